@@ -1,0 +1,50 @@
+"""Errors of the agent side, told apart by who must act.
+
+Exception
+├── CuaError              the operator: printed without a traceback
+│   ├── ConfigError       a setting is wrong
+│   ├── ModelError        the model endpoint; `retryable` says whether waiting can help
+│   │   └── TruncatedReplyError   the reply hit the token limit: not a failure, raise the limit
+│   └── TrajectoryError   the record of a run cannot be written or read
+├── ReplyError            the model: a reply that is not in the protocol
+└── CodeError             the model: code that the interpreter refuses
+"""
+
+
+class CuaError(Exception):
+    """Something the operator can mend; the text says what was found, what was expected, what to do."""
+
+
+class ConfigError(CuaError):
+    """A setting, flag or file is wrong."""
+
+
+class ModelError(CuaError):
+    """The model endpoint did not give a reply.
+
+    Attributes:
+        retryable: Whether the same call may work later (server down, overloaded) or not (bad key, bad request).
+    """
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class TruncatedReplyError(ModelError):
+    """The reply was cut at the token limit before the code was complete."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
+
+
+class TrajectoryError(CuaError):
+    """A run's record cannot be written or read."""
+
+
+class ReplyError(Exception):
+    """A reply that does not follow the protocol; the text tells the model what was expected."""
+
+
+class CodeError(Exception):
+    """Code that the interpreter refuses; the text tells the model what it may write instead."""

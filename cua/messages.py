@@ -1,0 +1,139 @@
+"""What goes to a model and what comes back: plain data, one type a thing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPart:
+    """Text of a message."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkPart:
+    """Reasoning of an assistant message, kept apart from what it says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePart:
+    """A picture, encoded as `media_type` says."""
+
+    data: bytes = field(repr=False)
+    media_type: Literal["image/png", "image/jpeg", "image/webp"] = "image/png"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoPart:
+    """A video file, encoded as `media_type` says."""
+
+    data: bytes = field(repr=False)
+    media_type: str = "video/mp4"
+
+
+Part = TextPart | ThinkPart | ImagePart | VideoPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that the model wrote: `arguments` is its JSON text, not yet checked."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What the model gets back from a tool (`parts`), and what the person sees (`display`)."""
+
+    parts: tuple[Part, ...]
+    is_error: bool = False
+    display: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All text parts joined; reasoning and pictures left out."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens and money; add them up with `+`. `cost_usd` is None as soon as one price is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer of a model.
+
+    Attributes:
+        content: The visible text.
+        reasoning: The thinking, when the server keeps it apart.
+        tool_calls: Calls, in the order in which they were written.
+        usage: What it cost.
+        finish_reason: Why it ended.
+        model: The name that the server gave.
+        duration_s: Seconds from request to last byte.
+    """
+
+    content: str
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+    finish_reason: FinishReason = "stop"
+    model: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Sampling settings; None means "leave it out of the request", which some servers insist on.
+
+    Attributes:
+        temperature: 0 to 2.
+        top_p: 0 to 1.
+        max_tokens: Limit on output tokens.
+        extra_body: Server-specific fields, merged into the request (thinking on/off and the like).
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,54 @@
+"""Worlds for agents: the contract, a browser, an X11 desktop. Importing this loads nothing heavy."""
+
+from envs.actions import (
+    Action,
+    Button,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Scroll,
+    Terminate,
+    TypeText,
+    Wait,
+)
+from envs.env import Env, InstructionTask, Task
+from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
+from envs.geometry import ScreenGeometry
+from envs.observation import Dialog, Observation, StepResult, Tab
+
+__all__ = [
+    "Action",
+    "ActionError",
+    "Button",
+    "Click",
+    "Dialog",
+    "Drag",
+    "Env",
+    "EnvDiedError",
+    "EnvError",
+    "EnvSetupError",
+    "Hotkey",
+    "InstructionTask",
+    "KeyDown",
+    "KeyUp",
+    "MissingDependencyError",
+    "MouseDown",
+    "MouseUp",
+    "Move",
+    "Observation",
+    "PressKey",
+    "ScreenGeometry",
+    "Scroll",
+    "StepResult",
+    "Tab",
+    "Task",
+    "Terminate",
+    "TypeText",
+    "Wait",
+]

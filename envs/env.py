@@ -1,0 +1,87 @@
+"""The contract between an agent and a world: the env owns the machine, the task owns the goal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from envs.actions import Action, Terminate
+from envs.observation import Observation, StepResult
+
+
+class Env(Protocol):
+    """A screen that can be looked at and acted on. `envs.check_env` is this contract's judge.
+
+    One env runs one episode at a time: `reset` may be called again, `close` may be called twice.
+
+    Attributes:
+        terminate: The `Terminate` action that ended the current episode, else None.
+            `Task.evaluate` reads the agent's answer here.
+    """
+
+    terminate: Terminate | None
+
+    async def reset(self, task: "Task") -> Observation:
+        """Start the world if need be, bring it to a clean state, run `task.setup(self)`, and look.
+
+        Raises:
+            EnvSetupError: The world could not be started.
+        """
+        ...
+
+    async def step(self, actions: Sequence[Action]) -> StepResult:
+        """Carry out actions in order and look once the screen has settled.
+
+        The first action that fails ends the step: its text is `last_action_error`, the rest is
+        not carried out. A `Terminate` sets `terminate` and `terminated`.
+
+        Raises:
+            EnvDiedError: The world is gone.
+        """
+        ...
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """What would get a click there (`button "Delete"`), for guards and reports; None if unknown."""
+        ...
+
+    async def close(self) -> None:
+        """Stop everything that this env started. Never raises because something is gone already."""
+        ...
+
+
+class Task(Protocol):
+    """A goal: how to prepare a world for it and how to tell whether it was reached.
+
+    Attributes:
+        instruction: What the agent is told.
+    """
+
+    instruction: str
+
+    async def setup(self, env: Any) -> None:
+        """Prepare the world (open a page, write files)."""
+        ...
+
+    async def evaluate(self, env: Any) -> float | None:
+        """Score in [0, 1] from the state of the world; None when this task cannot tell."""
+        ...
+
+    async def teardown(self, env: Any) -> None:
+        """Undo what `setup` did outside the env."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionTask:
+    """A task that somebody typed: nothing to prepare, nothing to verify."""
+
+    instruction: str
+
+    async def setup(self, env: Any) -> None:
+        """Nothing to prepare."""
+
+    async def evaluate(self, env: Any) -> float | None:
+        """No verdict: only the person who typed the instruction knows."""
+        return None
+
+    async def teardown(self, env: Any) -> None:
+        """Nothing to undo."""

@@ -1,0 +1,26 @@
+"""What can go wrong in a world, told apart by who has to act on it."""
+
+
+class EnvError(Exception):
+    """The world itself broke or was set up wrongly: the run ends as `error(env)`, never as `failed`.
+
+    Printed to the operator without a traceback, so the text says what was found, what was expected
+    and how to mend it. A single action that did not work is not an `EnvError`: its text becomes
+    `Observation.last_action_error`.
+    """
+
+
+class EnvSetupError(EnvError):
+    """The world could not be started (no browser, no X server, unreachable start page, ...)."""
+
+
+class EnvDiedError(EnvError):
+    """The world was running and is gone (browser killed, X server killed, page process crashed for good)."""
+
+
+class ActionError(Exception):
+    """One action could not be carried out; the env turns it into `last_action_error`."""
+
+
+class MissingDependencyError(EnvError):
+    """An optional package is not installed; the text holds the exact install line."""

@@ -1,0 +1,73 @@
+"""What an env hands out: observations and step results, plain data without I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envs.geometry import ScreenGeometry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tab:
+    """One browser tab."""
+
+    title: str
+    url: str
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialog:
+    """A modal JavaScript dialog that waits for an answer; it is also drawn into the screenshot."""
+
+    kind: Literal["alert", "confirm", "prompt", "beforeunload"]
+    message: str
+    default_text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What the agent gets to see after a reset or a step.
+
+    Attributes:
+        screenshot: The picture, PNG bytes, of size `geometry.sent_px`.
+        geometry: How the picture relates to the screen.
+        pointer_px: Where the mouse pointer is, screen frame; None when unknown.
+        url: Address of the active tab (browser only).
+        title: Title of the active tab or window.
+        tabs: All tabs in order (browser only).
+        dialog: The dialog that blocks the page, if any.
+        last_action_error: Why an action of the last step did not work, one line, for the agent.
+        notes: Other facts that the picture does not show ("report.csv was downloaded to ..."), for the agent.
+        a11y_tree: Accessibility tree as text, when the env was asked for it.
+    """
+
+    screenshot: bytes = field(repr=False)
+    geometry: ScreenGeometry
+    pointer_px: tuple[int, int] | None = None
+    url: str | None = None
+    title: str | None = None
+    tabs: tuple[Tab, ...] = ()
+    dialog: Dialog | None = None
+    last_action_error: str | None = None
+    notes: tuple[str, ...] = ()
+    a11y_tree: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """The five values of Gymnasium's `Env.step`.
+
+    Attributes:
+        observation: What the agent sees now.
+        reward: 0.0 for screens; a task's verdict comes from `Task.evaluate`.
+        terminated: The task ended (a `Terminate` action was carried out).
+        truncated: We stopped it.
+        info: For the operator, never shown to the agent (timings in seconds by stage, for example).
+    """
+
+    observation: Observation
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    info: Mapping[str, Any] = field(default_factory=dict)
