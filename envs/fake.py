@@ -1,0 +1,207 @@
+"""An env without a world: a small canvas in memory, for tests of agents and of `check_env`.
+
+It keeps the contract, draws what is done to it (a dot for a click, typed text), records every
+action, and can be told to misbehave.
+"""
+
+import asyncio
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from envs.actions import (
+    Action,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Scroll,
+    Terminate,
+    TypeText,
+    Wait,
+)
+from envs.env import Task
+from envs.errors import ActionError, EnvDiedError, EnvError
+from envs.geometry import ScreenGeometry
+from envs.keys import normalize_key
+from envs.observation import Dialog, Observation, StepResult
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeOptions:
+    """How a `FakeEnv` looks and misbehaves.
+
+    Attributes:
+        screen_px: Width and height of the canvas.
+        screens: PNG pictures to show, one for the reset and one for each step (the last one stays);
+            all of size `screen_px`. Empty: the canvas is shown.
+        points: Descriptions given out by `describe_point`, by the box (left, top, right, bottom) they cover.
+        dialog: Dialog of every observation.
+        fail_action: Number of the action, counted from 0 over the episode, that fails.
+        die_at_step: Number of the step, counted from 0, that raises `EnvDiedError`.
+        slow_s: How long every step takes.
+    """
+
+    screen_px: tuple[int, int] = (320, 200)
+    screens: tuple[bytes, ...] = ()
+    points: dict[tuple[int, int, int, int], str] = field(default_factory=dict)
+    dialog: Dialog | None = None
+    fail_action: int | None = None
+    die_at_step: int | None = None
+    slow_s: float = 0.0
+
+
+class FakeEnv:
+    """A correct env of no substance.
+
+    Attributes:
+        actions: Every action carried out in this episode, in order.
+        held: Keys and buttons that are down now.
+        num_steps: Steps of this episode.
+        num_resets: Resets since the env was made.
+        is_closed: Whether `close` was called.
+    """
+
+    def __init__(self, options: FakeOptions = FakeOptions()) -> None:
+        self.options = options
+        self.terminate: Terminate | None = None
+        self.actions: list[Action] = []
+        self.held: set[str] = set()
+        self.num_steps = 0
+        self.num_resets = 0
+        self.is_closed = False
+        self._pointer_px = (0, 0)
+        self._canvas: Image | None = None
+
+    async def reset(self, task: Task) -> Observation:
+        """Start over with an empty canvas."""
+        if self.is_closed:
+            raise EnvError("this env was closed; make a new one")
+        self.terminate = None
+        self.actions = []
+        self.held = set()
+        self.num_steps = 0
+        self.num_resets += 1
+        self._pointer_px = (0, 0)
+        self._canvas = _make_canvas(self.options.screen_px)
+        await task.setup(self)
+        return self._observe(None)
+
+    async def step(self, actions: Sequence[Action]) -> StepResult:
+        """Record and draw the actions, or misbehave as told."""
+        if self._canvas is None or self.is_closed:
+            raise EnvError("step needs a reset first" if not self.is_closed else "this env was closed")
+        if self.num_steps == self.options.die_at_step:
+            raise EnvDiedError("the fake world was told to die at this step")
+        await asyncio.sleep(self.options.slow_s)
+        self.num_steps += 1
+        error = None
+        for action in actions:
+            try:
+                self._act(action)
+            except (ActionError, ValueError) as failure:
+                error = str(failure)
+                break
+            if self.terminate is not None:
+                break
+        return StepResult(observation=self._observe(error), terminated=self.terminate is not None)
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """The text given for the first box that holds the point."""
+        for (left, top, right, bottom), text in self.options.points.items():
+            if left <= x_px < right and top <= y_px < bottom:
+                return text
+        return None
+
+    async def close(self) -> None:
+        """Forget everything held."""
+        self.held = set()
+        self.is_closed = True
+
+    def _act(self, action: Action) -> None:
+        if len(self.actions) == self.options.fail_action:
+            raise ActionError(f"action {len(self.actions)} was told to fail")
+        match action:
+            case Click() | Move() | Drag() | Scroll() | MouseDown() | MouseUp():
+                self._point(action)
+            case PressKey(key=key):
+                normalize_key(key)
+            case Hotkey(keys=keys):
+                for key in keys:
+                    normalize_key(key)
+            case KeyDown(key=key):
+                self.held.add(normalize_key(key))
+            case KeyUp(key=key):
+                self.held.discard(normalize_key(key))
+            case TypeText(text=text):
+                self._draw_text(text)
+            case Terminate():
+                self.terminate = action
+            case Wait():
+                pass
+        self.actions.append(action)
+
+    def _point(self, action: Click | Move | Drag | Scroll | MouseDown | MouseUp) -> None:
+        x_px, y_px = self._pointer_px
+        if action.x_px is not None and action.y_px is not None:
+            x_px, y_px = action.x_px, action.y_px
+        width, height = self.options.screen_px
+        if not (0 <= x_px < width and 0 <= y_px < height):
+            raise ActionError(f"({x_px}, {y_px}) is outside of the screen of {width}x{height} px")
+        self._pointer_px = (x_px, y_px)
+        match action:
+            case MouseDown(button=button):
+                self.held.add(button)
+            case MouseUp(button=button):
+                self.held.discard(button)
+            case Click():
+                self._draw_dot(x_px, y_px)
+
+    def _draw_dot(self, x_px: int, y_px: int) -> None:
+        from PIL import ImageDraw
+
+        if self._canvas is not None:
+            box = (x_px - 3, y_px - 3, x_px + 3, y_px + 3)
+            ImageDraw.Draw(self._canvas).ellipse(box, fill=(200, 30, 30))
+
+    def _draw_text(self, text: str) -> None:
+        from PIL import ImageDraw, ImageFont
+
+        if self._canvas is not None:
+            font = ImageFont.load_default(size=14)
+            ImageDraw.Draw(self._canvas).text(self._pointer_px, text, fill=(20, 20, 20), font=font)
+
+    def _observe(self, error: str | None) -> Observation:
+        screens = self.options.screens
+        picture = screens[min(self.num_steps, len(screens) - 1)] if screens else self._encode()
+        size = self.options.screen_px
+        return Observation(
+            screenshot=picture,
+            geometry=ScreenGeometry(native_px=size, sent_px=size),
+            pointer_px=self._pointer_px,
+            title="fake",
+            dialog=self.options.dialog,
+            last_action_error=error,
+        )
+
+    def _encode(self) -> bytes:
+        if self._canvas is None:
+            raise EnvError("there is no canvas before the first reset")
+        buffer = io.BytesIO()
+        self._canvas.save(buffer, "PNG", compress_level=1)
+        return buffer.getvalue()
+
+
+def _make_canvas(size_px: tuple[int, int]) -> "Image":
+    from PIL import Image
+
+    return Image.new("RGB", size_px, (245, 245, 245))
