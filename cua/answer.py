@@ -1,0 +1,98 @@
+"""Check the final answer against a JSON schema."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cua.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSchema:
+    """A JSON schema that the agent's answer must satisfy."""
+
+    schema: Mapping[str, Any]
+
+    @property
+    def note(self) -> str:
+        """What the model is told about it."""
+        return f"Give the answer of computer.terminate as JSON that satisfies this schema: {json.dumps(self.schema)}"
+
+    def parse(self, answer: str | None) -> Any:
+        """The answer as a value: JSON where it is JSON, else the text itself.
+
+        Raises:
+            ValueError: It does not satisfy the schema; the text says where and how.
+        """
+        import jsonschema
+
+        if answer is None:
+            raise ValueError(f"an answer is expected. {self.note}")
+        error = None
+        for value in _readings(answer):
+            error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(self.schema).iter_errors(value))
+            if error is None:
+                return value
+        assert error is not None
+        raise ValueError(f"the answer {answer!r} does not satisfy the schema at {error.json_path}: {error.message}")
+
+
+def _readings(answer: str) -> list[Any]:
+    text = answer.strip()
+    if text.startswith("```"):
+        text = text.split("\n", 1)[-1].removesuffix("```").strip()
+    try:
+        return [json.loads(text), answer]
+    except json.JSONDecodeError:
+        return [answer]
+
+
+def load_schema(source: str) -> AnswerSchema:
+    """Read a schema from a JSON file or from a pydantic model.
+
+    Args:
+        source: Path of a `.json` file, or `module:Model` (or `file.py:Model`) naming a pydantic model.
+
+    Raises:
+        ConfigError: Nothing usable there; the text says what was expected.
+    """
+    import jsonschema
+
+    schema = _from_file(Path(source)) if ":" not in source or Path(source).exists() else _from_model(source)
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise ConfigError(f"{source} is not a JSON schema: {error.message}") from error
+    return AnswerSchema(schema)
+
+
+def _from_file(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the schema {path}: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path} is not JSON: {error}; expected a JSON schema, or module:Model") from error
+
+
+def _from_model(source: str) -> Any:
+    import importlib
+    import importlib.util
+
+    module_name, _, class_name = source.rpartition(":")
+    try:
+        if module_name.endswith(".py"):
+            spec = importlib.util.spec_from_file_location("k25_answer_schema", module_name)
+            if spec is None or spec.loader is None:
+                raise ImportError(module_name)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)  # the user's own file, named on the command line
+        else:
+            module = importlib.import_module(module_name)
+        return vars(module)[class_name].model_json_schema()
+    except (ImportError, FileNotFoundError, KeyError, AttributeError) as error:
+        raise ConfigError(
+            f"{source} is not a pydantic model: {error}; expected file.py:Model or a .json file"
+        ) from error

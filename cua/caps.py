@@ -1,0 +1,51 @@
+"""Limits of a run, checked before each model call so that no limit is overshot by more than one call."""
+
+from dataclasses import dataclass
+
+from cua.end import Cap
+from cua.messages import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How much a run may use; None means no limit.
+
+    Attributes:
+        max_steps: Steps, counted over resumes. Source of 100: report, Appendix E.7.
+        max_time_s: Seconds of work; waiting for a person (pause, approval) does not count.
+        max_tokens: Input and output tokens together.
+        max_cost_usd: Money, by the price table.
+        max_parse_errors: Unusable replies in a row.
+        loop_nudge: The same action on the same screen so many times: the model is told.
+        loop_cap: The same, and the run ends.
+    """
+
+    max_steps: int | None = 100
+    max_time_s: float | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    max_parse_errors: int = 5
+    loop_nudge: int = 3
+    loop_cap: int = 6
+
+    def reached(self, *, num_steps: int, time_s: float, usage: Usage) -> tuple[Cap, str] | None:
+        """The first limit that is used up, with a line for a person; None while there is room."""
+        if self.max_steps is not None and num_steps >= self.max_steps:
+            return "steps", f"{num_steps} of {self.max_steps} steps used"
+        if self.max_time_s is not None and time_s >= self.max_time_s:
+            return "time", f"{time_s:.0f} of {self.max_time_s:g} s used"
+        if self.max_tokens is not None and usage.total_tokens >= self.max_tokens:
+            return "tokens", f"{usage.total_tokens} of {self.max_tokens} tokens used"
+        return self._cost_reached(usage)
+
+    def _cost_reached(self, usage: Usage) -> tuple[Cap, str] | None:
+        if self.max_cost_usd is None:
+            return None
+        if usage.cost_usd is None:
+            return "cost", (
+                f"a cost limit of {self.max_cost_usd:g} USD is set but the model's price is not known; "
+                "name a price table with --prices FILE, or drop --max-cost and use --max-tokens"
+            )
+        if usage.cost_usd >= self.max_cost_usd:
+            return "cost", f"{usage.cost_usd:.4f} of {self.max_cost_usd:g} USD used"
+        return None

@@ -1,0 +1,67 @@
+"""What a running agent tells whoever watches: a terminal, a JSON stream, a web page."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from cua.end import RunResult
+from cua.messages import Usage
+from cua.step import Step, Turn
+from envs import Action, Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The run has its folder and its world is being started."""
+
+    instruction: str
+    run_dir: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """The agent looks at a screen."""
+
+    index: int
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The model answered and the answer could be read."""
+
+    index: int
+    turn: Turn
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone:
+    """A step is finished and on disk."""
+
+    step: Step
+    usage: Usage
+
+
+NoteKind = Literal[
+    "parse_error", "refused", "approved", "loop", "redirect", "paused", "resumed", "answer", "retry", "info"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """Something worth telling that is not a step."""
+
+    kind: NoteKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The run is over."""
+
+    result: RunResult
+
+
+Event = RunStarted | Observed | Decided | StepDone | Noted | RunEnded
+Listener = Callable[[Event], None]

@@ -1,0 +1,130 @@
+"""Action rules from a TOML file. A missing or wrong file stops the run before it starts: it fails closed.
+
+default = "allow"                  # for actions that no rule names
+
+[[rule]]
+decision = "deny"                  # deny | ask | allow; the first rule that matches decides
+actions = ["click"]                # verbs; leave out for all
+target = "(?i)delete account"      # regular expression, searched in what the click lands on
+text = "(?i)drop table"            # the same for typed text and keys ("ctrl+w")
+domains = ["admin.example.com"]    # only on these pages
+reason = "accounts are deleted by people"
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cua.errors import ConfigError
+from cua.guard.facts import Facts, is_within
+from envs import Hotkey, KeyDown, PressKey, TypeText
+
+Decision = Literal["allow", "ask", "deny"]
+VERBS = (
+    *("click", "move", "drag", "scroll", "typetext", "presskey", "hotkey"),
+    *("keydown", "keyup", "mousedown", "mouseup", "wait", "terminate"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of policy; every condition that is given must hold."""
+
+    decision: Decision
+    actions: tuple[str, ...] = ()
+    target: re.Pattern[str] | None = None
+    text: re.Pattern[str] | None = None
+    domains: tuple[str, ...] = ()
+    reason: str = ""
+
+    def decide(self, facts: Facts) -> Decision | None:
+        """This rule's decision, or None when it does not apply.
+
+        A `deny` rule about a target that nobody can describe becomes `ask`: it may well apply.
+        """
+        if self.actions and facts.verb not in self.actions:
+            return None
+        if self.domains and not is_within(facts.domain, self.domains):
+            return None
+        if self.text and not self.text.search(_typed(facts)):
+            return None
+        if self.target and facts.target is None:
+            return (
+                "ask" if self.decision == "deny" and facts.verb in {"click", "mousedown", "mouseup", "drag"} else None
+            )
+        if self.target and not self.target.search(facts.target or ""):
+            return None
+        return self.decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """All rules in order, and what holds where none applies (None: the mode decides)."""
+
+    rules: tuple[Rule, ...] = ()
+    default: Decision | None = None
+
+    def decide(self, facts: Facts) -> tuple[Decision | None, str]:
+        """The first decision that applies, with its reason."""
+        for rule in self.rules:
+            decision = rule.decide(facts)
+            if decision is not None:
+                return decision, rule.reason or "a rule of the policy file"
+        return self.default, "the policy file's default"
+
+
+def load_rules(path: Path) -> Rules:
+    """Read a policy file.
+
+    Raises:
+        ConfigError: Missing, not TOML, an unknown key, verb or decision, or a broken regular expression.
+    """
+    from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+    pattern = Annotated[re.Pattern[str] | None, BeforeValidator(_compile)]
+
+    class RuleEntry(BaseModel):
+        model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+        decision: Decision
+        actions: tuple[Literal[VERBS], ...] = ()  # type: ignore[valid-type]
+        target: pattern = None
+        text: pattern = None
+        domains: tuple[str, ...] = ()
+        reason: str = ""
+
+    class PolicyFile(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        default: Decision | None = None
+        rule: tuple[RuleEntry, ...] = ()
+
+    try:
+        policy = PolicyFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigError(f"cannot read the policy file {path}: {error.strerror}; nothing runs without it") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the policy file {path} is not TOML: {error}; nothing runs until it is mended") from error
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"the policy file {path} is wrong: {found}; nothing runs until it is mended") from error
+    rules = tuple(Rule(**{name: getattr(entry, name) for name in type(entry).model_fields}) for entry in policy.rule)
+    return Rules(rules=rules, default=policy.default)
+
+
+def _compile(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+
+
+def _typed(facts: Facts) -> str:
+    action = facts.action
+    if isinstance(action, TypeText):
+        return action.text
+    if isinstance(action, Hotkey):
+        return "+".join(action.keys)
+    return action.key if isinstance(action, PressKey | KeyDown) else ""

@@ -1,0 +1,112 @@
+"""Secrets: the model writes `{{name}}`, the value is filled in below it and never recorded.
+
+A secrets file is TOML. Each key is a name; its value is the secret, or a table with the secret and
+the domains on which it may be typed:
+
+    password = "hunter2"
+    card = { value = "4242 4242 4242 4242", domains = ["shop.example.com"] }
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cua.errors import CodeError, ConfigError
+from envs import Action, TypeText
+
+PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """One secret value.
+
+    Attributes:
+        value: What is typed. Never shown by `repr`.
+        domains: Where it may be typed; empty means everywhere.
+    """
+
+    value: str = field(repr=False)
+    domains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """All secrets of a run, by name."""
+
+    by_name: Mapping[str, Secret] = field(default_factory=dict)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values, for masking pictures."""
+        return tuple(secret.value for secret in self.by_name.values())
+
+    def fill(self, actions: Sequence[Action], url: str | None) -> tuple[Action, ...]:
+        """Actions with placeholders replaced, to be handed to the env and to nothing else.
+
+        Args:
+            actions: What the model wants to do.
+            url: Address of the page that would get the text, for domain-bound secrets.
+
+        Raises:
+            CodeError: An unknown name, or a secret that may not be typed on this page.
+        """
+        if not self.by_name:
+            return tuple(actions)
+        return tuple(
+            replace(action, text=PLACEHOLDER.sub(lambda match: self._value(match[1], url), action.text))
+            if isinstance(action, TypeText)
+            else action
+            for action in actions
+        )
+
+    def redact(self, text: str) -> str:
+        """Text with every secret value replaced by its placeholder."""
+        for name, secret in self.by_name.items():
+            text = text.replace(secret.value, "{{" + name + "}}")
+        return text
+
+    def uses(self, action: Action) -> bool:
+        """Whether an action would type a secret."""
+        return isinstance(action, TypeText) and bool(self.by_name) and PLACEHOLDER.search(action.text) is not None
+
+    def _value(self, name: str, url: str | None) -> str:
+        secret = self.by_name.get(name)
+        if secret is None:
+            raise CodeError(f"there is no secret {name!r}; known: {', '.join(sorted(self.by_name))}")
+        host = (urlsplit(url).hostname or "") if url else ""
+        if secret.domains and not any(host == domain or host.endswith("." + domain) for domain in secret.domains):
+            raise CodeError(
+                f"the secret {name!r} may only be typed on {', '.join(secret.domains)}, this page is {host!r}"
+            )
+        return secret.value
+
+
+def load_secrets(path: Path) -> Secrets:
+    """Read a secrets file.
+
+    Raises:
+        ConfigError: The file is missing, is not TOML, or holds something else than text.
+    """
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the secrets file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f'{path} is not TOML: {error}. Expected lines such as: password = "..."') from error
+    return Secrets({name: _secret(path, name, value) for name, value in raw.items()})
+
+
+def _secret(path: Path, name: str, value: object) -> Secret:
+    if isinstance(value, str) and value:
+        return Secret(value=value)
+    if isinstance(value, dict) and value.keys() <= {"value", "domains"}:
+        text, domains = value.get("value"), value.get("domains", [])
+        if isinstance(text, str) and text and isinstance(domains, list) and all(isinstance(d, str) for d in domains):
+            return Secret(value=text, domains=tuple(domains))
+    raise ConfigError(
+        f'{path}: {name} must be a non-empty text or {{ value = "...", domains = ["host"] }}'  # never echo the value
+    )
