@@ -1,0 +1,1 @@
+"""The ways people use the agent."""

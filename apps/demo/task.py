@@ -1,0 +1,65 @@
+"""The demo's task: enter an expense, delete another one, read a sum; verified from what the app saved."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from apps.demo.app import DemoApp
+from apps.demo.store import SEED, Expense, State
+
+INSTRUCTION = (
+    'Type "Team lunch" into Description. Type 48.50 into Amount. Select Food in Category. '
+    "Set Date to 2026-03-04. Tick Reimbursable. Click Add expense. "
+    'Click Delete in the row of "Old taxi". Click OK. Click Summary. Tell me the Total.'
+)
+
+_ADDED = Expense(description="Team lunch", amount_cents=4850, category="Food", date="2026-03-04", is_reimbursable=True)
+_DELETED = "Old taxi"
+
+
+class ExpenseTask:
+    """Add "Team lunch", delete "Old taxi", answer with the new total. `setup` starts the app by itself."""
+
+    instruction = INSTRUCTION
+
+    def __init__(self) -> None:
+        self._app: DemoApp | None = None
+
+    async def setup(self, env: Any) -> None:
+        """Start a fresh app and open it. `env` needs `async goto(url)`, as BrowserEnv has."""
+        self._app = DemoApp()
+        await env.goto(self._app.start())
+
+    async def evaluate(self, env: Any) -> float | None:
+        """The share of the three goals that was reached; 0 when anything else was changed."""
+        if self._app is None:
+            return None
+        answer = env.terminate.answer if env.terminate is not None else None
+        return score_state(self._app.state(), answer)
+
+    async def teardown(self, env: Any) -> None:
+        """Stop the app."""
+        if self._app is not None:
+            self._app.stop()
+            self._app = None
+
+
+def score_state(state: State, answer: str | None) -> float:
+    """Score in [0, 1] of what was saved and what was answered."""
+    kept = tuple(row for row in SEED.expenses if row.description != _DELETED)
+    untouched = tuple(row for row in state.expenses if row in SEED.expenses and row.description != _DELETED)
+    fresh = [replace(row, id=0) for row in state.expenses if row.id >= SEED.next_id]
+    if untouched != kept or state.settings != SEED.settings or any(row != _ADDED for row in fresh):
+        return 0.0
+    goals = (
+        fresh == [_ADDED],
+        all(row.description != _DELETED for row in state.expenses),
+        _amount_of(answer) == sum(row.amount_cents for row in (*kept, _ADDED)),
+    )
+    return sum(goals) / len(goals)
+
+
+def _amount_of(answer: str | None) -> int | None:
+    """Cents of the only amount with two decimals in the answer."""
+    found = re.findall(r"\d[\d,]*\.\d{2}\b", answer or "")
+    return int(re.sub(r"[,.]", "", found[0])) if len(found) == 1 else None
