@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from envs import Action
 
-THUMBNAIL_PX = (64, 36)
-SAME_SCREEN_LEVELS = 2.0
-"""Mean grey-level difference (0 to 255) of two thumbnails below which screens count as the same:
-a blinking caret stays far below, an opened menu far above."""
+CARET_PX = (3, 48)
+"""A difference no larger than this (width, height) is a blinking caret: the screens count as the same.
+Anything wider may be a digit that changed, and clicking "+" five times is not a loop."""
 
 
 @dataclass(slots=True)
@@ -42,11 +41,10 @@ class LoopDetector:
 def _same_screen(one: bytes, other: bytes) -> bool:
     if one == other:
         return True
-    left, right = _thumbnail(one), _thumbnail(other)
-    return sum(abs(a - b) for a, b in zip(left, right, strict=True)) / len(left) < SAME_SCREEN_LEVELS
+    from PIL import Image, ImageChops
 
-
-def _thumbnail(png: bytes) -> bytes:
-    from PIL import Image
-
-    return Image.open(io.BytesIO(png)).convert("L").resize(THUMBNAIL_PX, Image.Resampling.BOX).tobytes()
+    left, right = (Image.open(io.BytesIO(png)).convert("L") for png in (one, other))
+    if left.size != right.size:
+        return False
+    box = ImageChops.difference(left, right).getbbox()
+    return box is None or (box[2] - box[0] <= CARET_PX[0] and box[3] - box[1] <= CARET_PX[1])

@@ -1,0 +1,99 @@
+"""From actions to the next observation: guard, record, secrets, world."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cua.answer import AnswerSchema
+from cua.control import Control
+from cua.decide import Decision
+from cua.errors import CodeError
+from cua.events import NoteKind
+from cua.guard import Guard
+from cua.record import Record
+from cua.secrets import Secrets
+from envs import Action, Env, Observation, Terminate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a decision.
+
+    Attributes:
+        observation: What the agent sees next.
+        error: Why something was refused or failed, None when all went well.
+        terminate: The action that ended the episode.
+        timings: Seconds by stage.
+    """
+
+    observation: Observation
+    error: str | None = None
+    terminate: Terminate | None = None
+    reward: float = 0.0
+    info: Mapping[str, Any] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Carries out decisions that the guard lets pass, after they are on disk."""
+
+    env: Env
+    guard: Guard
+    secrets: Secrets
+    schema: AnswerSchema | None
+    control: Control
+    record: Record
+    note: Callable[[NoteKind, str], None]
+
+    async def act(self, index: int, decision: Decision, observation: Observation) -> Outcome:
+        """Carry out one decision, or refuse it whole.
+
+        Raises:
+            EnvDiedError: The world is gone.
+            StoppedError: A person stopped the run meanwhile.
+            TrajectoryError: The record cannot be written; nothing was carried out then.
+        """
+        started = time.monotonic()
+        try:
+            await self._guard(decision, observation)
+            self._check_answer(decision.actions)
+            filled = self.secrets.fill(decision.actions, observation.url)
+        except CodeError as error:
+            self.record.acting(index, decision.turn, decision.actions)
+            self.note("refused", str(error))
+            return Outcome(
+                observation=replace(observation, last_action_error=str(error), notes=()),
+                error=str(error),
+                timings={"guard": time.monotonic() - started},
+            )
+        guarded = time.monotonic()
+        self.record.acting(index, decision.turn, decision.actions)
+        recorded = time.monotonic()
+        result = await self.control.unless_stopped(self.env.step(filled))
+        return Outcome(
+            observation=result.observation,
+            error=result.observation.last_action_error,
+            terminate=self.env.terminate if result.terminated else None,
+            reward=result.reward,
+            info=result.info,
+            timings={"guard": guarded - started, "record": recorded - guarded, **result.info.get("timings", {})},
+        )
+
+    async def _guard(self, decision: Decision, observation: Observation) -> None:
+        check = self.guard.check(decision.turn, decision.actions, observation, self.env)
+        verdict = await self.control.unless_stopped(check)
+        if verdict.decision == "deny":
+            raise CodeError(f"not allowed: {verdict.reason}")
+        if verdict.reason:
+            self.note("approved", verdict.reason)
+
+    def _check_answer(self, actions: Sequence[Action]) -> None:
+        last = actions[-1] if actions else None
+        if self.schema is None or not isinstance(last, Terminate) or last.status != "success":
+            return
+        try:
+            self.schema.parse(last.answer)
+        except ValueError as error:
+            raise CodeError(str(error)) from error
