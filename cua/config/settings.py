@@ -1,0 +1,58 @@
+"""All settings in one place; a setting has the same name as flag, in files and in the environment."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+
+def _about(text: str, default: Any) -> Any:
+    """A field with its one-line description, which `cua config show` prints."""
+    return field(default=default, metadata={"about": text})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a run is made of. Flag `--max-steps`, file key `max_steps`, variable `K25_MAX_STEPS`."""
+
+    model: str = _about("literal, scripted:FILE, or the id of a model at base_url", "literal")
+    base_url: str | None = _about("OpenAI-compatible endpoint (also OPENAI_BASE_URL)", None)
+    api_key: str | None = _about("key of the endpoint (also OPENAI_API_KEY)", None)
+    fallback_model: str | None = _about("model asked when the first one is down", None)
+    preset: str | None = _about("sampling preset: thinking, instant, osworld, webarena", None)
+    thinking: bool = _about("thinking variant of the prompt", True)
+    coordinates: Literal["relative", "absolute", "qwen25"] = _about("coordinate frame of the model", "relative")
+    max_images: int = _about("screenshots in a request, the current one included", 3)
+    image_format: str = _about("png, webp:QUALITY or jpeg:QUALITY", "png")
+    temperature: float | None = _about("sampling temperature; left out when unset", None)
+    top_p: float | None = _about("nucleus sampling; left out when unset", None)
+    max_output_tokens: int | None = _about("limit on the tokens of one reply", None)
+    prices: Path | None = _about("price table (JSON), for costs and max_cost", None)
+
+    env: Literal["browser", "desktop"] = _about("which world", "browser")
+    viewport: str = _about("size of the browser page, CSS px", "1280x720")
+    device_scale: float = _about("device pixels per CSS px", 1.0)
+    headed: bool = _about("show the browser window", False)
+    locale: str | None = _about("browser locale, such as de-DE", None)
+    timezone: str | None = _about("browser time zone, such as Europe/Berlin", None)
+    geolocation: str | None = _about("browser position: LATITUDE,LONGITUDE", None)
+    proxy: str | None = _about("proxy server of the browser", None)
+    storage_state: Path | None = _about("cookies and storage to start with, and to save at the end", None)
+    uploads: Path | None = _about("folder whose files the agent may upload", None)
+    har: Path | None = _about("record network traffic into this HAR file", None)
+    ignore_https_errors: bool = _about("accept wrong certificates", False)
+    allow_domains: tuple[str, ...] = _about("the only domains the browser may reach", ())
+    deny_domains: tuple[str, ...] = _about("domains that the browser may not reach", ())
+    display: str | None = _about("X display to attach to; unset starts a private one", None)
+    screen: str = _about("size of the private display, px", "1920x1080")
+    monitor: int | None = _about("monitor to use, from 0; unset means the whole screen", None)
+    password: str = _about("password of the computer, told to the model", "")
+
+    approve: Literal["ask", "auto", "yolo"] = _about("ask about every step, risky ones, or never", "auto")
+    policy: Path | None = _about("file of action rules", None)
+    secrets: Path | None = _about("file of secret values, typed as {{name}}", None)
+
+    max_steps: int = _about("limit on steps", 100)
+    max_time: float | None = _about("limit on seconds", None)
+    max_tokens: int | None = _about("limit on tokens of the whole run", None)
+    max_cost: float | None = _about("limit on US dollars", None)
+    runs_dir: Path | None = _about("where runs are recorded", None)
