@@ -1,0 +1,20 @@
+"""The record of a run on disk: written while it happens, read back, shown, exported, replayed."""
+
+from cua.trajectory.events import Note, RunHeader
+from cua.trajectory.folder import default_runs_dir
+from cua.trajectory.load import Outcome, Pending, RunRecord, load_run
+from cua.trajectory.resume import forget_picture, resume_steps
+from cua.trajectory.writer import TrajectoryWriter
+
+__all__ = [
+    "Note",
+    "Outcome",
+    "Pending",
+    "RunHeader",
+    "RunRecord",
+    "TrajectoryWriter",
+    "default_runs_dir",
+    "forget_picture",
+    "load_run",
+    "resume_steps",
+]

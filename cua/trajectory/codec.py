@@ -1,0 +1,123 @@
+"""Between our frozen dataclasses and one line of JSON.
+
+Out: a walk over the values, every text through `redact`. Back: pydantic, since a file is foreign data.
+Pictures never stand in a line; numbers that JSON has no word for become text (`"nan"`).
+"""
+
+import dataclasses
+import json
+import math
+import numbers
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from cua.trajectory.events import Event
+from envs import Action
+
+Redact = Callable[[str], str]
+
+
+def action_kind(action_class: type) -> str:
+    """Tag of an action class in JSON: `PressKey` is `press_key`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", action_class.__name__).lower()
+
+
+_KINDS: Mapping[type, str] = {action_class: action_kind(action_class) for action_class in get_args(Action)}
+
+
+def encode(value: object, redact: Redact = str) -> Any:
+    """A JSON value for any of our data.
+
+    Args:
+        value: A dataclass, or what such a class may hold.
+        redact: Applied to every text but the closed words of `Literal` fields. Keys of free-form
+            mappings are texts too.
+
+    Returns:
+        Dicts, lists, texts, numbers, booleans and None. What has no JSON form is told in words.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return redact(_well_formed(value))
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _encode_fields(value, redact)
+    if isinstance(value, Mapping):
+        return {redact(_well_formed(str(key))): encode(item, redact) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [encode(item, redact) for item in value]
+    if isinstance(value, bytes | bytearray):
+        return f"<{len(value)} bytes>"
+    return redact(_well_formed(str(value)))
+
+
+def _encode_fields(value: Any, redact: Redact) -> dict[str, Any]:
+    kind = _KINDS.get(type(value))
+    data: dict[str, Any] = {"kind": kind} if kind else {}
+    for name, is_closed in _fields(value.__class__):
+        item = getattr(value, name)
+        data[name] = item if is_closed else encode(item, redact)
+    return data
+
+
+@cache
+def _fields(data_class: type) -> tuple[tuple[str, bool], ...]:
+    """Names of the fields that go into a line, and whether each holds one of a closed set of words."""
+    hints = get_type_hints(data_class, include_extras=True)
+    return tuple(
+        (field.name, _is_closed(hints[field.name]))
+        for field in dataclasses.fields(data_class)
+        if hints[field.name] is not bytes
+    )
+
+
+def _is_closed(hint: Any) -> bool:
+    """Whether a field holds a word of ours (or a hash) and never text of a person, a page or a model."""
+    if get_origin(hint) is Annotated:
+        return get_args(hint)[0] is str
+    return Literal in (get_origin(arm) for arm in (hint, *get_args(hint)))
+
+
+def _well_formed(text: str) -> str:
+    """The text with lone surrogates replaced, which no UTF-8 file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def to_line(event: Event, redact: Redact = str) -> bytes:
+    """One event as one line of UTF-8, line end included."""
+    data = {"event": event.event} | encode(event, redact)
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+@cache
+def _adapter() -> TypeAdapter[Event]:
+    return TypeAdapter(Annotated[Event, Field(discriminator="event")])
+
+
+def from_line(line: bytes) -> Event:
+    """Read one event back; its observation has an empty screenshot.
+
+    Raises:
+        ValueError: Not JSON, or not an event of ours; one line of text says what is wrong.
+    """
+    data = json.loads(line)
+    if isinstance(data, dict) and isinstance(data.get("observation"), dict):
+        data["observation"]["screenshot"] = b""
+    try:
+        return _adapter().validate_python(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from error

@@ -1,0 +1,186 @@
+"""What stands in `trajectory.jsonl`: one event a line, each one small class here.
+
+A step is told by four events, in this order, so that a reader knows after a crash how far it came:
+`observed` (before the model is asked), `replied`, `acting` (before anything is done) and `acted`.
+Every line also has `event` (its class, the tag of the union) and `at` (Unix time in seconds).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from cua.end import RunResult
+from cua.messages import Reply
+from cua.step import Turn
+from envs import (
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Observation,
+    PressKey,
+    Scroll,
+    Terminate,
+    TypeText,
+    Wait,
+)
+
+SCHEMA_VERSION = 1
+"""Goes up when an older reader would misread a newer record."""
+
+
+def _kind(data: Any) -> str | None:
+    return data.get("kind") if isinstance(data, dict) else None
+
+
+RecordedAction = Annotated[
+    Annotated[Click, Tag("click")]
+    | Annotated[Move, Tag("move")]
+    | Annotated[Drag, Tag("drag")]
+    | Annotated[Scroll, Tag("scroll")]
+    | Annotated[TypeText, Tag("type_text")]
+    | Annotated[PressKey, Tag("press_key")]
+    | Annotated[Hotkey, Tag("hotkey")]
+    | Annotated[KeyDown, Tag("key_down")]
+    | Annotated[KeyUp, Tag("key_up")]
+    | Annotated[MouseDown, Tag("mouse_down")]
+    | Annotated[MouseUp, Tag("mouse_up")]
+    | Annotated[Wait, Tag("wait")]
+    | Annotated[Terminate, Tag("terminate")],
+    Discriminator(_kind),
+]
+"""An `Action` as it is read back: its class stands in `kind`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHeader:
+    """What a run was started with: enough to understand it and to start it again.
+
+    Attributes:
+        instruction: What the agent was told.
+        env: Kind of world: `browser`, `desktop`, ...
+        env_options: The world's options that matter to a reader.
+        model: Name of the model.
+        protocol: Options of the protocol (thinking, number of pictures, coordinates, ...).
+        sampling: Sampling settings.
+        limits: Caps of the run.
+        versions: Version by package, and of Python.
+        settings: All that `--resume` needs to build the same run again (command line, resolved config).
+        started_at: Unix time in seconds; 0 lets the writer put the current time in.
+        schema_version: Format of this record.
+    """
+
+    instruction: str
+    env: str = ""
+    env_options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    started_at: float = 0.0
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """First line of a record."""
+
+    at: float
+    header: RunHeader
+    event: Literal["run"] = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedEvent:
+    """What the model is about to see. `image` is the SHA-256 of the picture, its name in `images/`."""
+
+    at: float
+    index: int
+    observation: Observation
+    image: Annotated[str, Field(pattern=r"^(|[0-9a-f]{64})$")]
+    event: Literal["observed"] = "observed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepliedEvent:
+    """The model's whole answer; an index may have several, when one of them could not be read."""
+
+    at: float
+    index: int
+    reply: Reply
+    event: Literal["replied"] = "replied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActingEvent:
+    """Written and on disk before the first of `actions` is carried out."""
+
+    at: float
+    index: int
+    turn: Turn
+    actions: tuple[RecordedAction, ...]
+    event: Literal["acting"] = "acting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActedEvent:
+    """A step is finished. `turn` and `actions` stand here only when no equal `acting` line came before."""
+
+    at: float
+    index: int
+    error: str | None
+    started_at: float
+    timings: Mapping[str, float]
+    reward: float
+    info: Mapping[str, Any]
+    turn: Turn | None = None
+    actions: tuple[RecordedAction, ...] | None = None
+    event: Literal["acted"] = "acted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something worth knowing that is not a step.
+
+    Attributes:
+        at: Unix time in seconds.
+        kind: `guard`, `loop`, `parse_error`, `pause`, `redirect`, ...: one word, free.
+        text: One line for a person.
+        index: The step during which it happened; 0 before the first.
+        data: Details (the raw reply of a parse error, the rule of a guard).
+    """
+
+    at: float
+    kind: str
+    text: str
+    index: int = 0
+    data: Mapping[str, Any] = field(default_factory=dict)
+    event: Literal["note"] = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumedEvent:
+    """The run goes on in a new process; what was being done is closed as interrupted."""
+
+    at: float
+    event: Literal["resumed"] = "resumed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedEvent:
+    """Last line of a record, unless the run is resumed."""
+
+    at: float
+    result: RunResult
+    event: Literal["ended"] = "ended"
+
+
+Event = RunEvent | ObservedEvent | RepliedEvent | ActingEvent | ActedEvent | Note | ResumedEvent | EndedEvent

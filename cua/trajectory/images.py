@@ -1,0 +1,86 @@
+"""Pictures of a run, by content: `images/<sha256>.png`, each written once and whole."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from cua.errors import TrajectoryError
+
+FOLDER = "images"
+
+
+class ImageFolder:
+    """The pictures of one run."""
+
+    def __init__(self, run_dir: Path) -> None:
+        """Name the folder; nothing is read or made."""
+        self._folder = run_dir / FOLDER
+        self._known: set[str] = set()
+
+    def path(self, sha256: str) -> Path:
+        """Where the picture of that hash is."""
+        return self._folder / f"{sha256}.png"
+
+    def put(self, png: bytes, *, is_durable: bool) -> str:
+        """Keep a picture and tell its hash; an equal one is not written again, an empty one not at all.
+
+        Args:
+            png: The file's bytes.
+            is_durable: Wait until the disk has them.
+
+        Returns:
+            SHA-256 in hex, or "" for no picture.
+
+        Raises:
+            OSError: The picture cannot be written; no half file is left under its name.
+        """
+        if not png:
+            return ""
+        sha256 = hashlib.sha256(png).hexdigest()
+        if sha256 not in self._known and not self._is_whole(sha256, len(png)):
+            write_atomically(self.path(sha256), png, is_durable=is_durable)
+        self._known.add(sha256)
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        """The picture of that hash; b"" for the hash "".
+
+        Raises:
+            TrajectoryError: It is not there or not what was written.
+        """
+        if not sha256:
+            return b""
+        path = self.path(sha256)
+        try:
+            png = path.read_bytes()
+        except OSError as error:
+            raise TrajectoryError(f"the record needs the picture {path}: {error.strerror}") from error
+        if hashlib.sha256(png).hexdigest() != sha256:
+            raise TrajectoryError(f"the picture {path} is damaged: its content does not match its name")
+        return png
+
+    def _is_whole(self, sha256: str, size_bytes: int) -> bool:
+        try:
+            return self.path(sha256).stat().st_size == size_bytes
+        except FileNotFoundError:
+            return False
+
+
+def write_atomically(path: Path, data: bytes, *, is_durable: bool = False) -> None:
+    """Write a file so that its name shows the old content or the new, never a part.
+
+    Raises:
+        OSError: It cannot be written; the temporary file is gone again.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open("wb", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+            if is_durable:
+                os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
