@@ -1,0 +1,55 @@
+# `make help` lists the targets. Everything lives in .venv; the system's Python is left alone.
+SHELL := bash
+VENV := .venv/bin
+SOURCES := apps cua envs visual_tools tests $(wildcard benchmarks examples scripts)
+TEST_PROGRAMS := xterm mousepad galculator xclip
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lint types docs docs-check fuzz bench clean venv dev
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+
+demo: venv ## set everything up and watch the agent finish a task in a real browser
+	@scripts/setup.sh
+	@$(VENV)/cua demo
+
+test: dev ## set up what is missing and run all tests
+	@$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+check: lint types docs-check test ## format, lint, strict types, generated docs, tests
+
+format: dev ## rewrite the sources in the project's format
+	@$(VENV)/ruff format $(SOURCES)
+	@$(VENV)/ruff check --fix $(SOURCES)
+
+lint: dev
+	@$(VENV)/ruff format --check $(SOURCES)
+	@$(VENV)/ruff check $(SOURCES)
+
+types: dev
+	@$(VENV)/mypy
+
+docs: dev ## write the generated pages of docs/ anew
+	@$(VENV)/python scripts/make_docs.py
+
+docs-check: dev
+	@$(VENV)/python scripts/make_docs.py --check
+
+fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) -k fuzz $(ARGS)
+
+bench: dev ## print our figures beside a peer's
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python $$file || exit 1; done
+
+clean: ## remove .venv and every cache
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv:
+	@scripts/bootstrap.sh all
+
+dev:
+	@scripts/bootstrap.sh dev
+	@scripts/setup.sh $(TEST_PROGRAMS)

@@ -1,0 +1,85 @@
+"""Run another program for a bounded time, passing on what it prints."""
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+Say = Callable[[str], None]
+"""Where progress goes, one line a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """How a program ended; `tail` is the last of what it printed."""
+
+    code: int
+    tail: tuple[str, ...]
+    is_timeout: bool = False
+
+    @property
+    def why(self) -> str:
+        """One line on what went wrong: the last line that speaks of an error, else the last line."""
+        if self.is_timeout:
+            return "it took too long"
+        telling = [line for line in self.tail if "error" in line.lower() or line.startswith("E:")]
+        return (telling or list(self.tail) or [f"exit status {self.code}"])[-1].strip()
+
+
+async def run_command(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    say: Say,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> CommandResult:
+    """Run `argv` without a shell and without stdin; its whole process group ends with it.
+
+    Args:
+        argv: Program and arguments.
+        timeout_s: After this it is killed.
+        say: Gets each line that it prints.
+        environment: Variables beside our own.
+        folder: Its working folder.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+        cwd=folder,
+        start_new_session=True,
+        limit=1 << 20,
+    )
+    tail: deque[str] = deque(maxlen=40)
+    try:
+        await asyncio.wait_for(_pass_on(process, tail, say), timeout_s)
+    except TimeoutError:
+        return CommandResult(code=-1, tail=tuple(tail), is_timeout=True)
+    finally:
+        _kill_group(process)
+        await process.wait()
+    return CommandResult(code=process.returncode or 0, tail=tuple(tail))
+
+
+async def _pass_on(process: asyncio.subprocess.Process, tail: deque[str], say: Say) -> None:
+    assert process.stdout is not None
+    async for raw in process.stdout:
+        line = raw.decode("utf-8", "replace").rstrip().rsplit("\r", 1)[-1]
+        if line.strip():
+            tail.append(line)
+            say(f"    {line}")
+    await process.wait()
+
+
+def _kill_group(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return

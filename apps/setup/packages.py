@@ -1,0 +1,123 @@
+"""The system's package manager: which one there is, and what things are called in it."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from apps.setup.command import CommandResult, Say, run_command
+
+Need = Literal["browser", "display", "fonts"]
+
+INSTALL_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageManager:
+    """One way to install software on a system.
+
+    Attributes:
+        name: The program.
+        refresh: Arguments that fetch the list of packages; empty when installing does that.
+        install: Arguments before the package names.
+        packages: For each need, lists of names to try in this order.
+    """
+
+    name: str
+    refresh: tuple[str, ...] = ()
+    install: tuple[str, ...]
+    packages: Mapping[Need, tuple[tuple[str, ...], ...]]
+
+    def install_argv(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The command that installs packages."""
+        return (self.name, *self.install, *names)
+
+    def line_to_type(self, names: Sequence[str]) -> str:
+        """What a person types to install packages, with sudo unless they are root."""
+        sudo = "" if is_root() else "sudo "
+        first = f"{sudo}{shlex.join((self.name, *self.refresh))} && " if self.refresh else ""
+        return f"{first}{sudo}{shlex.join(self.install_argv(names))}"
+
+
+_MANAGERS = (
+    PackageManager(
+        name="apt-get",
+        refresh=("update",),
+        install=("install", "-y", "--no-install-recommends"),
+        packages={
+            "browser": (("chromium-headless-shell", "fonts-dejavu-core"), ("chromium", "fonts-dejavu-core")),
+            "display": (("xvfb", "openbox", "xauth", "dbus"),),
+            "fonts": (("fonts-dejavu-core", "fonts-liberation"),),
+        },
+    ),
+    PackageManager(
+        name="dnf",
+        install=("install", "-y"),
+        packages={
+            "browser": (("chromium-headless", "dejavu-sans-fonts"), ("chromium", "dejavu-sans-fonts")),
+            "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
+            "fonts": (("dejavu-sans-fonts", "liberation-fonts"),),
+        },
+    ),
+    PackageManager(
+        name="pacman",
+        install=("-Sy", "--noconfirm", "--needed"),
+        packages={
+            "browser": (("chromium", "ttf-dejavu"),),
+            "display": (("xorg-server-xvfb", "openbox", "xorg-xauth"),),
+            "fonts": (("ttf-dejavu",),),
+        },
+    ),
+    PackageManager(
+        name="zypper",
+        install=("--non-interactive", "install"),
+        packages={
+            "browser": (("chromium", "dejavu-fonts"),),
+            "display": (("xorg-x11-server-Xvfb", "openbox", "xauth"),),
+            "fonts": (("dejavu-fonts",),),
+        },
+    ),
+    PackageManager(
+        name="apk",
+        install=("add", "--no-cache"),
+        packages={
+            "browser": (("chromium", "font-dejavu"),),
+            "display": (("xvfb", "openbox", "xauth"),),
+            "fonts": (("font-dejavu",),),
+        },
+    ),
+)
+
+
+def find_package_manager() -> PackageManager | None:
+    """The first known package manager on PATH."""
+    return next((manager for manager in _MANAGERS if shutil.which(manager.name)), None)
+
+
+def is_root() -> bool:
+    """Whether this process may install system packages."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+async def install_need(manager: PackageManager, need: Need, say: Say) -> CommandResult:
+    """Install the first list of packages for a need that the system has; returns the last result."""
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    if manager.refresh:
+        argv = (manager.name, *manager.refresh)
+        say(f"  {shlex.join(argv)}")
+        await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
+    result = CommandResult(code=1, tail=())
+    for names in manager.packages[need]:
+        argv = manager.install_argv(names)
+        say(f"  {shlex.join(argv)}")
+        result = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
+        if result.code == 0:
+            return result
+        say(f"    {result.why}")
+    return result
+
+
+def _drop(line: str) -> None:
+    """Package managers print a line for each file: the command line and its outcome say enough."""

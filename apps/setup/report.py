@@ -1,0 +1,66 @@
+"""What setup and doctor found: rows of data, and how a person reads them."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Level = Literal["ok", "warn", "fail"]
+
+_ORDER: tuple[Level, ...] = ("ok", "warn", "fail")
+_MARK = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What it is, one or two words.
+        level: `warn`: something optional will not work; `fail`: the main job will not.
+        found: What is there.
+        expected: What should be there; empty when it is.
+        mend: The command that mends it; empty when there is nothing to mend.
+    """
+
+    name: str
+    level: Level
+    found: str
+    expected: str = ""
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All rows, in the order in which they were looked at."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def worst(self) -> Level:
+        """The worst level of all rows."""
+        return max((row.level for row in self.rows), key=_ORDER.index, default="ok")
+
+    @property
+    def exit_code(self) -> int:
+        """1 when a row failed, else 0: a warning is no reason to stop a script."""
+        return 1 if self.worst == "fail" else 0
+
+    def to_json(self) -> str:
+        """The same as data: `{"worst": ..., "rows": [{"name", "level", "found", "expected", "mend"}, ...]}`."""
+        return json.dumps({"worst": self.worst, "rows": [asdict(row) for row in self.rows]}, ensure_ascii=False)
+
+    def to_text(self) -> str:
+        """One line a row; below it what was expected and the command that mends it."""
+        width = max((len(row.name) for row in self.rows), default=0)
+        return "\n".join(line for row in self.rows for line in _lines_of(row, width))
+
+
+def _lines_of(row: Row, width: int) -> list[str]:
+    indent = " " * (len(_MARK["ok"]) + width + 4)
+    lines = [f"{_MARK[row.level]}  {row.name:<{width}}  {row.found.splitlines()[0] if row.found else ''}"]
+    lines += [indent + line for line in row.found.splitlines()[1:]]
+    if row.expected:
+        lines.append(f"{indent}expected: {row.expected}")
+    if row.mend:
+        lines.append(f"{indent}mend it:  {row.mend}")
+    return lines

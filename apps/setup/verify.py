@@ -1,0 +1,105 @@
+"""Try things for real: a browser that starts and draws text, a display that shows a picture."""
+
+import asyncio
+import io
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs import EnvError, InstructionTask
+from envs.require import require
+
+if TYPE_CHECKING:
+    from envs.browser.find import BrowserBinary
+
+_TIMEOUT_S = 30.0
+_TEXT_PAGE = "data:text/html,<title>k25</title><body style='margin:20px;font:40px sans-serif'>iiii<br>WWWW"
+_WIDTHS = """() => ['i', 'W'].map(letter => {
+  const pen = document.createElement('canvas').getContext('2d');
+  pen.font = '40px sans-serif';
+  return pen.measureText(letter.repeat(20)).width;
+})"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How a trial went.
+
+    Attributes:
+        works: Whether the thing did its job.
+        detail: What was seen, or why it did not work; one line.
+        has_fonts: For a browser: whether text is text and not a row of boxes.
+    """
+
+    works: bool
+    detail: str
+    has_fonts: bool = True
+
+
+async def verify_browser(binary: "BrowserBinary") -> Verdict:
+    """Start the browser, open a page made of text, take its picture."""
+    started = time.perf_counter()
+    try:
+        playwright = require("playwright.async_api", "browser")
+    except EnvError as error:
+        return Verdict(works=False, detail=str(error))
+    try:
+        async with asyncio.timeout(_TIMEOUT_S), playwright.async_playwright() as driver:
+            browser = await driver.chromium.launch(
+                executable_path=binary.path, args=["--no-sandbox", "--disable-gpu"], timeout=_TIMEOUT_S * 1000
+            )
+            page = await browser.new_page(viewport={"width": 320, "height": 200})
+            await page.goto(_TEXT_PAGE)
+            picture = await page.screenshot()
+            narrow, wide = await page.evaluate(_WIDTHS)
+            version = browser.version
+            await browser.close()
+    except (playwright.Error, TimeoutError, OSError) as error:
+        return Verdict(works=False, detail=f"does not start: {_first_telling_line(str(error))}")
+    if not _has_ink(picture):
+        return Verdict(works=False, detail="starts, but its screenshot is blank")
+    took = time.perf_counter() - started
+    return Verdict(works=True, detail=f"version {version}, drew a page in {took:.1f} s", has_fonts=wide > 1.5 * narrow)
+
+
+async def verify_desktop() -> Verdict:
+    """Start a private display with its window manager and take its picture."""
+    from envs.desktop import DesktopEnv, DesktopOptions
+
+    started = time.perf_counter()
+    env = DesktopEnv(DesktopOptions(screen_px=(640, 400)))
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            seen = await env.reset(InstructionTask(instruction=""))
+    except (EnvError, TimeoutError, OSError) as error:
+        return Verdict(works=False, detail=f"does not start: {error}")
+    finally:
+        await env.close()
+    if seen.geometry.native_px != (640, 400):
+        return Verdict(works=False, detail=f"the display is {seen.geometry.native_px}, not (640, 400)")
+    return Verdict(works=True, detail=f"a private display started in {time.perf_counter() - started:.1f} s")
+
+
+def check_writable(folder: Path) -> str | None:
+    """None when files can be made in `folder` (made if need be), else why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return f"{error.strerror or error}"
+
+
+def _has_ink(png: bytes) -> bool:
+    from PIL import Image
+
+    darkest, lightest = Image.open(io.BytesIO(png)).convert("L").getextrema()
+    return bool(lightest != darkest)
+
+
+def _first_telling_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "error while loading" in line or "No such file" in line]
+    return (telling or lines or ["no reason given"])[0][:200]

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Make .venv and install the package into it: scripts/bootstrap.sh all|dev
+# Starts at once, without network, when nothing changed since the last time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+extra=${1:-all}
+venv=.venv
+
+say() { printf '==> %s\n' "$*" >&2; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+find_python() {
+  local name
+  for name in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
+    if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      command -v "$name"
+      return
+    fi
+  done
+  die "no Python 3.11 or newer on PATH (python3 is $(python3 --version 2>&1 || true)). Install one, or name it: make PYTHON=/path/to/python3.11 demo"
+}
+
+can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+
+install_python_venv() {  # Debian keeps ensurepip in a package of its own
+  command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
+  say "getting python3-venv: apt-get install -y python3-venv"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq >/dev/null || true
+  apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+}
+
+make_with_virtualenv() {  # pip only fills a folder of ours; nothing is installed for the user or the system
+  "$1" -m pip --version >/dev/null 2>&1 || return 1
+  local tools
+  tools=$(mktemp -d)
+  say "getting virtualenv with pip, into a temporary folder"
+  "$1" -m pip install --quiet --disable-pip-version-check --target "$tools" virtualenv \
+    && PYTHONPATH=$tools "$1" -m virtualenv --quiet "$venv"
+  local status=$?
+  rm -rf "$tools"
+  return $status
+}
+
+make_venv() {
+  local python
+  python=$(find_python)
+  say "making $venv with $python ($("$python" --version 2>&1))"
+  rm -rf "$venv"
+  if can_make_venv "$python" || { install_python_venv && can_make_venv "$python"; }; then
+    "$python" -m venv "$venv"
+  elif ! make_with_virtualenv "$python"; then
+    rm -rf "$venv"
+    die "$python cannot make a virtual environment: it has neither ensurepip nor pip.
+       On Debian or Ubuntu type:  sudo apt-get install -y python3-venv
+       and run make again."
+  fi
+}
+
+fingerprint() {
+  { pwd; "$venv/bin/python" -c 'import sys; print(sys.version)'; cat pyproject.toml; } | cksum
+}
+
+install_package() {
+  say "installing cua-k25[$extra] into $venv (the first time this fetches some 300 MB)"
+  "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --editable ".[$extra]" \
+    | grep --line-buffered -E '^(Collecting|  Downloading|Installing|Successfully|ERROR)' >&2 \
+    || die "pip could not install the package: see its message above"
+}
+
+if ! "$venv/bin/python" -c '' 2>/dev/null || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+  make_venv
+fi
+stamp="$venv/.installed-$extra"
+now=$(fingerprint)
+if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ]; then
+  install_package
+  printf '%s\n' "$now" >"$stamp"
+  if [ "$extra" = dev ]; then printf '%s\n' "$now" >"$venv/.installed-all"; fi  # dev holds all
+fi
