@@ -10,6 +10,11 @@ Exception
 └── CodeError             the model: code that the interpreter refuses
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cua.messages import Reply
+
 
 class CuaError(Exception):
     """Something the operator can mend; the text says what was found, what was expected, what to do."""
@@ -32,10 +37,15 @@ class ModelError(CuaError):
 
 
 class TruncatedReplyError(ModelError):
-    """The reply was cut at the token limit before the code was complete."""
+    """The reply was cut at the token limit before the code was complete.
 
-    def __init__(self, message: str) -> None:
+    Attributes:
+        reply: What had come until then, with the tokens it cost; None when unknown.
+    """
+
+    def __init__(self, message: str, *, reply: "Reply | None" = None) -> None:
         super().__init__(message, retryable=False)
+        self.reply = reply
 
 
 class TrajectoryError(CuaError):

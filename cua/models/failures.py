@@ -1,0 +1,186 @@
+"""What went wrong at the server, told so that the operator knows what to do."""
+
+import email.utils
+import json
+import re
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cua.errors import ModelError
+from cua.models.endpoint import Endpoint
+from cua.models.names import did_you_mean
+from cua.models.retry import OverloadedError
+
+_RETRYABLE = {408, 409, 425, 429, 529}
+_NEVER_RETRYABLE = {501, 505}
+_MAX_SHOWN_CHARS = 400
+
+TEMPERATURE_HINT = (
+    "Kimi K2.5 on this server takes one temperature only (1 with thinking, 0.6 without). "
+    "Use --preset kimi-k2.5, or leave it out with --temperature omit"
+)
+
+
+class _Hint(NamedTuple):
+    statuses: tuple[int, ...]
+    pattern: str
+    text: str
+
+
+_HINTS = (
+    _Hint((400, 422), r"invalid temperature|only [\d.]+ is allowed", TEMPERATURE_HINT),
+    _Hint(
+        (400,),
+        r"reasoning_content is missing",
+        "the reasoning of a running tool loop must go back: keep the ThinkPart of assistant messages with tool calls",
+    ),
+    _Hint(
+        (400, 413, 422),
+        r"context.length|maximum context|too many tokens|context.window|prompt is too long",
+        "the conversation is longer than the model's context: send fewer images, or raise the server's limit",
+    ),
+    _Hint(
+        (400, 415, 422),
+        r"image|multimodal|vision|content.{0,20}(list|array|string)",
+        "this model may not take pictures; `cua doctor` tells. Choose a model that sees",
+    ),
+    _Hint((400, 422), r"max_tokens|max_completion_tokens", "change --max-tokens, or leave it out"),
+    _Hint((400, 422), r"stream_options|stream", "this server may not stream: turn streaming off"),
+    _Hint((400, 422), r"", "the server does not accept the request as it is; its words above say which field"),
+    _Hint((402,), r"", "the account has no money left"),
+    _Hint((413,), r"", "the request is too large: send fewer images, or smaller ones with --image-format webp:75"),
+    _Hint((429,), r"quota|billing|balance", "the account's quota is used up; waiting does not help"),
+)
+
+
+def status_failure(
+    status: int,
+    text: str,
+    headers: Mapping[str, str],
+    endpoint: Endpoint,
+    *,
+    model: str = "",
+    known_models: Sequence[str] = (),
+) -> ModelError:
+    """Turn an HTTP error status into an error.
+
+    Args:
+        status: HTTP status, 400 or above.
+        text: The body.
+        headers: The response's headers, for Retry-After.
+        endpoint: Who answered.
+        model: The id that was asked for.
+        known_models: Ids that the server lists, for a 404.
+
+    Returns:
+        The error: an `OverloadedError` where waiting may help.
+    """
+    said = said_by_server(text)
+    shown = f"{endpoint.shown_url} answered {status}" + (f": {said}" if said else "")
+    is_quota = status == 429 and re.search(r"insufficient_quota|exceeded_current_quota|billing", text, re.IGNORECASE)
+    if (status in _RETRYABLE or status >= 500) and status not in _NEVER_RETRYABLE and not is_quota:
+        return OverloadedError(shown, retry_after_s=retry_after_s(headers))
+    hint = _hint(status, text, endpoint, model, known_models)
+    return ModelError(f"{shown}. {hint[:1].upper()}{hint[1:]}" if hint else shown, retryable=False)
+
+
+def stream_failure(error: Mapping[str, Any] | str) -> ModelError:
+    """Turn an error object inside a 200 answer into an error; only a clear 4xx code makes it permanent."""
+    fields = {"message": error} if isinstance(error, str) else dict(error)
+    code = fields.get("code") or fields.get("status") or 0
+    status = int(code) if str(code).isdigit() else 0
+    said = str(fields.get("message") or json.dumps(fields, ensure_ascii=False))[:_MAX_SHOWN_CHARS]
+    is_permanent = 400 <= status < 500 and status not in _RETRYABLE
+    hint = next((h.text for h in _HINTS if status in h.statuses and re.search(h.pattern, said, re.IGNORECASE)), "")
+    return ModelError(
+        f"the server reports an error: {said}" + (f". {hint}" if is_permanent and hint else ""),
+        retryable=not is_permanent,
+    )
+
+
+def connection_failure(error: BaseException, endpoint: Endpoint, timeouts: str = "") -> ModelError:
+    """Turn a broken or impossible connection into an error.
+
+    Args:
+        error: What the HTTP library raised; its causes are searched for the system's own words.
+        endpoint: Who was called.
+        timeouts: The limits in force, for the text of a timeout.
+
+    Returns:
+        The error; retryable unless the certificate is wrong.
+    """
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return ModelError(
+                f"the certificate of {endpoint.shown_url} cannot be trusted: {cause.verify_message}. "
+                "Set SSL_CERT_FILE to the authority's certificate",
+                retryable=False,
+            )
+    if any("timeout" in type(cause).__name__.lower() for cause in causes):
+        return ModelError(f"{endpoint.shown_url} did not answer in time{timeouts}", retryable=True)
+    system = [str(cause) for cause in causes if isinstance(cause, OSError) and str(cause)]
+    said = (system or [str(cause) for cause in causes if str(cause)] or [type(error).__name__])[-1]
+    return ModelError(f"no connection to {endpoint.shown_url}: {said}. Is the server running?", retryable=True)
+
+
+def said_by_server(text: str) -> str:
+    """The message in an error body: OpenAI's, FastAPI's or plain text, shortened; markup is dropped."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        plain = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL | re.IGNORECASE)
+        return _shorten(" ".join(plain.split()))
+    if isinstance(body, dict):
+        error = body.get("error")
+        inner = error.get("message") if isinstance(error, dict) else error
+        body = inner or body.get("message") or body.get("detail") or body
+    return _shorten(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds of a Retry-After header, which holds seconds or a date; None when absent or unreadable."""
+    value = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(headers["retry-after-ms"]) / 1000 if "retry-after-ms" in headers else float(value)
+        return seconds if 0 <= seconds < 1e9 else None
+    except ValueError:
+        pass
+    try:
+        date = email.utils.parsedate_to_datetime(value)
+        return max(0.0, date.timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None
+
+
+def _hint(status: int, text: str, endpoint: Endpoint, model: str, known_models: Sequence[str]) -> str:
+    if status == 401:
+        return f"the key is not accepted ({endpoint.key_source}): set OPENAI_API_KEY to one for {endpoint.host}"
+    if status == 403:
+        return f"the key may not use model {model!r} here ({endpoint.key_source}), or the region is not served"
+    if status in (404, 405):
+        return _not_found_hint(endpoint, model, known_models)
+    for hint in _HINTS:
+        if status in hint.statuses and re.search(hint.pattern, text, re.IGNORECASE):
+            return hint.text
+    return ""
+
+
+def _not_found_hint(endpoint: Endpoint, model: str, known_models: Sequence[str]) -> str:
+    if known_models and model not in known_models:
+        return f"the server has no model {model!r}.{did_you_mean(model, known_models)}"
+    if not re.search(r"/v\d", endpoint.base_url):
+        return f"the base URL usually ends in /v1: {endpoint.shown_url}/v1"
+    return f"either the model {model!r} or the base URL is wrong"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 3] + "..."

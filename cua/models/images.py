@@ -1,0 +1,128 @@
+"""How pictures travel: PNG untouched, or re-encoded as WebP or JPEG.
+
+The screenshots of a self-hosted K2.5 should go as WebP at quality 75 (`webp:75`), as its authors advise;
+hosted servers take PNG.
+"""
+
+import asyncio
+import base64
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cua.errors import ConfigError, ModelError
+from cua.messages import ImagePart
+from cua.models.names import did_you_mean
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+ImageKind = Literal["png", "webp", "jpeg"]
+_KINDS: dict[str, ImageKind] = {"png": "png", "webp": "webp", "jpeg": "jpeg", "jpg": "jpeg"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFormat:
+    """An encoding of pictures on the wire.
+
+    Attributes:
+        kind: `png` sends every picture as it is.
+        quality: 1 to 100; without meaning for PNG.
+    """
+
+    kind: ImageKind = "png"
+    quality: int = 75
+
+    @classmethod
+    def parse(cls, text: str) -> "ImageFormat":
+        """Read `png`, `webp`, `webp:75` or `jpeg:90`.
+
+        Raises:
+            ConfigError: The name is unknown or the quality is not 1 to 100.
+        """
+        name, _, quality = text.strip().lower().partition(":")
+        kind = _KINDS.get(name)
+        if kind is None:
+            raise ConfigError(f"unknown image format {text!r}.{did_you_mean(name, _KINDS)} Example: webp:75")
+        if not quality:
+            return cls(kind=kind)
+        if not (quality.isascii() and quality.isdigit() and 1 <= int(quality) <= 100) or kind == "png":
+            raise ConfigError(
+                f"image format {text!r}: expected png, or webp/jpeg with a quality from 1 to 100: webp:75"
+            )
+        return cls(kind=kind, quality=int(quality))
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "png" else f"{self.kind}:{self.quality}"
+
+
+def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
+    """Re-encode a picture; its size in pixels stays. Blocking: about 0.1 s for a full-HD screenshot.
+
+    Args:
+        part: The picture, in any encoding that Pillow reads.
+        image_format: What is wanted; PNG, and an encoding that the picture has already, change nothing.
+
+    Returns:
+        The picture to send.
+
+    Raises:
+        ModelError: The bytes are no picture, or the encoder refuses it (WebP ends at 16383 px a side).
+    """
+    if image_format.kind == "png" or part.media_type == f"image/{image_format.kind}":
+        return part
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(part.data)) as image:
+            out = io.BytesIO()
+            # Opaque RGB: JPEG has no alpha, and a model would see transparent screenshots differently.
+            _flatten(image).save(out, format=image_format.kind, quality=image_format.quality)
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"a picture of the conversation cannot be sent as {image_format}: {error}", retryable=False
+        ) from error
+    return ImagePart(data=out.getvalue(), media_type="image/webp" if image_format.kind == "webp" else "image/jpeg")
+
+
+def _flatten(image: "Image.Image") -> "Image.Image":
+    from PIL import Image
+
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    white = Image.new("RGBA", image.size, "white")
+    white.alpha_composite(image.convert("RGBA"))
+    return white.convert("RGB")
+
+
+def data_url(data: bytes, media_type: str) -> str:
+    """A `data:` URL of some bytes."""
+    return f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+class ImageEncoder:
+    """Turns pictures into `data:` URLs off the event loop, and remembers the last few.
+
+    A request repeats the pictures of the one before; each is encoded once.
+    """
+
+    def __init__(self, image_format: ImageFormat, *, max_remembered: int = 8) -> None:
+        self._format = image_format
+        self._max_remembered = max_remembered
+        self._urls: dict[ImagePart, str] = {}
+
+    async def data_url(self, part: ImagePart) -> str:
+        """The picture as it goes into a request.
+
+        Raises:
+            ModelError: The picture cannot be encoded.
+        """
+        url = self._urls.pop(part, "") or await asyncio.to_thread(self._encode, part)
+        self._urls[part] = url
+        while len(self._urls) > self._max_remembered:
+            del self._urls[next(iter(self._urls))]
+        return url
+
+    def _encode(self, part: ImagePart) -> str:
+        encoded = encode_image(part, self._format)
+        return data_url(encoded.data, encoded.media_type)

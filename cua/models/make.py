@@ -1,0 +1,156 @@
+"""From a name on the command line to a model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from cua.errors import ConfigError
+from cua.messages import Sampling
+from cua.model import Model
+
+if TYPE_CHECKING:
+    from cua.models.draft import Delta
+    from cua.models.openai_compat import OpenAICompatModel
+    from cua.models.retry import Retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What a person can set about a model, as it stands in flags and config files.
+
+    Attributes:
+        base_url: Else `OPENAI_BASE_URL`.
+        api_key: Else `OPENAI_API_KEY`.
+        preset: A key of `presets.PRESETS`; None chooses by model and host.
+        temperature: Wins over the preset; `omit` leaves it out of the request.
+        top_p: Likewise.
+        max_tokens: Limit on output tokens; wins over the preset.
+        image_format: `png`, `webp:QUALITY` or `jpeg:QUALITY`.
+        streaming: Ask for a stream.
+        connect_timeout_s: To reach the server.
+        idle_timeout_s: Between two pieces of a streamed answer.
+        timeout_s: For one whole try.
+        max_retries: Calls after a failed one.
+        fallback: Name of a model at the same endpoint, or `literal`, asked when the first is out of reach.
+        prices_file: JSON file of prices; else `K25_PRICES`.
+    """
+
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    preset: str | None = None
+    temperature: float | Literal["omit"] | None = None
+    top_p: float | Literal["omit"] | None = None
+    max_tokens: int | None = None
+    image_format: str = "png"
+    streaming: bool = True
+    connect_timeout_s: float = 10.0
+    idle_timeout_s: float = 300.0
+    timeout_s: float = 1200.0
+    max_retries: int = 5
+    fallback: str | None = None
+    prices_file: str | None = None
+
+
+def make_model(
+    name: str,
+    settings: ModelSettings = ModelSettings(),
+    *,
+    on_delta: "Callable[[Delta], None] | None" = None,
+    on_retry: "Callable[[Retry], None] | None" = None,
+) -> Model:
+    """Build a model; nothing is contacted.
+
+    Args:
+        name: `literal` for the embedded one, `scripted:FILE` for recorded replies, anything else is the id of
+            a model at an OpenAI-compatible endpoint.
+        settings: The rest.
+        on_delta: Told each piece of a streamed reply.
+        on_retry: Told before each wait for a retry.
+
+    Returns:
+        The model; close it after use.
+
+    Raises:
+        ConfigError: No endpoint is configured, or a setting is wrong.
+    """
+    if settings.fallback:
+        from cua.models.fallback import FallbackModel
+
+        alone = replace(settings, fallback=None)
+        primary = make_model(name, alone, on_delta=on_delta, on_retry=on_retry)
+        return FallbackModel(primary, make_model(settings.fallback, alone, on_delta=on_delta, on_retry=on_retry))
+    if name == "literal":
+        from cua.models.literal import LiteralModel
+
+        return LiteralModel()
+    if name == "scripted" or name.startswith("scripted:"):
+        return _make_scripted(name.removeprefix("scripted").removeprefix(":"))
+    if not name.strip():
+        raise ConfigError("the model has no name: give --model ID, or --model literal for the embedded one")
+    return _make_openai_compat(name, settings, on_delta, on_retry)
+
+
+def _make_scripted(path: str) -> Model:
+    from cua.models.scripted import ScriptedModel
+
+    if not path:
+        raise ConfigError("--model scripted needs a file of recorded replies: scripted:FILE")
+    return ScriptedModel.from_file(path)
+
+
+def _make_openai_compat(
+    name: str,
+    settings: ModelSettings,
+    on_delta: "Callable[[Delta], None] | None",
+    on_retry: "Callable[[Retry], None] | None",
+) -> "OpenAICompatModel":
+    from cua.models.images import ImageFormat
+    from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
+    from cua.models.prices import load_prices
+    from cua.models.retry import RetryPolicy
+
+    _check_numbers(settings)
+    options = OpenAICompatOptions(
+        model=name,
+        base_url=settings.base_url,
+        api_key=settings.api_key,
+        sampling=_sampling(name, settings),
+        streaming=settings.streaming,
+        image_format=ImageFormat.parse(settings.image_format),
+        connect_timeout_s=settings.connect_timeout_s,
+        idle_timeout_s=settings.idle_timeout_s,
+        timeout_s=settings.timeout_s,
+        retry=RetryPolicy(max_retries=settings.max_retries),
+        prices=load_prices(settings.prices_file),
+    )
+    return OpenAICompatModel(options, on_delta=on_delta, on_retry=on_retry)
+
+
+def _sampling(name: str, settings: ModelSettings) -> Sampling:
+    from cua.models.endpoint import find_endpoint
+    from cua.models.presets import automatic_sampling, preset_sampling
+
+    endpoint = find_endpoint(settings.base_url, settings.api_key)
+    sampling = preset_sampling(settings.preset, endpoint) if settings.preset else automatic_sampling(name, endpoint)
+    if settings.temperature is not None:
+        sampling = replace(sampling, temperature=None if settings.temperature == "omit" else settings.temperature)
+    if settings.top_p is not None:
+        sampling = replace(sampling, top_p=None if settings.top_p == "omit" else settings.top_p)
+    if settings.max_tokens is not None:
+        sampling = replace(sampling, max_tokens=settings.max_tokens)
+    return sampling
+
+
+def _check_numbers(settings: ModelSettings) -> None:
+    ranges: tuple[tuple[str, object, float, float], ...] = (
+        ("temperature", settings.temperature, 0, 2),
+        ("top_p", settings.top_p, 0, 1),
+        ("max_tokens", settings.max_tokens, 1, 10_000_000),
+        ("max_retries", settings.max_retries, 0, 1000),
+        ("connect_timeout_s", settings.connect_timeout_s, 0.001, 86_400),
+        ("idle_timeout_s", settings.idle_timeout_s, 0.001, 86_400),
+        ("timeout_s", settings.timeout_s, 0.001, 86_400),
+    )
+    for name, value, low, high in ranges:
+        if isinstance(value, int | float) and not low <= value <= high:
+            raise ConfigError(f"{name} is {value:g}; expected a number from {low:g} to {high:g}")

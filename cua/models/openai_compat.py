@@ -1,0 +1,251 @@
+"""Talks to any OpenAI-compatible server: the hosted K2.5, vLLM, SGLang, llama.cpp, and others."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cua.errors import ModelError, TruncatedReplyError
+from cua.messages import Message, Reply, Sampling, Usage
+from cua.model import Tool
+from cua.models.body import BodyReader
+from cua.models.draft import Delta, Draft
+from cua.models.endpoint import find_endpoint
+from cua.models.failures import connection_failure, status_failure
+from cua.models.images import ImageEncoder, ImageFormat
+from cua.models.presets import automatic_sampling
+from cua.models.prices import PriceTable
+from cua.models.retry import Clock, Retry, RetryPolicy, retry
+from cua.models.wire import to_wire, tools_to_wire
+from envs.require import require
+
+_LIST_MODELS_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAICompatOptions:
+    """How to reach a model.
+
+    Attributes:
+        model: The id that the server knows.
+        base_url: Up to `/v1`; else `OPENAI_BASE_URL`; else OpenAI's own.
+        api_key: Else `OPENAI_API_KEY`; servers of one's own get `none`.
+        sampling: Used when a call brings none; None chooses by model and host (`presets.automatic_sampling`).
+        streaming: Ask for a stream. The reply is the same; a broken one is noticed earlier.
+        image_format: Encoding of pictures on the wire.
+        connect_timeout_s: To reach the server.
+        idle_timeout_s: Between two pieces of an answer, the first included; only with streaming.
+        timeout_s: For one whole try.
+        retry: How often a failed call is made again.
+        prices: For `Usage.cost_usd`.
+    """
+
+    model: str
+    base_url: str | None = field(default=None, repr=False)
+    api_key: str | None = field(default=None, repr=False)
+    sampling: Sampling | None = None
+    streaming: bool = True
+    image_format: ImageFormat = field(default_factory=ImageFormat)
+    connect_timeout_s: float = 10.0
+    idle_timeout_s: float = 300.0
+    timeout_s: float = 1200.0
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    prices: PriceTable = field(default_factory=PriceTable)
+
+
+class OpenAICompatModel:
+    """A model behind `/v1/chat/completions`, through the official SDK; implements `cua.model.Model`.
+
+    Proxies and certificates follow the SDK's own rules (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`).
+
+    Args:
+        options: How to reach it.
+        on_delta: Told each piece of a streamed reply, for live display.
+        on_retry: Told before each wait for a retry.
+        clock: Time and chance of the retries.
+
+    Raises:
+        ConfigError: No endpoint is configured, or it is malformed.
+    """
+
+    def __init__(
+        self,
+        options: OpenAICompatOptions,
+        *,
+        on_delta: Callable[[Delta], None] | None = None,
+        on_retry: Callable[[Retry], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = options.model
+        self.options = options
+        self.endpoint = find_endpoint(options.base_url, options.api_key)
+        self.last_reasoning_field: str | None = None
+        self._on_delta = on_delta
+        self._on_retry = on_retry
+        self._clock = clock or Clock()
+        self._encoder = ImageEncoder(options.image_format)
+        self._client: Any = None
+
+    def __repr__(self) -> str:
+        return f"OpenAICompatModel({self.name!r} at {self.endpoint.shown_url})"
+
+    async def prepare(self) -> None:
+        """Import the SDK (about 0.5 s) in a thread, so that the first call need not; optional."""
+        await asyncio.to_thread(require, "openai", "all")
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """Answer a conversation; see `cua.model.Model`.
+
+        Args:
+            messages: The conversation.
+            tools: What the model may call.
+            sampling: Replaces the options' sampling as a whole.
+
+        Returns:
+            The reply.
+
+        Raises:
+            ModelError: The server cannot be reached, refuses, or sends nonsense; retries are over.
+            TruncatedReplyError: The token limit cut the reply; what had come is its `reply`.
+        """
+        request = await self._request(messages, tools, sampling or self._default_sampling())
+        num_calls = sum(len(message.tool_calls) for message in messages)
+        return await retry(
+            lambda: self._try(request, num_calls), self.options.retry, on_retry=self._retrying, clock=self._clock
+        )
+
+    async def list_models(self) -> list[str]:
+        """The ids that the server offers; empty when it does not say."""
+        openai = require("openai", "all")
+        try:
+            async with asyncio.timeout(_LIST_MODELS_TIMEOUT_S):
+                page = await self._connected().models.list()
+                return [str(model.id) for model in page.data or ()]
+        except (TimeoutError, openai.OpenAIError, ValueError, AttributeError, TypeError):
+            return []
+
+    async def close(self) -> None:
+        """Let connections go. May be called twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _default_sampling(self) -> Sampling:
+        return self.options.sampling or automatic_sampling(self.name, self.endpoint)
+
+    async def _request(self, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling) -> dict[str, Any]:
+        request: dict[str, Any] = {"model": self.name, "messages": await to_wire(messages, self._encoder)}
+        if tools:
+            request["tools"] = tools_to_wire(tools)
+        if self.options.streaming:
+            request |= {"stream": True, "stream_options": {"include_usage": True}}
+        # OpenAI's newer models know the limit under the longer name only; other servers under the shorter one.
+        limit_name = "max_completion_tokens" if self.endpoint.is_openai else "max_tokens"
+        chosen = {"temperature": sampling.temperature, "top_p": sampling.top_p, limit_name: sampling.max_tokens}
+        request |= {key: value for key, value in chosen.items() if value is not None}
+        return request | {"extra_body": dict(sampling.extra_body) or None}
+
+    async def _try(self, request: dict[str, Any], num_earlier_calls: int) -> Reply:
+        started = time.perf_counter()
+        try:
+            draft = await self._exchange(request)
+        except ModelError as error:
+            error.args = (self.endpoint.redact(str(error)),)
+            raise
+        self.last_reasoning_field = draft.reasoning_field or self.last_reasoning_field
+        reply = Reply(
+            content=draft.content,
+            reasoning=draft.reasoning,
+            tool_calls=draft.tool_calls(num_earlier_calls),
+            usage=self._usage(draft),
+            finish_reason=draft.known_finish_reason,
+            model=draft.model or self.name,
+            duration_s=time.perf_counter() - started,
+        )
+        self._check_end(reply, draft, request)
+        return reply
+
+    async def _exchange(self, request: dict[str, Any]) -> Draft:
+        openai = require("openai", "all")
+        reader = BodyReader(self._on_delta)
+        try:
+            async with (
+                asyncio.timeout(self.options.timeout_s),
+                self._connected().chat.completions.with_streaming_response.create(**request) as response,
+            ):
+                async for chunk in response.iter_bytes():
+                    reader.feed(chunk)
+        except openai.APIStatusError as error:
+            raise await self._refused(error) from None
+        except (TimeoutError, openai.APIError, *_http_errors()) as error:
+            if not reader.is_complete:
+                raise connection_failure(error, self.endpoint, self._shown_timeouts()) from None
+        return reader.finish()
+
+    async def _refused(self, error: Any) -> ModelError:
+        known = await self.list_models() if error.status_code == 404 else []
+        return status_failure(
+            error.status_code,
+            error.response.text,
+            error.response.headers,
+            self.endpoint,
+            model=self.name,
+            known_models=known,
+        )
+
+    def _check_end(self, reply: Reply, draft: Draft, request: dict[str, Any]) -> None:
+        if reply.finish_reason == "content_filter":
+            raise ModelError("the server's content filter stopped the reply", retryable=False)
+        if draft.refusal and not reply.content and not reply.tool_calls:
+            raise ModelError(f"the model refuses: {self.endpoint.redact(draft.refusal)}", retryable=False)
+        if reply.finish_reason == "length":
+            limit = request.get("max_tokens") or request.get("max_completion_tokens")
+            shown = f"max_tokens {limit}" if limit else "the server's own limit, no max_tokens was sent"
+            raise TruncatedReplyError(
+                f"the reply was cut at the token limit ({shown}) after {len(reply.reasoning)} characters of reasoning "
+                f"and {len(reply.content)} of text. Raise it with --max-tokens",
+                reply=reply,
+            )
+
+    def _usage(self, draft: Draft) -> Usage:
+        counted = draft.usage
+        num_input = (counted.prompt_tokens if counted else None) or 0
+        num_output = (counted.completion_tokens if counted else None) or 0
+        num_cached = counted.num_cached if counted else 0
+        price = self.options.prices.find(self.name)
+        cost = 0.0 if price is None and self.endpoint.is_loopback else None
+        if price is not None and counted is not None:
+            cost = price.cost_usd(num_input, num_output, num_cached)
+        return Usage(input_tokens=num_input, output_tokens=num_output, cached_tokens=num_cached, cost_usd=cost)
+
+    def _retrying(self, coming: Retry) -> None:
+        if self._on_delta is not None:
+            self._on_delta(Delta(kind="restart"))
+        if self._on_retry is not None:
+            self._on_retry(coming)
+
+    def _shown_timeouts(self) -> str:
+        options = self.options
+        idle = f", {options.idle_timeout_s:g} s between pieces" if options.streaming else ""
+        return f" (limits: {options.connect_timeout_s:g} s to connect{idle}, {options.timeout_s:g} s in all)"
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            openai = require("openai", "all")
+            read_s = self.options.idle_timeout_s if self.options.streaming else self.options.timeout_s
+            self._client = openai.AsyncOpenAI(
+                base_url=self.endpoint.base_url,
+                api_key=self.endpoint.api_key,
+                timeout=openai.Timeout(read_s, connect=self.options.connect_timeout_s),
+                max_retries=0,
+            )
+        return self._client
+
+
+def _http_errors() -> tuple[type[Exception], ...]:
+    """Error classes of the HTTP library below the SDK: `httpx2` since its version 3, `httpx` before."""
+    return tuple(sys.modules[name].HTTPError for name in ("httpx2", "httpx") if name in sys.modules)

@@ -1,0 +1,92 @@
+"""What tokens cost, in US dollars per million, from a file of the user's: prices change, so none are built in.
+
+The file is JSON, one entry for a model id; `*` stands for every other model of the endpoint:
+
+    {"kimi-k2.5": {"input": 1.0, "cached_input": 0.5, "output": 2.0}, "*": {"input": 0, "output": 0}}
+
+Its path is given by the setting or by `K25_PRICES`. Models on this machine cost nothing. Any other model
+without an entry has an unknown cost, and a cost cap says so.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from cua.errors import ConfigError
+from cua.models.names import did_you_mean
+
+_Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Price(BaseModel):
+    """US dollars per million tokens.
+
+    Attributes:
+        input: Tokens of the request.
+        output: Tokens of the reply, reasoning included.
+        cached_input: Tokens of the request that the server had in its cache; None means like `input`.
+        source: Where and when the price was read; for people.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: _Usd
+    output: _Usd
+    cached_input: _Usd | None = None
+    source: str = ""
+
+    def cost_usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        """The price of one reply; `cached_tokens` is the part of `input_tokens` that was cached."""
+        cached = min(cached_tokens, input_tokens)
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        return ((input_tokens - cached) * self.input + cached * cached_price + output_tokens * self.output) / 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTable:
+    """Prices by model id."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def find(self, model: str) -> Price | None:
+        """The price of a model, else the one of `*`, else None: unknown."""
+        return self.prices.get(model) or self.prices.get("*")
+
+
+def load_prices(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> PriceTable:
+    """Read the price file.
+
+    Args:
+        path: The file; without it `K25_PRICES`; without both the table is empty.
+        environ: `os.environ` unless given.
+
+    Returns:
+        The table.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds anything but prices.
+    """
+    chosen = path or (os.environ if environ is None else environ).get("K25_PRICES")
+    if not chosen:
+        return PriceTable()
+    try:
+        data = json.loads(Path(chosen).expanduser().read_text(encoding="utf-8"))
+        return PriceTable(prices=TypeAdapter(dict[str, Price]).validate_python(data))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the price file {chosen} cannot be read: {error}") from error
+    except ValidationError as error:
+        raise ConfigError(f"the price file {chosen} is wrong: {_first_problem(error)}") from None
+    except ValueError as error:
+        raise ConfigError(f"the price file {chosen} is not JSON: {error}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = " > ".join(str(step) for step in first["loc"])
+    hint = did_you_mean(str(first["loc"][-1]), Price.model_fields) if first["type"] == "extra_forbidden" else ""
+    return f"{where}: {first['msg']}.{hint}" if where else f"{first['msg']}."

@@ -1,0 +1,112 @@
+"""A model that replays recorded replies: for tests, examples and benchmarks."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from cua.errors import ConfigError, ModelError
+from cua.messages import Message, Reply, Sampling
+from cua.model import Tool
+
+Recorded = Reply | str | Exception
+
+
+class ScriptedModel:
+    """Gives one recorded reply a call, in order; implements `cua.model.Model`.
+
+    Args:
+        replies: Replies, contents of replies, or exceptions to raise. May be endless
+            (`itertools.repeat("...")`); it is read as calls come.
+        name: What logs call it.
+        latency_s: Seconds that each answer takes.
+
+    Attributes:
+        received: The messages of each call, oldest first.
+        received_sampling: The sampling of each call.
+    """
+
+    def __init__(self, replies: Iterable[Recorded], *, name: str = "scripted", latency_s: float = 0.0) -> None:
+        self.name = name
+        self.received: list[tuple[Message, ...]] = []
+        self.received_sampling: list[Sampling | None] = []
+        self._replies: Iterator[Recorded] = iter(replies)
+        self._latency_s = latency_s
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, latency_s: float = 0.0) -> "ScriptedModel":
+        """Read replies from a JSONL file.
+
+        A line is a JSON string (the content), an object with the fields of `Reply` (`{"content": "...",
+        "reasoning": "..."}`), or an error to raise (`{"error": "server down", "retryable": true}`).
+        Empty lines are skipped.
+
+        Raises:
+            ConfigError: The file cannot be read, or a line is none of these; the text says which.
+        """
+        try:
+            lines = Path(path).expanduser().read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"the script {path} cannot be read: {error}") from error
+        replies = [_read_line(line, f"{path}, line {i}") for i, line in enumerate(lines, 1) if line.strip()]
+        if not replies:
+            raise ConfigError(f"the script {path} holds no replies: expected one JSON value a line")
+        return cls(replies, name=f"scripted:{path}", latency_s=latency_s)
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """Give the next reply, or raise the next error.
+
+        Raises:
+            ModelError: The script has run out.
+        """
+        self.received.append(tuple(messages))
+        self.received_sampling.append(sampling)
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        recorded = next(self._replies, None)
+        if recorded is None:
+            num_calls = len(self.received)
+            raise ModelError(
+                f"the script has run out: it held {num_calls - 1} replies, and this is call {num_calls}",
+                retryable=False,
+            )
+        if isinstance(recorded, Exception):
+            raise recorded
+        return Reply(content=recorded, model=self.name) if isinstance(recorded, str) else recorded
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+
+class _ErrorLine(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    error: str
+    retryable: bool = False
+
+
+_REPLY = TypeAdapter(Reply)
+
+
+def _read_line(line: str, where: str) -> Recorded:
+    try:
+        value: Any = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{where}: not JSON: {error}") from error
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: expected a string or an object, found {type(value).__name__}")
+    try:
+        if "error" in value:
+            recorded = _ErrorLine.model_validate(value)
+            return ModelError(recorded.error, retryable=recorded.retryable)
+        return _REPLY.validate_python(value, extra="forbid")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -1,0 +1,85 @@
+"""Messages and tools as an OpenAI-compatible server wants them: JSON of `/v1/chat/completions`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cua.messages import ImagePart, Message, Part, TextPart, ThinkPart, VideoPart
+from cua.model import Tool
+from cua.models.images import ImageEncoder, data_url
+
+Json = dict[str, Any]
+
+
+async def to_wire(messages: Sequence[Message], encoder: ImageEncoder) -> list[Json]:
+    """Write a conversation as request messages.
+
+    Parts keep their order; a lone text part becomes a plain string. Reasoning goes back to the server, as
+    `reasoning_content`, only inside the running tool loop (after the last answer without tool calls): K2.5
+    insists on it there, and its chat template drops it everywhere else.
+
+    Args:
+        messages: The conversation.
+        encoder: How pictures are sent.
+
+    Returns:
+        The value of the request's `messages`.
+
+    Raises:
+        ModelError: A picture cannot be encoded.
+    """
+    loop_start = start_of_tool_loop(messages)
+    return [await _message(message, encoder, index >= loop_start) for index, message in enumerate(messages)]
+
+
+def start_of_tool_loop(messages: Sequence[Message]) -> int:
+    """Index after the last assistant message without tool calls; 0 when there is none."""
+    finals = [i for i, message in enumerate(messages) if message.role == "assistant" and not message.tool_calls]
+    return finals[-1] + 1 if finals else 0
+
+
+def tools_to_wire(tools: Sequence[Tool]) -> list[Json]:
+    """Declare tools: the value of the request's `tools`."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
+        }
+        for tool in tools
+    ]
+
+
+async def _message(message: Message, encoder: ImageEncoder, in_tool_loop: bool) -> Json:
+    wire: Json = {"role": message.role, "content": await _content(message.parts, encoder)}
+    if message.name is not None:
+        wire["name"] = message.name
+    if message.tool_call_id is not None:
+        wire["tool_call_id"] = message.tool_call_id
+    if message.tool_calls:
+        wire["content"] = wire["content"] or None
+        wire["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    reasoning = "".join(part.text for part in message.parts if isinstance(part, ThinkPart))
+    if reasoning and in_tool_loop:
+        wire["reasoning_content"] = reasoning
+    return wire
+
+
+async def _content(parts: Sequence[Part], encoder: ImageEncoder) -> str | list[Json]:
+    said = [part for part in parts if not isinstance(part, ThinkPart)]
+    if not said:
+        return ""
+    if len(said) == 1 and isinstance(said[0], TextPart):
+        return said[0].text
+    return [await _part(part, encoder) for part in said]
+
+
+async def _part(part: TextPart | ImagePart | VideoPart, encoder: ImageEncoder) -> Json:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text}
+        case ImagePart():
+            return {"type": "image_url", "image_url": {"url": await encoder.data_url(part)}}
+        case VideoPart():
+            return {"type": "video_url", "video_url": {"url": data_url(part.data, part.media_type)}}
