@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from urllib.parse import unquote_plus
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -43,7 +44,7 @@ def encode(value: object, redact: Redact = str) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return redact(_well_formed(value))
+        return _text(value, redact)
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
@@ -51,12 +52,12 @@ def encode(value: object, redact: Redact = str) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _encode_fields(value, redact)
     if isinstance(value, Mapping):
-        return {redact(_well_formed(str(key))): encode(item, redact) for key, item in value.items()}
+        return {_text(str(key), redact): encode(item, redact) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [encode(item, redact) for item in value]
     if isinstance(value, bytes | bytearray):
         return f"<{len(value)} bytes>"
-    return redact(_well_formed(str(value)))
+    return _text(str(value), redact)
 
 
 def _encode_fields(value: Any, redact: Redact) -> dict[str, Any]:
@@ -84,6 +85,16 @@ def _is_closed(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         return get_args(hint)[0] is str
     return Literal in (get_origin(arm) for arm in (hint, *get_args(hint)))
+
+
+def _text(text: str, redact: Redact) -> str:
+    """The text without secrets, also without those that stand percent-encoded in an address."""
+    redacted = redact(_well_formed(text))
+    if "%" in redacted or "+" in redacted:
+        plain = unquote_plus(redacted)
+        if redact(plain) != plain:
+            return redact(plain)
+    return redacted
 
 
 def _well_formed(text: str) -> str:

@@ -67,8 +67,16 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the env said of a step beside the next observation, for the operator."""
+    """What became of a step's actions, for the operator.
 
+    Attributes:
+        carried_out: Whether they were handed to the env; False when they were refused whole.
+        reward: The env's reward.
+        info: The env's `StepResult.info`.
+        finished_at: Unix time in seconds.
+    """
+
+    carried_out: bool = True
     reward: float = 0.0
     info: Mapping[str, Any] = field(default_factory=dict)
     finished_at: float = 0.0
@@ -82,7 +90,7 @@ class RunRecord:
         run_dir: The run's folder.
         header: What it was started with.
         steps: Finished steps in order; most of them without their picture, see `load_run`.
-        outcomes: What the env said of each, same order.
+        outcomes: What became of each, same order.
         pending: The step that was going on when the record ends; after an end, the last screen.
         notes: Everything else worth knowing, in order of time.
         result: How the run ended, with its totals; None while it runs or when it broke off.
@@ -108,6 +116,12 @@ class RunRecord:
     def end(self) -> End | None:
         """How the run ended; None while it runs or when it broke off."""
         return self.result.end if self.result else None
+
+    @property
+    def instruction(self) -> str:
+        """What the agent was told last: a person may have redirected it since the start."""
+        redirects = [note.text for note in self.notes if note.kind == "redirect"]
+        return redirects[-1] if redirects else self.header.instruction
 
     def picture(self, index: int) -> bytes:
         """The PNG that the model saw at a step, read from disk; b"" when there was none.
@@ -239,7 +253,7 @@ class _Reader:
                 started_at=event.started_at,
                 timings=event.timings,
             ),
-            Outcome(reward=event.reward, info=event.info, finished_at=event.at),
+            Outcome(carried_out=event.actions is None, reward=event.reward, info=event.info, finished_at=event.at),
         )
 
     def _resumed(self, event: ResumedEvent) -> None:

@@ -21,7 +21,7 @@ def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:
         there was none).
     """
     pending = record.pending
-    if pending is None:
+    if pending is None or (record.result and not pending.may_have_acted):
         return record.steps, None
     step = interrupted_step(pending)
     if step:

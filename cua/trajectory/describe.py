@@ -1,0 +1,118 @@
+"""Actions and numbers in words, for reports and terminals."""
+
+import time
+import unicodedata
+
+from envs import (
+    Action,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Scroll,
+    Terminate,
+    TypeText,
+    Wait,
+)
+
+_CLICKS = {1: "click", 2: "double-click", 3: "triple-click"}
+
+
+def describe_action(action: Action) -> str:
+    """One action in a few words: `right-click at (12, 40)`. Positions are screen pixels."""
+    match action:
+        case Click():
+            verb = _CLICKS.get(action.clicks, f"{action.clicks} clicks")
+            button = "" if action.button == "left" else f"{action.button}-"
+            return f"{button}{verb}{_at(action.x_px, action.y_px)}"
+        case Move():
+            return f"move to ({action.x_px}, {action.y_px})"
+        case Drag():
+            return f"drag to ({action.x_px}, {action.y_px})" + _button(action.button)
+        case Scroll():
+            return f"scroll {_notches(action)}{_at(action.x_px, action.y_px)}"
+        case TypeText():
+            return f'type "{action.text}"'
+        case PressKey():
+            return f"press {action.key}" + (f" {action.presses} times" if action.presses != 1 else "")
+        case Hotkey():
+            return "press " + "+".join(action.keys)
+        case KeyDown():
+            return f"hold {action.key} down"
+        case KeyUp():
+            return f"let {action.key} go"
+        case MouseDown():
+            return f"hold the mouse down{_at(action.x_px, action.y_px)}" + _button(action.button)
+        case MouseUp():
+            return f"let the mouse go{_at(action.x_px, action.y_px)}" + _button(action.button)
+        case Wait():
+            return f"wait {action.duration_s:g} s"
+        case Terminate():
+            return f"finish: {action.status}" + (f", answer {action.answer!r}" if action.answer is not None else "")
+
+
+def describe_duration(seconds: float) -> str:
+    """`420 ms`, `3.2 s`, `4 min 05 s`, `2 h 03 min`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def describe_cost(cost_usd: float | None) -> str:
+    """`$0.0123`; `unknown` when a price is."""
+    if cost_usd is None:
+        return "unknown"
+    return f"${cost_usd:.4f}" if 0 < cost_usd < 1 else f"${cost_usd:.2f}"
+
+
+def describe_tokens(num_tokens: int) -> str:
+    """`950`, `12.3k`, `4.56M`."""
+    if num_tokens < 1000:
+        return str(num_tokens)
+    return f"{num_tokens / 1000:.1f}k" if num_tokens < 999_950 else f"{num_tokens / 1e6:.2f}M"
+
+
+def printable(text: str) -> str:
+    """The line with control characters shown as their picture, so that a page cannot steer a terminal."""
+    return "".join(_picture(char) if unicodedata.category(char) in ("Cc", "Cf") else char for char in text)
+
+
+def _picture(char: str) -> str:
+    if char == "\t":
+        return "    "
+    if char in "\u200c\u200d":  # joiners, which emoji and some scripts need
+        return char
+    return chr(0x2400 + ord(char)) if ord(char) < 0x20 else "\N{REPLACEMENT CHARACTER}"
+
+
+def describe_time(unix_s: float) -> str:
+    """Local date and time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
+
+
+def _at(x_px: int | None, y_px: int | None) -> str:
+    return "" if x_px is None or y_px is None else f" at ({x_px}, {y_px})"
+
+
+def _button(button: str) -> str:
+    return "" if button == "left" else f" with the {button} button"
+
+
+def _notches(action: Scroll) -> str:
+    parts = []
+    if action.dy or not action.dx:
+        parts.append(f"{'up' if action.dy > 0 else 'down'} {abs(action.dy)}")
+    if action.dx:
+        parts.append(f"{'right' if action.dx > 0 else 'left'} {abs(action.dx)}")
+    return " and ".join(parts)

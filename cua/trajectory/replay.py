@@ -1,0 +1,213 @@
+"""A recorded run again: told as text, or carried out in a world and compared with the record."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cua.errors import TrajectoryError
+from cua.messages import Usage
+from cua.step import Step
+from cua.trajectory.describe import describe_action, describe_cost, describe_duration, describe_tokens, printable
+from cua.trajectory.load import Outcome, RunRecord
+from envs import Action, Env, Observation, Task
+
+_ALIKE = 0.98
+"""From this similarity on, two screenshots are called the same screen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedStep:
+    """One step carried out again.
+
+    Attributes:
+        step: As recorded; its observation carries no picture.
+        observation: What was seen this time before acting.
+        similarity: Of the two pictures before acting, in [0, 1]; 1.0 is the same picture. None when the
+            record has none or when the screens differ in size.
+        error: What went wrong this time, None when nothing did.
+    """
+
+    step: Step
+    observation: Observation
+    similarity: float | None
+    error: str | None
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether the screen looked as recorded and the actions went as recorded."""
+        looked = self.similarity is not None and self.similarity >= _ALIKE
+        return looked and (self.error is None) == (self.step.error is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """What came of carrying a record out again.
+
+    Attributes:
+        steps: The steps that were carried out again.
+        skipped: Numbers of recorded steps that were not carried out now: refused then, or behind the end now.
+        score: The task's verdict this time, None when it cannot tell.
+        recorded_score: The verdict of the recorded run.
+    """
+
+    steps: tuple[ReplayedStep, ...]
+    skipped: tuple[int, ...]
+    score: float | None
+    recorded_score: float | None
+
+    @property
+    def first_difference(self) -> int | None:
+        """Number of the first step that went otherwise than recorded."""
+        return next((replayed.step.index for replayed in self.steps if not replayed.is_alike), None)
+
+
+def show(record: RunRecord) -> Iterator[str]:
+    """A run step by step, as lines of text that are safe to print: control characters are replaced."""
+    return (printable(line) for line in _show(record))
+
+
+def _show(record: RunRecord) -> Iterator[str]:
+    yield f"run {record.run_dir.name}"
+    yield f"instruction: {record.header.instruction}"
+    yield f"model: {record.header.model or 'unknown'}   env: {record.header.env or 'unknown'}"
+    notes = list(record.notes)
+    for step, outcome in zip(record.steps, record.outcomes, strict=True):
+        while notes and notes[0].at < outcome.finished_at:
+            note = notes.pop(0)
+            yield f"  * {note.kind}: {note.text}"
+        yield from _show_step(step, outcome)
+    yield from (f"  * {note.kind}: {note.text}" for note in notes)
+    yield from _show_end(record)
+
+
+def actions_of(record: RunRecord) -> Iterator[tuple[Step, tuple[Action, ...]]]:
+    """The steps whose actions reached the world, with them; an interrupted step counts."""
+    for step, outcome in zip(record.steps, record.outcomes, strict=True):
+        if outcome.carried_out and step.actions:
+            yield step, step.actions
+
+
+async def reexecute(
+    record: RunRecord,
+    env: Env,
+    task: Task,
+    on_step: Callable[[ReplayedStep], None] | None = None,
+    fill: Callable[[Sequence[Action], Observation], Sequence[Action]] | None = None,
+) -> ReplayResult:
+    """Carry the recorded actions out in a world, one step after the other, and compare.
+
+    The actions are repeated blindly, whatever the screen shows; a difference is told, never mended.
+
+    Args:
+        record: The run.
+        env: A world of the same kind and screen size. Not closed here.
+        task: Prepares the world and judges it at the end.
+        on_step: Gets each step as it is done.
+        fill: Puts secret values in for `{{name}}`, given the actions and the current observation.
+
+    Returns:
+        What happened, beside what had happened.
+
+    Raises:
+        TrajectoryError: The world's screen has another size, so recorded positions mean something else.
+        EnvError: The world could not be started, or died.
+    """
+    observation = await env.reset(task)
+    replayed: list[ReplayedStep] = []
+    try:
+        for step, actions in actions_of(record):
+            _check_same_screen(step, observation)
+            seen = observation
+            result = await env.step(fill(actions, seen) if fill else actions)
+            observation = result.observation
+            replayed.append(
+                ReplayedStep(
+                    step=step,
+                    observation=seen,
+                    similarity=similarity(record.picture(step.index), seen.screenshot),
+                    error=observation.last_action_error,
+                )
+            )
+            if on_step:
+                on_step(replayed[-1])
+            if result.terminated:
+                break
+        score = await task.evaluate(env)
+    finally:
+        await task.teardown(env)
+    done = {step.step.index for step in replayed}
+    return ReplayResult(
+        steps=tuple(replayed),
+        skipped=tuple(step.index for step in record.steps if step.index not in done),
+        score=score,
+        recorded_score=record.end.score if record.end else None,
+    )
+
+
+def similarity(left: bytes, right: bytes) -> float | None:
+    """How alike two PNG pictures are: 1 minus the share of pixels that differ visibly.
+
+    Returns:
+        A number in [0, 1]; None when one is missing or their sizes differ.
+    """
+    if not left or not right:
+        return None
+    if left == right:
+        return 1.0
+    import numpy as np
+    from PIL import Image
+
+    pictures = [np.asarray(Image.open(io.BytesIO(png)).convert("L"), dtype=np.int16) for png in (left, right)]
+    if pictures[0].shape != pictures[1].shape:
+        return None
+    return 1.0 - float(np.mean(np.abs(pictures[0] - pictures[1]) > 16))
+
+
+def _check_same_screen(step: Step, observation: Observation) -> None:
+    then, now = step.observation.geometry, observation.geometry
+    if (then.native_px, then.offset_px) != (now.native_px, now.offset_px):
+        raise TrajectoryError(
+            f"step {step.index} was recorded on a screen of {then.native_px[0]}x{then.native_px[1]} px at "
+            f"{then.offset_px}, this one has {now.native_px[0]}x{now.native_px[1]} px at {now.offset_px}: "
+            "its positions would mean other places. Start the world with the recorded screen size"
+        )
+
+
+def _show_step(step: Step, outcome: Outcome) -> Iterator[str]:
+    yield ""
+    where = step.observation.url or step.observation.title
+    yield f"step {step.index}" + (f"  {where}" if where else "")
+    if step.observation.last_action_error:
+        yield f"  told: {step.observation.last_action_error}"
+    if step.turn.thought:
+        yield f"  thought: {_one_line(step.turn.thought)}"
+    yield f"  action: {_one_line(step.turn.action_text)}"
+    yield from (f"    | {line}" for line in step.turn.code.splitlines())
+    refused = "" if outcome.carried_out else "  (not carried out)"
+    yield from (f"    -> {describe_action(action)}{refused}" for action in step.actions)
+    if step.error:
+        yield f"  error: {step.error}"
+    yield f"  {describe_duration(sum(step.timings.values()))}, {_price(step.reply.usage)}"
+
+
+def _show_end(record: RunRecord) -> Iterator[str]:
+    yield ""
+    if record.result is None:
+        yield "the record has no end: the run is going on, or its process died"
+        return
+    end, result = record.result.end, record.result
+    yield f"{end.status}: {end.reason}"
+    if end.score is not None:
+        yield f"score: {end.score:g}"
+    if end.answer is not None:
+        yield f"answer: {end.answer}"
+    yield f"{result.num_steps} steps, {describe_duration(result.duration_s)}, {_price(result.usage)}"
+
+
+def _price(usage: Usage) -> str:
+    return f"{describe_tokens(usage.total_tokens)} tokens, {describe_cost(usage.cost_usd)}"
+
+
+def _one_line(text: str, max_chars: int = 400) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= max_chars else flat[: max_chars - 3] + "..."

@@ -1,0 +1,175 @@
+"""The runs on this machine: list them, find one."""
+
+import difflib
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cua.end import RunResult
+from cua.errors import TrajectoryError
+from cua.trajectory.codec import from_line
+from cua.trajectory.events import EndedEvent, RunEvent
+from cua.trajectory.folder import TRAJECTORY, default_runs_dir
+from cua.trajectory.load import load_run
+from cua.trajectory.lock import is_locked
+
+_TAIL_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One line of a list of runs.
+
+    Attributes:
+        run_dir: The run's folder; its name is the run's id.
+        started_at: Unix time in seconds, 0 when unknown.
+        instruction: What the agent was told.
+        model: Name of the model.
+        env: Kind of world.
+        status: How it ended, or `running`, `interrupted` (its process died), `damaged` (unreadable).
+        reason: Why, one line.
+        num_steps: Finished steps.
+        total_tokens: Tokens of all replies.
+        cost_usd: None when a price is unknown.
+        duration_s: Seconds; from first to last event when the run has no end.
+    """
+
+    run_dir: Path
+    started_at: float = 0.0
+    instruction: str = ""
+    model: str = ""
+    env: str = ""
+    status: str
+    reason: str = ""
+    num_steps: int = 0
+    total_tokens: int = 0
+    cost_usd: float | None = 0.0
+    duration_s: float = 0.0
+
+    @property
+    def id(self) -> str:
+        """Name of the run's folder."""
+        return self.run_dir.name
+
+
+def list_runs(runs_dir: Path | None = None, limit: int | None = None) -> list[RunSummary]:
+    """All runs, newest first.
+
+    Args:
+        runs_dir: The folder of all runs; None for the default one.
+        limit: At most so many.
+    """
+    return [summarize(run_dir) for run_dir in _run_dirs(runs_dir or default_runs_dir())[:limit]]
+
+
+def summarize(run_dir: Path) -> RunSummary:
+    """One run in short. Reads only the first and last lines of a run that ended."""
+    try:
+        header, result = _first_and_last(run_dir / TRAJECTORY)
+    except (OSError, ValueError) as error:
+        return RunSummary(run_dir=run_dir, status="damaged", reason=str(error))
+    if result is None:
+        return _summarize_unended(run_dir)
+    return RunSummary(
+        run_dir=run_dir,
+        started_at=header.header.started_at,
+        instruction=header.header.instruction,
+        model=header.header.model,
+        env=header.header.env,
+        status=result.end.status,
+        reason=result.end.reason,
+        num_steps=result.num_steps,
+        total_tokens=result.usage.total_tokens,
+        cost_usd=result.usage.cost_usd,
+        duration_s=result.duration_s,
+    )
+
+
+def find_run(what: str, runs_dir: Path | None = None) -> Path:
+    """The folder of a run.
+
+    Args:
+        what: Its id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`.
+        runs_dir: The folder of all runs; None for the default one.
+
+    Raises:
+        TrajectoryError: No run or several fit; the text names the nearest ones.
+    """
+    path = Path(what).expanduser()
+    for folder in (path, path.parent):
+        if os.sep in what and (folder / TRAJECTORY).is_file():
+            return folder.absolute()
+    runs_dir = runs_dir or default_runs_dir()
+    by_id = {run_dir.name: run_dir for run_dir in _run_dirs(runs_dir)}
+    if not by_id:
+        raise TrajectoryError(f'there are no runs in {runs_dir} yet. Start one with: cua task "..."')
+    if what == "last":
+        return next(iter(by_id.values()))
+    if what in by_id:
+        return by_id[what]
+    fitting = [id for id in by_id if id.startswith(what) or id.endswith(what)] if what else []
+    if len(fitting) == 1:
+        return by_id[fitting[0]]
+    if fitting:
+        raise TrajectoryError(f"{len(fitting)} runs fit {what!r}: {_some(fitting)}. Type more of the one you mean")
+    near = difflib.get_close_matches(what, by_id, n=3, cutoff=0.4) or list(by_id)[:3]
+    raise TrajectoryError(f"there is no run {what!r} in {runs_dir}. Nearest: {_some(near)}. `cua runs` lists all")
+
+
+def _some(ids: list[str]) -> str:
+    return ", ".join(ids[:4]) + (", ..." if len(ids) > 4 else "")
+
+
+def _run_dirs(runs_dir: Path) -> list[Path]:
+    """Folders of runs, newest first: the name begins with the time, the file system breaks ties."""
+    try:
+        found = [entry for entry in runs_dir.iterdir() if (entry / TRAJECTORY).is_file()]
+    except OSError:
+        return []
+    return sorted(found, key=lambda run_dir: (run_dir.name[:15], _made_at(run_dir)), reverse=True)
+
+
+def _made_at(run_dir: Path) -> float:
+    """When the first line was written."""
+    try:
+        with (run_dir / TRAJECTORY).open("rb") as file:
+            return float(json.loads(file.readline())["at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0
+
+
+def _first_and_last(path: Path) -> tuple[RunEvent, RunResult | None]:
+    with path.open("rb") as file:
+        first = from_line(file.readline())
+        size_bytes = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size_bytes - _TAIL_BYTES))
+        tail = file.read().split(b"\n")
+    if not isinstance(first, RunEvent):
+        raise ValueError(f"{path} does not begin with a 'run' event")
+    last = tail[-2] if len(tail) > 1 else b""
+    event = from_line(last) if last.startswith(b'{"event":"ended"') else None
+    return first, event.result if isinstance(event, EndedEvent) else None
+
+
+def _summarize_unended(run_dir: Path) -> RunSummary:
+    try:
+        record = load_run(run_dir, images=0)
+    except TrajectoryError as error:
+        return RunSummary(run_dir=run_dir, status="damaged", reason=str(error))
+    is_running = is_locked(run_dir)
+    until = time.time() if is_running else record.last_at
+    return RunSummary(
+        run_dir=run_dir,
+        started_at=record.header.started_at,
+        instruction=record.header.instruction,
+        model=record.header.model,
+        env=record.header.env,
+        status="running" if is_running else "interrupted",
+        reason="it is being written" if is_running else "its process ended before the run did; --resume goes on",
+        num_steps=len(record.steps),
+        total_tokens=record.usage.total_tokens,
+        cost_usd=record.usage.cost_usd,
+        duration_s=max(0.0, until - record.header.started_at),
+    )
