@@ -61,7 +61,6 @@ class Actor:
             self._check_answer(decision.actions)
             filled = self.secrets.fill(decision.actions, observation.url)
         except CodeError as error:
-            self.record.acting(index, decision.turn, decision.actions)
             self.note("refused", str(error))
             return Outcome(
                 observation=replace(observation, last_action_error=str(error), notes=()),

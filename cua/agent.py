@@ -147,6 +147,7 @@ class Agent:
             await self.control.checkpoint()
             observation, terminate = await self._step(episode, self._brief(observation))
             if terminate is not None:
+                self.record.observed(episode.next_index, observation)  # the last screen, for people
                 return await judge(task, self.env, terminate)
 
     async def _step(self, episode: Episode, observation: Observation) -> tuple[Observation, Terminate | None]:

@@ -11,19 +11,25 @@ Risk = Literal["submit", "pay", "delete", "send", "leave_domains", "credentials"
 
 _WORDS: dict[Risk, str] = {
     "pay": r"pay|buy|purchase|checkout|check out|place (?:the |your )?order|order now|subscribe|donate|transfer"
-    r"|bezahlen|kaufen|überweisen|payer|acheter|pagar|comprar|支付|付款|购买|下单",
+    r"|bezahlen|kaufen|überweisen|payer|acheter|pagar|comprar",
     "delete": r"delete|remove|erase|discard|destroy|trash|uninstall|format|wipe|empty (?:the )?(?:bin|trash)|reset"
-    r"|deactivate|löschen|entfernen|supprimer|effacer|eliminar|borrar|删除|移除|清空",
+    r"|deactivate|löschen|entfernen|supprimer|effacer|eliminar|borrar",
     "send": r"send|post|publish|share|reply|tweet|invite|forward|broadcast"
-    r"|senden|absenden|teilen|veröffentlichen|envoyer|publier|enviar|publicar|发送|发布|分享",
+    r"|senden|absenden|teilen|veröffentlichen|envoyer|publier|enviar|publicar",
     "submit": r"submit|sign up|register|apply|agree|accept terms|confirm|book|reserve|unsubscribe"
-    r"|einreichen|bestätigen|anmelden|soumettre|confirmer|confirmar|提交|确认|注册",
+    r"|einreichen|bestätigen|anmelden|soumettre|confirmer|confirmar",
     "credentials": r"log ?in|sign ?in|password|passphrase|api key|secret key|pin code|credit card|cvv|cvc"
-    r"|passwort|mot de passe|contraseña|密码|登录",
+    r"|passwort|mot de passe|contraseña",
+}
+_WORDS_WITHOUT_SPACES: dict[Risk, str] = {
+    "pay": "支付|付款|购买|下单",
+    "delete": "删除|移除|清空",
+    "send": "发送|发布|分享",
+    "submit": "提交|确认|注册",
+    "credentials": "密码|登录",
 }
 _PATTERNS = {
-    risk: re.compile(rf"(?<![A-Za-z])(?:{words})(?![a-z])" if words.isascii() else rf"\b(?:{words})|(?:{words})", re.I)
-    for risk, words in _WORDS.items()
+    risk: re.compile(rf"(?<!\w)(?:{words})(?!\w)|{_WORDS_WITHOUT_SPACES[risk]}", re.I) for risk, words in _WORDS.items()
 }
 _SHELL = re.compile(
     r"\b(?:rm\s+-\w*[rf]|sudo\b|mkfs|dd\s+if=|shutdown|reboot|git\s+push\s+.*(?:-f|--force)|drop\s+(?:table|database)"
@@ -59,11 +65,12 @@ def _of_target(facts: Facts, allowed_domains: tuple[str, ...]) -> Risk | None:
     if facts.target is None:
         return _of_words(facts.claim)
     link = _LINK.search(facts.target)
+    label = facts.target[: link.start()] if link else facts.target
     if link and allowed_domains:
         host = urlsplit(link[1]).hostname
         if host and not is_within(host, allowed_domains):
             return "leave_domains"
-    return _of_words(facts.target)
+    return _of_words(label)
 
 
 def _of_keys(facts: Facts) -> Risk | None:

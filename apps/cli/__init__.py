@@ -1,0 +1,1 @@
+"""The `cua` command. Each command parses, calls one library function, and prints."""

@@ -1,0 +1,34 @@
+"""`cua demo`: the main job on a bundled web app, from start to a verified end."""
+
+from typing import Annotated
+
+import typer
+
+from apps.cli.choices import choice
+
+
+def demo(
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Which model does it (literal).")] = None,
+    headed: Annotated[bool | None, typer.Option("--headed", help="Show the browser window.")] = None,
+    output_format: Annotated[str, typer.Option(help="text, json or stream-json.")] = "text",
+) -> None:
+    """Keep the books in a small expense tracker: fill in a form, delete an old entry, read a total.
+
+    The app runs on this machine only. At the end its saved state is read back to verify the work.
+    """
+    from apps.cli.running import run_and_exit
+    from apps.demo.task import ExpenseTask
+
+    task = ExpenseTask()
+    typer.echo(f"{task.instruction}\n", err=True)
+    flags = {"model": model, "headed": headed, "env": "browser", "approve": "yolo"}
+    run_and_exit(
+        task,
+        url=None,
+        app=None,
+        schema=None,
+        resume=None,
+        output_format=choice("--output-format", output_format, ("text", "json", "stream-json")),
+        write_report=True,
+        flags={name: value for name, value in flags.items() if value is not None},
+    )

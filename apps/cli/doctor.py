@@ -1,0 +1,38 @@
+"""`cua setup` and `cua doctor`: what is on this machine, and what to do about the rest."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+
+def setup(
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Look after the browser.")] = True,
+    desktop: Annotated[bool, typer.Option("--desktop/--no-desktop", help="Look after the virtual display.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Find a browser and a virtual display, or get them by the first way that works.
+
+    Says what it chose and why, and the exact command to type where it may not do it itself.
+    """
+    from apps.setup.install import run_setup
+
+    report = asyncio.run(run_setup(lambda line: typer.echo(line, err=True), browser=browser, desktop=desktop))
+    typer.echo(report.to_json() if as_json else report.to_text())
+    sys.exit(report.exit_code)
+
+
+def doctor(
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Model whose endpoint is tried.")] = None,
+    click_test: Annotated[
+        bool, typer.Option("--click-test", help="Click drawn targets and print the error in px.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, model, disk."""
+    from apps.setup.doctor import run_doctor
+
+    report = asyncio.run(run_doctor(lambda line: typer.echo(line, err=True), model=model, click_test=click_test))
+    typer.echo(report.to_json() if as_json else report.to_text())
+    sys.exit(report.exit_code)

@@ -1,0 +1,113 @@
+"""What a person, or a program, sees of a run while it goes."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from cua.end import RunResult
+from cua.events import Decided, Event, Listener, Noted, Observed, RunStarted, StepDone
+
+COLOURS = {
+    "succeeded": typer.colors.GREEN,
+    "unverified": typer.colors.YELLOW,
+    "failed": typer.colors.RED,
+    "capped": typer.colors.YELLOW,
+    "stopped": typer.colors.YELLOW,
+    "error": typer.colors.RED,
+}
+
+
+def result_object(result: RunResult) -> dict[str, Any]:
+    """The final JSON object: status, reason, verified, answer, steps, usage, run_dir and a few more."""
+    end = result.end
+    return {
+        "status": end.status,
+        "reason": end.reason,
+        "verified": end.score is not None and end.status in ("succeeded", "failed"),
+        "score": end.score,
+        "answer": end.answer,
+        "cap": end.cap,
+        "source": end.source,
+        "steps": result.num_steps,
+        "duration_s": round(result.duration_s, 3),
+        "usage": asdict(result.usage),
+        "run_dir": result.run_dir,
+    }
+
+
+def terminal_listener() -> Listener:
+    """Progress for people, on stderr: a line for what is done, a line for what came of it."""
+
+    def listen(event: Event) -> None:
+        match event:
+            case RunStarted(run_dir=run_dir):
+                typer.secho(f"run {run_dir or '(not recorded)'}", err=True, dim=True)
+            case Decided(index=index, turn=turn):
+                typer.echo(f"{index:>4}  {turn.action_text or turn.code}", err=True)
+            case StepDone(step=step):
+                total = sum(step.timings.values())
+                if step.error:
+                    typer.secho(f"      ! {step.error}", err=True, fg=typer.colors.YELLOW)
+                if sys.stderr.isatty():
+                    model = step.timings.get("model", 0.0)
+                    typer.secho(f"      {total:.1f} s, of which model {model:.1f} s", err=True, dim=True)
+            case Noted(kind=kind, text=text) if kind != "refused":
+                typer.secho(f"      {kind.replace('_', ' ')}: {text}", err=True, fg=typer.colors.YELLOW)
+            case _:
+                pass
+
+    return listen
+
+
+def stream_listener() -> Listener:
+    """Events as JSON, one object a line, on stdout; pictures stay in the run folder."""
+
+    def listen(event: Event) -> None:
+        record = _event_object(event)
+        if record is not None:
+            typer.echo(json.dumps(record, ensure_ascii=False))
+            sys.stdout.flush()
+
+    return listen
+
+
+def print_result(result: RunResult, report: str | None) -> None:
+    """The end for people: the answer alone on stdout, everything else on stderr."""
+    end = result.end
+    cost = "" if not result.usage.cost_usd else f", {result.usage.cost_usd:.4f} USD"
+    tokens = "" if not result.usage.total_tokens else f", {result.usage.total_tokens} tokens"
+    typer.secho(end.status, err=True, fg=COLOURS[end.status], bold=True, nl=False)
+    typer.echo(f": {end.reason} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True)
+    if report:
+        typer.echo(f"report: {report}", err=True)
+    if end.answer is not None:
+        typer.echo(end.answer)
+
+
+def _event_object(event: Event) -> dict[str, Any] | None:
+    match event:
+        case RunStarted():
+            return {"event": "run_started", "instruction": event.instruction, "run_dir": event.run_dir}
+        case Observed(index=index, observation=seen):
+            size = {"native_px": seen.geometry.native_px, "sent_px": seen.geometry.sent_px}
+            return {"event": "observed", "step": index, "url": seen.url, "title": seen.title, **size}
+        case Decided(index=index, turn=turn, actions=actions):
+            described = [{"verb": type(action).__name__, **asdict(action)} for action in actions]
+            turn_object = {"thought": turn.thought, "action": turn.action_text, "code": turn.code}
+            return {"event": "decided", "step": index, **turn_object, "actions": described}
+        case StepDone(step=step, usage=usage):
+            timings = {stage: round(seconds, 4) for stage, seconds in step.timings.items()}
+            return {
+                "event": "step_done",
+                "step": step.index,
+                "error": step.error,
+                "timings_s": timings,
+                "usage": asdict(usage),
+            }
+        case Noted(kind=kind, text=text):
+            return {"event": "note", "kind": kind, "text": text}
+        case _:
+            return None

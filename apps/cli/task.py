@@ -1,0 +1,102 @@
+"""`cua task`: run one instruction, or go on with a run that broke off."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from apps.cli.choices import choice
+
+Flag = typer.Option
+
+
+def task(
+    instruction: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
+    env: Annotated[str | None, Flag(help="browser or desktop.")] = None,
+    url: Annotated[str | None, Flag(help="Page to start at.")] = None,
+    app: Annotated[str | None, Flag(help="Program to start on the desktop, with its arguments.")] = None,
+    display: Annotated[str | None, Flag(help="X display to work on, such as :0; a private one when left out.")] = None,
+    model: Annotated[
+        str | None, Flag("--model", "-m", help="literal (embedded), scripted:FILE, or a model id at OPENAI_BASE_URL.")
+    ] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
+    preset: Annotated[str | None, Flag(help="Sampling preset: thinking, instant, osworld, webarena.")] = None,
+    thinking: Annotated[bool | None, Flag("--thinking/--no-thinking", help="Which prompt variant.")] = None,
+    coordinates: Annotated[str | None, Flag(help="relative, absolute or qwen25.")] = None,
+    image_format: Annotated[str | None, Flag(help="png, webp:QUALITY or jpeg:QUALITY.")] = None,
+    max_steps: Annotated[int | None, Flag(help="Stop after so many steps (100).")] = None,
+    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
+    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
+    deny_domain: Annotated[list[str] | None, Flag(help="Domain the browser may not reach; repeat for more.")] = None,
+    secrets: Annotated[Path | None, Flag(help="TOML file of secrets, written as {{name}} by the model.")] = None,
+    policy: Annotated[Path | None, Flag(help="TOML file of action rules.")] = None,
+    approve: Annotated[str | None, Flag(help="ask (every step), auto (risky steps) or yolo (never).")] = None,
+    yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
+    headed: Annotated[bool | None, Flag("--headed", help="Show the browser window.")] = None,
+    viewport: Annotated[str | None, Flag(help="Size of the page, WIDTHxHEIGHT.")] = None,
+    screen: Annotated[str | None, Flag(help="Size of the private display, WIDTHxHEIGHT.")] = None,
+    monitor: Annotated[int | None, Flag(help="Monitor to work on, from 0.")] = None,
+    storage_state: Annotated[Path | None, Flag(help="File that keeps logins between runs.")] = None,
+    schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the final answer.")] = None,
+    resume: Annotated[str | None, Flag(help="Go on with this run: id, unique prefix, folder, or last.")] = None,
+    report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+) -> None:
+    """Run an instruction in a browser or on a desktop.
+
+    The embedded literal model needs no key and no GPU and follows plain steps to the letter. For a
+    model that understands, set OPENAI_BASE_URL and OPENAI_API_KEY and name it with --model.
+    """
+    from apps.cli.running import run_and_exit
+
+    flags: dict[str, Any] = {
+        "env": env or ("desktop" if app or display else None),
+        "display": display,
+        "model": model,
+        "base_url": base_url,
+        "fallback_model": fallback_model,
+        "preset": preset,
+        "thinking": thinking,
+        "coordinates": coordinates,
+        "image_format": image_format,
+        "max_steps": max_steps,
+        "max_time": max_time,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "prices": prices,
+        "allow_domains": tuple(allow_domain or ()),
+        "deny_domains": tuple(deny_domain or ()),
+        "secrets": secrets,
+        "policy": policy,
+        "approve": "yolo" if yolo else approve,
+        "headed": headed,
+        "viewport": viewport,
+        "screen": screen,
+        "monitor": monitor,
+        "storage_state": storage_state,
+    }
+    run_and_exit(
+        _instruction(instruction, resume),
+        url=url,
+        app=app,
+        schema=schema,
+        resume=resume,
+        output_format=choice("--output-format", output_format, ("text", "json", "stream-json")),
+        write_report=report,
+        flags={name: value for name, value in flags.items() if value not in (None, ())},
+    )
+
+
+def _instruction(given: str | None, resume: str | None) -> str | None:
+    if resume is not None:
+        if given:
+            raise typer.BadParameter("a resumed run has its instruction already; leave it out")
+        return None
+    if given is None:
+        raise typer.BadParameter('an instruction is needed, such as: cua task "Click Save" --url https://example.com')
+    return sys.stdin.read() if given == "-" else given

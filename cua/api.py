@@ -1,0 +1,195 @@
+"""Run one task from Python: the same path that `cua task` takes."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cua.agent import Agent, Start
+from cua.answer import AnswerSchema, load_schema
+from cua.assemble import make_env, make_guard, make_header, make_options, make_settings_model
+from cua.config import Settings, load_settings
+from cua.end import RunResult
+from cua.errors import ConfigError
+from cua.events import Listener
+from cua.guard import Approver, Guard
+from cua.model import Model
+from cua.secrets import Secrets, load_secrets
+from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
+from envs import Env, InstructionTask, Task
+
+MAX_INSTRUCTION_CHARS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Who follows a run.
+
+    Attributes:
+        listener: Gets an event for all that happens.
+        approver: Asks a person about risky steps; without one they are refused.
+        on_agent: Gets the agent before it starts, for `agent.control`.
+    """
+
+    listener: Listener | None = None
+    approver: Approver | None = None
+    on_agent: Callable[[Agent], None] | None = None
+
+
+async def run_task(
+    instruction: str | Task,
+    *,
+    url: str | None = None,
+    app: str | None = None,
+    schema: str | AnswerSchema | None = None,
+    model: Model | str | None = None,
+    env: Env | str | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> RunResult:
+    """Run one task to its end and record it.
+
+    Args:
+        instruction: What to do, or a `Task` that can also prepare and verify.
+        url: Page to start at (browser).
+        app: Program to start (desktop).
+        schema: What the final answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
+        model: A model object (the caller closes it), or a name as in the settings.
+        env: An env object (the caller closes it), or `"browser"` / `"desktop"`.
+        watch: Who follows the run.
+        settings: Single settings by name, such as `max_steps=20` or `approve="yolo"`; the others come
+            from files and the environment.
+
+    Returns:
+        How it ended; `result.end.status` is one of the closed set in `cua.end`.
+
+    Raises:
+        ConfigError: A setting or file is wrong; nothing was started.
+    """
+    task = _task(instruction)
+    named = {name: value for name, value in (("model", model), ("env", env)) if isinstance(value, str)}
+    resolved = load_settings({**settings, **named}).settings
+    if model is not None and not isinstance(model, str):
+        resolved = replace(resolved, model=model.name)
+    parts = _Parts(settings=resolved, url=url, app=app, schema=_schema(schema), watch=watch or Watch())
+    header = make_header(resolved, task.instruction, url=url, app=app)
+    guard = parts.guard()  # read every file before anything is written or started
+    with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
+        own_model = None if isinstance(model, str) else model
+        own_env = None if isinstance(env, str) else env
+        return await parts.run(task, Start(), writer, guard, model=own_model, env=own_env)
+
+
+async def resume_task(
+    run_dir: Path, *, schema: str | AnswerSchema | None = None, watch: Watch | None = None, **settings: Any
+) -> RunResult:
+    """Go on with a run that broke off, was stopped or was capped. No executed action is repeated.
+
+    A private browser or display died with the run: the browser starts at the last page that the
+    agent saw. A display that was attached to is as the run left it.
+
+    Args:
+        run_dir: The run's folder.
+        schema: As for `run_task`.
+        watch: As for `run_task`.
+        settings: Settings that change, such as a higher `max_steps`.
+
+    Raises:
+        TrajectoryError: The record cannot be read, or another process is writing it.
+        ConfigError: A setting is wrong, or the run is already over for good.
+    """
+    record = load_run(run_dir, images=None if settings.get("max_images", 0) > 3 else 3)
+    if record.result is not None and record.result.end.status in ("succeeded", "failed", "unverified"):
+        raise ConfigError(f"the run {run_dir.name} ended as {record.result.end.status}; there is nothing to resume")
+    kept = dict(record.header.settings.get("settings", {}))
+    parts = _Parts(
+        settings=load_settings({**kept, **settings}).settings,
+        url=_where(record),
+        app=record.header.settings.get("app"),
+        schema=_schema(schema),
+        watch=watch or Watch(),
+    )
+    guard = parts.guard()
+    steps, note = resume_steps(record)
+    start = Start(
+        steps=steps, usage=record.usage, time_s=_spent_s(record), note=note and f"The run was resumed: {note}."
+    )
+    with closing(TrajectoryWriter.reopen(run_dir, parts.secrets.redact)) as writer:
+        return await parts.run(InstructionTask(instruction=record.header.instruction), start, writer, guard)
+
+
+class _Parts:
+    """What a new and a resumed run have in common."""
+
+    def __init__(
+        self, *, settings: Settings, url: str | None, app: str | None, schema: AnswerSchema | None, watch: Watch
+    ) -> None:
+        self.settings, self.url, self.app, self.schema, self.watch = settings, url, app, schema, watch
+        self.secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+        self.runs_dir = settings.runs_dir or default_runs_dir()
+
+    def guard(self) -> Guard:
+        return make_guard(self.settings, self.secrets, self.watch.approver)
+
+    async def run(
+        self,
+        task: Task,
+        start: Start,
+        writer: TrajectoryWriter,
+        guard: Guard,
+        *,
+        model: Model | None = None,
+        env: Env | None = None,
+    ) -> RunResult:
+        async with AsyncExitStack() as stack:
+            if model is None:
+                model = make_settings_model(self.settings)
+                stack.push_async_callback(model.close)
+            if env is None:
+                env = make_env(
+                    self.settings, url=self.url, app=self.app, secrets=self.secrets, files_dir=writer.run_dir
+                )
+                stack.push_async_callback(env.close)
+            agent = Agent(
+                model=model,
+                env=env,
+                options=make_options(self.settings, self.schema),
+                guard=guard,
+                secrets=self.secrets,
+                record=writer,
+                listener=self.watch.listener,
+            )
+            if self.watch.on_agent:
+                self.watch.on_agent(agent)
+            return await agent.run(task, start)
+
+
+def _schema(schema: str | AnswerSchema | None) -> AnswerSchema | None:
+    return load_schema(schema) if isinstance(schema, str) else schema
+
+
+def _task(instruction: str | Task) -> Task:
+    task = InstructionTask(instruction=instruction) if isinstance(instruction, str) else instruction
+    if not task.instruction.strip():
+        raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
+    if len(task.instruction) > MAX_INSTRUCTION_CHARS:
+        raise ConfigError(
+            f"the instruction has {len(task.instruction)} characters, at most {MAX_INSTRUCTION_CHARS} are accepted"
+        )
+    return task
+
+
+def _where(record: RunRecord) -> str | None:
+    """The last page that the run saw, else the one it began with."""
+    if record.header.env != "browser":
+        return None
+    seen = [step.observation.url for step in record.steps]
+    if record.pending is not None:
+        seen.append(record.pending.observation.url)
+    urls = [url for url in seen if url and url.startswith(("http://", "https://", "file://"))]
+    return urls[-1] if urls else record.header.settings.get("url")
+
+
+def _spent_s(record: RunRecord) -> float:
+    return sum(sum(step.timings.values()) for step in record.steps)

@@ -1,0 +1,187 @@
+"""Build the parts of a run from settings: env, guard, model, options. Nothing is started here."""
+
+import importlib.metadata
+import platform
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from cua.agent import AgentOptions
+from cua.answer import AnswerSchema
+from cua.caps import Caps
+from cua.config import Settings
+from cua.errors import ConfigError
+from cua.guard import Approver, Guard, Rules, load_rules
+from cua.messages import Sampling
+from cua.model import Model
+from cua.protocol import ProtocolOptions
+from cua.secrets import Secrets
+from cua.trajectory import RunHeader
+from envs import Env
+
+SECRET_SETTINGS = ("api_key", "password")
+"""Never written to a run's record."""
+
+
+def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
+    """The world that the settings name.
+
+    Args:
+        settings: Which world and how.
+        url: Address to start at (browser).
+        app: Command line of the program to start (desktop).
+        secrets: Values to be masked in pictures.
+        files_dir: Where downloads go; None leaves it to the env.
+
+    Raises:
+        ConfigError: Settings that do not fit together.
+    """
+    if settings.env == "browser":
+        if app:
+            raise ConfigError(f"--app {app!r} needs a desktop: add --env desktop, or use --url for a page")
+        return _browser(settings, url, secrets, files_dir)
+    if url:
+        raise ConfigError(f"--url {url!r} needs a browser: drop --env desktop, or use --app for a program")
+    return _desktop(settings, app)
+
+
+def make_guard(settings: Settings, secrets: Secrets, approver: Approver | None) -> Guard:
+    """The guard that the settings name.
+
+    Raises:
+        ConfigError: The policy file is missing or wrong; nothing may run then.
+    """
+    return Guard(
+        mode=settings.approve,
+        rules=load_rules(settings.policy) if settings.policy else Rules(),
+        allowed_domains=settings.allow_domains,
+        secrets=secrets,
+        approver=approver,
+    )
+
+
+def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOptions:
+    """Protocol, limits and answer schema."""
+    return AgentOptions(
+        protocol=ProtocolOptions(
+            thinking=settings.thinking,
+            max_images=settings.max_images,
+            coordinates=settings.coordinates,
+            password=settings.password,
+        ),
+        caps=Caps(
+            max_steps=settings.max_steps,
+            max_time_s=settings.max_time,
+            max_tokens=settings.max_tokens,
+            max_cost_usd=settings.max_cost,
+        ),
+        answer_schema=schema,
+    )
+
+
+def make_settings_model(settings: Settings) -> Model:
+    """The model that the settings name."""
+    from cua.models.make import make_model
+    from cua.models.presets import find_preset
+
+    preset = find_preset(settings.preset) if settings.preset else None
+    sampling = preset or Sampling()
+    given = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_tokens": settings.max_output_tokens,
+    }
+    sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
+    return make_model(
+        settings.model,
+        base_url=settings.base_url,
+        api_key=settings.api_key,
+        sampling=sampling if sampling != Sampling() else None,
+        image_format=settings.image_format,
+        fallback=settings.fallback_model,
+        prices=settings.prices,
+    )
+
+
+def make_header(settings: Settings, instruction: str, *, url: str | None, app: str | None) -> RunHeader:
+    """What a run's record begins with; enough to build the same run again, without secrets."""
+    kept = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(settings).items()
+        if name not in SECRET_SETTINGS
+    }
+    return RunHeader(
+        instruction=instruction,
+        env=settings.env,
+        model=settings.model,
+        settings={"settings": kept, "url": url, "app": app},
+        versions=_versions(),
+    )
+
+
+def _browser(settings: Settings, url: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
+    from envs.browser import BrowserEnv, BrowserOptions
+
+    return BrowserEnv(
+        BrowserOptions(
+            start_url=url,
+            viewport_px=_size("viewport", settings.viewport),
+            device_scale=settings.device_scale,
+            headless=not settings.headed,
+            locale=settings.locale,
+            timezone=settings.timezone,
+            geolocation=_position(settings.geolocation),
+            proxy=settings.proxy,
+            storage_state=settings.storage_state
+            if settings.storage_state and settings.storage_state.exists()
+            else None,
+            save_storage_state=settings.storage_state,
+            downloads_dir=files_dir / "downloads" if files_dir else None,
+            uploads_dir=settings.uploads,
+            har_path=settings.har,
+            ignore_https_errors=settings.ignore_https_errors,
+            allowed_domains=settings.allow_domains,
+            denied_domains=settings.deny_domains,
+            masked_texts=secrets.values,
+        )
+    )
+
+
+def _desktop(settings: Settings, app: str | None) -> Env:
+    from envs.desktop import DesktopEnv, DesktopOptions
+
+    return DesktopEnv(
+        DesktopOptions(
+            display=settings.display,
+            screen_px=_size("screen", settings.screen),
+            app=app,
+            monitor=settings.monitor,
+        )
+    )
+
+
+def _size(name: str, text: str) -> tuple[int, int]:
+    width, _, height = text.lower().partition("x")
+    if not (width.isdigit() and height.isdigit() and int(width) and int(height)):
+        raise ConfigError(f"{name} is {text!r}, expected WIDTHxHEIGHT such as 1280x720")
+    return int(width), int(height)
+
+
+def _position(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        latitude, longitude = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"geolocation is {text!r}, expected LATITUDE,LONGITUDE such as 52.52,13.405") from error
+    return latitude, longitude
+
+
+def _versions() -> dict[str, Any]:
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for package in ("cua-k25", "playwright", "mss", "rapidocr", "openai"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,83 @@
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from cua.guard import Guard, Rule, Rules, Verdict
+from cua.secrets import Secret, Secrets
+from cua.step import Turn
+from envs import Action, Click, Dialog, Move, Observation, ScreenGeometry, TypeText, Wait
+from envs.fake import FakeEnv, FakeOptions
+
+GEOMETRY = ScreenGeometry(native_px=(320, 200), sent_px=(320, 200))
+ENV = FakeEnv(FakeOptions(points={(0, 0, 50, 50): 'button "Delete"', (50, 0, 100, 50): 'button "OK"'}))
+TURN = Turn(thought="", action_text="Do it", code="")
+DELETE, SAVE = Click(x_px=10, y_px=10), Click(x_px=200, y_px=100)
+
+
+def look(dialog: Dialog | None = None) -> Observation:
+    return Observation(screenshot=b"", geometry=GEOMETRY, pointer_px=(10, 10), dialog=dialog)
+
+
+async def decide(guard: Guard, *actions: Action, dialog: Dialog | None = None) -> str:
+    return (await guard.check(TURN, actions, look(dialog), ENV)).decision
+
+
+class Person:
+    def __init__(self, answer: bool) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def __call__(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        self.asked.append(verdict.reason)
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("mode", "action", "alone", "with_yes", "with_no"),
+    [
+        ("auto", SAVE, "allow", "allow", "allow"),
+        ("auto", DELETE, "deny", "allow", "deny"),
+        ("ask", SAVE, "deny", "allow", "deny"),
+        ("ask", Wait(duration_s=1), "allow", "allow", "allow"),
+        ("yolo", DELETE, "allow", "allow", "allow"),
+    ],
+)
+async def test_modes(mode: str, action: Action, alone: str, with_yes: str, with_no: str) -> None:
+    assert await decide(Guard(mode=mode), action) == alone  # type: ignore[arg-type]
+    assert await decide(Guard(mode=mode, approver=Person(True)), action) == with_yes  # type: ignore[arg-type]
+    assert await decide(Guard(mode=mode, approver=Person(False)), action) == with_no  # type: ignore[arg-type]
+
+
+async def test_one_risky_action_holds_back_the_whole_step_and_is_asked_once() -> None:
+    person = Person(False)
+    assert await decide(Guard(approver=person), SAVE, DELETE, SAVE) == "deny"
+    assert person.asked == ['risky (delete): button "Delete"']
+
+
+async def test_a_click_without_a_point_is_judged_where_the_pointer_goes() -> None:
+    assert await decide(Guard(), Click()) == "deny"  # the pointer rests on Delete
+    assert await decide(Guard(), Move(x_px=200, y_px=100), Click()) == "allow"
+    assert await decide(Guard(), SAVE, Move(x_px=5, y_px=5), Click()) == "deny"
+
+
+async def test_an_ok_button_means_what_its_dialog_asks() -> None:
+    ok = Click(x_px=60, y_px=10)
+    assert await decide(Guard(), ok) == "allow"
+    assert await decide(Guard(), ok, dialog=Dialog(kind="confirm", message="Delete this entry?")) == "deny"
+
+
+async def test_deny_rules_hold_in_every_mode() -> None:
+    rules = Rules(rules=(Rule(decision="deny", target=re.compile("Delete")),))
+    for mode in ("ask", "auto", "yolo"):
+        assert await decide(Guard(mode=mode, rules=rules, approver=Person(True)), DELETE) == "deny"  # type: ignore[arg-type]
+
+
+async def test_an_allow_rule_comes_before_the_mode() -> None:
+    assert await decide(Guard(rules=Rules(rules=(Rule(decision="allow"),))), DELETE) == "allow"
+
+
+async def test_typing_a_secret_is_asked_about() -> None:
+    guard = Guard(secrets=Secrets({"pin": Secret(value="1234")}))
+    assert await decide(guard, TypeText(text="{{pin}}")) == "deny"
+    assert await decide(guard, TypeText(text="1234")) == "allow"

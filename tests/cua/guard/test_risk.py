@@ -1,0 +1,75 @@
+import pytest
+
+from cua.guard.facts import Facts
+from cua.guard.risk import classify
+from envs import Action, Click, Hotkey, PressKey, Scroll, TypeText
+
+CLICK = Click(x_px=1, y_px=1)
+
+
+def facts(action: Action = CLICK, target: str | None = None, claim: str = "", uses_secret: bool = False) -> Facts:
+    return Facts(
+        action=action, verb="x", target=target, claim=claim, url="https://shop.example.com/", uses_secret=uses_secret
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "risk"),
+    [
+        ('button "Delete"', "delete"),
+        ('button "Delete account"', "delete"),
+        ('button "Remove from cart"', "delete"),
+        ('button "Buy now"', "pay"),
+        ('button "Place your order"', "pay"),
+        ('button "Send"', "send"),
+        ('button "Submit"', "submit"),
+        ('button "Log in"', "credentials"),
+        ('input[type=password] "Password"', "credentials"),
+        ('button "Löschen"', "delete"),
+        ('button "Jetzt kaufen"', "pay"),
+        ('button "删除"', "delete"),
+        ('link "Settings"', None),
+        ('button "Add expense"', None),
+        ('button "Display"', None),  # holds "play", not "pay"
+        ('link "Payments" -> https://shop.example.com/payments', None),
+        ('link "Resend" -> https://shop.example.com/', None),
+        ('button "Undeleted items"', None),
+        ('textbox "Postcode"', None),
+    ],
+)
+def test_what_a_click_lands_on_decides(target: str, risk: str | None) -> None:
+    assert classify(facts(target=target, claim="Click Save")) == risk
+
+
+def test_the_models_claim_decides_only_where_nothing_is_known() -> None:
+    assert classify(facts(target=None, claim="Click the Delete button")) == "delete"
+    assert classify(facts(target='link "Help"', claim="Click the Delete button")) is None
+
+
+def test_leaving_the_allowed_domains_is_a_risk() -> None:
+    link = 'link "Next" -> https://other.example.org/x'
+    assert classify(facts(target=link), ("shop.example.com",)) == "leave_domains"
+    assert classify(facts(target=link), ("example.org",)) is None
+    assert classify(facts(target=link)) is None
+
+
+@pytest.mark.parametrize(
+    ("action", "claim", "risk"),
+    [
+        (TypeText(text="hello, please delete this later"), "Type a note", None),
+        (TypeText(text="rm -rf ~/work\n"), "Type a command", "delete"),
+        (TypeText(text="sudo apt remove x"), "", "delete"),
+        (PressKey(key="enter"), "Press Enter to send the message", "send"),
+        (PressKey(key="enter"), "Press Enter to search", None),
+        (PressKey(key="delete"), "Delete the file", "delete"),
+        (Hotkey(keys=("ctrl", "enter")), "Send the mail", "send"),
+        (Hotkey(keys=("ctrl", "s")), "Save", None),
+        (Scroll(dy=-3), "Scroll to the delete button", None),
+    ],
+)
+def test_keys_and_text(action: Action, claim: str, risk: str | None) -> None:
+    assert classify(facts(action=action, claim=claim)) == risk
+
+
+def test_typing_a_secret_is_a_risk() -> None:
+    assert classify(facts(action=TypeText(text="{{password}}"), uses_secret=True)) == "credentials"

@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from cua.config import Settings, load_settings
+from cua.errors import ConfigError
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "k25.toml", tmp_path / "config.toml"
+
+
+def load(files: tuple[Path, Path], flags: dict[str, object] | None = None, **environ: str):  # type: ignore[no-untyped-def]
+    return load_settings(flags, environ=environ, project_file=files[0], user_file=files[1])
+
+
+def test_defaults(files: tuple[Path, Path]) -> None:
+    resolved = load(files)
+    assert resolved.settings == Settings()
+    assert set(resolved.sources.values()) == {"default"}
+
+
+def test_flag_over_environment_over_project_over_user(files: tuple[Path, Path]) -> None:
+    project, user = files
+    user.write_text("max_steps = 1\nmax_images = 1\nmodel = 'user'\nviewport = '10x10'\n")
+    project.write_text("max_steps = 2\nmax_images = 2\nmodel = 'project'\n")
+    resolved = load(files, {"max_steps": 4, "max_time": None}, K25_MAX_STEPS="3", K25_MAX_IMAGES="3")
+    settings = resolved.settings
+    assert (settings.max_steps, settings.max_images, settings.model, settings.viewport) == (4, 3, "project", "10x10")
+    assert [resolved.sources[name] for name in ("max_steps", "max_images", "model", "viewport", "max_time")] == [
+        "flag",
+        "K25_MAX_IMAGES",
+        str(project),
+        str(user),
+        "default",
+    ]
+
+
+def test_the_standard_variables_are_read_and_ours_win(files: tuple[Path, Path]) -> None:
+    resolved = load(files, OPENAI_BASE_URL="http://a", OPENAI_API_KEY="k")
+    assert (resolved.settings.base_url, resolved.settings.api_key) == ("http://a", "k")
+    assert load(files, OPENAI_BASE_URL="http://a", K25_BASE_URL="http://b").settings.base_url == "http://b"
+
+
+def test_kinds_are_converted(files: tuple[Path, Path]) -> None:
+    settings = load(
+        files,
+        K25_HEADED="yes",
+        K25_MAX_TIME="1.5",
+        K25_ALLOW_DOMAINS="a.com, b.com",
+        K25_POLICY="~/p.toml",
+        K25_BROWSER="x",
+    ).settings
+    assert (settings.headed, settings.max_time, settings.allow_domains) == (True, 1.5, ("a.com", "b.com"))
+    assert settings.policy == Path.home() / "p.toml"
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"K25_MAX_STPES": "1"}, "there is no setting 'max_stpes'; did you mean 'max_steps'"),
+        ({"K25_ENV": "dekstop"}, "expected one of browser, desktop; did you mean 'desktop'"),
+        ({"K25_MAX_STEPS": "many"}, "K25_MAX_STEPS: max_steps is 'many', expected a whole number"),
+        ({"K25_MAX_STEPS": "1.5"}, "expected a whole number"),
+        ({"K25_MAX_TIME": "soon"}, "expected a number"),
+        ({"K25_HEADED": "maybe"}, "expected true or false"),
+    ],
+)
+def test_wrong_values_name_the_source_and_what_was_expected(
+    files: tuple[Path, Path], environ: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(files, **environ)
+
+
+@pytest.mark.parametrize("content", ["maxsteps = 3", "max_steps = ", "allow_domains = [1]", "model = 5", "headed = 2"])
+def test_a_wrong_file_is_refused(files: tuple[Path, Path], content: str) -> None:
+    files[0].write_text(content)
+    with pytest.raises(ConfigError, match=r"k25\.toml"):
+        load(files)

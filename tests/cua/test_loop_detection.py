@@ -1,0 +1,56 @@
+import io
+
+from PIL import Image, ImageDraw
+
+from cua.loop_detection import LoopDetector
+from envs import Click, Wait
+
+CLICK = Click(x_px=5, y_px=5)
+
+
+def screen(text: str = "", caret: bool = False) -> bytes:
+    image = Image.new("RGB", (320, 200), "white")
+    draw = ImageDraw.Draw(image)
+    draw.text((20, 20), text, fill="black")
+    if caret:
+        draw.rectangle((100, 20, 101, 36), fill="black")
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def test_the_same_action_on_the_same_screen_counts_up() -> None:
+    detector = LoopDetector()
+    assert [detector.count([CLICK], screen("a")) for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_blinking_caret_does_not_hide_a_loop() -> None:
+    detector = LoopDetector()
+    assert [detector.count([CLICK], screen("a", caret=on)) for on in (False, True, False)] == [1, 2, 3]
+
+
+def test_a_counter_that_changes_by_one_digit_is_not_a_loop() -> None:
+    detector = LoopDetector()
+    assert [detector.count([CLICK], screen(str(number))) for number in range(5)] == [1, 1, 1, 1, 1]
+
+
+def test_going_back_and_forth_is_a_loop() -> None:
+    detector = LoopDetector()
+    pairs = [(CLICK, "a"), (Wait(duration_s=1), "b")] * 3
+    assert [detector.count([action], screen(text)) for action, text in pairs] == [1, 1, 2, 2, 3, 3]
+
+
+def test_old_steps_are_forgotten() -> None:
+    detector = LoopDetector(window=2)
+    detector.count([CLICK], screen("a"))
+    detector.count([CLICK], screen("b"))
+    detector.count([CLICK], screen("c"))
+    assert detector.count([CLICK], screen("a")) == 1
+
+
+def test_screens_of_another_size_differ() -> None:
+    detector = LoopDetector()
+    detector.count([CLICK], screen())
+    buffer = io.BytesIO()
+    Image.new("RGB", (321, 200), "white").save(buffer, "PNG")
+    assert detector.count([CLICK], buffer.getvalue()) == 1
