@@ -144,7 +144,7 @@ class _Parts:
     ) -> RunResult:
         async with AsyncExitStack() as stack:
             if model is None:
-                model = make_settings_model(self.settings)
+                model = make_settings_model(self.settings, self.watch.listener)
                 stack.push_async_callback(model.close)
             if env is None:
                 env = make_env(

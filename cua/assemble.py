@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import platform
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ from cua.answer import AnswerSchema
 from cua.caps import Caps
 from cua.config import Settings
 from cua.errors import ConfigError
+from cua.events import Listener, Noted
 from cua.guard import Approver, Guard, Rules, load_rules
-from cua.messages import Sampling
 from cua.model import Model
 from cua.protocol import ProtocolOptions
 from cua.secrets import Secrets
@@ -21,6 +21,8 @@ from envs import Env
 
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""
+INSTANT = "kimi-k2.5-instant"
+"""The preset that turns thinking off; the prompt's variant follows it."""
 
 
 def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
@@ -36,13 +38,14 @@ def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: S
     Raises:
         ConfigError: Settings that do not fit together.
     """
-    if settings.env == "browser":
-        if app:
-            raise ConfigError(f"--app {app!r} needs a desktop: add --env desktop, or use --url for a page")
-        return _browser(settings, url, secrets, files_dir)
-    if url:
+    if settings.env == "browser" and app:
+        raise ConfigError(f"--app {app!r} needs a desktop: add --env desktop, or use --url for a page")
+    if settings.env == "desktop" and url:
         raise ConfigError(f"--url {url!r} needs a browser: drop --env desktop, or use --app for a program")
-    return _desktop(settings, app)
+    try:
+        return _browser(settings, url, secrets, files_dir) if settings.env == "browser" else _desktop(settings, app)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def make_guard(settings: Settings, secrets: Secrets, approver: Approver | None) -> Guard:
@@ -64,7 +67,7 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
     """Protocol, limits and answer schema."""
     return AgentOptions(
         protocol=ProtocolOptions(
-            thinking=settings.thinking,
+            thinking=settings.thinking and settings.preset != INSTANT,
             max_images=settings.max_images,
             coordinates=settings.coordinates,
             password=settings.password,
@@ -79,27 +82,38 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
     )
 
 
-def make_settings_model(settings: Settings) -> Model:
-    """The model that the settings name."""
-    from cua.models.make import make_model
-    from cua.models.presets import find_preset
+def make_settings_model(settings: Settings, listener: Listener | None = None) -> Model:
+    """The model that the settings name.
 
-    preset = find_preset(settings.preset) if settings.preset else None
-    sampling = preset or Sampling()
-    given = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "max_tokens": settings.max_output_tokens,
-    }
-    sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
+    Args:
+        settings: Which model, where, how.
+        listener: Told about retries.
+
+    Raises:
+        ConfigError: No endpoint for it, or a wrong setting.
+    """
+    from cua.models.make import ModelSettings, make_model
+    from cua.models.retry import Retry
+
+    def tell(retry: Retry) -> None:
+        if listener:
+            text = f"{retry.error} (try {retry.number} of {retry.max_retries} again in {retry.wait_s:.1f} s)"
+            listener(Noted(kind="retry", text=text))
+
     return make_model(
         settings.model,
-        base_url=settings.base_url,
-        api_key=settings.api_key,
-        sampling=sampling if sampling != Sampling() else None,
-        image_format=settings.image_format,
-        fallback=settings.fallback_model,
-        prices=settings.prices,
+        ModelSettings(
+            base_url=settings.base_url,
+            api_key=settings.api_key,
+            preset=settings.preset,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            max_tokens=settings.max_output_tokens,
+            image_format=settings.image_format,
+            fallback=settings.fallback_model,
+            prices_file=str(settings.prices) if settings.prices else None,
+        ),
+        on_retry=tell,
     )
 
 

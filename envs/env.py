@@ -49,13 +49,12 @@ class Env(Protocol):
 
 
 class Task(Protocol):
-    """A goal: how to prepare a world for it and how to tell whether it was reached.
+    """A goal: how to prepare a world for it and how to tell whether it was reached."""
 
-    Attributes:
-        instruction: What the agent is told.
-    """
-
-    instruction: str
+    @property
+    def instruction(self) -> str:
+        """What the agent is told."""
+        ...
 
     async def setup(self, env: Any) -> None:
         """Prepare the world (open a page, write files)."""

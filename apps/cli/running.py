@@ -38,9 +38,9 @@ def run_and_exit(
     watch = Watch(listener=listener, approver=terminal_approver(), on_agent=switch.connect)
     work: Coroutine[Any, Any, RunResult]
     if resume is not None:
-        from cua.trajectory import default_runs_dir, find_run
+        from cua.trajectory.runs import find_run
 
-        work = resume_task(find_run(resume, default_runs_dir()), schema=schema, watch=watch, **flags)
+        work = resume_task(find_run(resume, flags.get("runs_dir")), schema=schema, watch=watch, **flags)
     else:
         assert instruction is not None
         work = run_task(instruction, url=url, app=app, schema=schema, watch=watch, **flags)
@@ -96,7 +96,7 @@ class _StopSwitch:
 def _report(result: RunResult) -> str | None:
     """Write the report; a run without a readable record has none."""
     from cua.errors import TrajectoryError
-    from cua.trajectory import write_report
+    from cua.trajectory.report import write_report
 
     if result.run_dir is None:
         return None

@@ -113,6 +113,8 @@ def _checked(name: str, value: Any, source: str) -> Any:
         return _choice(name, value, options, source)
     if kind == tuple[str, ...]:
         return _texts(name, value, source)
+    if any(value in typing.get_args(option) for option in options):  # a word such as "omit" beside a number
+        return value
     target = options[0] if typing.get_origin(kind) in (types.UnionType, typing.Union) else kind
     try:
         return _CONVERTERS[target](value)

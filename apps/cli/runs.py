@@ -1,0 +1,91 @@
+"""`cua runs`, `cua replay`, `cua report`, `cua export`: what has been recorded."""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RunArgument = Annotated[str, typer.Argument(help="Id, unique beginning of it, folder, or last.")]
+
+
+def runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+) -> None:
+    """List recorded runs, newest first."""
+    from cua.trajectory.runs import list_runs
+
+    found = list_runs(_runs_dir(), limit)
+    if as_json:
+        for run in found:
+            typer.echo(json.dumps({"id": run.id, **asdict(run)}, default=str, ensure_ascii=False))
+        return
+    if not found:
+        typer.echo(f'no runs in {_runs_dir()} yet; start one with: cua task "..."', err=True)
+    for run in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at))
+        typer.echo(f"{run.id}  {when}  {run.status:<11} {run.num_steps:>4} steps {run.duration_s:>7.1f} s  {run.model}")
+        typer.secho(f"    {' '.join(run.instruction.split())[:110]}", dim=True)
+
+
+def replay(
+    run: RunArgument,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Carry the recorded actions out again and compare.")
+    ] = False,
+) -> None:
+    """Show a run step by step, or carry it out again.
+
+    With --execute the actions are repeated blindly in a fresh world: no guard, no model.
+    """
+    from cua.trajectory import load_run
+    from cua.trajectory.replay import show
+    from cua.trajectory.runs import find_run
+
+    record = load_run(find_run(run, _runs_dir()), images=0)
+    if execute:
+        from apps.cli.reexecute import reexecute_and_exit
+
+        reexecute_and_exit(record)
+    for line in show(record):
+        typer.echo(line)
+
+
+def report(
+    run: RunArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write it (run folder).")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Keep the screenshots as PNG: larger, to the pixel.")] = False,
+) -> None:
+    """Write the report of a run: one self-contained HTML file."""
+    from cua.trajectory.report import write_report
+    from cua.trajectory.runs import find_run
+
+    typer.echo(str(write_report(find_run(run, _runs_dir()), out, is_full=full)))
+
+
+def export(
+    run: RunArgument,
+    result_dir: Annotated[Path, typer.Argument(help="Root of the tree of results.")],
+    domain: Annotated[str, typer.Option(help="Folder of the domain.")] = "custom",
+    task_id: Annotated[str | None, typer.Option(help="Folder of the task; the run's id when left out.")] = None,
+) -> None:
+    """Write a run in OSWorld's result layout."""
+    from cua.trajectory import load_run
+    from cua.trajectory.osworld_export import OSWorldNames, export_osworld
+    from cua.trajectory.runs import find_run
+
+    run_dir = find_run(run, _runs_dir())
+    record = load_run(run_dir, images=0)
+    names = OSWorldNames(domain=domain, task_id=task_id or run_dir.name, model=record.header.model or "unknown")
+    typer.echo(str(export_osworld(record, result_dir, names)))
+
+
+def _runs_dir() -> Path | None:
+    from cua.config import load_settings
+
+    return load_settings().settings.runs_dir
