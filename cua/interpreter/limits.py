@@ -1,0 +1,106 @@
+"""Bounds on what one block of model code may cost, and the error that stops it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_INT_BITS = 64
+
+
+class Refused(Exception):
+    """Code that is not carried out; the text is for the model and gets its line number in `execute`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a block of code may do.
+
+    Attributes:
+        max_code_chars: Length of the code.
+        max_operations: Evaluated syntax nodes; work on long values counts more.
+        max_size: Items and characters of one value, nested ones included.
+        max_depth: Levels of nesting of syntax.
+        max_actions: Actions in the result.
+        max_amount: Clicks, key presses or wheel notches of one call.
+        max_wait_s: Sleeps, durations and intervals of the block added up, in seconds.
+    """
+
+    max_code_chars: int = 60_000
+    max_operations: int = 50_000
+    max_size: int = 60_000
+    max_depth: int = 100
+    max_actions: int = 1_000
+    max_amount: int = 1_000
+    max_wait_s: float = 60.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Budget:
+    """What a block has used up so far. Every method raises `Refused` at the limit."""
+
+    limits: Limits = field(default_factory=Limits)
+    operations: int = 0
+    depth: int = 0
+    wait_s: float = 0.0
+
+    def spend(self, operations: int = 1) -> None:
+        """Count work."""
+        self.operations += operations
+        if self.operations > self.limits.max_operations:
+            raise Refused("this code does too much work (an endless loop?). Write a short, direct sequence of calls")
+
+    def spend_time(self, duration_s: float) -> None:
+        """Count seconds of waiting."""
+        self.wait_s += duration_s
+        if self.wait_s > self.limits.max_wait_s:
+            raise Refused(
+                f"this code waits {self.wait_s:g} s in all and at most {self.limits.max_wait_s:g} s are possible in "
+                "one step. Wait less (sleep, duration, interval), look at the next screenshot, and wait again if need be"
+            )
+
+    def enter(self) -> None:
+        """Go one level of syntax deeper."""
+        self.depth += 1
+        if self.depth > self.limits.max_depth:
+            raise Refused("this code is nested too deeply. Write short, flat statements")
+
+    def leave(self) -> None:
+        """Come back from `enter`."""
+        self.depth -= 1
+
+    def check(self, value: Any) -> Any:
+        """Give `value` back if it may exist: not too large, of a known type. Its size counts as work."""
+        if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
+            raise Refused("a number is too large")
+        if isinstance(value, complex):
+            raise Refused("complex numbers are not supported")
+        if isinstance(value, str | list | tuple | dict):
+            self.spend(measure(value, self.limits.max_size) // 32)
+        return value
+
+    def check_size(self, size: int) -> None:
+        """Refuse a result before it is made, from its size in items or characters."""
+        if size > self.limits.max_size:
+            raise Refused(f"a text or list would get too long (more than {self.limits.max_size} characters or items)")
+        self.spend(size // 32)
+
+
+def measure(value: Any, max_size: int) -> int:
+    """Characters and items in a value, nested ones included; ends early, so cycles do no harm.
+
+    Raises:
+        Refused: It has more than `max_size`.
+    """
+    size = 0
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str | list | tuple | dict):
+            size += len(item)
+        if size > max_size:
+            raise Refused(f"a text or list is too long (more than {max_size} characters or items)")
+        if isinstance(item, dict):
+            stack.extend(item.keys())
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend(item)
+    return size

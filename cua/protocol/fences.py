@@ -1,0 +1,90 @@
+"""Finding fenced code blocks in a reply, the way a careful reader would."""
+
+import re
+from dataclasses import dataclass
+
+from cua.errors import CodeError
+from cua.interpreter.syntax import parse_code
+
+_OPEN = re.compile(
+    r"(?P<before>[ \t]*(?:#{2,6}[ \t]*code\b[ \t]*:?[ \t]*)?)(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)", re.I
+)
+_TAG = re.compile(r"[ \t]*[A-Za-z][\w+-]*[ \t]*")
+_LEADING_TAG = re.compile(r"(?:python3?|py3?|code)[ \t]+", re.I)
+_MAX_CLOSINGS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block: its code, and the lines it takes up with its fences (end not included)."""
+
+    code: str
+    start: int
+    end: int
+
+
+def find_blocks(lines: list[str]) -> list[Block]:
+    """All fenced blocks in order; a last one that is never closed reaches to the end."""
+    blocks: list[Block] = []
+    row = 0
+    while row < len(lines):
+        match = _OPEN.match(lines[row])
+        if match is None:
+            row += 1
+            continue
+        block = _one_line(match, row) or _many_lines(match, lines, row)
+        blocks.append(block)
+        row = block.end
+    return blocks
+
+
+def _one_line(match: re.Match[str], row: int) -> Block | None:
+    """A block that opens and closes on one line."""
+    rest, fence = match["rest"].rstrip(), match["fence"]
+    if not rest.endswith(fence) or len(rest) == len(fence):
+        return None
+    return Block(code=_LEADING_TAG.sub("", rest.removesuffix(fence).strip(), count=1), start=row, end=row + 1)
+
+
+def _many_lines(match: re.Match[str], lines: list[str], row: int) -> Block:
+    fence, rest = match["fence"], match["rest"]
+    first = [] if not rest.strip() or _TAG.fullmatch(rest) else [_LEADING_TAG.sub("", rest.strip(), count=1)]
+    candidates = _closings(lines, row + 1, fence)
+    blocks = []
+    for end, last in candidates:
+        code = "\n".join([*first, *lines[row + 1 : end], *last])
+        blocks.append(Block(code=code, start=row, end=min(end + 1, len(lines))))
+    if len(blocks) == 1:
+        return blocks[0]
+    return next((block for block in blocks if _is_python(block.code)), blocks[0])
+
+
+def _closings(lines: list[str], start: int, fence: str) -> list[tuple[int, list[str]]]:
+    """Where the block may end: the row of the closing fence, and what stands before it on that row.
+
+    A fence on its own line closes the block. Only when there is none may one at the end of a line of code do so.
+    """
+    own_line = [
+        (row, list[str]())
+        for row in range(start, len(lines))
+        if lines[row].strip().startswith(fence) and not lines[row].strip().strip(fence[0])
+    ]
+    if own_line:
+        return own_line[:_MAX_CLOSINGS]
+    line_end = [
+        (row, [lines[row].rstrip().removesuffix(fence)]) for row in range(start, len(lines)) if _ends(lines[row], fence)
+    ]
+    return [*line_end[:_MAX_CLOSINGS], (len(lines), [])] if line_end else [(len(lines), [])]
+
+
+def _ends(line: str, fence: str) -> bool:
+    return line.rstrip().endswith(fence)
+
+
+def _is_python(code: str) -> bool:
+    """Whether a candidate can be read; tells a fence that closes from one inside a typed text."""
+    try:
+        parse_code(code)
+    except CodeError:
+        return False
+    return bool(code.strip())

@@ -1,0 +1,163 @@
+"""A model's reply to a turn: thought, action and code.
+
+Written against what models really send; each leniency has a test. What cannot be read raises `ReplyError`
+with a text that reminds the model of the format.
+"""
+
+import ast
+import json
+import logging
+import re
+from dataclasses import dataclass
+
+from cua.errors import CodeError, ReplyError, TruncatedReplyError
+from cua.interpreter.syntax import parse_code
+from cua.messages import Reply
+from cua.protocol.fences import Block, find_blocks
+from cua.protocol.think import split_thinking
+from cua.step import Turn
+
+_log = logging.getLogger(__name__)
+
+_HEADING = re.compile(r"[ \t]{0,3}#{2,6}[ \t]*(?P<name>thought|action|code)s?\b[ \t]*:?(?P<rest>.*)", re.I)
+_CALL_NAME = re.compile(r"(?:computer|pyautogui)\.[A-Za-z]\w*")
+
+FORMAT_REMINDER = (
+    "Answer in this format:\n## Action:\none sentence that says what you do\n## Code:\n```python\n"
+    "pyautogui code, or computer.wait(), or computer.terminate(status='success', answer='...')\n```"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """A heading and the text below it, fenced blocks left out; `row` is the heading's line."""
+
+    name: str
+    row: int
+    text: str
+
+
+def parse(reply: Reply, thinking: bool = True) -> Turn:
+    """Read a reply.
+
+    The last fenced block is the code, as in the public harness; earlier ones are dropped with a log line.
+
+    Args:
+        reply: What the model answered.
+        thinking: Whether it was asked to think; decides where the thought is looked for first.
+
+    Returns:
+        The turn; `code` is not checked, the interpreter does that.
+
+    Raises:
+        ReplyError: Action or code is missing.
+        TruncatedReplyError: The reply was cut at its token limit.
+    """
+    if reply.finish_reason == "length":
+        raise TruncatedReplyError(
+            f"the model's reply was cut at its token limit after {len(reply.content or '')} characters of answer and "
+            f"{len(reply.reasoning or '')} of reasoning; raise max_tokens or shorten the task"
+        )
+    leaked, answer = split_thinking((reply.content or "").replace("\r\n", "\n").lstrip("\ufeff"))
+    lines = answer.split("\n")
+    blocks = find_blocks(lines)
+    sections, preamble = _sections(lines, blocks)
+    code, code_row = _code(blocks, sections)
+    code = _as_calls(code)
+    action = _action(sections, code_row)
+    if not action:
+        action = _implied_action(code)
+    reasoning = (reply.reasoning or "").strip() or leaked
+    below_heading = "\n\n".join(section.text for section in sections if section.name == "thought" and section.text)
+    candidates = [reasoning, below_heading, preamble] if thinking else [below_heading, reasoning, preamble]
+    return Turn(thought=next(filter(None, candidates), ""), action_text=action, code=code)
+
+
+def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], str]:
+    """Headed sections of the text outside of code, and what stands before the first one."""
+    fenced = {row for block in blocks for row in range(block.start, block.end)}
+    headings = [(row, match) for row, line in enumerate(lines) if (match := _HEADING.match(line))]
+    headings = [(row, match) for row, match in headings if row not in fenced or _opens_block(row, blocks)]
+    sections = []
+    for number, (row, match) in enumerate(headings):
+        end = headings[number + 1][0] if number + 1 < len(headings) else len(lines)
+        end = min([end, *(block.start for block in blocks if block.start > row)])
+        first = [] if row in fenced else [match["rest"]]
+        text = "\n".join([*first, *(lines[below] for below in range(row + 1, end) if below not in fenced)])
+        sections.append(_Section(name=match["name"].lower(), row=row, text=text.strip().strip("*").strip()))
+    start = headings[0][0] if headings else min([block.start for block in blocks], default=len(lines))
+    preamble = "\n".join(line for row, line in enumerate(lines[:start]) if row not in fenced)
+    return sections, preamble.strip()
+
+
+def _opens_block(row: int, blocks: list[Block]) -> bool:
+    return any(block.start == row for block in blocks)
+
+
+def _code(blocks: list[Block], sections: list[_Section]) -> tuple[str, int]:
+    """The code to run and the line where it starts."""
+    filled = [block for block in blocks if block.code.strip()]
+    if len(filled) > 1:
+        _log.warning("the reply holds %d code blocks, the last one is run", len(filled))
+    if filled:
+        return filled[-1].code.strip("\n").rstrip(), filled[-1].start
+    unfenced = [section for section in sections if section.name == "code" and section.text]
+    if unfenced:
+        return unfenced[-1].text, unfenced[-1].row
+    raise ReplyError(f"The reply has no code block. {FORMAT_REMINDER}")
+
+
+def _action(sections: list[_Section], code_row: int) -> str:
+    """Text of the last action before the code, or else of the first one anywhere."""
+    actions = [section for section in sections if section.name == "action" and section.text]
+    before = [section for section in actions if section.row <= code_row]
+    return before[-1].text if before else actions[0].text if actions else ""
+
+
+def _implied_action(code: str) -> str:
+    """What to call code without an action: only waiting and ending need no words.
+
+    Raises:
+        ReplyError: The code does something else.
+    """
+    try:
+        body = parse_code(code).body
+    except CodeError:
+        body = []
+    match body:
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="computer"), attr="wait")))]:
+            return "Wait."
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="computer"), attr="terminate")))]:
+            return "End the task."
+    raise ReplyError(f"The reply has no text under '## Action:'. {FORMAT_REMINDER}")
+
+
+def _as_calls(code: str) -> str:
+    """Code as it is; a function call written as a JSON object becomes a call."""
+    stripped = code.strip()
+    if stripped == "computer.wait":
+        return "computer.wait()"
+    if not stripped.startswith("{"):
+        return code
+    try:
+        call = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return code
+    name = call.get("name")
+    arguments = call.get("arguments", call.get("parameters"))
+    if not isinstance(name, str):
+        return code
+    name = name if "." in name else f"computer.{name}"
+    if isinstance(arguments, str):
+        arguments = _json_object(arguments)
+    if not _CALL_NAME.fullmatch(name) or not (arguments is None or isinstance(arguments, dict)):
+        return code
+    given = {key: value for key, value in (arguments or {}).items() if key.isidentifier()}
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+
+
+def _json_object(text: str) -> object:
+    try:
+        return json.loads(text) if text.strip() else None
+    except (ValueError, RecursionError):
+        return text
