@@ -16,6 +16,7 @@ from cua.models.wire_types import CompletionIn
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _SHOWN_CHARS = 160
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BodyReader:
@@ -31,7 +32,7 @@ class BodyReader:
         self._buffer = bytearray()
         self._event: list[str] = []
         self._start = b""
-        self._num_bytes = 0
+        self.num_bytes = 0
         self._has_done_mark = False
 
     @property
@@ -45,8 +46,8 @@ class BodyReader:
         Raises:
             ModelError: An event is unreadable or carries an error, or the body is absurdly long.
         """
-        self._num_bytes += len(chunk)
-        if self._num_bytes > MAX_BODY_BYTES:
+        self.num_bytes += len(chunk)
+        if self.num_bytes > MAX_BODY_BYTES:
             raise ModelError(
                 f"the reply is longer than {MAX_BODY_BYTES // 2**20} MiB: this is no chat model", retryable=False
             )
@@ -54,6 +55,7 @@ class BodyReader:
             self._start += chunk[:_SHOWN_CHARS]
         self._buffer += chunk
         if self._kind == "unknown":
+            self._buffer = self._buffer.removeprefix(_BYTE_ORDER_MARK)
             self._kind = _kind_of(self._buffer)
         if self._kind == "events":
             *lines, rest = self._buffer.split(b"\n")
@@ -81,7 +83,7 @@ class BodyReader:
         elif self._kind == "events":
             self._take_line(bytes(self._buffer))
             self._take_line(b"")
-        if self._num_bytes == 0 or not (self._start.strip()):
+        if self.num_bytes == 0 or not (self._start.strip()):
             raise ModelError("the server closed the connection without sending a reply", retryable=True)
         self._check_whole()
         return self.draft
@@ -125,8 +127,8 @@ class BodyReader:
         return repr(self._start[:_SHOWN_CHARS].decode("utf-8", "replace").strip())
 
 
-def _kind_of(start: bytes | bytearray) -> Literal["unknown", "json", "page", "events"]:
-    first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+def _kind_of(start: bytearray) -> Literal["unknown", "json", "page", "events"]:
+    first = start.lstrip()[:1]
     if not first:
         return "unknown"
     return "json" if first == b"{" else "page" if first == b"<" else "events"

@@ -100,13 +100,16 @@ def stream_failure(error: Mapping[str, Any] | str) -> ModelError:
     )
 
 
-def connection_failure(error: BaseException, endpoint: Endpoint, timeouts: str = "") -> ModelError:
+def connection_failure(
+    error: BaseException, endpoint: Endpoint, *, timeouts: str = "", has_answered: bool = False
+) -> ModelError:
     """Turn a broken or impossible connection into an error.
 
     Args:
         error: What the HTTP library raised; its causes are searched for the system's own words.
         endpoint: Who was called.
         timeouts: The limits in force, for the text of a timeout.
+        has_answered: Whether a part of the reply had come.
 
     Returns:
         The error; retryable unless the certificate is wrong.
@@ -120,9 +123,14 @@ def connection_failure(error: BaseException, endpoint: Endpoint, timeouts: str =
                 retryable=False,
             )
     if any("timeout" in type(cause).__name__.lower() for cause in causes):
-        return ModelError(f"{endpoint.shown_url} did not answer in time{timeouts}", retryable=True)
+        did_what = "did not finish its answer" if has_answered else "did not answer"
+        return ModelError(f"{endpoint.shown_url} {did_what} in time{timeouts}", retryable=True)
     system = [str(cause) for cause in causes if isinstance(cause, OSError) and str(cause)]
     said = (system or [str(cause) for cause in causes if str(cause)] or [type(error).__name__])[-1]
+    if has_answered:
+        return ModelError(
+            f"the connection to {endpoint.shown_url} broke in the middle of the reply: {said}", retryable=True
+        )
     return ModelError(f"no connection to {endpoint.shown_url}: {said}. Is the server running?", retryable=True)
 
 

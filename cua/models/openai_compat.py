@@ -183,7 +183,9 @@ class OpenAICompatModel:
             raise await self._refused(error) from None
         except (TimeoutError, openai.APIError, *_http_errors()) as error:
             if not reader.is_complete:
-                raise connection_failure(error, self.endpoint, self._shown_timeouts()) from None
+                raise connection_failure(
+                    error, self.endpoint, timeouts=self._shown_timeouts(), has_answered=reader.num_bytes > 0
+                ) from None
         return reader.finish()
 
     async def _refused(self, error: Any) -> ModelError:
