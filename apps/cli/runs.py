@@ -65,7 +65,7 @@ def report(
     from cua.trajectory.report import write_report
     from cua.trajectory.runs import find_run
 
-    typer.echo(str(write_report(find_run(run, _runs_dir()), out, is_full=full)))
+    typer.echo(str(write_report(find_run(run, _runs_dir()), out, "png" if full else "small")))
 
 
 def export(

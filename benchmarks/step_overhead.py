@@ -1,0 +1,145 @@
+"""What a step costs beside the model and the page's own settling: ours by stage, and the usual way.
+
+    python benchmarks/step_overhead.py browser|desktop [--steps 200] [--peer-python PYTHON]
+
+Ours: the agent loop with a scripted model that answers at once, everything on (guard, record on disk,
+report of stages). The peer: what OSWorld's harness does for one step, on the same display in the same
+run: a fresh `python -c "import pyautogui; ..."` process and a screenshot, by scrot and by pyautogui.
+PYTHON is an interpreter that has pyautogui; without it the peer is left out.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cua import Agent, AgentOptions, Caps, Guard, Reply
+from cua.models.scripted import ScriptedModel
+from cua.record import Record
+from cua.trajectory import RunHeader, TrajectoryWriter
+from envs import Env, InstructionTask
+
+PAGE = "data:text/html," + "<h1>Step</h1><input><button>Save</button>" + "<p>Some ordinary text on a page.</p>" * 20
+STAGES = ("interpret", "guard", "record", "act", "observe", "settle", "model")
+
+
+def replies(count: int) -> list[Reply | str | BaseException]:
+    """Clicks at changing points, so that no two steps are alike."""
+    made: list[Reply | str | BaseException] = []
+    for number in range(count):
+        x, y = 0.1 + 0.8 * (number % 37) / 37, 0.5 + 0.4 * (number % 11) / 11
+        made.append(f"## Action:\nClick\n## Code:\n```python\npyautogui.click({x:.4f}, {y:.4f})\n```")
+    return made
+
+
+async def measure(env: Env, steps: int, record: Record) -> tuple[list[dict[str, float]], list[float]]:
+    """Stage times of each step, and the wall time from step to step."""
+    stages: list[dict[str, float]] = []
+    marks = [time.perf_counter()]
+
+    def listen(event: object) -> None:
+        step = getattr(event, "step", None)
+        if step is not None:
+            stages.append(dict(step.timings))
+            marks.append(time.perf_counter())
+
+    options = AgentOptions(caps=Caps(max_steps=steps))
+    agent = Agent(
+        model=ScriptedModel(replies(steps)),
+        env=env,
+        options=options,
+        guard=Guard(mode="yolo"),
+        record=record,
+        listener=listen,
+    )
+    await agent.run(InstructionTask(instruction="measure"))
+    return stages[5:], [after - before for before, after in zip(marks[5:], marks[6:], strict=False)]
+
+
+def median_ms(values: list[float]) -> float:
+    return 1000 * statistics.median(values) if values else 0.0
+
+
+def timed(work: Callable[[], object], times: int) -> list[float]:
+    took = []
+    for _ in range(times):
+        started = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - started)
+    return took
+
+
+def peer(display: str, environment: dict[str, str], python: str, times: int) -> dict[str, float]:
+    """One step as OSWorld's harness does it: action in a new process, screenshot in another. Median ms."""
+    env = {**os.environ, **environment, "DISPLAY": display}
+    code = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
+    shot = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
+    found = {
+        "action process": median_ms(timed(lambda: subprocess.run([python, "-c", code], env=env, check=True), times)),
+        "pyautogui screenshot process": median_ms(
+            timed(lambda: subprocess.run([python, "-c", shot], env=env, check=True), times)
+        ),
+    }
+    if shutil.which("scrot"):
+        command = ["scrot", "--overwrite", "/dev/shm/peer.png"]
+        found["scrot process"] = median_ms(timed(lambda: subprocess.run(command, env=env, check=True), times))
+    return found
+
+
+def show(stages: list[dict[str, float]], walls: list[float]) -> float:
+    """Print medians by stage; return the overhead: everything but the page's settling and the model."""
+    print(f"  {'stage':<10} {'p50 ms':>8} {'p95 ms':>8}")
+    for stage in STAGES:
+        values = sorted(step.get(stage, 0.0) for step in stages)
+        print(f"  {stage:<10} {median_ms(values):8.2f} {1000 * values[int(len(values) * 0.95)]:8.2f}")
+    rest = [wall - step.get("settle", 0.0) for wall, step in zip(walls, stages, strict=False)]
+    print(f"  whole step without settling: p50 {median_ms(rest):.1f} ms; with it: p50 {median_ms(walls):.1f} ms")
+    return median_ms(rest)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("env", choices=["browser", "desktop"])
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--peer-python")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        writer = TrajectoryWriter.create(Path(folder), RunHeader(instruction="measure"))
+        if arguments.env == "browser":
+            from envs.browser import BrowserEnv, BrowserOptions
+
+            env: Env = BrowserEnv(BrowserOptions(start_url=PAGE))
+            goal = 60
+        else:
+            from envs.desktop import DesktopEnv, DesktopOptions
+
+            env = DesktopEnv(DesktopOptions(app="xterm -maximized -e 'seq 1 2000; sleep 3600'"))
+            goal = 25
+        try:
+            stages, walls = await measure(env, arguments.steps, writer)
+            print(f"{arguments.env}, {arguments.steps} steps")
+            ours = show(stages, walls)
+            print(f"  goal {goal} ms: {'met' if ours <= goal else 'missed'}")
+            if arguments.peer_python and arguments.env == "desktop":
+                desktop: object = env
+                display = str(getattr(desktop, "display"))  # noqa: B009
+                found = await asyncio.to_thread(
+                    peer, display, dict(getattr(desktop, "environment", {})), arguments.peer_python, 10
+                )
+                for name, value in found.items():
+                    print(f"  peer, {name}: p50 {value:.0f} ms")
+                screen = min(value for name, value in found.items() if "action" not in name)
+                print(f"  one step the usual way / ours: {(found['action process'] + screen) / ours:.1f}x")
+        finally:
+            await env.close()
+            writer.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
