@@ -53,8 +53,8 @@ class Budget:
         self.wait_s += duration_s
         if self.wait_s > self.limits.max_wait_s:
             raise Refused(
-                f"this code waits {self.wait_s:g} s in all and at most {self.limits.max_wait_s:g} s are possible in "
-                "one step. Wait less (sleep, duration, interval), look at the next screenshot, and wait again if need be"
+                f"this code waits {self.wait_s:g} s in all and at most {self.limits.max_wait_s:g} s are possible "
+                "in one step. Wait less (sleep, duration, interval), look at the next screenshot, then wait again"
             )
 
     def enter(self) -> None:

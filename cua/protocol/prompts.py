@@ -20,9 +20,10 @@ For each step, provide your response in this format:
 {code}"""
 _FORMAT_PLAIN = _FORMAT_THINKING.replace("{thought}", "## Thought\n{thought}")
 _FUNCTIONS = """\
-In the code section, the code should be either pyautogui code or one of the following functions wrapped in the code block:
-- {"name": "computer.wait", "description": "Make the computer wait for 20 seconds for installation, running code, etc.", \
-"parameters": {"type": "object", "properties": {}, "required": []}}
+In the code section, the code should be either pyautogui code or one of the following functions \
+wrapped in the code block:
+- {"name": "computer.wait", "description": "Make the computer wait for 20 seconds for installation, running code, \
+etc.", "parameters": {"type": "object", "properties": {}, "required": []}}
 - {"name": "computer.terminate", "description": "Terminate the current task and report its completion status", \
 "parameters": {"type": "object", "properties": {"status": {"type": "string", "enum": ["success", "failure"], \
 "description": "The status of the task"}, "answer": {"type": "string", "description": "The answer of the task"}}, \
@@ -47,7 +48,8 @@ def instruction_text(instruction: str) -> str:
     """The instruction as it stands at the end of a request; braces in it mean nothing."""
     return (
         f"# Task Instruction:\n{instruction}\n\n"
-        "Please generate the next move according to the screenshot, task instruction and previous steps (if provided).\n"
+        "Please generate the next move according to the screenshot, task instruction and previous steps "
+        "(if provided).\n"
     )
 
 
