@@ -93,6 +93,7 @@ class RunRecord:
         outcomes: What became of each, same order.
         pending: The step that was going on when the record ends; after an end, the last screen.
         notes: Everything else worth knowing, in order of time.
+        discarded: Replies that led to nothing (unreadable, or given up at a restart), with their step.
         result: How the run ended, with its totals; None while it runs or when it broke off.
         usage: Sum over all replies, those included that could not be read.
         images: SHA-256 of the picture by step index ("" for none), the pending step's included.
@@ -106,6 +107,7 @@ class RunRecord:
     outcomes: tuple[Outcome, ...] = ()
     pending: Pending | None = None
     notes: tuple[Note, ...] = ()
+    discarded: tuple[tuple[int, Reply], ...] = ()
     result: RunResult | None = None
     usage: Usage = field(default_factory=Usage)
     images: Mapping[int, str] = field(default_factory=dict)
@@ -171,6 +173,7 @@ class _Reader:
         self._outcomes: list[Outcome] = []
         self._pending: Pending | None = None
         self._notes: list[Note] = []
+        self._discarded: list[tuple[int, Reply]] = []
         self._result: RunResult | None = None
         self._usage = Usage()
         self._images: dict[int, str] = {}
@@ -193,8 +196,7 @@ class _Reader:
             case ObservedEvent():
                 self._observed(event)
             case RepliedEvent():
-                self._usage += event.reply.usage
-                self._pending = replace(self._open(event.index), reply=event.reply)
+                self._replied(event)
             case ActingEvent():
                 self._pending = replace(self._open(event.index), turn=event.turn, actions=event.actions)
             case ActedEvent():
@@ -216,6 +218,7 @@ class _Reader:
             outcomes=tuple(self._outcomes),
             pending=self._pending,
             notes=tuple(self._notes),
+            discarded=tuple(self._discarded),
             result=self._result,
             usage=self._usage,
             images=self._images,
@@ -232,9 +235,19 @@ class _Reader:
         last = self._steps[-1].index if self._steps else 0
         if event.index <= last:
             raise ValueError(f"step {event.index} is observed after step {last} was finished")
-        self._close_interrupted(event.at)
+        self._drop_pending(event.at)
         self._images[event.index] = event.image
         self._pending = Pending(index=event.index, observation=event.observation, started_at=event.at)
+
+    def _replied(self, event: RepliedEvent) -> None:
+        pending = self._open(event.index)
+        self._usage += event.reply.usage
+        self._discard(pending)
+        self._pending = replace(pending, reply=event.reply)
+
+    def _discard(self, pending: Pending) -> None:
+        if pending.reply:
+            self._discarded.append((pending.index, pending.reply))
 
     def _acted(self, event: ActedEvent) -> None:
         pending = self._open(event.index)
@@ -259,13 +272,16 @@ class _Reader:
     def _resumed(self, event: ResumedEvent) -> None:
         self._resumed_at.append(event.at)
         self._result = None
-        self._close_interrupted(event.at)
-        self._pending = None
+        self._drop_pending(event.at)
 
-    def _close_interrupted(self, at: float) -> None:
-        step = interrupted_step(self._pending) if self._pending else None
+    def _drop_pending(self, at: float) -> None:
+        """Close what was going on: as an interrupted step when it may have acted, else as nothing."""
+        pending, self._pending = self._pending, None
+        step = interrupted_step(pending) if pending else None
         if step:
             self._finish(step, Outcome(finished_at=at))
+        elif pending:
+            self._discard(pending)
 
     def _finish(self, step: Step, outcome: Outcome) -> None:
         self._steps.append(step)

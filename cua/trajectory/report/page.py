@@ -1,0 +1,77 @@
+"""From a record to one HTML file that needs nothing else and can do nothing else.
+
+Every text is escaped by the template engine; on top, the page's own content security policy forbids any
+request and any script but the one that it came with, so that text of a page or a model stays text.
+"""
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cua.trajectory.disk_errors import told
+from cua.trajectory.folder import REPORT
+from cua.trajectory.images import write_atomically
+from cua.trajectory.load import RunRecord, load_run
+from cua.trajectory.report.pictures import Format
+from cua.trajectory.report.view import run_view
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def render_report(record: RunRecord, form: Format = "small") -> str:
+    """The page of a run.
+
+    Args:
+        record: The run; its pictures are read from disk.
+        form: `small` keeps the page under 30 MB; `png` embeds the pictures as the model saw them.
+    """
+    style, script = _part("report.css"), _part("report.js")
+    policy = (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    )
+    return _template().render(run=run_view(record, form), style=style, script=script, policy=policy)
+
+
+def write_report(run_dir: Path | str, path: Path | str | None = None, form: Format = "small") -> Path:
+    """Write the page of a run, whole or not at all.
+
+    Args:
+        run_dir: The run's folder.
+        path: The file; None for `report.html` in the run's folder.
+        form: See `render_report`.
+
+    Returns:
+        The file.
+
+    Raises:
+        TrajectoryError: The record cannot be read or the file cannot be written.
+    """
+    record = load_run(run_dir, images=0)
+    target = Path(path) if path is not None else record.run_dir / REPORT
+    page = render_report(record, form)
+    with told("write", target):
+        write_atomically(target, page.encode("utf-8", "replace"))
+    return target
+
+
+@cache
+def _part(name: str) -> str:
+    return resources.files("cua.trajectory.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, StrictUndefined
+
+    engine = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return engine.from_string(_part("report.html"))
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names an inline style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,87 @@
+"""Screenshots made small enough to stand inside a page."""
+
+import base64
+import io
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from cua.errors import TrajectoryError
+from cua.trajectory.load import RunRecord
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Format = Literal["small", "png"]
+
+_BUDGET_BYTES = 20 * 1024 * 1024
+"""For all pictures of a page together, before base64 makes them a third larger."""
+
+_SIZES = ((None, 82), (1280, 74), (960, 62), (640, 50), (400, 40))
+"""Widest side in px and JPEG quality, from the finest to the coarsest."""
+
+_THUMBNAIL_PX = (176, 128)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagePicture:
+    """A picture as a page holds it: two `data:` addresses, "" when the picture is lost."""
+
+    full: str
+    thumbnail: str
+
+
+def page_pictures(record: RunRecord, indices: Sequence[int], form: Format = "small") -> dict[int, PagePicture]:
+    """The pictures of some steps.
+
+    Args:
+        record: The run.
+        indices: Step numbers.
+        form: `png` keeps the bytes that the model saw; `small` re-encodes what is large, so that the
+            page stays under 30 MB however many steps there are.
+
+    Returns:
+        A picture for each number; a lost one is empty.
+    """
+    budget_bytes = _BUDGET_BYTES // max(1, len(indices))
+    make = partial(_page_picture, record, form=form, budget_bytes=budget_bytes)
+    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:  # the codecs free the GIL
+        return dict(zip(indices, pool.map(make, indices), strict=True))
+
+
+def _page_picture(record: RunRecord, index: int, *, form: Format, budget_bytes: int) -> PagePicture:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        png = record.picture(index)
+        image = Image.open(io.BytesIO(png)).convert("RGB")
+    except (TrajectoryError, UnidentifiedImageError, OSError):
+        return PagePicture(full="", thumbnail="")
+    full = _data_url(png, "png") if form == "png" or len(png) <= budget_bytes // 2 else _small(image, budget_bytes)
+    image.thumbnail(_THUMBNAIL_PX, Image.Resampling.BILINEAR, reducing_gap=2.0)
+    return PagePicture(full=full, thumbnail=_data_url(_jpeg(image, 68), "jpeg"))
+
+
+def _small(image: "Image", budget_bytes: int) -> str:
+    data = b""
+    for width_px, quality in _SIZES:
+        smaller = image
+        if width_px is not None and width_px < image.width:
+            smaller = image.resize((width_px, max(1, image.height * width_px // image.width)), reducing_gap=2.0)
+        data = _jpeg(smaller, quality)
+        if len(data) <= budget_bytes:
+            break
+    return _data_url(data, "jpeg")
+
+
+def _jpeg(image: "Image", quality: int) -> bytes:
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=quality)
+    return out.getvalue()
+
+
+def _data_url(data: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

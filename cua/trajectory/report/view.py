@@ -1,0 +1,255 @@
+"""What the page shows, as plain values: the template only lays them out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cua.messages import Reply
+from cua.step import Step
+from cua.trajectory.describe import (
+    describe_action,
+    describe_cost,
+    describe_duration,
+    describe_time,
+    describe_tokens,
+)
+from cua.trajectory.events import Note
+from cua.trajectory.load import INTERRUPTED, Outcome, RunRecord, interrupted_step
+from cua.trajectory.lock import is_locked
+from cua.trajectory.report.markers import Marker, markers
+from cua.trajectory.report.pictures import Format, PagePicture, page_pictures
+from envs import Observation
+
+STAGES = ("model", "interpret", "guard", "act", "settle", "observe", "record")
+"""Stages that have a colour of their own; any other is `other`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """A piece of a time bar: shares of its length in percent."""
+
+    stage: str
+    name: str
+    start: float
+    length: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionLine:
+    """One action in words."""
+
+    number: int
+    text: str
+    has_marker: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One card. `state` is `done`, `failed`, `refused`, `interrupted`, or `last` (a screen without a step)."""
+
+    number: int
+    state: str
+    observation: Observation
+    picture: PagePicture
+    shapes: tuple[Marker, ...] = ()
+    thought: str = ""
+    action_text: str = ""
+    code: str = ""
+    actions: tuple[ActionLine, ...] = ()
+    error: str = ""
+    raw_reply: str = ""
+    discarded: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    since_start: str = ""
+    duration: str = ""
+    tokens: str = ""
+    cost: str = ""
+    slices: tuple[Slice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """The whole page."""
+
+    run_id: str
+    instruction: str
+    status: str
+    reason: str
+    verdict: str
+    answer: str | None
+    facts: tuple[tuple[str, str, str], ...]
+    slices: tuple[Slice, ...]
+    settings: tuple[tuple[str, str], ...]
+    early_notes: tuple[Note, ...]
+    steps: tuple[StepView, ...]
+
+
+def run_view(record: RunRecord, form: Format = "small") -> RunView:
+    """Everything that the page shows of a run."""
+    pictures = page_pictures(record, sorted(record.images), form)
+    steps = [
+        _step_view(record, step, outcome, pictures) for step, outcome in zip(record.steps, record.outcomes, strict=True)
+    ]
+    last = _last_view(record, pictures)
+    numbers = {step.number for step in steps} | ({last.number} if last else set())
+    status, reason = _status(record)
+    totals: dict[str, float] = {}
+    for step in record.steps:
+        for stage, seconds in step.timings.items():
+            totals[stage] = totals.get(stage, 0.0) + seconds
+    return RunView(
+        run_id=record.run_dir.name,
+        instruction=record.header.instruction,
+        status=status,
+        reason=reason,
+        verdict=_verdict(record),
+        answer=record.end.answer if record.end else None,
+        facts=tuple(_facts(record)),
+        slices=_slices(totals),
+        settings=tuple(_settings(record)),
+        early_notes=tuple(note for note in record.notes if note.index not in numbers),
+        steps=(*steps, *([last] if last else [])),
+    )
+
+
+def _step_view(record: RunRecord, step: Step, outcome: Outcome, pictures: Mapping[int, PagePicture]) -> StepView:
+    shapes = markers(step.actions, step.observation)
+    marked = {shape.number for shape in shapes}
+    usage = step.reply.usage
+    return StepView(
+        number=step.index,
+        state=_state(step, outcome),
+        observation=step.observation,
+        picture=pictures.get(step.index, PagePicture(full="", thumbnail="")),
+        shapes=shapes,
+        thought=step.turn.thought.strip(),
+        action_text=step.turn.action_text.strip(),
+        code=step.turn.code.strip(),
+        actions=tuple(
+            ActionLine(number=number, text=describe_action(action), has_marker=number in marked)
+            for number, action in enumerate(step.actions, start=1)
+        ),
+        error=step.error or "",
+        discarded=_discarded(record, step.index),
+        notes=_notes(record, step.index),
+        since_start=describe_duration(max(0.0, step.started_at - record.header.started_at)) if step.started_at else "",
+        duration=describe_duration(sum(step.timings.values())) if step.timings else "",
+        tokens=f"{describe_tokens(usage.input_tokens)} in, {describe_tokens(usage.output_tokens)} out",
+        cost=describe_cost(usage.cost_usd),
+        slices=_slices(step.timings),
+    )
+
+
+def _last_view(record: RunRecord, pictures: Mapping[int, PagePicture]) -> StepView | None:
+    """The card of what was going on when the record ends; after an end, the last screen."""
+    pending = record.pending
+    if pending is None:
+        return None
+    step = interrupted_step(pending)
+    if step:
+        return _step_view(record, step, Outcome(), pictures)
+    return StepView(
+        number=pending.index,
+        state="last",
+        observation=pending.observation,
+        picture=pictures.get(pending.index, PagePicture(full="", thumbnail="")),
+        raw_reply=_raw(pending.reply) if pending.reply else "",
+        discarded=_discarded(record, pending.index),
+        notes=_notes(record, pending.index),
+    )
+
+
+def _state(step: Step, outcome: Outcome) -> str:
+    if step.error == INTERRUPTED:
+        return "interrupted"
+    if not outcome.carried_out:
+        return "refused"
+    return "failed" if step.error else "done"
+
+
+def _discarded(record: RunRecord, index: int) -> tuple[str, ...]:
+    return tuple(_raw(reply) for at, reply in record.discarded if at == index)
+
+
+def _raw(reply: Reply) -> str:
+    return "\n\n".join(text for text in (reply.reasoning.strip(), reply.content.strip()) if text) or "(empty)"
+
+
+def _notes(record: RunRecord, index: int) -> tuple[Note, ...]:
+    return tuple(note for note in record.notes if note.index == index)
+
+
+def _status(record: RunRecord) -> tuple[str, str]:
+    if record.end:
+        return record.end.status, record.end.reason
+    if is_locked(record.run_dir):
+        return "running", "this page was made while the run was going on"
+    return "interrupted", "the run broke off without an end; it can be taken up again"
+
+
+def _verdict(record: RunRecord) -> str:
+    if record.end is None:
+        return ""
+    if record.end.score is not None:
+        return f"checked by the task: score {record.end.score:g} of 1"
+    return "not checked: this task has no check of its own" if record.end.status == "unverified" else ""
+
+
+def _facts(record: RunRecord) -> Sequence[tuple[str, str, str]]:
+    """Name, value and small print of the totals."""
+    usage = record.result.usage if record.result else record.usage
+    duration_s = record.result.duration_s if record.result else max(0.0, record.last_at - record.header.started_at)
+    cached = f", {describe_tokens(usage.cached_tokens)} cached" if usage.cached_tokens else ""
+    steps = len(record.steps)
+    return (
+        ("Steps", str(steps), f"{describe_duration(duration_s / steps)} each" if steps else ""),
+        ("Time", describe_duration(duration_s), describe_time(record.header.started_at)),
+        (
+            "Tokens",
+            describe_tokens(usage.total_tokens),
+            f"{describe_tokens(usage.input_tokens)} in, {describe_tokens(usage.output_tokens)} out{cached}",
+        ),
+        ("Cost", describe_cost(usage.cost_usd), "no price known for this model" if usage.cost_usd is None else ""),
+        ("Model", record.header.model or "unknown", record.header.env),
+    )
+
+
+def _settings(record: RunRecord) -> Sequence[tuple[str, str]]:
+    header = record.header
+    rows: list[tuple[str, Any]] = [
+        ("run", record.run_dir.name),
+        ("started", describe_time(header.started_at)),
+        *(("resumed", describe_time(at)) for at in record.resumed_at),
+        ("model", header.model),
+        ("env", header.env),
+        ("env options", header.env_options),
+        ("protocol", header.protocol),
+        ("sampling", header.sampling),
+        ("limits", header.limits),
+        ("settings", header.settings),
+        ("versions", header.versions),
+    ]
+    return [(name, _text(value)) for name, value in rows if value]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key} = {json.dumps(item, ensure_ascii=False)}" for key, item in value.items())
+    return str(value)
+
+
+def _slices(timings: Mapping[str, float]) -> tuple[Slice, ...]:
+    """A bar of the stages in their order; nothing for less than a millisecond."""
+    total_s = sum(timings.values())
+    if total_s < 1e-3:
+        return ()
+    slices, start = [], 0.0
+    rank = {stage: position for position, stage in enumerate(STAGES)}
+    for name in sorted(timings, key=lambda stage: rank.get(stage, len(rank))):
+        length = 100 * timings[name] / total_s
+        stage = name if name in rank else "other"
+        slices.append(Slice(stage=stage, name=name, start=start, length=length, text=describe_duration(timings[name])))
+        start += length
+    return tuple(slices)
