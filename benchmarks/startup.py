@@ -63,7 +63,8 @@ def main() -> None:
     print(f"python -c pass: {python:.3f} s (median of {runs})")
     for name, goal, took in rows:
         print(
-            f"{name}: {took:.3f} s, {took / python:.1f}x an empty python; goal {goal} s {'met' if took <= goal else 'missed'}"
+            f"{name}: {took:.3f} s, {took / python:.1f}x an empty python; "
+            f"goal {goal} s {'met' if took <= goal else 'missed'}"
         )
 
 

@@ -10,6 +10,7 @@ PYTHON is an interpreter that has pyautogui; without it the peer is left out.
 
 import argparse
 import asyncio
+import itertools
 import os
 import shutil
 import statistics
@@ -59,7 +60,7 @@ async def measure(env: Env, steps: int, record: Record) -> tuple[list[dict[str, 
         listener=listen,
     )
     await agent.run(InstructionTask(instruction="measure"))
-    return stages[5:], [after - before for before, after in zip(marks[5:], marks[6:], strict=False)]
+    return stages[5:], [after - before for before, after in itertools.pairwise(marks[5:])]
 
 
 def median_ms(values: list[float]) -> float:

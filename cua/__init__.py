@@ -1,1 +1,51 @@
+"""The agent side: protocol, model clients, guard, trajectories, the loop. Importing this loads nothing heavy.
 
+import asyncio
+from cua import run_task
+
+result = asyncio.run(run_task("Click 'Save'", url="https://example.com"))
+print(result.end.status, result.end.answer)
+"""
+
+from cua.agent import Agent, AgentOptions
+from cua.api import Watch, resume_task, run_task
+from cua.caps import Caps
+from cua.end import End, RunResult
+from cua.errors import CodeError, ConfigError, CuaError, ModelError, ReplyError, TrajectoryError
+from cua.guard import Guard
+from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult, Usage
+from cua.model import Model, Tool
+from cua.secrets import Secrets
+from cua.step import Step, Turn
+
+__all__ = [
+    "Agent",
+    "AgentOptions",
+    "Caps",
+    "CodeError",
+    "ConfigError",
+    "CuaError",
+    "End",
+    "Guard",
+    "ImagePart",
+    "Message",
+    "Model",
+    "ModelError",
+    "Reply",
+    "ReplyError",
+    "RunResult",
+    "Sampling",
+    "Secrets",
+    "Step",
+    "TextPart",
+    "ThinkPart",
+    "Tool",
+    "ToolCall",
+    "ToolResult",
+    "TrajectoryError",
+    "Turn",
+    "Usage",
+    "Watch",
+    "resume_task",
+    "run_task",
+]

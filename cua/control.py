@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -71,16 +71,17 @@ class Control:
         if self.is_stopped:
             raise StoppedError(self.stop_reason)
 
-    async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+    async def unless_stopped(self, work: Awaitable[T]) -> T:
         """Await `work`, or cancel it as soon as a stop is asked for.
 
         Raises:
             StoppedError: A stop was asked for before the work was done.
         """
-        task = asyncio.ensure_future(work)
+        task: asyncio.Future[T] = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._stop.wait())
         try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            both: list[asyncio.Future[Any]] = [task, stop]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise StoppedError(self.stop_reason)
             return task.result()
@@ -90,7 +91,7 @@ class Control:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-    async def away(self, work: Coroutine[Any, Any, T]) -> T:
+    async def away(self, work: Awaitable[T]) -> T:
         """Await a person; the time does not count against the run's time limit."""
         started = time.monotonic()
         try:
@@ -106,8 +107,13 @@ class Control:
             stop.cancel()
             go.cancel()
 
-    def _call(self, change: Any) -> None:
-        if self._loop is not None and self._loop.is_running():
-            self._loop.call_soon_threadsafe(change)
-        else:
+    def _call(self, change: Callable[[], object]) -> None:
+        """Make a change on the run's own loop: at once from there, by a message from another thread."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if self._loop is None or self._loop is here or not self._loop.is_running():
             change()
+        else:
+            self._loop.call_soon_threadsafe(change)

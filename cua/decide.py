@@ -57,7 +57,8 @@ class Decider:
             StoppedError: A person stopped the run.
         """
         messages = to_messages(episode.instruction, episode.steps, observation, self.protocol)
-        sampling, correction, error_text = self.sampling, [], ""
+        sampling, error_text = self.sampling, ""
+        correction: list[Message] = []
         started, interpret_s = time.monotonic(), 0.0
         for _ in range(self.max_parse_errors):
             self.check_caps(episode)

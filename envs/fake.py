@@ -79,6 +79,7 @@ class FakeEnv:
         self.num_steps = 0
         self.num_resets = 0
         self.is_closed = False
+        self._num_tried = 0
         self._pointer_px = (0, 0)
         self._canvas: Image | None = None
 
@@ -91,6 +92,7 @@ class FakeEnv:
         self.held = set()
         self.num_steps = 0
         self.num_resets += 1
+        self._num_tried = 0
         self._pointer_px = (0, 0)
         self._canvas = _make_canvas(self.options.screen_px)
         await task.setup(self)
@@ -128,8 +130,9 @@ class FakeEnv:
         self.is_closed = True
 
     def _act(self, action: Action) -> None:
-        if len(self.actions) == self.options.fail_action:
-            raise ActionError(f"action {len(self.actions)} was told to fail")
+        self._num_tried += 1
+        if self._num_tried - 1 == self.options.fail_action:
+            raise ActionError(f"action {self._num_tried - 1} was told to fail")
         match action:
             case Click() | Move() | Drag() | Scroll() | MouseDown() | MouseUp():
                 self._point(action)

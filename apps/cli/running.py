@@ -59,7 +59,7 @@ class _StopSwitch:
 
     def __init__(self) -> None:
         self._agent: Agent | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[RunResult] | None = None
         self._pressed = 0
 
     def connect(self, agent: Agent) -> None:
@@ -71,7 +71,7 @@ class _StopSwitch:
     async def guarded(self, work: Coroutine[Any, Any, RunResult]) -> RunResult:
         """Await a run with the signals connected."""
         loop = asyncio.get_running_loop()
-        self._task = asyncio.ensure_future(work)
+        self._task = asyncio.get_running_loop().create_task(work)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._press)
         try:
