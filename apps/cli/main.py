@@ -54,21 +54,27 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Run the command line; an error that the user can mend is one line on stderr, never a traceback."""
-    from cua.errors import CuaError, ModelError
-    from envs import EnvError
-
     try:
         app()
-    except CuaError as error:
-        retryable = isinstance(error, ModelError) and error.retryable
-        typer.echo(f"cua: {error}", err=True)
-        sys.exit(75 if retryable else 2)
-    except EnvError as error:
-        typer.echo(f"cua: {error}", err=True)
-        sys.exit(75)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None:
+            raise
+        typer.echo(f"cua: {error}", err=True)
+        sys.exit(code)
+
+
+def _exit_code(error: Exception) -> int | None:
+    """2 for what the user has to change, 75 for what may pass by itself, None for a defect of ours."""
+    from cua.errors import CuaError, ModelError
+    from envs import EnvError
+
+    if isinstance(error, EnvError) or (isinstance(error, ModelError) and error.retryable):
+        return 75
+    return 2 if isinstance(error, CuaError) else None
 
 
 if __name__ == "__main__":

@@ -85,7 +85,8 @@ def export(
     typer.echo(str(export_osworld(record, result_dir, names)))
 
 
-def _runs_dir() -> Path | None:
+def _runs_dir() -> Path:
     from cua.config import load_settings
+    from cua.trajectory import default_runs_dir
 
-    return load_settings().settings.runs_dir
+    return load_settings().settings.runs_dir or default_runs_dir()

@@ -120,7 +120,7 @@ def _checked(name: str, value: Any, source: str) -> Any:
         return _CONVERTERS[target](value)
     except (ValueError, TypeError) as error:
         expected = {int: "a whole number", float: "a number", bool: "true or false"}.get(target, "a text")
-        raise ConfigError(f"{source}: {name} is {value!r}, expected {expected}") from error
+        raise ConfigError(f"{_named(name, source)} is {value!r}, expected {expected}") from error
 
 
 def _choice(name: str, value: Any, options: tuple[Any, ...], source: str) -> Any:
@@ -128,14 +128,19 @@ def _choice(name: str, value: Any, options: tuple[Any, ...], source: str) -> Any
         return value
     near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{source}: {name} is {value!r}, expected one of {', '.join(options)}{hint}")
+    raise ConfigError(f"{_named(name, source)} is {value!r}, expected one of {', '.join(options)}{hint}")
 
 
 def _texts(name: str, value: Any, source: str) -> tuple[str, ...]:
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise ConfigError(f"{source}: {name} is {value!r}, expected a list of texts")
+        raise ConfigError(f"{_named(name, source)} is {value!r}, expected a list of texts")
     return tuple(item for item in items if item)
+
+
+def _named(name: str, source: str) -> str:
+    """How a person wrote it: `--max-steps`, or `k25.toml: max_steps`."""
+    return "--" + name.replace("_", "-") if source == "flag" else f"{source}: {name}"
 
 
 def _whole(value: Any) -> int:
