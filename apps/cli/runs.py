@@ -56,9 +56,7 @@ def replay(
 
 def report(
     run: RunArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to write it (run folder).")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write it (run folder).")] = None,
     full: Annotated[bool, typer.Option("--full", help="Keep the screenshots as PNG: larger, to the pixel.")] = False,
 ) -> None:
     """Write the report of a run: one self-contained HTML file."""

@@ -1,6 +1,7 @@
 """`cua task`: run one instruction, or go on with a run that broke off."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +45,7 @@ def task(
     screen: Annotated[str | None, Flag(help="Size of the private display, WIDTHxHEIGHT.")] = None,
     monitor: Annotated[int | None, Flag(help="Monitor to work on, from 0.")] = None,
     storage_state: Annotated[Path | None, Flag(help="File that keeps logins between runs.")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the final answer.")] = None,
     resume: Annotated[str | None, Flag(help="Go on with this run: id, unique prefix, folder, or last.")] = None,
     report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
@@ -81,6 +83,7 @@ def task(
         "screen": screen,
         "monitor": monitor,
         "storage_state": storage_state,
+        **_others(other or ()),
     }
     run_and_exit(
         _instruction(instruction, resume),
@@ -102,3 +105,15 @@ def _instruction(given: str | None, resume: str | None) -> str | None:
     if given is None:
         raise typer.BadParameter('an instruction is needed, such as: cua task "Click Save" --url https://example.com')
     return sys.stdin.read() if given == "-" else given
+
+
+def _others(pairs: Sequence[str]) -> dict[str, str]:
+    """Settings that have no flag of their own.
+
+    Raises:
+        typer.BadParameter: Not of the form NAME=VALUE.
+    """
+    wrong = [pair for pair in pairs if "=" not in pair]
+    if wrong:
+        raise typer.BadParameter(f"--set {wrong[0]!r} is not NAME=VALUE; `cua config show` lists the names")
+    return {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}

@@ -1,4 +1,4 @@
-"""All settings in one place; a setting has the same name as flag, in files and in the environment."""
+"""All settings in one place; a setting has one name in files, in the environment and on the command line."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ def _about(text: str, default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a run is made of. Flag `--max-steps`, file key `max_steps`, variable `K25_MAX_STEPS`."""
+    """What a run is made of: file key `max_steps`, variable `K25_MAX_STEPS`, flag `--max-steps` or `--set max_steps=5`."""
 
     model: str = _about("literal, scripted:FILE, or the id of a model at base_url", "literal")
     base_url: str | None = _about("OpenAI-compatible endpoint (also OPENAI_BASE_URL)", None)
