@@ -1,7 +1,9 @@
 """What `cua setup` does: find a browser and a virtual display, or get them by the first way that works."""
 
 import asyncio
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from apps.setup.command import Say
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
@@ -10,6 +12,19 @@ from apps.setup.verify import Verdict, verify_browser, verify_desktop
 from apps.setup.ways import WAYS, Way
 from envs.browser.find import BrowserBinary, find_browser
 from envs.desktop.find import find_window_manager, find_xvfb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserTrial:
+    """The browser that was found, if any, and how trying it went."""
+
+    binary: BrowserBinary | None
+    verdict: Verdict
+
+    @property
+    def name(self) -> str:
+        """For people: the program and how it was found."""
+        return f"{self.binary.path or self.binary.kind} ({self.binary.how})" if self.binary else "no browser"
 
 
 async def run_setup(
@@ -29,134 +44,114 @@ async def run_setup(
     Returns:
         One row for each thing.
     """
-    browser_rows, desktop_rows = await asyncio.gather(
-        _trying_browser(say) if browser else _nothing(), _trying_desktop() if desktop else _nothing()
+    trial, display_row = await asyncio.gather(
+        try_browser() if browser else _nothing(), try_desktop() if desktop else _nothing()
     )
-    if browser and browser_rows is None:
-        browser_rows = await _get_browser(say, ways)
-    if desktop and desktop_rows is None:
-        desktop_rows = await _get_desktop(say)
-    return Report(rows=(*(browser_rows or ()), *(desktop_rows or ())))
+    rows: list[Row] = []
+    if trial is not None:
+        rows += await _mend_browser(trial, say, ways)
+    if display_row is not None:
+        rows.append(await _mend_desktop(display_row, say))
+    return Report(rows=tuple(rows))
 
 
-async def _nothing() -> tuple[Row, ...]:
-    return ()
+async def try_browser() -> BrowserTrial:
+    """Find a browser and start it."""
+    binary = find_browser()
+    if binary is not None:
+        return BrowserTrial(binary=binary, verdict=await verify_browser(binary))
+    named = os.environ.get("K25_BROWSER")
+    detail = f"$K25_BROWSER names {named!r}, and there is no such program" if named else "none found"
+    return BrowserTrial(binary=None, verdict=Verdict(works=False, detail=detail))
 
 
-async def _trying_browser(say: Say) -> tuple[Row, ...] | None:
-    """Rows when the browser that is there is good, else None."""
-    found = find_browser()
-    if found is None:
-        say("no browser found")
-        return None
-    verdict = await verify_browser(found)
-    if verdict.works and verdict.has_fonts:
-        return (_to_browser_row(found, verdict), Row(name="fonts", level="ok", found="text is drawn"))
-    say(f"{_name_of(found)}: {verdict.detail}" + ("" if verdict.has_fonts else ", but there are no fonts"))
+async def try_desktop() -> Row:
+    """Find a virtual display and a window manager and start them."""
+    server, window_manager = find_xvfb(), find_window_manager()
+    missing = [name for name, path in (("Xvfb", server), ("a window manager", window_manager)) if path is None]
+    if missing:
+        found = f"{' and '.join(missing)} not found: browser tasks work, desktop tasks need --display"
+    else:
+        verdict = await verify_desktop()
+        if verdict.works:
+            return Row(name="display", level="ok", found=f"{server} and {window_manager}: {verdict.detail}")
+        found = verdict.detail
+    return Row(name="display", level="warn", found=found, expected="Xvfb and openbox", mend=_line_for("display") or "")
+
+
+def browser_rows(trial: BrowserTrial, reasons: Sequence[str] = (), ways: Sequence[Way] = WAYS) -> tuple[Row, ...]:
+    """What a report says about a browser; `reasons` are why it could not be mended."""
+    if not trial.verdict.works:
+        return (_no_browser_row(trial, reasons, ways),)
+    row = Row(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
+    if trial.verdict.has_fonts:
+        return row, Row(name="fonts", level="ok", found="text is drawn as text")
+    found = "none: text is drawn as boxes"
+    return row, Row(name="fonts", level="warn", found=found, expected="any font", mend=_line_for("fonts") or "")
+
+
+async def _nothing() -> None:
     return None
 
 
-async def _get_browser(say: Say, ways: Sequence[Way]) -> tuple[Row, ...]:
+async def _mend_browser(trial: BrowserTrial, say: Say, ways: Sequence[Way]) -> tuple[Row, ...]:
     reasons: list[str] = []
-    found, verdict = find_browser(), None
-    if found is not None:
-        verdict = await verify_browser(found)
+    if not trial.verdict.works:
+        say(f"browser: {trial.name}, {trial.verdict.detail}")
+        if not os.environ.get("K25_BROWSER"):
+            trial, reasons = await _get_browser(trial, say, ways)
+    if trial.verdict.works and not trial.verdict.has_fonts and await _install_as_root("fonts", say):
+        trial = await try_browser()
+    return browser_rows(trial, reasons, ways)
+
+
+async def _get_browser(trial: BrowserTrial, say: Say, ways: Sequence[Way]) -> tuple[BrowserTrial, list[str]]:
+    """Go through the ways until a browser works."""
+    reasons: list[str] = []
     for way in ways:
-        if found is not None and verdict is not None and verdict.works:
-            break
         obstacle = way.find_obstacle()
         if obstacle is None:
             say(f"getting a browser by {way.name}")
             obstacle = await way.get(say)
-        if obstacle is not None:
-            say(f"  not by {way.name}: {obstacle}")
-            reasons.append(f"{way.name}: {obstacle}")
-            continue
-        found = find_browser()
-        verdict = await verify_browser(found) if found is not None else None
-        if verdict is not None and not verdict.works:
-            say(f"  {verdict.detail}")
-            reasons.append(f"{way.name}: {verdict.detail}")
-    if found is None or verdict is None or not verdict.works:
-        return (_no_browser(reasons, ways),)
-    if not verdict.has_fonts:
-        verdict = await _get_fonts(say, found)
-    return (_to_browser_row(found, verdict), _to_font_row(verdict))
+        if obstacle is None:
+            trial = await try_browser()
+            if trial.verdict.works:
+                say(f"  {trial.name} works")
+                return trial, []
+            obstacle = f"{trial.name} {trial.verdict.detail}"
+        say(f"  not by {way.name}: {obstacle}")
+        reasons.append(f"{way.name}: {obstacle}")
+    return trial, reasons
 
 
-async def _get_fonts(say: Say, found: BrowserBinary) -> Verdict:
+async def _mend_desktop(row: Row, say: Say) -> Row:
+    if row.level == "ok" or (find_xvfb() and find_window_manager()):
+        return row
+    return await try_desktop() if await _install_as_root("display", say) else row
+
+
+async def _install_as_root(need: Need, say: Say) -> bool:
+    """Install packages for a need if this process may; returns whether anything was installed."""
     manager = find_package_manager()
-    if manager is not None and is_root():
-        say("getting fonts, for without any a page is a row of boxes")
-        await install_need(manager, "fonts", say)
-    return await verify_browser(found)
+    if manager is None or not is_root():
+        return False
+    say(f"getting {'a virtual display' if need == 'display' else need} by {manager.name}")
+    result = await install_need(manager, need, say)
+    return result.code == 0
 
 
-async def _trying_desktop() -> tuple[Row, ...] | None:
-    """Rows when the display that is there is good, else None."""
-    server, window_manager = find_xvfb(), find_window_manager()
-    if server is None or window_manager is None:
-        return None
-    verdict = await verify_desktop()
-    if not verdict.works:
-        return (Row(name="display", level="warn", found=verdict.detail, expected="a private X display"),)
-    return (
-        Row(name="display", level="ok", found=f"{server}: {verdict.detail}"),
-        Row(name="window manager", level="ok", found=window_manager),
-    )
-
-
-async def _get_desktop(say: Say) -> tuple[Row, ...]:
-    manager = find_package_manager()
-    if manager is not None and is_root():
-        say(f"getting a virtual display by {manager.name}")
-        result = await install_need(manager, "display", say)
-        if result.code != 0:
-            say(f"  {result.why}")
-    rows = await _trying_desktop()
-    return rows if rows is not None else (_no_display(),)
-
-
-def _no_browser(reasons: Sequence[str], ways: Sequence[Way]) -> Row:
+def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], ways: Sequence[Way]) -> Row:
     lines = [line for way in ways if (line := way.line_to_type()) is not None]
+    mend = "unset K25_BROWSER && cua setup" if os.environ.get("K25_BROWSER") else "   or   ".join(lines)
     return Row(
         name="browser",
         level="fail",
-        found="\n".join(("none that works", *reasons)),
+        found="\n".join((f"{trial.name}: {trial.verdict.detail}", *reasons)),
         expected="Chromium or Chrome, on PATH or named by $K25_BROWSER",
-        mend=" or ".join(reversed(lines)),
+        mend=mend,
     )
 
 
-def _no_display() -> Row:
-    missing = [
-        name for name, path in (("Xvfb", find_xvfb()), ("a window manager", find_window_manager())) if path is None
-    ]
-    return Row(
-        name="display",
-        level="warn",
-        found=f"{' and '.join(missing)} missing: browser tasks work, desktop tasks need --display",
-        expected="Xvfb and openbox",
-        mend=_line_for("display"),
-    )
-
-
-def _to_browser_row(found: BrowserBinary, verdict: Verdict) -> Row:
-    return Row(name="browser", level="ok", found=f"{_name_of(found)}: {verdict.detail}")
-
-
-def _to_font_row(verdict: Verdict) -> Row:
-    if verdict.has_fonts:
-        return Row(name="fonts", level="ok", found="text is drawn")
-    return Row(
-        name="fonts", level="warn", found="none: text is drawn as boxes", expected="a font", mend=_line_for("fonts")
-    )
-
-
-def _line_for(need: Need) -> str:
+def _line_for(need: Need) -> str | None:
     manager = find_package_manager()
-    return manager.line_to_type(manager.packages[need][0]) if manager else ""
-
-
-def _name_of(found: BrowserBinary) -> str:
-    return f"{found.path or found.kind} ({found.how})"
+    return manager.line_to_type(manager.packages[need][0]) if manager else None

@@ -1,0 +1,154 @@
+"""What the doctor looks at on the Python side: interpreter, names, OCR, record, terminal."""
+
+import importlib.metadata
+import importlib.util
+import locale
+import shutil
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from apps.setup.report import Level, Row
+from apps.setup.verify import check_writable
+
+OUR_DISTRIBUTION = "cua-k25"
+FOREIGN_DISTRIBUTIONS = ("cua", "cua-agent", "cua-computer", "cua-core", "cua-cli", "cua-som", "cua-bench")
+"""Distributions of an unrelated project that also call themselves `cua`."""
+OCR_MODULES = ("rapidocr", "onnxruntime", "cv2")
+MIN_FREE_MB = 200
+GOOD_FREE_MB = 2000
+
+
+def check_python() -> Row:
+    """The interpreter, and whether it is one of a virtual environment."""
+    found = f"Python {sys.version.split()[0]} at {sys.executable}"
+    if sys.prefix == sys.base_prefix:
+        return Row(
+            name="python",
+            level="warn",
+            found=f"{found}, outside of a virtual environment",
+            expected="a virtual environment",
+            mend=f"python3 -m venv .venv && .venv/bin/pip install '{OUR_DISTRIBUTION}[all]'",
+        )
+    return Row(name="python", level="ok", found=found)
+
+
+def check_command() -> Row:
+    """Which `cua` a shell would start, and whether it is this one."""
+    here = Path(sys.executable).parent
+    first = shutil.which("cua")
+    if first is None:
+        own = here / "cua"
+        found = f"not on PATH; this one is {own}"
+        return Row(name="cua on PATH", level="warn", found=found, mend=f'export PATH="{here}:$PATH"')
+    if Path(first).resolve().parent == here.resolve():
+        return Row(name="cua on PATH", level="ok", found=first)
+    owner = _owner_of(Path(first))
+    return Row(
+        name="cua on PATH",
+        level="warn",
+        found=f"{first} comes first, and it is {owner}",
+        expected=str(here / "cua"),
+        mend=f'type k25 instead of cua, or: export PATH="{here}:$PATH"',
+    )
+
+
+def check_package() -> Row:
+    """Whether `import cua` gets ours, and whether a namesake is installed beside it."""
+    spec = importlib.util.find_spec("cua")
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    ours = Path(__file__).resolve().parents[2] / "cua" / "__init__.py"
+    mend = "pip uninstall -y " + " ".join(FOREIGN_DISTRIBUTIONS[:4])
+    if origin is None or origin.resolve() != ours:
+        found = f"import cua gets {origin or 'nothing with a file'}"
+        return Row(name="cua package", level="fail", found=found, expected=str(ours), mend=mend)
+    foreign = installed_namesakes()
+    if foreign:
+        found = f"ours, but an unrelated project's {', '.join(foreign)} is installed beside it"
+        expected = "each project in a virtual environment of its own"
+        return Row(name="cua package", level="warn", found=found, expected=expected, mend=mend)
+    return Row(
+        name="cua package", level="ok", found=f"{OUR_DISTRIBUTION} {_version(OUR_DISTRIBUTION)} at {ours.parent}"
+    )
+
+
+def installed_namesakes() -> tuple[str, ...]:
+    """Name and version of each installed distribution of the unrelated project."""
+    return tuple(
+        f"{name} {version}" for name in FOREIGN_DISTRIBUTIONS if (version := _version(name)) != "(not installed)"
+    )
+
+
+def check_ocr(*, is_needed: bool) -> Row:
+    """Whether the packages that read text from screenshots import; the literal model needs them."""
+    broken: list[str] = []
+    for name in OCR_MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            broken.append(f"{name}: {error}")
+    if not broken:
+        versions = ", ".join(f"{name} {_version(name)}" for name in ("rapidocr", "onnxruntime"))
+        return Row(name="ocr", level="ok", found=versions)
+    return Row(
+        name="ocr",
+        level="fail" if is_needed else "warn",
+        found="\n".join(broken),
+        expected=f"{', '.join(OCR_MODULES)} import",
+        mend=f"pip install '{OUR_DISTRIBUTION}[literal]'",
+    )
+
+
+def check_runs_folder(folder: Path) -> Row:
+    """Whether runs can be recorded, and how much room there is."""
+    reason = check_writable(folder)
+    if reason is not None:
+        found, mend = f"{folder}: {reason}", "export K25_RUNS_DIR=/a/folder/you/may/write"
+        return Row(name="runs folder", level="fail", found=found, expected="a folder to write to", mend=mend)
+    free_mb = shutil.disk_usage(folder).free // 2**20
+    found = f"{folder}, {free_mb:,} MB free"
+    if free_mb >= GOOD_FREE_MB:
+        return Row(name="runs folder", level="ok", found=found)
+    level: Level = "warn" if free_mb >= MIN_FREE_MB else "fail"
+    return Row(name="runs folder", level=level, found=found, expected=f"{GOOD_FREE_MB:,} MB free", mend="df -h")
+
+
+def check_terminal() -> Row:
+    """Whether the terminal takes any text, and whether somebody can be asked in it."""
+    encoding = sys.stdout.encoding or locale.getpreferredencoding(False)
+    kind = "a person can be asked" if sys.stdin.isatty() else "nobody can be asked: risky steps are refused"
+    found = f"{encoding}, {kind}"
+    if encoding.lower().replace("-", "") != "utf8":
+        return Row(
+            name="terminal", level="warn", found=found, expected="utf-8", mend="export PYTHONUTF8=1 LC_ALL=C.UTF-8"
+        )
+    return Row(name="terminal", level="ok", found=found)
+
+
+def check_clock() -> Row:
+    """Whether the clock is plausible: certificates fail on a machine that lives in the past."""
+    now = datetime.now(UTC)
+    newest = max((path.stat().st_mtime for path in Path(__file__).parent.glob("*.py")), default=0.0)
+    found = f"{now:%Y-%m-%d %H:%M} UTC"
+    if time.time() + 86400 < newest:
+        return Row(
+            name="clock", level="warn", found=found, expected="later than this program's files", mend="date -s ..."
+        )
+    return Row(name="clock", level="ok", found=found)
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _owner_of(script: Path) -> str:
+    """What a console script belongs to, as far as its text tells."""
+    try:
+        text = script.read_text("utf-8", errors="replace")[:2000]
+    except OSError:
+        return "of unknown origin"
+    return f"{OUR_DISTRIBUTION} of another environment" if "apps.cli.main" in text else "another project's"

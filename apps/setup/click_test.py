@@ -1,0 +1,133 @@
+"""Does a click arrive where the model meant it? Targets are drawn, found in the screenshot, and clicked.
+
+The whole coordinate path is walked: position in the picture, fractions as text, `cua.interpreter.run`,
+`ScreenGeometry`, `env.step`, the device, and back from whoever received the click.
+"""
+
+import io
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.setup.command import Say
+from apps.setup.report import Row
+from cua.interpreter import run
+from envs import Env, EnvError, InstructionTask, Observation
+
+MAX_ERROR_PX = 1.0
+TARGET_SIDE_PX = 9
+_FRACTIONS = (
+    (0.01, 0.02),
+    (0.5, 0.02),
+    (0.97, 0.02),
+    (0.02, 0.5),
+    (0.5, 0.5),
+    (0.37, 0.73),
+    (0.02, 0.96),
+    (0.97, 0.96),
+)
+
+Point = tuple[float, float]
+ReadHits = Callable[[int], Awaitable[Sequence[Point]]]
+"""All clicks that arrived so far, in screen px; waits a bounded time until there are that many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A square of one colour: its middle in screen px, and the colour that nothing else on the screen has."""
+
+    middle_px: Point
+    rgb: tuple[int, int, int]
+
+
+def make_targets(size_px: tuple[int, int]) -> tuple[Target, ...]:
+    """Targets at the edges, in the middle and at odd places of a screen."""
+    half = TARGET_SIDE_PX // 2
+    return tuple(
+        Target(middle_px=(round(x * size_px[0]) + half, round(y * size_px[1]) + half), rgb=(201, 17 + 23 * number, 67))
+        for number, (x, y) in enumerate(_FRACTIONS)
+    )
+
+
+async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: bool = True) -> tuple[Row, ...]:
+    """Click targets in browsers and on displays of odd sizes; one row for each."""
+    from apps.setup.click_browser import BROWSER_CASES, click_in_browser
+    from apps.setup.click_desktop import DESKTOP_SIZES, click_on_desktop
+
+    rows: list[Row] = []
+    for size_px, scale in BROWSER_CASES if with_browser else ():
+        name = f"clicks, browser {size_px[0]}x{size_px[1]} at {scale:g}x"
+        rows.append(await _measure(say, name, lambda size_px=size_px, scale=scale: click_in_browser(size_px, scale)))
+    for size_px in DESKTOP_SIZES if with_desktop else ():
+        name = f"clicks, display {size_px[0]}x{size_px[1]}"
+        rows.append(await _measure(say, name, lambda size_px=size_px: click_on_desktop(size_px)))
+    return tuple(rows)
+
+
+async def click_all(env: Env, targets: Sequence[Target], read_hits: ReadHits) -> list[float | None]:
+    """Click each target once; returns for each the error in px, None where no click arrived.
+
+    Args:
+        env: A world that shows the targets.
+        targets: What to click; `middle_px` is where the click should arrive.
+        read_hits: Asks whoever is clicked.
+    """
+    seen = (await env.step(())).observation
+    errors: list[float | None] = []
+    for target in targets:
+        before = len(await read_hits(0))
+        await env.step(run(_code_for(target, seen), seen.geometry))
+        hits = (await read_hits(before + 1))[before:]
+        errors.append(_distance(hits[0], target.middle_px) if len(hits) == 1 else None)
+    return errors
+
+
+async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | None]]]) -> list[float | None]:
+    """Start a world, do the work, and stop the world whatever happened."""
+    try:
+        await env.reset(InstructionTask(instruction="Click every target."))
+        return await work()
+    finally:
+        await env.close()
+
+
+def _code_for(target: Target, seen: Observation) -> str:
+    """What a model that sees the target writes."""
+    x, y = _find(target, seen.screenshot)
+    width, height = seen.geometry.sent_px
+    return f"pyautogui.click(x={x / width:.4f}, y={y / height:.4f})"
+
+
+def _find(target: Target, png: bytes) -> Point:
+    """Middle of the target in the picture, its px.
+
+    Raises:
+        EnvError: The picture does not show it.
+    """
+    import numpy as np
+    from PIL import Image
+
+    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    rows, columns = np.nonzero((picture == target.rgb).all(axis=2))
+    if rows.size == 0:
+        raise EnvError(f"the target at {target.middle_px} is not in the screenshot")
+    return float(columns.mean()), float(rows.mean())
+
+
+def _distance(hit: Point, wanted: Point) -> float:
+    return max(abs(hit[0] - wanted[0]), abs(hit[1] - wanted[1]))
+
+
+async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float | None]]]) -> Row:
+    say(name)
+    try:
+        errors = await work()
+    except EnvError as error:
+        return Row(name=name, level="fail", found=str(error), expected="every target clicked")
+    for number, error in enumerate(errors, 1):
+        say(f"  target {number}: " + ("no click arrived" if error is None else f"{error:.1f} px off"))
+    arrived = [error for error in errors if error is not None]
+    found = f"{len(arrived)} of {len(errors)} arrived, at most {max(arrived, default=0.0):.1f} px off"
+    good = len(arrived) == len(errors) and max(arrived, default=0.0) <= MAX_ERROR_PX
+    expected = "" if good else f"all, at most {MAX_ERROR_PX:g} px off"
+    return Row(name=name, level="ok" if good else "fail", found=found, expected=expected)

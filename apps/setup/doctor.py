@@ -1,0 +1,91 @@
+"""What `cua doctor` does: look at everything that a run needs, change nothing."""
+
+import asyncio
+
+from apps.setup.checks import (
+    check_clock,
+    check_command,
+    check_ocr,
+    check_package,
+    check_python,
+    check_runs_folder,
+    check_terminal,
+)
+from apps.setup.click_test import measure_clicks
+from apps.setup.command import Say
+from apps.setup.install import browser_rows, try_browser, try_desktop
+from apps.setup.report import Level, Report, Row
+from cua.assemble import make_settings_model
+from cua.config import Settings, load_settings
+from cua.errors import ConfigError
+from cua.models.probe import ProbeReport, probe
+from cua.trajectory import default_runs_dir
+
+_MODEL_TIMEOUT_S = 60.0
+
+
+async def run_doctor(say: Say = print, *, model: str | None = None, click_test: bool = False) -> Report:
+    """Check Python, names, browser, display, OCR, model endpoint, record folder, terminal and clock.
+
+    Args:
+        say: Gets progress, one line a call.
+        model: Model whose endpoint is tried; None takes the configured one.
+        click_test: Also click drawn targets in a browser and on a display and measure the error.
+
+    Returns:
+        One row for each thing; `exit_code` goes by the worst.
+    """
+    rows = [check_python(), check_command(), check_package()]
+    try:
+        settings = load_settings({"model": model} if model else {}).settings
+    except ConfigError as error:
+        rows.append(Row(name="config", level="fail", found=str(error), mend="cua config show"))
+        settings = Settings()
+    say("trying the browser and the display")
+    trial, display_row = await asyncio.gather(try_browser(), try_desktop())
+    rows += [*browser_rows(trial), display_row]
+    rows.append(await asyncio.to_thread(check_ocr, is_needed=settings.model == "literal"))
+    rows.append(await _check_model(settings, say))
+    rows += [check_runs_folder(settings.runs_dir or default_runs_dir()), check_terminal(), check_clock()]
+    if click_test:
+        rows += await measure_clicks(say, with_browser=trial.verdict.works, with_desktop=display_row.level == "ok")
+    return Report(rows=tuple(rows))
+
+
+async def _check_model(settings: Settings, say: Say) -> Row:
+    if settings.model == "literal" or settings.model.startswith("scripted:"):
+        return Row(name="model", level="ok", found=f"{settings.model}, inside this program: no endpoint to try")
+    say(f"asking {settings.model} a tiny question")
+    try:
+        model = make_settings_model(settings)
+    except ConfigError as error:
+        return Row(name="model", level="fail", found=str(error), mend="cua config show")
+    try:
+        async with asyncio.timeout(_MODEL_TIMEOUT_S):
+            report = await probe(model)
+    except TimeoutError:
+        report = ProbeReport(ok=False, error=f"no answer within {_MODEL_TIMEOUT_S:g} s", retryable=True)
+    finally:
+        await model.close()
+    return _model_row(settings, report)
+
+
+def _model_row(settings: Settings, report: ProbeReport) -> Row:
+    if not report.ok:
+        where = settings.base_url or "the default endpoint"
+        found = f"{settings.model} at {where}: {report.error}"
+        mend = "start the server and type cua doctor again" if report.retryable else "cua config show"
+        return Row(name="model", level="fail", found=found, expected="an answer", mend=mend)
+    found = f"{report.model} answered in {report.latency_s:.1f} s"
+    if not report.accepts_images:
+        found += f", but refuses pictures: {report.error}"
+    elif not report.saw_image:
+        found += f", but did not name the colour of a red picture ({report.answer!r})"
+    if not report.reports_usage:
+        found += "; it counts no tokens, so --max-tokens and --max-cost cannot work"
+    if report.accepts_images and report.saw_image:
+        return Row(name="model", level="ok" if report.reports_usage else "warn", found=found)
+    level: Level = "warn" if report.accepts_images else "fail"
+    return Row(
+        name="model", level=level, found=found, expected="a model that sees pictures", mend="choose another --model"
+    )
