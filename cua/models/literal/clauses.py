@@ -1,0 +1,74 @@
+"""Cut an instruction into clauses, one step each, with quoted text kept whole."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_QUOTED = re.compile(
+    r"\"([^\"]*)\"|“([^”]*)”|„([^“”]*)[“”]|«\s*([^»]*?)\s*»|`([^`]*)`"
+    r"|(?<![^\s(\[,;:=])'((?:[^'\n]|'(?=\w))*)'(?!\w)|(?<![^\s(\[,;:=])‘((?:[^’\n]|’(?=\w))*)’(?!\w)"
+)
+_MARK = re.compile("\ue000(\\d+)\ue001")
+_BULLET = re.compile(r"^\s*(?:(?:step\s+)?\d{1,3}\s*[.):]\s+|step\s+\d{1,3}\s*:?\s+|\(\d{1,3}\)\s+|[a-z][.)]\s+|[-*•–—+·]\s+)+", re.I)
+_INLINE_NUMBER = re.compile(r"(?:(?<=^)|(?<=\s))(?:\d{1,2}[.)]|\(\d{1,2}\))\s+(?=[A-Za-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """The quoted texts of an instruction, each standing in it as a mark."""
+
+    texts: tuple[str, ...]
+
+    def unmask(self, text: str, *, quoted: bool = True) -> str:
+        """Put the texts back, in double quotes or bare."""
+        shape = '"{}"' if quoted else "{}"
+        return _MARK.sub(lambda match: shape.format(self.texts[int(match[1])]), text)
+
+    def only(self, text: str) -> str | None:
+        """The quoted text, when `text` is one mark and nothing else."""
+        match = _MARK.fullmatch(text.strip())
+        return None if match is None else self.texts[int(match[1])]
+
+    def marks(self, text: str) -> list[str]:
+        """The marks in a text, in order."""
+        return [match[0] for match in _MARK.finditer(text)]
+
+
+def mask_quotes(instruction: str) -> tuple[str, Quotes]:
+    """Replace each quoted text by a mark that no splitting touches."""
+    texts: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        texts.append(next(group for group in match.groups() if group is not None))
+        return f"\ue000{len(texts) - 1}\ue001"
+
+    return _QUOTED.sub(keep, instruction), Quotes(tuple(texts))
+
+
+def split_clauses(masked: str, starts_step: Callable[[str], bool]) -> list[str]:
+    """Cut masked text at line ends, semicolons, full stops, "then", and commas or "and" before a verb.
+
+    Args:
+        masked: An instruction with its quotes masked.
+        starts_step: Whether a text begins with a verb that begins a step.
+    """
+    clauses: list[str] = []
+    for line in masked.replace("\r", "\n").split("\n"):
+        line = _BULLET.sub("", line).strip()
+        if len(_INLINE_NUMBER.findall(line)) > 1 or re.match(r"1[.)]\s", line):
+            line = _INLINE_NUMBER.sub("; ", line)
+        for part in re.split(r";|(?<=[^\s.])[.!](?=\s|$)|\?(?=\s+\S)|\s*(?:→|=>|->)\s*", line):
+            clauses.extend(_split_at_verbs(part, starts_step))
+    return [clause for clause in (clause.strip(" ,.\t") for clause in clauses) if clause]
+
+
+def _split_at_verbs(text: str, starts_step: Callable[[str], bool]) -> list[str]:
+    parts, start = [], 0
+    for joint in re.finditer(r"\s*,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next)\s*,?\s+|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?", text, re.I):
+        is_then = re.search(r"then|after", joint[0], re.I) is not None
+        if joint.start() < start:
+            continue
+        if starts_step(text[joint.end() :]) or (is_then and text[:joint.start()].strip()):
+            parts.append(text[start : joint.start()])
+            start = joint.end()
+    return [*parts, text[start:]]

@@ -1,0 +1,104 @@
+"""Lists, checkboxes and radio buttons, and giving a labelled thing a value."""
+
+from cua.models.literal.do_keyboard import field_point, type_into
+from cua.models.literal.do_pointer import locate, miss
+from cua.models.literal.find_field import Field, find_field, is_button
+from cua.models.literal.find_target import choose
+from cua.models.literal.find_text import Found, find_text, keep_best, name_nearest
+from cua.models.literal.find_toggle import find_toggle
+from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
+from cua.models.literal.progress import Progress
+from cua.models.literal.screen import Screen
+from cua.models.literal.steps import SelectOption, SetValue, Target, Tick
+from cua.models.literal.text_match import WHOLE, fit_texts
+from visual_tools.arrows import has_down_arrow
+from visual_tools.box import Box
+
+_MAX_LIST_SCROLLS = 8
+
+
+def plan_tick(step: Tick, screen: Screen) -> Move:
+    """Click the box beside the text, unless it is in the wanted state."""
+    toggle = find_toggle(screen, step.target)
+    if toggle is None:
+        choice = choose(screen, step.target)
+        if choice is None:
+            return miss(screen, step.target)
+        if not step.is_on:
+            return Failed(reason=f'no checkbox is seen beside "{choice.place.line.text}", so its state cannot be read')
+        code = (f"pyautogui.click({at(screen, choice.place.point)})",)
+        return Act(code=code, thought=f'{choice.why}. I see no box beside it, so I click the text.')
+    if toggle.is_on == step.is_on:
+        return Already(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} already.')
+    code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
+    return Act(code=code, thought=f'The box beside "{toggle.label}" is {"on" if toggle.is_on else "off"}.')
+
+
+def plan_set(step: SetValue, screen: Screen, progress: Progress) -> Move:
+    """Choose from a list when the field is one, type otherwise."""
+    if progress.count("open"):
+        return plan_select(SelectOption(option=Target(text=step.value), field=step.field), screen, progress)
+    found = find_field(screen, step.field)
+    if found is None:
+        return miss(screen, step.field)
+    if has_down_arrow(screen.crop(found.box_px)):
+        return plan_select(SelectOption(option=Target(text=step.value), field=step.field), screen, progress)
+    return Act(code=type_into(found, step.value, screen), thought=f"The field is {found.why}.")
+
+
+def plan_select(step: SelectOption, screen: Screen, progress: Progress) -> Move:
+    """Open the list, then click the row."""
+    if step.field is None:
+        return _select_anywhere(step, screen)
+    found = find_field(screen, step.field)
+    if not progress.count("open"):
+        if found is None:
+            return miss(screen, step.field)
+        if _shows(found, step.option.text):
+            return Already(thought=f'"{step.option.text}" is chosen already.')
+        code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
+        return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
+    row = _find_row(screen, step.option.text, found)
+    if row is not None:
+        return Act(code=(f"pyautogui.click({at(screen, row.point)})",), thought=f'The row "{row.line.text}" is there.')
+    if progress.count("keys"):
+        if found is not None and _shows(found, step.option.text):
+            return Already(thought=f'"{step.option.text}" is chosen now.')
+        return Failed(reason=f'the list {step.field} has no row "{step.option.text}"; nearest: {", ".join(name_nearest(screen, step.option.text))}')
+    if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None and not progress.count("keys"):
+        if progress.count("find option") >= 2:
+            return Act(code=(f"pyautogui.write({quote(step.option.text)})", "pyautogui.press('enter')"), thought="The row is not seen; I type its name.", phase="keys")
+        point = found.box_px.center[0], min(found.box_px.bottom + 40.0, screen.height - 5.0)
+        return Act(code=(f"pyautogui.scroll(-2, {at(screen, point)})", "time.sleep(0.3)"), thought="The row is not seen; I scroll the list.", phase="find option")
+    return Missing(what=f'the row "{step.option.text}"', nearest=tuple(name_nearest(screen, step.option.text)))
+
+
+def _shows(found: Field, option: str) -> bool:
+    return any(fit.score >= WHOLE for fit in fit_texts(option, found.text))
+
+
+def _find_row(screen: Screen, option: str, found: Field | None) -> Found | None:
+    """The option's row in an open list: below or above the field, not the field itself."""
+    places = [place for place in find_text(screen, option) if place.fit >= 0.7]
+    if found is None:
+        return places[0] if places else None
+    box = found.box_px
+    reach = Box(box.left - 30, 0, box.right + 60, screen.height)
+    rows = [place for place in places if reach.overlap_x(place.box_px) > 0 and not box.has_point(*place.box_px.center)]
+    rows.sort(key=lambda place: (place.fit < WHOLE, _row_distance(place.box_px, box)))
+    return rows[0] if rows else None
+
+
+def _row_distance(row: Box, field: Box) -> float:
+    below = row.top - field.bottom
+    return below + 0.5 * abs(row.left - field.left) if below >= -4 else 200.0 + field.top - row.bottom + 0.5 * abs(row.left - field.left)
+
+
+def _select_anywhere(step: SelectOption, screen: Screen) -> Move:
+    toggle = find_toggle(screen, step.option)
+    if toggle is not None and toggle.label_box.left - toggle.box_px.right < 40:
+        return plan_tick(Tick(target=step.option), screen)
+    point, why = locate(step.option, screen)
+    if point is None:
+        return miss(screen, step.option)
+    return Act(code=(f"pyautogui.click({at(screen, point)})",), thought=why)

@@ -1,0 +1,63 @@
+"""Typing into fields, clearing them, pressing keys, opening addresses."""
+
+from cua.models.literal.dates import format_like
+from cua.models.literal.find_field import Field, find_field
+from cua.models.literal.moves import Act, Move, at, hotkey, quote
+from cua.models.literal.do_pointer import miss
+from cua.models.literal.screen import Screen
+from cua.models.literal.steps import ClearField, OpenAddress, PressKeys, TypeText
+
+_SELECT_ALL = "pyautogui.hotkey('ctrl', 'a')"
+
+
+def plan_type(step: TypeText, screen: Screen) -> Move:
+    """Click the field, replace what it holds."""
+    after = ("pyautogui.press('enter')",) if step.enter else ()
+    if step.field is None:
+        return Act(code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into what has the focus.")
+    found = find_field(screen, step.field)
+    if found is None:
+        return miss(screen, step.field)
+    return Act(code=(*type_into(found, step.text, screen, append=step.append), *after), thought=f"The field is {found.why}.")
+
+
+def type_into(found: Field, text: str, screen: Screen, *, append: bool = False) -> tuple[str, ...]:
+    """Code that gives a field a text; dates in the order that the field shows."""
+    if append:
+        return (f"pyautogui.click({at(screen, field_point(found))})", "pyautogui.hotkey('ctrl', 'end')", f"pyautogui.write({quote(text)})")
+    shown = format_like(text, found.text)
+    point = field_point(found) if shown is None else first_part(found)
+    return (f"pyautogui.click({at(screen, point)})", _SELECT_ALL, f"pyautogui.write({quote(shown or text)})")
+
+
+def field_point(found: Field) -> tuple[float, float]:
+    """Where to click a field: its middle, or near the top of a large one."""
+    box = found.box_px
+    return box.center[0], box.center[1] if box.height < 80 else box.top + min(40.0, box.height / 3)
+
+
+def first_part(found: Field) -> tuple[float, float]:
+    """Where the first part of a date stands, on which native date fields begin to take digits."""
+    return found.box_px.left + min(14.0, found.box_px.width / 6), found.box_px.center[1]
+
+
+def plan_clear(step: ClearField, screen: Screen) -> Move:
+    """Select all of a field and delete it."""
+    found = find_field(screen, step.field)
+    if found is None:
+        return miss(screen, step.field)
+    code = (f"pyautogui.click({at(screen, field_point(found))})", _SELECT_ALL, "pyautogui.press('delete')")
+    return Act(code=code, thought=f"The field is {found.why}.")
+
+
+def plan_press(step: PressKeys) -> Move:
+    """Press keys."""
+    if step.times > 1 and len(step.keys) == 1:
+        return Act(code=(f"pyautogui.press({quote(step.keys[0])}, presses={step.times})",), thought="Keys, as told.")
+    return Act(code=(hotkey(step.keys),) * step.times, thought="Keys, as told.")
+
+
+def plan_open(step: OpenAddress) -> Move:
+    """Type an address into the address bar."""
+    code = ("pyautogui.hotkey('ctrl', 'l')", f"pyautogui.write({quote(step.url)})", "pyautogui.press('enter')")
+    return Act(code=code, thought="Ctrl+L brings the address bar.")

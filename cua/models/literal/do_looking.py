@@ -1,0 +1,98 @@
+"""Scrolling, waiting, reading and checking."""
+
+from cua.models.literal.do_pointer import locate, miss
+from cua.models.literal.find_target import choose
+from cua.models.literal.find_text import find_text, name_nearest
+from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
+from cua.models.literal.progress import Progress
+from cua.models.literal.read_value import read_value
+from cua.models.literal.screen import Screen
+from cua.models.literal.steps import CheckShown, Report, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
+from cua.models.literal.text_match import CONTAINED, fit_texts
+
+_MAX_SCROLLS = 40
+_MAX_WAITS = 20
+_END_NOTCHES = 30
+
+
+def plan_scroll(step: ScrollBy, screen: Screen) -> Move:
+    """Turn the wheel over the middle of the screen, or over a target."""
+    point: tuple[float, float] | None = (screen.width / 2, screen.height / 2)
+    if step.over is not None:
+        point, _ = locate(step.over, screen)
+        if point is None:
+            return miss(screen, step.over)
+    notches = step.notches if step.notches is not None else _END_NOTCHES
+    repeat = 1 if step.notches is not None else 4
+    return Act(code=(scroll(step.direction, notches, at(screen, point)),) * repeat, thought="I turn the wheel.")
+
+
+def scroll(direction: str, notches: int, where: str) -> str:
+    """One call that scrolls."""
+    call = "hscroll" if direction in ("left", "right") else "scroll"
+    amount = notches if direction in ("up", "right") else -notches
+    return f"pyautogui.{call}({amount}, {where})"
+
+
+def plan_scroll_until(step: ScrollUntil, screen: Screen, progress: Progress, is_stuck: bool) -> Move:
+    """Scroll a bit, look again."""
+    point, why = locate(step.target, screen)
+    if point is not None:
+        return Already(thought=f"{why} It is seen.")
+    tries = progress.count("scroll down") + progress.count("scroll up")
+    if tries >= _MAX_SCROLLS or (tries and is_stuck):
+        return Failed(reason=f"{step.target} was not seen while scrolling {step.direction} to the end; {_seen(screen, step.target.text)}")
+    middle = at(screen, (screen.width / 2, screen.height / 2))
+    phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
+    return Act(code=(scroll(step.direction, 5, middle),), thought="It is not seen yet.", phase=phase)
+
+
+def plan_wait_for(step: WaitFor, screen: Screen, progress: Progress) -> Move:
+    """Look again each second."""
+    is_there = any(place.fit >= CONTAINED for place in find_text(screen, step.text))
+    if is_there == step.is_shown:
+        return Already(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
+    if progress.count("wait") >= _MAX_WAITS:
+        return Failed(reason=f'"{step.text}" {"did not appear" if step.is_shown else "is still there"} after {_MAX_WAITS} looks; {_seen(screen, step.text)}')
+    return Act(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
+
+
+def plan_wait(step: WaitSeconds) -> Move:
+    """Wait a fixed time."""
+    return Act(code=(f"time.sleep({step.duration_s:g})",), thought="I wait, as told.")
+
+
+def plan_report(step: Report, screen: Screen) -> Move:
+    """Read what stands next to a label."""
+    answer = read_value(screen, step.target)
+    if answer is not None:
+        return Act(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
+    if choose(screen, step.target) is not None:
+        return Failed(reason=f"{step.target} is there, and nothing stands next to it or below it")
+    return miss(screen, step.target)
+
+
+def plan_check(step: CheckShown, screen: Screen) -> Move:
+    """See whether a text is there, or what stands next to it."""
+    choice = choose(screen, step.target)
+    is_there = choice is not None and choice.place.fit >= CONTAINED
+    if step.value is not None:
+        return _check_value(step, screen, step.value)
+    if is_there == step.is_shown:
+        return Already(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as it should be.")
+    if not step.is_shown:
+        return Failed(reason=f"{step.target} is shown, and should not be")
+    return miss(screen, step.target)
+
+
+def _check_value(step: CheckShown, screen: Screen, value: str) -> Move:
+    seen = read_value(screen, step.target)
+    if seen is not None and any(fit.score >= CONTAINED for fit in fit_texts(value, seen)):
+        return Already(thought=f'{step.target} is "{seen}", as it should be.')
+    if seen is None:
+        return Missing(what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text)))
+    return Failed(reason=f'{step.target} is "{seen}", and should be {quote(value)}')
+
+
+def _seen(screen: Screen, text: str) -> str:
+    return "nearest texts seen: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))

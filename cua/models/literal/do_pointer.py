@@ -1,0 +1,78 @@
+"""Clicks, hovering, drags and dialogs."""
+
+from cua.models.literal.find_field import find_field
+from cua.models.literal.find_target import Choice, choose
+from cua.models.literal.find_text import name_nearest
+from cua.models.literal.find_toggle import find_toggle
+from cua.models.literal.moves import Act, Failed, Missing, Move, at
+from cua.models.literal.screen import Screen
+from cua.models.literal.steps import AnswerDialog, Click, Drag, Target
+
+_CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
+_ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Continue", "Delete", "Save", "Allow", "Agree", "Leave", "Close", "Got it", "Done")
+_DISMISS = ("Cancel", "No", "Dismiss", "Close", "Stay", "Not now", "Reject", "Decline", "Deny", "Abort", "OK")
+
+
+def plan_click(step: Click, screen: Screen) -> Move:
+    """Click, double-click or hover."""
+    point, why = locate(step.target, screen)
+    if point is None:
+        return miss(screen, step.target)
+    call = _CALLS[step.clicks] if step.button == "left" else f"{step.button}Click"
+    return Act(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
+
+
+def plan_drag(step: Drag, screen: Screen) -> Move:
+    """Press at the source, move to the end, let go."""
+    start, why = locate(step.source, screen)
+    if start is None:
+        return miss(screen, step.source)
+    end, why_end = (start[0] + step.by_px[0], start[1] + step.by_px[1]), ""
+    if step.onto is not None:
+        found, why_end = locate(step.onto, screen)
+        if found is None:
+            return miss(screen, step.onto)
+        end = found
+    code = (f"pyautogui.moveTo({at(screen, start)})", f"pyautogui.dragTo({at(screen, end)}, duration=0.5, button='left')")
+    return Act(code=code, thought=f"{why}. {why_end}".strip())
+
+
+def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
+    """Press the dialog's button."""
+    for text in _ACCEPT if step.accept else _DISMISS:
+        choice = choose(screen, Target(text=text))
+        if choice is not None and choice.place.fit >= 0.9 and choice.place.button is not None:
+            return Act(code=(f"pyautogui.click({at(screen, choice.place.point)})",), thought=f'The dialog has a button "{text}".')
+    wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
+    return Missing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
+
+
+def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
+    """The point of a target in pixels and why it is that one; None when it is not on the screen."""
+    if target.position is not None:
+        return (target.position[0] * screen.width, target.position[1] * screen.height), "The point is given."
+    if target.role in ("checkbox", "radio"):
+        toggle = find_toggle(screen, target)
+        if toggle is not None:
+            return toggle.box_px.center, f'The box beside "{toggle.label}".'
+    if not target.text or (target.role in ("field", "list") and choose_button(target, screen) is None):
+        found = find_field(screen, target)
+        if found is not None:
+            return found.box_px.center, f"It is {found.why}."
+    choice = choose(screen, target)
+    if choice is None:
+        return None, ""
+    return choice.place.point, f"{choice.why}."
+
+
+def choose_button(target: Target, screen: Screen) -> Choice | None:
+    """The choice for a target when it is a button."""
+    choice = choose(screen, target)
+    return choice if choice is not None and choice.place.button is not None else None
+
+
+def miss(screen: Screen, target: Target) -> Move:
+    """What to say when a target is not there."""
+    if target.ordinal is not None and abs(target.ordinal) > 20:
+        return Failed(reason=f"{target} is more than can be counted on a screen")
+    return Missing(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))

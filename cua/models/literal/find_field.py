@@ -1,0 +1,182 @@
+"""Find the input field that a label belongs to."""
+
+from dataclasses import dataclass
+
+from cua.models.literal.find_target import distance
+from cua.models.literal.find_text import Found, find_text, keep_best
+from cua.models.literal.screen import Screen
+from cua.models.literal.steps import Target
+from visual_tools.box import Box
+from visual_tools.ocr import TextLine
+
+_MAX_COST = 2.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """An input field.
+
+    Attributes:
+        box_px: Inside its border.
+        label: The text that names it, if one does.
+        text: What it holds, placeholders included.
+        why: How it was found, for the thought.
+    """
+
+    box_px: Box
+    label: TextLine | None
+    text: str
+    why: str
+
+
+def find_field(screen: Screen, target: Target) -> Field | None:
+    """The field that a target means, or None when neither field nor label is on the screen."""
+    boxes = find_field_boxes(screen)
+    if not target.text:
+        return _find_unnamed(screen, target, boxes)
+    labels = _find_labels(screen, target)
+    if not labels:
+        return None
+    ranked = sorted(
+        ((cost + 2.0 * (1 - label.fit), box, label, how) for label in labels for cost, box, how in _costs(screen, label, boxes)),
+        key=lambda item: item[0],
+    )
+    if target.ordinal is not None:
+        ranked = _by_ordinal(ranked, target.ordinal)
+    if ranked and ranked[0][0] <= _MAX_COST:
+        _, box, label, how = ranked[0]
+        return _make(screen, box, label.line, f'the box {how} the label "{label.line.text}"')
+    return _find_bare(screen, labels[0])
+
+
+def find_field_boxes(screen: Screen) -> list[Box]:
+    """Rectangles that may take text: wide enough, low or large, holding no other such rectangle."""
+    boxes: list[Box] = []
+    for rectangle in screen.rectangles:
+        box = rectangle.box_px
+        if box.height < 15 or box.width < 36 or box.width < 1.2 * box.height and box.height < 60:
+            continue
+        if box.area > 0.75 * screen.width * screen.height or any(box.contains(inner) and inner.height > 14 for inner in boxes):
+            continue
+        boxes.append(box)
+    return boxes
+
+
+def is_button(screen: Screen, box: Box) -> bool:
+    """Whether a rectangle holds one short text in its middle, as buttons do."""
+    lines = screen.lines_in(box)
+    if len(lines) != 1 or box.height > 70:
+        return False
+    left, right = lines[0].box_px.left - box.left, box.right - lines[0].box_px.right
+    return abs(left - right) <= max(6, 0.2 * max(left, right)) and left > 6
+
+
+def is_cell(box: Box, boxes: list[Box]) -> bool:
+    """Whether a rectangle is one of a grid: a neighbour of the same height touches its side."""
+    return any(
+        other is not box
+        and abs(other.top - box.top) <= 2
+        and abs(other.bottom - box.bottom) <= 2
+        and min(abs(other.left - box.right), abs(box.left - other.right)) <= 3
+        for other in boxes
+    )
+
+
+def _find_labels(screen: Screen, target: Target) -> list[Found]:
+    labels = keep_best(find_text(screen, target.text), at_least=1)
+    if target.relation is None:
+        return labels
+    anchors = keep_best(find_text(screen, target.relation.anchor))
+    relation = target.relation
+    return sorted(labels, key=lambda label: min((distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0))[:1]
+
+
+def _costs(screen: Screen, label: Found, boxes: list[Box]) -> list[tuple[float, Box, str]]:
+    costs = []
+    for box in boxes:
+        found = _cost(screen, label.box_px, box)
+        if found is None:
+            continue
+        cost, how = found
+        if is_button(screen, box):
+            cost += 1.0
+        if is_cell(box, boxes):
+            cost += 0.7
+        if len(screen.lines_in(box)) > 1 and box.height < 60:
+            cost += 0.5
+        costs.append((cost, box, how))
+    return costs
+
+
+def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
+    """How unlikely a box belongs to a label, 0 being certain, and where it stands; None for "not at all"."""
+    if box.contains(label, slack_px=2):
+        beside = label.left - box.left
+        return (0.5 + beside / 200, "with") if beside < 0.5 * box.width and box.height < 400 else None
+    gap_x, gap_y = box.left - label.right, box.top - label.bottom
+    line_height = max(label.height, 10)
+    if gap_x >= -4 and abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8) and box.top < label.bottom:
+        if _is_between(screen, Box(label.right + 2, label.top, box.left - 2, label.bottom)):
+            return None
+        return 0.1 + gap_x / 300, "right of"
+    if gap_y >= -line_height and box.overlap_x(label) > 0 and label.center[1] <= box.top + 2:
+        if gap_y > 4 * line_height or _is_between(screen, Box(label.left, label.bottom + 2, label.right, box.top - 2)):
+            return None
+        return 0.1 + max(gap_y, 0) / (4 * line_height) + abs(box.left - label.left) / 250, "below"
+    if 0 <= label.left - box.right < 60 and abs(label.center[1] - box.center[1]) < box.height / 2:
+        return 1.2, "left of"
+    if 0 <= label.top - box.bottom < 1.5 * line_height and box.overlap_x(label) > 0:
+        return 1.5, "above"
+    return None
+
+
+def _is_between(screen: Screen, gap: Box) -> bool:
+    if gap.width <= 0 or gap.height <= 0:
+        return False
+    return any(line.box_px.intersection(gap) > 0.3 * line.box_px.area and len(line.text.strip("*:()")) > 1 for line in screen.lines)
+
+
+def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> list[tuple[float, Box, Found, str]]:
+    best: dict[int, tuple[float, Box, Found, str]] = {}
+    for item in ranked:
+        best.setdefault(id(item[2]), item)
+    ordered = sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left))
+    if ordinal > len(ordered):
+        return []
+    return [ordered[ordinal - 1 if ordinal > 0 else -1]]
+
+
+def _find_bare(screen: Screen, label: Found) -> Field:
+    """A field without a visible box: the space above the next rule, else the label itself."""
+    box = label.box_px
+    for rule in screen.rules:
+        gap = rule.top - box.bottom
+        if -2 <= gap < 3.5 * max(box.height, 12) and rule.left - 12 <= box.left <= rule.left + 0.5 * rule.width:
+            space = Box(rule.left, max(box.bottom, rule.top - 26) if gap > 14 else box.top - 4, rule.right, rule.top)
+            return _make(screen, space, label.line, f'the line below "{label.line.text}"')
+        beside = rule.left - box.right
+        if 0 <= beside < 300 and -4 <= rule.top - box.bottom < 16:
+            return _make(screen, Box(rule.left, rule.top - 24, rule.right, rule.top), label.line, f'the line right of "{label.line.text}"')
+    return _make(screen, box, label.line, f'no box is seen near "{label.line.text}", and pressing a label focuses its field')
+
+
+def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:
+    """ "The editor", "the field below Notes": the largest empty rectangle, or the nearest one to an anchor."""
+    usable = [box for box in boxes if not is_button(screen, box) and not is_cell(box, boxes)] or boxes
+    if target.relation is not None:
+        anchors = keep_best(find_text(screen, target.relation.anchor))
+        relation = target.relation
+        ranked = sorted((distance(relation, box, anchor.box_px, screen), box) for box in usable for anchor in anchors if not box.contains(anchor.box_px))
+        return _make(screen, ranked[0][1], anchors[0].line, f'the nearest box {relation.kind} "{relation.anchor}"') if ranked else None
+    if target.role == "area" or not usable:
+        leaves = [rectangle.box_px for rectangle in screen.rectangles if rectangle.box_px.height > 40]
+        usable = [box for box in leaves if sum(box.contains(other) for other in leaves) <= 2] or leaves or [screen.box]
+        return _make(screen, max(usable, key=lambda box: box.area), None, "the largest empty area")
+    ordered = sorted(usable, key=lambda box: (box.top, box.left))
+    index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
+    return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None
+
+
+def _make(screen: Screen, box: Box, label: TextLine | None, why: str) -> Field:
+    inside = [line for line in screen.lines_in(box) if line is not label or box.contains(line.box_px)]
+    return Field(box_px=box, label=label, text=" ".join(line.text for line in inside), why=why)

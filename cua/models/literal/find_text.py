@@ -1,0 +1,156 @@
+"""Find a text on the screen: which line, which part of it, and how button-like it looks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cua.models.literal.screen import Screen
+from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness
+from visual_tools.box import Box
+from visual_tools.ink import find_background
+from visual_tools.ocr import TextLine
+
+_SAME_ROW = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A place where a text stands.
+
+    Attributes:
+        box_px: The text, or the part of the line that was asked for.
+        line: The line that it stands in.
+        fit: How well the text fits, 0 to 1.
+        look: What its surroundings add: positive for buttons and links, negative for running text.
+        button: The button around it, if there is one.
+    """
+
+    box_px: Box
+    line: TextLine
+    fit: float
+    look: float = 0.0
+    button: Box | None = None
+
+    @property
+    def score(self) -> float:
+        """Fit and look together; the fit weighs more."""
+        return self.fit + self.look
+
+    @property
+    def point(self) -> tuple[float, float]:
+        """Where to click it, in pixels of the picture."""
+        return self.box_px.center
+
+
+def find_text(screen: Screen, text: str) -> list[Found]:
+    """Every place of a text, best first; the better kinds of fit shut out the worse ones."""
+    found = _find_in(screen, text, screen.lines)
+    if len(text) <= 3 and not any(place.fit >= WHOLE for place in found):
+        found += _find_in(screen, text, screen.glyph_lines)
+    if not any(place.fit >= CONTAINED for place in found):
+        found += _find_in(screen, text, joined_lines(screen.lines))
+    return sorted(found, key=lambda place: (-round(place.score, 2), place.box_px.top, place.box_px.left))
+
+
+def keep_best(found: list[Found], at_least: int = 1) -> list[Found]:
+    """The places of the best kind of fit (whole, contained, fuzzy) that gives at least so many places."""
+    for floor in (WHOLE, CONTAINED, 0.0):
+        kept = [place for place in found if place.fit >= floor]
+        if len(kept) >= at_least:
+            return kept
+    return found
+
+
+def name_nearest(screen: Screen, text: str, count: int = 4) -> list[str]:
+    """The texts on the screen that are most like a wanted one."""
+    ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -nearness(text, seen))
+    return [seen for seen in ranked if nearness(text, seen) > 0.3][:count] or ranked[:count]
+
+
+def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
+    found = []
+    for line in lines:
+        for fit in fit_texts(text, line.text):
+            box = line.box_px if fit.end - fit.start >= len(line.text) else line.span(fit.start, fit.end)
+            button = find_button(screen, line.box_px)
+            found.append(Found(box_px=box, line=line, fit=fit.score, look=_look(screen, line, button), button=button))
+    return found
+
+
+def joined_lines(lines: list[TextLine]) -> list[TextLine]:
+    """Neighbours joined: parts of one row that stand close, and a line with the one that it wraps onto."""
+    joined = []
+    for first in lines:
+        for second in lines:
+            if first is second:
+                continue
+            one, other = first.box_px, second.box_px
+            height = max(one.height, other.height)
+            beside = one.overlap_y(other) > _SAME_ROW * min(one.height, other.height) and -2 < other.left - one.right < 3 * height
+            wrapped = 0 <= other.top - one.bottom < 1.2 * height and abs(other.left - one.left) < 2 * height
+            if beside or wrapped:
+                joined.append(_join(first, second))
+    return joined
+
+
+def _join(first: TextLine, second: TextLine) -> TextLine:
+    gap = (first.char_x_px[-1][1], first.char_x_px[-1][1])
+    return TextLine(
+        text=f"{first.text} {second.text}",
+        box_px=first.box_px.union(second.box_px),
+        confidence=min(first.confidence, second.confidence),
+        char_x_px=(*first.char_x_px, gap, *second.char_x_px),
+    )
+
+
+def find_button(screen: Screen, text: Box) -> Box | None:
+    """The smallest rectangle that holds a text in its middle with little room to spare."""
+    for rectangle in screen.rectangles:
+        box = rectangle.box_px
+        if box.height > 4 * text.height + 24 or box.width > text.width + 260:
+            if box.area > 200_000:
+                break
+            continue
+        if not box.contains(text, slack_px=1) or box.height < text.height + 3:
+            continue
+        left, right = text.left - box.left, box.right - text.right
+        if abs(left - right) <= max(6, 0.25 * max(left, right)) and left >= 2:
+            return box
+    return None
+
+
+def contrast(screen: Screen, box: Box) -> int:
+    """The strongest difference between a text and its background, 0 to 255."""
+    crop = screen.crop(box.padded(2))
+    if crop.size == 0:
+        return 0
+    background = find_background(crop).astype(np.int16)
+    return int(np.abs(crop.astype(np.int16) - background).max())
+
+
+def is_coloured(screen: Screen, box: Box) -> bool:
+    """Whether a text is in a colour of its own, as links are."""
+    crop = screen.crop(box).reshape(-1, 3).astype(np.int16)
+    if crop.size == 0:
+        return False
+    background = find_background(screen.crop(box)).astype(np.int16)
+    difference = np.abs(crop - background).max(axis=1)
+    ink = crop[difference >= max(40, int(difference.max() * 0.7))]
+    if ink.size == 0:
+        return False
+    colour = np.median(ink, axis=0)
+    grey_background = int(background.max() - background.min()) < 24
+    return bool(grey_background and colour.max() - colour.min() > 70)
+
+
+def _look(screen: Screen, line: TextLine, button: Box | None) -> float:
+    look = 0.0
+    if button is not None:
+        look += 0.05
+    elif is_coloured(screen, line.box_px):
+        look += 0.04
+    if len(line.text) > 40:
+        look -= 0.03
+    if contrast(screen, line.box_px) < 110:
+        look -= 0.05
+    return look

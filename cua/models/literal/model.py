@@ -1,0 +1,102 @@
+"""The embedded model: follows plain steps literally, from the screenshot alone."""
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from cua.errors import ModelError
+from cua.messages import ImagePart, Message, Reply, Sampling
+from cua.model import Tool
+from cua.models.literal.grammar import FORMS, parse_instruction
+from cua.models.literal.plan import Decision, decide, give_up
+from cua.models.literal.progress import read_progress
+from cua.models.literal.screen import decode_picture, read_screen
+from cua.models.literal.steps import PlainStep, Unreadable
+from visual_tools.require import MissingPackageError
+
+_HEADING = "# Task Instruction:"
+_CLOSING = re.compile(r"\n\s*\n?Please generate the next move\b.*\Z", re.S)
+_SAME_SHARE = 0.002
+
+
+class LiteralModel:
+    """A follower of plain step lists: no language model, no network, no state between calls.
+
+    It reads the screen with OCR and simple image processing and speaks the same protocol as any model.
+    """
+
+    name = "literal"
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """Answer with the next action.
+
+        Raises:
+            ModelError: There is no screenshot in the messages, or the OCR packages are missing.
+        """
+        started = time.monotonic()
+        try:
+            decision = await asyncio.to_thread(answer, messages)
+        except (MissingPackageError, ValueError) as error:
+            raise ModelError(f"the literal model cannot look at the screen: {error}", retryable=False) from error
+        return Reply(
+            content=f"## Action:\n{decision.action}\n\n## Code:\n```python\n{decision.code}\n```\n",
+            reasoning=decision.thought,
+            model=self.name,
+            duration_s=time.monotonic() - started,
+        )
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+
+def answer(messages: Sequence[Message]) -> Decision:
+    """The decision for a conversation.
+
+    Raises:
+        ValueError: There is no user message with a screenshot.
+    """
+    last = next((message for message in reversed(messages) if message.role == "user"), None)
+    pictures = [part for message in messages for part in message.parts if isinstance(part, ImagePart)]
+    if last is None or not any(isinstance(part, ImagePart) for part in last.parts):
+        raise ValueError("the last user message holds no screenshot")
+    instruction = read_instruction(last.text)
+    steps = parse_instruction(instruction)
+    unread = [step for step in steps if isinstance(step, Unreadable)]
+    plain: list[PlainStep] = [step for step in steps if not isinstance(step, Unreadable)]
+    if unread or not plain:
+        return give_up(explain_unreadable(unread))
+    progress = read_progress(messages, len(plain))
+    screen = read_screen(pictures[-1].data)
+    is_stuck = len(pictures) > 1 and is_same_picture(pictures[-2].data, pictures[-1].data)
+    return decide(plain, screen, progress, is_stuck=is_stuck)
+
+
+def read_instruction(text: str) -> str:
+    """The instruction in the last user message: under its heading, or the whole text."""
+    _, heading, rest = text.rpartition(_HEADING) if _HEADING in text else ("", "", text)
+    return _CLOSING.sub("", rest).strip()
+
+
+def explain_unreadable(unread: Sequence[Unreadable]) -> str:
+    """Say what can be read, when something could not."""
+    forms = "; ".join(FORMS)
+    if not unread:
+        return f"I can only follow plain steps such as: {forms}. The instruction holds none"
+    parts = ", ".join(f"'{step.text}'" for step in unread)
+    return f"I can only follow plain steps such as: {forms}. I could not read: {parts}"
+
+
+def is_same_picture(one: bytes, other: bytes) -> bool:
+    """Whether two pictures are equal but for a caret or a clock."""
+    if one == other:
+        return True
+    first, second = decode_picture(one), decode_picture(other)
+    if first.shape != second.shape:
+        return False
+    changed = np.abs(first.astype(np.int16) - second.astype(np.int16)).max(axis=2) > 24
+    return bool(changed.mean() < _SAME_SHARE)

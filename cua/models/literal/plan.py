@@ -1,0 +1,152 @@
+"""From a list of steps, a screen and the progress so far to the next action: pure, without memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cua.models.literal.do_choice import plan_select, plan_set, plan_tick
+from cua.models.literal.do_keyboard import plan_clear, plan_open, plan_press, plan_type
+from cua.models.literal.do_looking import (
+    plan_check,
+    plan_report,
+    plan_scroll,
+    plan_scroll_until,
+    plan_wait,
+    plan_wait_for,
+    scroll,
+)
+from cua.models.literal.do_pointer import plan_click, plan_dialog, plan_drag
+from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
+from cua.models.literal.progress import Phase, Progress, format_action
+from cua.models.literal.screen import Screen
+from cua.models.literal.steps import (
+    AnswerDialog,
+    CheckShown,
+    ClearField,
+    Click,
+    Drag,
+    OpenAddress,
+    PlainStep,
+    PressKeys,
+    Report,
+    ScrollBy,
+    ScrollUntil,
+    SelectOption,
+    SetValue,
+    Tick,
+    TypeText,
+    WaitFor,
+    WaitSeconds,
+)
+
+_MAX_WAITS = 2
+_MAX_SCROLLS = 10
+_NOTCHES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to say: the three parts of a reply."""
+
+    thought: str
+    action: str
+    code: str
+
+
+def decide(steps: Sequence[PlainStep], screen: Screen, progress: Progress, *, is_stuck: bool = False) -> Decision:
+    """The next action.
+
+    Args:
+        steps: The whole instruction.
+        screen: What is seen now.
+        progress: What was done before.
+        is_stuck: Whether the last action left the picture as it was.
+    """
+    thoughts: list[str] = []
+    while progress.index < len(steps):
+        step = steps[progress.index]
+        move = plan_step(step, screen, progress, is_stuck=is_stuck)
+        if isinstance(move, Missing):
+            move = look_further(step, move, screen, progress, is_stuck=is_stuck)
+        match move:
+            case Already():
+                thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
+                progress = Progress(index=progress.index + 1, answers=progress.answers)
+                is_stuck = False
+            case Act():
+                thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
+                phase = Phase(kind=move.phase, number=progress.count(move.phase) + 1) if move.phase else None
+                action = format_action(progress.index, len(steps), str(step), phase, move.answer)
+                return Decision(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
+            case Failed():
+                thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
+                return give_up(f'step {progress.index + 1} of {len(steps)} ({step}): {move.reason}', thoughts)
+            case Missing():
+                raise AssertionError("look_further leaves nothing missing")
+    return _finish(len(steps), progress.answers, thoughts)
+
+
+def plan_step(step: PlainStep, screen: Screen, progress: Progress, *, is_stuck: bool) -> Move:
+    """What one step leads to on this screen."""
+    match step:
+        case Click():
+            return plan_click(step, screen)
+        case TypeText():
+            return plan_type(step, screen)
+        case SetValue():
+            return plan_set(step, screen, progress)
+        case ClearField():
+            return plan_clear(step, screen)
+        case SelectOption():
+            return plan_select(step, screen, progress)
+        case Tick():
+            return plan_tick(step, screen)
+        case PressKeys():
+            return plan_press(step)
+        case ScrollBy():
+            return plan_scroll(step, screen)
+        case ScrollUntil():
+            return plan_scroll_until(step, screen, progress, is_stuck)
+        case Drag():
+            return plan_drag(step, screen)
+        case WaitFor():
+            return plan_wait_for(step, screen, progress)
+        case WaitSeconds():
+            return plan_wait(step)
+        case OpenAddress():
+            return plan_open(step)
+        case AnswerDialog():
+            return plan_dialog(step, screen)
+        case Report():
+            return plan_report(step, screen)
+        case CheckShown():
+            return plan_check(step, screen)
+
+
+def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Progress, *, is_stuck: bool) -> Move:
+    """Wait a little, scroll down to the end, scroll up to the start, then give up."""
+    middle = at(screen, (screen.width / 2, screen.height / 2))
+    thought = f"I do not see {missing.what} yet."
+    if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
+        return Act(code=("time.sleep(0.7)",), thought=f"{thought} The page may still be loading.", phase="wait")
+    downs, ups = progress.count("scroll down"), progress.count("scroll up")
+    down_is_over = ups > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
+    if not down_is_over:
+        return Act(code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I look further down.", phase="scroll down")
+    up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
+    if not up_is_over:
+        return Act(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I look further up.", phase="scroll up")
+    nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
+    return Failed(reason=f"I looked up and down and did not find {missing.what}; the nearest texts that I saw: {nearest}")
+
+
+def give_up(reason: str, thoughts: Sequence[str] = ()) -> Decision:
+    """End as a failure that says why."""
+    code = f"computer.terminate(status={quote('failure')}, answer={quote(reason)})"
+    return Decision(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
+
+
+def _finish(total: int, answers: Sequence[str], thoughts: Sequence[str]) -> Decision:
+    done = f"all {total} steps are done" if total > 1 else "the step is done"
+    answer = "\n".join(answers) if answers else done
+    code = f"computer.terminate(status={quote('success')}, answer={quote(answer)})"
+    return Decision(thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code)

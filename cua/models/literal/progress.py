@@ -1,0 +1,75 @@
+"""Where a run stands, read back from the model's own earlier action texts; nothing is kept in memory."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cua.messages import Message
+
+_ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
+_MARK = re.compile(r"\[(\d+)/(\d+)\] (.*?)(?: · (scroll down|scroll up|wait|open|find option|keys) (\d+))?(?: => (.*))?$", re.S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A part of a step that did not finish it: its kind and which try of that kind it was, from 1."""
+
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        index: 0-based index of the step to do next.
+        phases: What was already done for that step.
+        answers: What earlier steps read, in order.
+    """
+
+    index: int = 0
+    phases: tuple[Phase, ...] = ()
+    answers: tuple[str, ...] = ()
+
+    def count(self, kind: str) -> int:
+        """How often a kind of phase was gone through in this step."""
+        return sum(phase.kind == kind for phase in self.phases)
+
+    @property
+    def last(self) -> str:
+        """The kind of the last phase, empty when the step is fresh."""
+        return self.phases[-1].kind if self.phases else ""
+
+
+def format_action(index: int, total: int, text: str, phase: Phase | None = None, answer: str | None = None) -> str:
+    """An action text that `read_progress` understands and a person can read."""
+    marked = f"[{index + 1}/{total}] {' '.join(text.split())}"
+    if phase is not None:
+        marked += f" · {phase.kind} {phase.number}"
+    if answer is not None:
+        marked += f" => {' '.join(answer.split())}"
+    return marked
+
+
+def read_progress(messages: Sequence[Message], total: int) -> Progress:
+    """Go through the assistant's messages, oldest first."""
+    progress = Progress()
+    for message in messages:
+        if message.role != "assistant":
+            continue
+        for match in _ACTION.finditer(message.text):
+            progress = _advance(progress, match[1].strip(), total)
+    return progress
+
+
+def _advance(progress: Progress, action: str, total: int) -> Progress:
+    mark = _MARK.match(action)
+    if mark is None or int(mark[2]) != total:
+        return progress
+    index, kind, answer = int(mark[1]) - 1, mark[4], mark[6]
+    answers = (*progress.answers, answer) if answer is not None else progress.answers
+    if kind is None:
+        return Progress(index=index + 1, answers=answers)
+    phases = progress.phases if index == progress.index else ()
+    return Progress(index=index, phases=(*phases, Phase(kind=kind, number=int(mark[5]))), answers=answers)

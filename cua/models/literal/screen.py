@@ -1,0 +1,168 @@
+"""What a screenshot shows, as far as text and rectangles go."""
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.ink import find_ink
+from visual_tools.ocr import OcrEngine, TextLine, shared_engine
+from visual_tools.require import require
+from visual_tools.widgets import Rectangle, find_lines, find_rectangles
+
+_NUM_REMEMBERED = 4
+
+
+@dataclass(eq=False)
+class Screen:
+    """One picture with what was found on it; all boxes in its pixels.
+
+    Attributes:
+        image: (H, W, 3) uint8 RGB.
+        lines: Text, top to bottom.
+        rectangles: Flat regions, smallest first.
+    """
+
+    image: NDArray[np.uint8] = field(repr=False)
+    engine: OcrEngine = field(repr=False)
+    lines: list[TextLine]
+    rectangles: list[Rectangle]
+
+    @property
+    def width(self) -> int:
+        """Pixels across."""
+        return int(self.image.shape[1])
+
+    @property
+    def height(self) -> int:
+        """Pixels down."""
+        return int(self.image.shape[0])
+
+    @property
+    def box(self) -> Box:
+        """The whole picture."""
+        return Box(0, 0, self.width, self.height)
+
+    @cached_property
+    def rules(self) -> list[Box]:
+        """Horizontal lines."""
+        return find_lines(self.image)
+
+    @cached_property
+    def glyph_lines(self) -> list[TextLine]:
+        """Text in small rectangles that the detector missed: the lone characters of a calculator's keys."""
+        found = []
+        for rectangle in self.rectangles:
+            box = rectangle.box_px
+            if box.height > 120 or box.width > 240 or box.height < 12 or self.lines_in(box):
+                continue
+            line = self._read_glyph(box)
+            if line is not None:
+                found.append(line)
+        return found
+
+    def lines_in(self, box: Box) -> list[TextLine]:
+        """The lines whose middle lies in a box."""
+        return [line for line in self.lines if box.has_point(*line.box_px.center)]
+
+    def crop(self, box: Box) -> NDArray[np.uint8]:
+        """The pixels of a box."""
+        inside = box.clipped(self.width, self.height)
+        return self.image[inside.top : inside.bottom, inside.left : inside.right]
+
+    def _read_glyph(self, box: Box) -> TextLine | None:
+        inner = box.padded(-2)
+        ink = find_ink(self.crop(inner))
+        rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
+        if rows.size < 3 or columns.size < 2 or rows.size > 60:
+            return None
+        tight = Box(
+            inner.left + int(columns[0]),
+            inner.top + int(rows[0]),
+            inner.left + int(columns[-1]) + 1,
+            inner.top + int(rows[-1]) + 1,
+        )
+        pad = max(4, min(tight.height // 2, (inner.height - tight.height) // 2 + 2))
+        crop = self.crop(tight.padded(pad + 2, pad))
+        text, confidence = self.engine.read_crop(np.ascontiguousarray(crop), scale=2.0)
+        if not text or confidence < 0.5 or len(text) > 12:
+            return None
+        step = tight.width / len(text)
+        chars = tuple((tight.left + i * step, tight.left + (i + 1) * step) for i in range(len(text)))
+        return TextLine(text=text, box_px=tight, confidence=confidence, char_x_px=chars)
+
+
+_screens: OrderedDict[bytes, Screen] = OrderedDict()
+
+
+def read_screen(picture: bytes, engine: OcrEngine | None = None) -> Screen:
+    """Everything on an encoded picture; the last few pictures are remembered.
+
+    Raises:
+        ValueError: The bytes are no picture.
+    """
+    key = hashlib.blake2b(picture, digest_size=16).digest()
+    if key not in _screens:
+        image = decode_picture(picture)
+        reader = engine or shared_engine()
+        rectangles = find_rectangles(image)
+        lines = split_at_rectangles(reader.read_text(image), rectangles)
+        _screens[key] = Screen(image=image, engine=reader, lines=lines, rectangles=rectangles)
+        if len(_screens) > _NUM_REMEMBERED:
+            _screens.popitem(last=False)
+    _screens.move_to_end(key)
+    return _screens[key]
+
+
+def decode_picture(picture: bytes) -> NDArray[np.uint8]:
+    """PNG, JPEG or WebP bytes to (H, W, 3) uint8 RGB.
+
+    Raises:
+        ValueError: The bytes are no picture.
+    """
+    cv2 = require("cv2", "literal")
+    decoded = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
+    if decoded is None:
+        raise ValueError("the screenshot is neither PNG nor JPEG nor WebP")
+    image: NDArray[np.uint8] = cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
+    return image
+
+
+def split_at_rectangles(lines: list[TextLine], rectangles: list[Rectangle]) -> list[TextLine]:
+    """Cut lines that run over the edge of a rectangle: neighbouring buttons, tabs, cells."""
+    boxes = [rectangle.box_px for rectangle in rectangles if rectangle.box_px.height < 200]
+    return [part for line in lines for part in _split_line(line, boxes)]
+
+
+def _split_line(line: TextLine, boxes: list[Box]) -> list[TextLine]:
+    words = line.words
+    homes = [_home(box, boxes) for _, box in words]
+    if len(set(homes)) < 2:
+        return [line]
+    parts, start, position = [], 0, 0
+    for index, (word, _) in enumerate(words):
+        begin = line.text.index(word, position)
+        if index and homes[index] != homes[index - 1]:
+            parts.append(_cut(line, start, position))
+            start = begin
+        position = begin + len(word)
+    return [*parts, _cut(line, start, position)]
+
+
+def _home(box: Box, boxes: list[Box]) -> int:
+    x, y = box.center
+    return next((index for index, home in enumerate(boxes) if home.has_point(x, y) and home.height > box.height), -1)
+
+
+def _cut(line: TextLine, start: int, end: int) -> TextLine:
+    text = line.text[start:end].rstrip()
+    return TextLine(
+        text=text,
+        box_px=line.span(start, start + len(text)),
+        confidence=line.confidence,
+        char_x_px=line.char_x_px[start : start + len(text)],
+    )

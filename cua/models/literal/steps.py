@@ -1,0 +1,275 @@
+"""What an instruction may ask for: plain data, one small class a kind of step."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+RelationKind = Literal["near", "row", "below", "above", "left", "right", "inside"]
+Role = Literal["", "button", "link", "tab", "field", "checkbox", "radio", "list", "menu", "text", "area"]
+Direction = Literal["down", "up", "left", "right"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """Where a target stands: `kind` relative to the text `anchor`."""
+
+    kind: RelationKind
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A thing on the screen, named by its text.
+
+    Attributes:
+        text: Its text; empty for "the editor" and the like, which have none.
+        ordinal: Which one of several, 1-based from the top; -1 is the last; None when not said.
+        relation: Where it stands, when said.
+        role: What it is, when said.
+        phrase: The words as written, when they were not in quotes: "Sign in" may be a relation or a name.
+        position: A point in fractions of the picture, instead of a text.
+    """
+
+    text: str = ""
+    ordinal: int | None = None
+    relation: Relation | None = None
+    role: Role = ""
+    phrase: str = ""
+    position: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        words = [f'"{self.text}"'] if self.text else [f"the {self.role or 'text area'}"]
+        if self.position is not None:
+            words = [f"at {self.position[0]}, {self.position[1]}"]
+        if self.ordinal is not None:
+            words.insert(0, "the last" if self.ordinal == -1 else f"number {self.ordinal} of")
+        if self.relation is not None:
+            words.append(f'{_RELATION_WORDS[self.relation.kind]} "{self.relation.anchor}"')
+        return " ".join(words)
+
+
+_RELATION_WORDS: dict[RelationKind, str] = {
+    "near": "next to",
+    "row": "in the row of",
+    "below": "below",
+    "above": "above",
+    "left": "left of",
+    "right": "right of",
+    "inside": "in",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Click:
+    """Press a mouse button on a target, or only hover with `clicks` 0."""
+
+    target: Target
+    button: Literal["left", "right", "middle"] = "left"
+    clicks: int = 1
+
+    def __str__(self) -> str:
+        verb = {0: "Hover over", 1: "Click", 2: "Double-click", 3: "Triple-click"}[self.clicks]
+        return f"{verb if self.button == 'left' else self.button.capitalize() + '-click'} {self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeText:
+    """Type into a field, or into whatever has the focus when `field` is None."""
+
+    text: str
+    field: Target | None = None
+    append: bool = False
+    enter: bool = False
+
+    def __str__(self) -> str:
+        where = f" into {self.field}" if self.field is not None else ""
+        return f'{"Append" if self.append else "Type"} "{_one_line(self.text)}"{where}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetValue:
+    """Give a labelled thing a value: a field is typed into, a list is chosen from."""
+
+    field: Target
+    value: str
+
+    def __str__(self) -> str:
+        return f'Set {self.field} to "{_one_line(self.value)}"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearField:
+    """Empty a field."""
+
+    field: Target
+
+    def __str__(self) -> str:
+        return f"Clear {self.field}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectOption:
+    """Choose a row of a list; without `field`, whatever bears the option's text."""
+
+    option: Target
+    field: Target | None = None
+
+    def __str__(self) -> str:
+        return f"Select {self.option}" + (f" in {self.field}" if self.field is not None else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Bring a checkbox, switch or radio button into a state."""
+
+    target: Target
+    is_on: bool = True
+
+    def __str__(self) -> str:
+        return f"{'Tick' if self.is_on else 'Untick'} {self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressKeys:
+    """Press keys together, `times` times."""
+
+    keys: tuple[str, ...]
+    times: int = 1
+
+    def __str__(self) -> str:
+        return f"Press {'+'.join(self.keys)}" + (f" {self.times} times" if self.times > 1 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrollBy:
+    """Turn the wheel; `notches` None is as far as it goes."""
+
+    direction: Direction
+    notches: int | None = 5
+    over: Target | None = None
+
+    def __str__(self) -> str:
+        how = "to the end" if self.notches is None else f"{self.notches} notches"
+        return f"Scroll {self.direction} {how}" + (f" over {self.over}" if self.over is not None else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrollUntil:
+    """Scroll until a text is seen."""
+
+    target: Target
+    direction: Direction = "down"
+
+    def __str__(self) -> str:
+        return f"Scroll {self.direction} until {self.target} is seen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drag:
+    """Drag one target onto another, or by a distance in pixels of the picture."""
+
+    source: Target
+    onto: Target | None = None
+    by_px: tuple[int, int] = (0, 0)
+
+    def __str__(self) -> str:
+        return f"Drag {self.source} " + (f"to {self.onto}" if self.onto is not None else f"by {self.by_px} pixels")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFor:
+    """Wait until a text is there, or gone."""
+
+    text: str
+    is_shown: bool = True
+
+    def __str__(self) -> str:
+        return f'Wait until "{self.text}" {"appears" if self.is_shown else "is gone"}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitSeconds:
+    """Wait a fixed time."""
+
+    duration_s: float
+
+    def __str__(self) -> str:
+        return f"Wait {self.duration_s:g} seconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAddress:
+    """Go to an address, by the address bar's key."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return f"Open {self.url}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerDialog:
+    """Press a dialog's button: OK, Yes and the like, or Cancel, No and the like."""
+
+    accept: bool
+
+    def __str__(self) -> str:
+        return f"{'Accept' if self.accept else 'Dismiss'} the dialog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Answer with what stands next to a label."""
+
+    target: Target
+
+    def __str__(self) -> str:
+        return f"Read {self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckShown:
+    """Make sure that a text is there (or not); with `value`, that it stands next to the text."""
+
+    target: Target
+    value: str | None = None
+    is_shown: bool = True
+
+    def __str__(self) -> str:
+        if self.value is not None:
+            return f'Check that {self.target} is "{self.value}"'
+        return f"Check that {self.target} is {'' if self.is_shown else 'not '}shown"
+
+
+PlainStep = (
+    Click
+    | TypeText
+    | SetValue
+    | ClearField
+    | SelectOption
+    | Tick
+    | PressKeys
+    | ScrollBy
+    | ScrollUntil
+    | Drag
+    | WaitFor
+    | WaitSeconds
+    | OpenAddress
+    | AnswerDialog
+    | Report
+    | CheckShown
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A part of an instruction that is no plain step."""
+
+    text: str
+    hint: str = field(default="")
+
+    def __str__(self) -> str:
+        return f'"{self.text}"'
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "\\n")

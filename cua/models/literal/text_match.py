@@ -1,0 +1,121 @@
+"""How well a text on the screen fits a wanted one: exact, then case-blind, then normalised, then contained, then fuzzy."""
+
+import difflib
+import re
+import unicodedata
+from dataclasses import dataclass
+
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
+_QUOTES = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'") | dict.fromkeys(map(ord, "“”„‟″«»"), '"')
+_CONFUSED = str.maketrans({"0": "o", "1": "l", "i": "l", "|": "l", "!": "l", "5": "s", "ı": "l", "—": "-"})
+"""What readers of small print mix up: zero and O, one and l and I, five and S."""
+
+WHOLE = 0.88
+"""From here up the whole line is the wanted text."""
+
+CONTAINED = 0.7
+"""From here up the wanted text stands in the line, word for word."""
+
+_FUZZY_RATIO = 0.8
+_MIN_FUZZY_LENGTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How well, from 0 to 1, and which characters of the line."""
+
+    score: float
+    start: int
+    end: int
+
+
+def normalize(text: str) -> str:
+    """Case-blind, with plain dashes, quotes and blanks, without a label's trailing colon, star or dots."""
+    plain = unicodedata.normalize("NFKC", text).translate(_DASHES).translate(_QUOTES).casefold()
+    plain = re.sub(r"\s+", " ", plain).strip()
+    return re.sub(r"^[•·▪>»\-\s]+(?=\w)|[\s:*….,]+$", "", plain) or plain
+
+
+def squash(text: str) -> str:
+    """Letters and digits alone, accents dropped, look-alikes made equal."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    kept = "".join(char for char in folded if char.isalnum() or char in "|!")
+    return kept.translate(_CONFUSED)
+
+
+def fit_texts(wanted: str, seen: str) -> list[Fit]:
+    """All places of `wanted` in the line `seen`, best first; empty when it is not there."""
+    whole = _fit_whole(wanted, seen)
+    if whole:
+        return [Fit(whole, 0, len(seen))]
+    contained = _fit_contained(wanted, seen)
+    if contained:
+        return contained
+    fuzzy = _fit_fuzzy(wanted, seen)
+    return [Fit(fuzzy, 0, len(seen))] if fuzzy else []
+
+
+def _fit_whole(wanted: str, seen: str) -> float:
+    if wanted == seen:
+        return 1.0
+    if wanted.casefold() == seen.casefold():
+        return 0.98
+    if normalize(wanted) == normalize(seen):
+        return 0.96
+    squashed = squash(wanted)
+    if squashed and squashed == squash(seen):
+        return 0.92 if len(squashed) > 1 or wanted.isalpha() == seen.isalpha() else 0.0
+    return 0.0
+
+
+def _fit_contained(wanted: str, seen: str) -> list[Fit]:
+    for pattern, flags, score in (
+        (re.escape(wanted), 0, 0.84),
+        (re.escape(wanted), re.IGNORECASE, 0.82),
+        (_loose_pattern(wanted), re.IGNORECASE, 0.78),
+    ):
+        if not pattern:
+            continue
+        found = [
+            Fit(score - 0.06 * (1 - (match.end() - match.start()) / max(len(seen), 1)), match.start(), match.end())
+            for match in re.finditer(rf"(?<!\w){pattern}(?!\w)", seen, flags)
+            if match.end() > match.start()
+        ]
+        if found:
+            return found
+    return []
+
+
+def _loose_pattern(wanted: str) -> str:
+    """A pattern that takes any dash, quote, accent-free twin or look-alike, and any or no blank between words."""
+    pieces = []
+    for char in normalize(wanted):
+        base = squash(char)
+        if char.isspace():
+            pieces.append(r"\s*")
+        elif base and base in "ols":
+            pieces.append({"o": "[0oöóòô]", "l": "[1il|!íìî]", "s": "[5sš]"}[base])
+        elif base and base != char:
+            pieces.append(f"[{re.escape(char)}{re.escape(base[0])}]")
+        elif char in "-'\"":
+            pieces.append({"-": "[-‐‑‒–—―−]?", "'": "['‘’`´]?", '"': '["“”„]?'}[char])
+        else:
+            pieces.append(re.escape(char))
+    return "".join(pieces)
+
+
+def _fit_fuzzy(wanted: str, seen: str) -> float:
+    one, other = squash(wanted), squash(seen)
+    if min(len(one), len(other)) < _MIN_FUZZY_LENGTH or re.sub(r"\D", "", wanted) != re.sub(r"\D", "", seen):
+        return 0.0
+    ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    return 0.3 + 0.35 * ratio if ratio >= _FUZZY_RATIO else 0.0
+
+
+def nearness(wanted: str, seen: str) -> float:
+    """A loose likeness from 0 to 1, to name the nearest texts when the wanted one is not there."""
+    one, other = squash(wanted), squash(seen)
+    if not one or not other:
+        return 0.0
+    ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    return max(ratio, 0.9 * len(one) / len(other) if one in other else 0.0, 0.9 * len(other) / len(one) if other in one and len(other) > 2 else 0.0)

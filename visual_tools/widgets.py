@@ -1,0 +1,92 @@
+"""Rectangles of a screen: buttons, input fields, cells, panels. Found by flat regions of colour and by lines."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.require import require
+
+_EDGE_STEP = 4
+"""A step of more than this, of 255, between neighbouring pixels is an edge. Gradients of buttons stay below,
+borders and fills of pale designs (#f8f9fa on white is 7) above."""
+
+_MIN_SIDE_PX = 9
+_MIN_FILL = 0.86
+_MIN_LINE_PX = 48
+_MAX_LINE_THICKNESS_PX = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rectangle:
+    """A region of one colour with straight sides (corners may be round); its text and icons are holes in it.
+
+    Attributes:
+        box_px: Where it is, its border left out.
+        colour: Its fill, RGB, 0 to 255.
+        fill: Share of the box that the region and its holes cover, 0 to 1; round corners lower it a little.
+    """
+
+    box_px: Box
+    colour: tuple[int, int, int]
+    fill: float
+
+
+def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Where colour changes between a pixel and its right or lower neighbour: (H, W) uint8, 0 or 1."""
+    cv2 = require("cv2", "literal")
+    edges = np.zeros(image.shape[:2], dtype=np.uint8)
+    down = cv2.absdiff(image[1:], image[:-1]).max(axis=2) > _EDGE_STEP
+    right = cv2.absdiff(image[:, 1:], image[:, :-1]).max(axis=2) > _EDGE_STEP
+    edges[:-1] |= down
+    edges[:, :-1] |= right
+    return edges
+
+
+def find_rectangles(image: NDArray[np.uint8], min_side_px: int = _MIN_SIDE_PX) -> list[Rectangle]:
+    """Flat rectangular regions, smallest first, (H, W, 3) uint8 RGB; nested ones are all there."""
+    cv2 = require("cv2", "literal")
+    flat = 1 - find_edges(image)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(flat, connectivity=4)
+    found = []
+    wanted = (stats[:, cv2.CC_STAT_WIDTH] >= min_side_px) & (stats[:, cv2.CC_STAT_HEIGHT] >= min_side_px)
+    wanted &= stats[:, cv2.CC_STAT_AREA] >= 0.3 * stats[:, cv2.CC_STAT_WIDTH] * stats[:, cv2.CC_STAT_HEIGHT]
+    wanted[0] = False
+    for index in np.flatnonzero(wanted[:count]):
+        left, top, width, height = (int(value) for value in stats[index, :4])
+        mask = (labels[top : top + height, left : left + width] == index).astype(np.uint8)
+        fill = _outline_area(mask) / (width * height)
+        if fill < _MIN_FILL:
+            continue
+        colour = np.median(image[top : top + height, left : left + width][mask.astype(bool)], axis=0)
+        red, green, blue = (int(value) for value in colour)
+        # An edge pixel lies left of or above its step, so the region starts one pixel late on neither side.
+        box = Box(left, top, left + width + 1, top + height + 1).clipped(image.shape[1], image.shape[0])
+        found.append(Rectangle(box_px=box, colour=(red, green, blue), fill=min(fill, 1.0)))
+    return sorted(found, key=lambda rectangle: rectangle.box_px.area)
+
+
+def _outline_area(mask: NDArray[np.uint8]) -> float:
+    """Pixels inside the outer outline of the only component of a mask, holes counted in."""
+    cv2 = require("cv2", "literal")
+    padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+    contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    largest = max(contours, key=len)
+    return float(cv2.contourArea(largest)) + len(largest) / 2 + 1
+
+
+def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> list[Box]:
+    """Horizontal rules (separators, the line below a flat input), top to bottom, (H, W, 3) uint8 RGB."""
+    cv2 = require("cv2", "literal")
+    below = np.zeros(image.shape[:2], dtype=np.uint8)
+    below[:-1] = cv2.absdiff(image[1:], image[:-1]).max(axis=2) > _EDGE_STEP
+    runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, min_length_px), np.uint8))
+    joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_LINE_THICKNESS_PX, 1), np.uint8))
+    count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
+    lines = []
+    for index in range(1, count):
+        left, top, width, height = (int(value) for value in stats[index, :4])
+        if width >= min_length_px and 2 <= height <= _MAX_LINE_THICKNESS_PX + 1:
+            lines.append(Box(left, top + 1, left + width, top + height))
+    return sorted(lines, key=lambda box: (box.top, box.left))
