@@ -7,6 +7,7 @@ The whole coordinate path is walked: position in the picture, fractions as text,
 import io
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from apps.setup.command import Say
@@ -57,10 +58,10 @@ async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: b
     rows: list[Row] = []
     for size_px, scale in BROWSER_CASES if with_browser else ():
         name = f"clicks, browser {size_px[0]}x{size_px[1]} at {scale:g}x"
-        rows.append(await _measure(say, name, lambda size_px=size_px, scale=scale: click_in_browser(size_px, scale)))
+        rows.append(await _measure(say, name, partial(click_in_browser, size_px, scale)))
     for size_px in DESKTOP_SIZES if with_desktop else ():
         name = f"clicks, display {size_px[0]}x{size_px[1]}"
-        rows.append(await _measure(say, name, lambda size_px=size_px: click_on_desktop(size_px)))
+        rows.append(await _measure(say, name, partial(click_on_desktop, size_px)))
     return tuple(rows)
 
 
@@ -124,9 +125,9 @@ async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float 
         errors = await work()
     except EnvError as error:
         return Row(name=name, level="fail", found=str(error), expected="every target clicked")
-    for number, error in enumerate(errors, 1):
-        say(f"  target {number}: " + ("no click arrived" if error is None else f"{error:.1f} px off"))
-    arrived = [error for error in errors if error is not None]
+    for number, off_px in enumerate(errors, 1):
+        say(f"  target {number}: " + ("no click arrived" if off_px is None else f"{off_px:.1f} px off"))
+    arrived = [off_px for off_px in errors if off_px is not None]
     found = f"{len(arrived)} of {len(errors)} arrived, at most {max(arrived, default=0.0):.1f} px off"
     good = len(arrived) == len(errors) and max(arrived, default=0.0) <= MAX_ERROR_PX
     expected = "" if good else f"all, at most {MAX_ERROR_PX:g} px off"
