@@ -1,0 +1,193 @@
+"""A desktop that runs: display, window manager, programs and the backend that sees and moves it.
+
+Everything here blocks and is called from one thread.
+"""
+
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from envs.desktop.backend import Backend, Region
+from envs.desktop.options import DesktopOptions
+from envs.desktop.private_display import PrivateDisplay, last_words, make_home
+from envs.desktop.programs import Program, Programs
+from envs.errors import EnvSetupError
+
+MakeBackend = Callable[[str, Path | None, bool], Backend]
+"""Makes a backend for a display's name, its cookie file (None: the environment's), and whether it is private."""
+
+_POLL_S = 0.01
+
+
+class Desk:
+    """One running desktop. `start` it once, `close` it once.
+
+    Args:
+        options: What to run.
+        make_backend: Makes the backend.
+
+    Attributes:
+        backend: Screen, mouse and keyboard, once started.
+        home: HOME of the programs.
+        display: Name of the display.
+        region: The part of the screen that is shown to the agent.
+    """
+
+    backend: Backend
+    region: Region
+    home: Path
+
+    def __init__(self, options: DesktopOptions, make_backend: MakeBackend) -> None:
+        self._options = options
+        self._make_backend = make_backend
+        self._private: PrivateDisplay | None = None
+        self._programs: Programs | None = None
+        self._watched: list[Program] = []
+        self._env: dict[str, str] = {}
+        self._is_connected = False
+        self.display = options.display or ""
+
+    @property
+    def programs(self) -> Programs:
+        """What starts and ends programs; made when it is first needed."""
+        if self._programs is None:
+            if sys.platform == "win32":
+                raise EnvSetupError(
+                    "programs cannot be started on Windows: start them yourself, without app and launch"
+                )
+            self._programs = Programs(Path(tempfile.mkdtemp(prefix="k25-desktop-")))
+        return self._programs
+
+    def start(self) -> None:
+        """Start all of it.
+
+        Raises:
+            EnvSetupError: Some part did not start; what has started is for `end_programs`.
+        """
+        options = self._options
+        if options.display is None and sys.platform == "linux":
+            self.home = options.home_dir or self.programs.folder / "home"
+            self._private = PrivateDisplay(self.programs, options, self.home)
+            self._private.start()
+            self.display = self._private.name
+            self._env = self._private.env
+        else:
+            self.home = options.home_dir or Path.home()
+            shown_on = {"DISPLAY": self.display} if self.display else {}
+            home = make_home(self.home) if options.home_dir else {}
+            self._env = dict(os.environ) | shown_on | home | dict(options.env)
+        cookie = self._private.xauthority if self._private else None
+        self.backend = self._make_backend(self.display, cookie, self._private is not None)
+        self._is_connected = True
+        if self._private:
+            self._private.start_window_manager(self.backend.has_window_manager)
+        self.region = self._choose_region()
+        if options.app is not None:
+            self.start_app(options.app)
+
+    def start_app(self, command: str | Sequence[str]) -> Program:
+        """Start a program and wait for its first window.
+
+        A program that ends with success without one has handed over to one that runs already.
+
+        Raises:
+            EnvSetupError: It cannot be started, failed, or showed no window in time.
+        """
+        num_before = self.backend.num_windows()
+        program = self.start_program(command)
+        deadline = time.monotonic() + self._options.app_window_timeout_s
+        while num_before is not None and (self.backend.num_windows() or 0) <= num_before:
+            code = program.ended.result() if program.ended.done() else None
+            if code == 0:
+                break
+            if code is not None:
+                raise EnvSetupError(f"{program.argv[0]!r} ended at once with exit code {code}{last_words(program)}")
+            if time.monotonic() > deadline:
+                limit = self._options.app_window_timeout_s
+                raise EnvSetupError(f"{program.argv[0]!r} showed no window within {limit:g} s{last_words(program)}")
+            time.sleep(_POLL_S)
+        return program
+
+    def start_program(
+        self, command: str | Sequence[str], stdout: Path | None = None, *, is_watched: bool = True
+    ) -> Program:
+        """Start a program on the display without waiting.
+
+        Args:
+            command: A command line, or a sequence of arguments; a leading `~` is the home here.
+            stdout: File for its standard output; None drops it.
+            is_watched: Whether `take_ends` tells of its end.
+
+        Raises:
+            EnvSetupError: There is no such program.
+        """
+        argv = self._split(command)
+        self.home.mkdir(parents=True, exist_ok=True)
+        try:
+            program = self.programs.start(argv, self._env, self.home, stdout)
+        except OSError as error:
+            raise EnvSetupError(f"cannot start {argv[0]!r}: {error}. Is it installed and on PATH?") from error
+        if is_watched:
+            self._watched.append(program)
+        return program
+
+    def take_ends(self) -> tuple[str, ...]:
+        """Programs that have ended since the last call, one sentence each."""
+        ended = [program for program in self._watched if program.ended.done()]
+        self._watched = [program for program in self._watched if program not in ended]
+        return tuple(_end_of(program) for program in ended)
+
+    def why_lost(self) -> str:
+        """What is known of a display that does not answer any more."""
+        server = self._private.server if self._private else None
+        if server is None:
+            return f"the display {self.display!r} is gone: its X server has ended or has cut us off"
+        if not server.ended.done():
+            return f"the X server of display {self.display!r} does not answer any more"
+        return f"the X server of display {self.display!r} ended with code {server.ended.result()}{last_words(server)}"
+
+    @property
+    def lost(self) -> tuple[type[Exception], ...]:
+        """Exceptions that mean that the display is gone."""
+        return self.backend.lost if self._is_connected else ()
+
+    def end_programs(self) -> None:
+        """End everything that was started, the private display included; may be called from any thread."""
+        if self._programs is not None:
+            self._programs.close()
+
+    def disconnect(self) -> None:
+        """Let go of the display, also of one that is gone."""
+        if self._is_connected:
+            self._is_connected = False
+            self.backend.close()
+
+    def _choose_region(self) -> Region:
+        if self._options.monitor is None:
+            return self.backend.screen()
+        monitors = self.backend.monitors()
+        if self._options.monitor >= len(monitors):
+            raise EnvSetupError(
+                f"there is no monitor {self._options.monitor}: display {self.display!r} has {len(monitors)}, "
+                f"counted from 0 to {len(monitors) - 1}"
+            )
+        return monitors[self._options.monitor]
+
+    def _split(self, command: str | Sequence[str]) -> list[str]:
+        try:
+            argv = shlex.split(command) if isinstance(command, str) else list(command)
+        except ValueError as error:
+            raise EnvSetupError(f"cannot read the command line {command!r}: {error}") from error
+        if not argv:
+            raise EnvSetupError("the command line of the program is empty")
+        return [str(self.home) + part[1:] if part == "~" or part.startswith("~/") else part for part in argv]
+
+
+def _end_of(program: Program) -> str:
+    name, code = Path(program.argv[0]).name, program.ended.result()
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"the program {name!r} {how}"

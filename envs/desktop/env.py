@@ -1,0 +1,222 @@
+"""A desktop as an `Env`: a private or attached X11 display, or another system's screen."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from envs.actions import Action, Drag, Move, Terminate, TypeText, Wait
+from envs.desktop.backend import Backend
+from envs.desktop.desk import Desk, MakeBackend
+from envs.desktop.options import DesktopOptions
+from envs.desktop.programs import Program
+from envs.desktop.session import Look, Session
+from envs.env import Task
+from envs.errors import EnvDiedError, EnvError
+from envs.geometry import ScreenGeometry
+from envs.observation import Observation, StepResult
+
+T = TypeVar("T")
+_ANSWER_TIMEOUT_S = 15.0  # a display that says nothing for so long is dead
+_START_TIMEOUT_S = 60.0
+_CHARACTER_S = 0.02  # allowance for typing one character on a loaded machine
+
+
+def make_system_backend(display: str, xauthority: Path | None, is_private: bool) -> Backend:
+    """The backend of this system: X11 where there is a display, else pyautogui."""
+    if display:
+        from envs.desktop.x11.backend import X11Backend
+
+        return X11Backend(display, xauthority, is_private=is_private)
+    from envs.desktop.pyautogui_backend import PyAutoGuiBackend
+
+    return PyAutoGuiBackend()
+
+
+class DesktopEnv:
+    """A screen with mouse and keyboard that programs run on.
+
+    On Linux a private display is started unless one is given; each `reset` starts it anew, with an
+    empty temporary home. On an attached display, `reset` and `close` end only the programs that the
+    env has started. Other systems show their own screen.
+
+    Args:
+        options: What to run and how to look at it.
+        make_backend: Makes the screen's backend; the default suits the system.
+
+    Attributes:
+        terminate: The `Terminate` action that ended the current episode, else None.
+        options: The options given.
+    """
+
+    def __init__(
+        self, options: DesktopOptions | None = None, *, make_backend: MakeBackend = make_system_backend
+    ) -> None:
+        self.options = options or DesktopOptions()
+        self.terminate: Terminate | None = None
+        self._make_backend = make_backend
+        self._session: Session | None = None
+
+    @property
+    def display(self) -> str:
+        """Name of the X display (`":7"`)."""
+        return self._open_session().desk.display
+
+    @property
+    def home(self) -> Path:
+        """HOME of the programs on this desktop."""
+        return self._open_session().desk.home
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Names of the keys and mouse buttons that are held down (`"shift"`, `"left button"`)."""
+        performer = self._session.performer if self._session else None
+        return performer.held if performer else frozenset()
+
+    async def reset(self, task: Task) -> Observation:
+        """Start the desktop anew with its program, run `task.setup(self)`, and look.
+
+        Raises:
+            EnvSetupError: Some part did not start.
+        """
+        await self.close()
+        self.terminate = None
+        self._session = session = Session(Desk(self.options, self._make_backend), self.options)
+        try:
+            await self._call(session.start, _START_TIMEOUT_S + self.options.app_window_timeout_s)
+            await task.setup(self)
+            look = await self._call(lambda: session.look(after_input=True), self._look_timeout_s())
+        except BaseException:
+            await self.close()
+            raise
+        return self._observation(look, None)
+
+    async def step(self, actions: Sequence[Action]) -> StepResult:
+        """Carry out actions in order and look once the screen has settled.
+
+        Returns:
+            `info["timings"]` holds seconds by stage (`act`, `settle`, `observe`), `info["settled"]` whether
+            the screen had come to rest.
+
+        Raises:
+            EnvDiedError: The display is gone.
+            EnvError: The env was not reset, or is closed.
+        """
+        session = self._open_session()
+        begin = time.perf_counter()
+        error, terminate = await self._call(lambda: session.act(actions), _ANSWER_TIMEOUT_S + _duration_s(actions))
+        if terminate is not None:
+            self.terminate = terminate
+        act_s = time.perf_counter() - begin
+        look = await self._call(lambda: session.look(after_input=bool(actions)), self._look_timeout_s())
+        timings = {"act": act_s, "settle": look.settle_s, "observe": look.observe_s}
+        return StepResult(
+            observation=self._observation(look, error),
+            terminated=terminate is not None,
+            info={"timings": timings, "settled": look.is_quiet},
+        )
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """What is at a point: `window "Untitled 1 - Mousepad"`, `popup of "Mousepad"`, `the desktop`."""
+        backend = self._open_session().desk.backend
+        return await self._call(lambda: backend.describe_point(x_px, y_px))
+
+    async def close(self) -> None:
+        """Let held keys go, end everything that was started, and disconnect. May be called twice."""
+        session, self._session = self._session, None
+        if session is not None:
+            await asyncio.shield(asyncio.ensure_future(session.close()))
+
+    async def get_clipboard(self) -> str:
+        """The clipboard's text, `""` when it holds none."""
+        return await self._call(self._open_session().desk.backend.get_clipboard)
+
+    async def set_clipboard(self, text: str) -> None:
+        """Put text on the clipboard."""
+        backend = self._open_session().desk.backend
+        await self._call(lambda: backend.set_clipboard(text))
+
+    async def launch(self, command: str | Sequence[str], *, wait_for_window: bool = True) -> Program:
+        """Start a program on the desktop, for a task's setup; it ends with the env.
+
+        Args:
+            command: A command line, or a sequence of arguments; a leading `~` is the env's home.
+            wait_for_window: Whether to wait for its first window.
+
+        Raises:
+            EnvSetupError: It cannot be started, failed, or showed no window in time.
+        """
+        desk = self._open_session().desk
+        start = desk.start_app if wait_for_window else desk.start_program
+        return await self._call(lambda: start(command), _ANSWER_TIMEOUT_S + self.options.app_window_timeout_s)
+
+    async def run(self, command: str | Sequence[str], *, timeout_s: float = 30.0) -> "subprocess.CompletedProcess[str]":
+        """Run a program on the desktop to its end, for a task's setup and evaluation.
+
+        Raises:
+            EnvSetupError: There is no such program.
+            EnvError: It took longer than `timeout_s` and was ended.
+        """
+        desk = self._open_session().desk
+        output = desk.programs.folder / f"run-{time.monotonic_ns()}.stdout"
+        program = await self._call(lambda: desk.start_program(command, output, is_watched=False))
+        try:
+            code = await asyncio.wait_for(asyncio.wrap_future(program.ended), timeout_s)
+        except TimeoutError:
+            await asyncio.to_thread(desk.programs.kill, program.pid)
+            raise EnvError(f"{program.argv[0]!r} took longer than {timeout_s:g} s and was ended") from None
+        texts = [await asyncio.to_thread(path.read_text, errors="replace") for path in (output, program.stderr)]
+        return subprocess.CompletedProcess(program.argv, code, *texts)
+
+    def _open_session(self) -> Session:
+        if self._session is None:
+            raise EnvError("this desktop is not running: call reset first (and not after close)")
+        return self._session
+
+    async def _call(self, function: Callable[[], T], timeout_s: float = _ANSWER_TIMEOUT_S) -> T:
+        """Run a blocking call on the session's thread; a screen that is gone becomes `EnvDiedError`."""
+        session = self._open_session()
+        try:
+            return await session.worker.call(function, timeout_s)
+        except asyncio.CancelledError:
+            session.clock.interrupt()
+            raise
+        except Exception as error:
+            if not isinstance(error, (TimeoutError, *session.desk.lost)):
+                raise
+            raise EnvDiedError(await asyncio.to_thread(session.desk.why_lost)) from error
+
+    def _look_timeout_s(self) -> float:
+        return _ANSWER_TIMEOUT_S + self.options.settle_timeout_s
+
+    def _observation(self, look: Look, error: str | None) -> Observation:
+        region = look.region
+        geometry = ScreenGeometry(
+            native_px=(region.width_px, region.height_px),
+            sent_px=look.size_px,
+            offset_px=(region.left_px, region.top_px),
+        )
+        return Observation(
+            screenshot=look.png,
+            geometry=geometry,
+            pointer_px=look.pointer_px,
+            title=look.title,
+            last_action_error=error,
+            notes=look.notes,
+        )
+
+
+def _duration_s(actions: Sequence[Action]) -> float:
+    """How long actions may take by their own account."""
+    total_s = 0.0
+    for action in actions:
+        if isinstance(action, Wait | Move | Drag):
+            total_s += action.duration_s
+        elif isinstance(action, TypeText):
+            total_s += len(action.text) * (action.interval_s + _CHARACTER_S)
+        else:
+            times = getattr(action, "clicks", 0) + getattr(action, "presses", 0)
+            total_s += times * getattr(action, "interval_s", 0.0)
+    return total_s

@@ -1,0 +1,165 @@
+"""A private X server with a window manager, a session bus and a home of its own."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from envs.desktop.find import INSTALL_LINE, find_dbus_daemon, find_window_manager, find_xvfb
+from envs.desktop.options import DesktopOptions
+from envs.desktop.programs import Program, Programs
+from envs.desktop.xauthority import save_xauthority
+from envs.errors import EnvSetupError
+
+_KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "XDG_DATA_DIRS")
+_POLL_S = 0.003
+
+
+def make_home(home: Path) -> dict[str, str]:
+    """Environment variables that keep a program's files below `home`; makes the folders."""
+    folders = {
+        "XDG_CONFIG_HOME": home / ".config",
+        "XDG_CACHE_HOME": home / ".cache",
+        "XDG_DATA_HOME": home / ".local/share",
+        "XDG_STATE_HOME": home / ".local/state",
+    }
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    return {"HOME": str(home)} | {name: str(folder) for name, folder in folders.items()}
+
+
+class PrivateDisplay:
+    """Xvfb on a free display, reached with a cookie only.
+
+    Args:
+        programs: Starts and ends the server and all that runs on it.
+        options: Screen size, limits, window manager.
+        home: HOME of everything on this display.
+
+    Attributes:
+        name: The display's name (`":7"`), once started.
+        env: The whole environment for programs on this display.
+    """
+
+    def __init__(self, programs: Programs, options: DesktopOptions, home: Path) -> None:
+        self._programs = programs
+        self._options = options
+        self._folder = programs.folder
+        self._home = home
+        self.xauthority = self._folder / "Xauthority"
+        self.name = ""
+        self.env: dict[str, str] = {}
+        self.server: Program | None = None
+
+    def start(self) -> None:
+        """Start the server and the session bus; returns when the server accepts connections.
+
+        Raises:
+            EnvSetupError: There is no Xvfb, or it did not start in time; the text holds its last words.
+        """
+        xvfb = find_xvfb()
+        if xvfb is None:
+            raise EnvSetupError(
+                "found no virtual X server: a private desktop needs Xvfb. Run `cua setup`, or install it with "
+                f"`{INSTALL_LINE}`, or attach to a running display with display=':0'"
+            )
+        save_xauthority(self.xauthority)
+        self.env = self._make_env()
+        number_file = self._folder / "display"
+        self.server = self._programs.start(self._server_argv(xvfb), self.env, self._folder, stdout=number_file)
+        self._wait(lambda: number_file.read_text().endswith("\n"), self.server, "the X server")
+        number = int(number_file.read_text())
+        self._programs.own_x_display(number, self.server.pid)
+        self.name = self.env["DISPLAY"] = f":{number}"
+        self._start_bus()
+
+    def start_window_manager(self, is_ready: Callable[[], bool]) -> None:
+        """Start the window manager and wait until it has announced itself.
+
+        Args:
+            is_ready: Whether the root window carries the mark of a running window manager.
+
+        Raises:
+            EnvSetupError: There is no such program, or it did not come up in time.
+        """
+        wanted = self._options.window_manager
+        if wanted is None:
+            return
+        path = find_window_manager(wanted)
+        if path is None:
+            other = find_window_manager()
+            hint = f"; installed is {Path(other).name!r}" if other else ""
+            raise EnvSetupError(
+                f"found no window manager {wanted!r}{hint}. Run `cua setup`, or install it with `{INSTALL_LINE}`, "
+                "or set window_manager=None to go without"
+            )
+        program = self._programs.start([path], self.env, self._home)
+        self._wait(is_ready, program, f"the window manager {wanted!r}")
+
+    def _make_env(self) -> dict[str, str]:
+        env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        runtime = self._folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        temporary = self._folder / "tmp"
+        temporary.mkdir()
+        return (
+            {"LANG": "C.UTF-8"}
+            | env
+            | make_home(self._home)
+            | {
+                "XAUTHORITY": str(self.xauthority),
+                "XDG_RUNTIME_DIR": str(runtime),
+                "TMPDIR": str(temporary),
+                "XDG_SESSION_TYPE": "x11",
+                "NO_AT_BRIDGE": "1",
+                "GSETTINGS_BACKEND": "memory",
+                "GTK_USE_PORTAL": "0",
+                "GDK_BACKEND": "x11",
+                "QT_QPA_PLATFORM": "xcb",
+            }
+            | dict(self._options.env)
+        )
+
+    def _server_argv(self, xvfb: str) -> list[str]:
+        width, height = self._options.screen_px
+        arguments = f"-displayfd 1 -screen 0 {width}x{height}x24 -dpi 96 -nolisten tcp -noreset -s 0"
+        return [
+            xvfb,
+            *arguments.split(),
+            "-maxclients",
+            str(self._options.max_clients),
+            "-auth",
+            str(self.xauthority),
+        ]
+
+    def _start_bus(self) -> None:
+        daemon = find_dbus_daemon()
+        if daemon is None:
+            return
+        socket = self._folder / "runtime" / "bus"
+        argv = [daemon, "--session", "--nofork", "--nopidfile", f"--address=unix:path={socket}"]
+        program = self._programs.start(argv, self.env, self._home)
+        self._wait(socket.exists, program, "the session bus")
+        self.env["DBUS_SESSION_BUS_ADDRESS"] = f"unix:path={socket}"
+
+    def _wait(self, is_ready: Callable[[], bool], program: Program, what: str) -> None:
+        deadline = time.monotonic() + self._options.start_timeout_s
+        while not is_ready():
+            if program.ended.done():
+                raise EnvSetupError(
+                    f"{what} ended at once with exit code {program.ended.result()}{last_words(program)}"
+                )
+            if time.monotonic() > deadline:
+                limit = self._options.start_timeout_s
+                raise EnvSetupError(f"{what} did not start within {limit:g} s{last_words(program)}")
+            time.sleep(_POLL_S)
+
+
+def last_words(program: Program, max_lines: int = 5) -> str:
+    """The last lines of a program's standard error, to be put at the end of a message."""
+    try:
+        lines = program.stderr.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        lines = []
+    words = "\n".join(lines[-max_lines:])
+    return f"; its last words:\n{words}" if words else "; it said nothing"

@@ -1,0 +1,147 @@
+"""Any system's own screen through pyautogui, for macOS and Windows.
+
+It does what pyautogui can: text goes over the clipboard when it holds characters that pyautogui drops,
+and there is no telling when a window has worked off its input.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from envs.actions import Button
+from envs.desktop.backend import Cursor, Frame, Region
+from envs.desktop.clock import Clock
+from envs.desktop.grab import Grabber
+from envs.errors import ActionError
+from envs.require import require
+
+_EXTRA = "desktop"
+_PASTE_S = 0.1  # for a program to take what was pasted before the clipboard gets its old text back
+
+
+class PyAutoGuiBackend:
+    """The system's screen.
+
+    Args:
+        pyautogui: The module, or something that behaves like it; None imports it.
+        clipboard: An object with `copy` and `paste`; None is the module `pyperclip`.
+        grabber: Takes grabs; None uses mss.
+    """
+
+    def __init__(
+        self,
+        pyautogui: Any = None,
+        clipboard: Any = None,
+        grabber: Grabber | None = None,
+        *,
+        system: str = sys.platform,
+    ) -> None:
+        self._gui: Any = pyautogui if pyautogui is not None else _import_pyautogui()
+        self._clipboard = clipboard
+        self._grabber = grabber or Grabber()
+        self._paste_key = "command" if system == "darwin" else "ctrl"
+        self._gui.PAUSE = 0
+        self._gui.FAILSAFE = False
+        self.lost: tuple[type[Exception], ...] = ()
+
+    def screen(self) -> Region:
+        """The main screen."""
+        width, height = self._gui.size()
+        return Region(left_px=0, top_px=0, width_px=width, height_px=height)
+
+    def monitors(self) -> tuple[Region, ...]:
+        """The main screen alone: pyautogui knows no other."""
+        return (self.screen(),)
+
+    def grab(self, region: Region) -> Frame:
+        """The pixels of a region."""
+        return self._grabber.grab(region)
+
+    def cursor(self) -> Cursor | None:
+        """Unknown: an arrow is drawn instead."""
+        return None
+
+    def pointer_px(self) -> tuple[int, int]:
+        """Where the pointer is."""
+        x_px, y_px = self._gui.position()
+        return int(x_px), int(y_px)
+
+    def move(self, x_px: int, y_px: int) -> None:
+        """Put the pointer somewhere."""
+        self._gui.moveTo(x_px, y_px)
+
+    def press_button(self, button: Button, *, down: bool) -> None:
+        """Press or release a mouse button."""
+        (self._gui.mouseDown if down else self._gui.mouseUp)(button=button)
+
+    def scroll(self, dx: int, dy: int) -> None:
+        """Turn the wheel."""
+        if dy:
+            self._gui.scroll(dy)
+        if dx:
+            self._gui.hscroll(dx)
+
+    def press_key(self, key: str, *, down: bool) -> None:
+        """Press or release a key."""
+        if not self._gui.isValidKey(key):
+            raise ActionError(f"the key {key!r} does not exist on this system")
+        (self._gui.keyDown if down else self._gui.keyUp)(key)
+
+    def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
+        """Type ASCII text; paste any other."""
+        text = text.replace("\r\n", "\n")
+        if text.isascii() and all(self._gui.isValidKey(character) for character in set(text)):
+            for character in text:
+                self._gui.write(character)
+                clock.pause(interval_s)
+            return
+        before = self.get_clipboard()
+        self.set_clipboard(text)
+        self._gui.hotkey(self._paste_key, "v")
+        clock.pause(_PASTE_S)
+        self.set_clipboard(before)
+
+    def wait_processed(self, timeout_s: float) -> bool:
+        """The system does not tell."""
+        return False
+
+    def has_window_manager(self) -> bool:
+        """These systems come with one."""
+        return True
+
+    def num_windows(self) -> int | None:
+        """The system does not tell."""
+        return None
+
+    def active_title(self) -> str | None:
+        """Title of the active window, where pyautogui can tell."""
+        read = getattr(self._gui, "getActiveWindowTitle", None)
+        return (read() or None) if read is not None else None
+
+    def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """The system does not tell."""
+        return None
+
+    def get_clipboard(self) -> str:
+        """The clipboard's text."""
+        return str(self._open_clipboard().paste())
+
+    def set_clipboard(self, text: str) -> None:
+        """Put text on the clipboard."""
+        self._open_clipboard().copy(text)
+
+    def release(self) -> None:
+        """Nothing is changed by typing."""
+
+    def close(self) -> None:
+        """Stop grabbing."""
+        self._grabber.close()
+
+    def _open_clipboard(self) -> Any:
+        if self._clipboard is None:
+            self._clipboard = require("pyperclip", _EXTRA)
+        return self._clipboard
+
+
+def _import_pyautogui() -> ModuleType:
+    return require("pyautogui", _EXTRA)

@@ -1,0 +1,130 @@
+"""One episode's running desktop with the thread that serves it."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from envs.actions import Action, Terminate
+from envs.desktop.backend import Region
+from envs.desktop.clock import Clock
+from envs.desktop.desk import Desk
+from envs.desktop.options import DesktopOptions
+from envs.desktop.perform import Performer
+from envs.desktop.screenshot import Camera
+from envs.desktop.settle import Settler
+from envs.desktop.worker import Worker
+from envs.errors import ActionError, EnvError
+
+_CLOSE_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at the screen gave, and how long its stages took."""
+
+    png: bytes = field(repr=False)
+    size_px: tuple[int, int]
+    region: Region
+    pointer_px: tuple[int, int]
+    title: str | None
+    notes: tuple[str, ...]
+    is_quiet: bool
+    settle_s: float
+    observe_s: float
+
+
+class Session:
+    """Acts and looks; `start`, `act` and `look` block and belong on `worker`.
+
+    Args:
+        desk: The desktop, not started yet.
+        options: The env's options.
+
+    Attributes:
+        desk: The desktop.
+        worker: The thread that everything but `close` runs on.
+        clock: Pauses of `act` and `look`; interrupt it to cut them short.
+        performer: Carries out actions; None before the start.
+    """
+
+    def __init__(self, desk: Desk, options: DesktopOptions) -> None:
+        self.desk = desk
+        self.worker = Worker("desktop-env")
+        self.clock = Clock()
+        self.performer: Performer | None = None
+        self._options = options
+
+    def start(self) -> None:
+        """Start the desktop.
+
+        Raises:
+            EnvSetupError: Some part did not start.
+        """
+        self.desk.start()
+        backend, region, options = self.desk.backend, self.desk.region, self._options
+        self.performer = Performer(backend, region, self.clock)
+        self._camera = Camera(backend, region, draw_cursor=options.draw_cursor)
+        self._settler = Settler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
+
+    def act(self, actions: Sequence[Action]) -> tuple[str | None, Terminate | None]:
+        """Carry actions out up to the first that fails or terminates.
+
+        Returns:
+            Why one failed, and the `Terminate` that was reached.
+        """
+        assert self.performer is not None
+        self.clock.resume()
+        for action in actions:
+            if isinstance(action, Terminate):
+                return None, action
+            try:
+                self.performer.perform(action)
+            except ActionError as error:
+                return str(error), None
+        return None, None
+
+    def look(self, *, after_input: bool) -> Look:
+        """Wait until the screen has settled, and look.
+
+        Args:
+            after_input: Whether the active window may still have input to work off.
+        """
+        self.clock.resume()
+        backend = self.desk.backend
+        begin = time.perf_counter()
+        if after_input:
+            backend.wait_processed(self._options.settle_timeout_s)
+        settled = self._settler.wait()
+        settled_at = time.perf_counter()
+        pointer_px = backend.pointer_px()
+        png = self._camera.develop(settled.frame, pointer_px)
+        title = backend.active_title()
+        return Look(
+            png=png,
+            size_px=settled.frame.size_px,
+            region=self.desk.region,
+            pointer_px=pointer_px,
+            title=title,
+            notes=self.desk.take_ends(),
+            is_quiet=settled.is_quiet,
+            settle_s=settled_at - begin,
+            observe_s=time.perf_counter() - settled_at,
+        )
+
+    async def close(self) -> None:
+        """Let held keys go, end all programs, disconnect. Does not raise because something is gone."""
+        self.clock.interrupt()
+        gone = (*self.desk.lost, ActionError, EnvError, TimeoutError)
+        with contextlib.suppress(*gone):
+            await self.worker.call(self._release, _CLOSE_TIMEOUT_S)
+        await asyncio.to_thread(self.desk.end_programs)
+        with contextlib.suppress(*gone):
+            await self.worker.call(self.desk.disconnect, _CLOSE_TIMEOUT_S)
+        self.worker.stop()
+
+    def _release(self) -> None:
+        if self.performer is not None:
+            self.performer.release()
+            self.desk.backend.release()

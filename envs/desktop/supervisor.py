@@ -1,0 +1,191 @@
+"""A small process between an env and the programs it starts, so that none of them outlives the env.
+
+Run as `python supervisor.py PARENT_PID` by `envs.desktop.programs`. It starts programs on request and
+reports their ends. When its standard input closes or its parent dies, however that came about (`kill -9`
+included), it ends every process below it, removes the files it was told to, and exits. As a child
+subreaper it keeps hold of programs that went to the background. It uses the standard library alone.
+
+Wire format, one JSON object a line. In: `{"start": id, "argv", "env", "cwd", "stdout", "stderr"}` starts a
+program (paths for its output), `{"kill": pid}` ends a program with all below it, `{"kill": null}` all
+programs, `{"remove": path}` removes a folder at exit, `{"x_display": number, "pid"}` removes the lock and the
+socket of an X server at exit, in case it had no time to. Out: `{"started": id, "pid"}` or
+`{"started": id, "error"}` for each start, `{"ended": pid, "code"}` for each end, `{"killed": pid}` for each kill.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
+_PR_SET_CHILD_SUBREAPER = 36  # Source: linux/prctl.h
+_GRACE_S = 0.5  # between SIGTERM and SIGKILL
+_GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed by anybody
+
+
+def main() -> None:
+    """Serve requests until the parent goes, then leave nothing behind."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    supervisor = _Supervisor(int(sys.argv[1]))
+    try:
+        supervisor.serve()
+    finally:
+        supervisor.leave()
+
+
+class _Supervisor:
+    def __init__(self, parent: int) -> None:
+        self._parent = parent
+        self._buffer = b""
+        self._folders: list[str] = []
+        self._x_servers: list[tuple[int, int]] = []
+        self._stopping = False
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._wakeup, write_end = os.pipe()
+        for fd in (self._wakeup, write_end):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def serve(self) -> None:
+        poll = select.poll()
+        poll.register(0, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
+        with contextlib.suppress(OSError, AttributeError):  # without pidfd the closing pipe has to do
+            poll.register(os.pidfd_open(self._parent), select.POLLIN)
+        while not self._stopping and os.getppid() == self._parent:
+            ready = {fd for fd, _ in poll.poll()}
+            if self._wakeup in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wakeup, 4096)
+                self._reap()
+            if 0 in ready and not self._read():
+                return
+
+    def _read(self) -> bool:
+        data = os.read(0, 1 << 16)
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+        return bool(data)
+
+    def _obey(self, request: dict[str, Any]) -> None:
+        if "start" in request:
+            self._start(request)
+        elif "kill" in request:
+            self._kill_below(request["kill"])
+            _report({"killed": request["kill"]})
+        elif "remove" in request:
+            self._folders.append(request["remove"])
+        elif "x_display" in request:
+            self._x_servers.append((request["x_display"], request["pid"]))
+
+    def _start(self, request: dict[str, Any]) -> None:
+        try:
+            with open(request["stdout"], "ab") as out, open(request["stderr"], "ab") as err:  # noqa: PTH123
+                program = subprocess.Popen(
+                    request["argv"],
+                    env=request["env"],
+                    cwd=request["cwd"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                    preexec_fn=_die_with_supervisor,  # this process has one thread
+                )
+        except (OSError, ValueError) as error:
+            _report({"started": request["start"], "error": str(error)})
+            return
+        program.returncode = 0  # reaped here, not by subprocess
+        _report({"started": request["start"], "pid": program.pid})
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                _report({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+
+    def _kill_below(self, root: int | None) -> None:
+        """End `root` and all below it (None: every process below this one), politely first."""
+        top = os.getpid() if root is None else root
+        begin = time.monotonic()
+        asked: set[int] = set()
+        while time.monotonic() < begin + _GIVE_UP_S:
+            self._reap()
+            pids = _tree(top) - {os.getpid()}
+            # What went to the background in the meantime hangs below this process now: remember it.
+            pids |= asked & _tree(os.getpid())
+            if not pids:
+                return
+            late = time.monotonic() > begin + _GRACE_S
+            for pid in pids if late else pids - asked:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+            asked |= pids
+            time.sleep(0.005)
+
+    def leave(self) -> None:
+        self._kill_below(None)
+        for number, pid in self._x_servers:
+            _remove_x_files(number, pid)
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _die_with_supervisor() -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _tree(root: int) -> set[int]:
+    """`root`, if it runs, and every process below it."""
+    children: dict[int, list[int]] = {}
+    known = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The command may hold spaces and brackets; state and parent follow the last bracket.
+            parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
+            known.add(int(stat.parent.name))
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found: set[int] = set()
+    queue = [root] if root in known else []
+    while queue:
+        pid = queue.pop()
+        found.add(pid)
+        queue += children.get(pid, [])
+    return found
+
+
+def _remove_x_files(number: int, pid: int) -> None:
+    lock = Path(f"/tmp/.X{number}-lock")
+    with contextlib.suppress(OSError, ValueError):
+        if int(lock.read_text()) == pid:
+            Path(f"/tmp/.X11-unix/X{number}").unlink(missing_ok=True)
+            lock.unlink()
+
+
+def _report(message: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more
+        os.write(1, json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

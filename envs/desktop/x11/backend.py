@@ -1,0 +1,152 @@
+"""An X11 display behind the `Backend` interface: input through XTEST, grabs through shared memory."""
+
+from pathlib import Path
+from typing import Any
+
+from envs.actions import Button
+from envs.desktop.backend import Cursor, Frame, Region
+from envs.desktop.clock import Clock
+from envs.desktop.grab import Grabber
+from envs.desktop.x11.clipboard import Clipboard
+from envs.desktop.x11.connection import Connection, cookie_from
+from envs.desktop.x11.cursor import CursorReader
+from envs.desktop.x11.keyboard import Keyboard
+from envs.desktop.x11.windows import Windows
+from envs.errors import EnvSetupError
+from envs.require import require
+
+_BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
+_UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7  # buttons that stand for the wheel
+_SPARE_KEYS_PRIVATE, _SPARE_KEYS_SHARED = 64, 8
+
+
+class X11Backend:
+    """Two connections to a display, one for input and one for grabs, and a third once the clipboard is used.
+
+    Args:
+        name: The display, `":7"`.
+        xauthority: Its cookie file; None takes the environment's.
+        is_private: Whether nobody else uses the display, so that more of its keys may be lent to characters.
+
+    Raises:
+        EnvSetupError: No connection, or the server lacks the XTEST extension.
+    """
+
+    def __init__(self, name: str, xauthority: Path | None = None, *, is_private: bool = False) -> None:
+        self._name = name
+        self._xauthority = xauthority
+        self.lost: tuple[type[Exception], ...] = (
+            require("Xlib.error", "desktop").ConnectionClosedError,
+            require("mss.exception", "desktop").ScreenShotError,
+        )
+        x = require("Xlib.X", "desktop")
+        self._motion, self._press, self._release = x.MotionNotify, x.ButtonPress, x.ButtonRelease
+        self._connection = Connection(name, xauthority)
+        self._display: Any = self._connection.display
+        if not self._display.has_extension("XTEST"):
+            raise EnvSetupError(f"the X server of {name!r} lacks the XTEST extension, which input needs")
+        self._windows = Windows(self._connection)
+        spare = _SPARE_KEYS_PRIVATE if is_private else _SPARE_KEYS_SHARED
+        self._keyboard = Keyboard(self._connection, self._windows.wait_processed, spare)
+        self._cursor = CursorReader(self._display)
+        self._grabber = Grabber(name, lambda: cookie_from(xauthority))
+        self._clipboard: Clipboard | None = None
+
+    def screen(self) -> Region:
+        """The root window."""
+        size = self._connection.root.get_geometry()
+        return Region(left_px=0, top_px=0, width_px=size.width, height_px=size.height)
+
+    def monitors(self) -> tuple[Region, ...]:
+        """The monitors that RandR 1.5 tells of, the whole screen where it tells of none."""
+        if not self._display.has_extension("RANDR"):
+            return (self.screen(),)
+        found = self._connection.root.xrandr_get_monitors().monitors
+        return tuple(
+            Region(left_px=at.x, top_px=at.y, width_px=at.width_in_pixels, height_px=at.height_in_pixels)
+            for at in found
+        ) or (self.screen(),)
+
+    def grab(self, region: Region) -> Frame:
+        """The pixels of a region, without the pointer."""
+        return self._grabber.grab(region)
+
+    def cursor(self) -> Cursor | None:
+        """The pointer's picture."""
+        return self._cursor.read()
+
+    def pointer_px(self) -> tuple[int, int]:
+        """Where the pointer is."""
+        reply = self._connection.root.query_pointer()
+        return reply.root_x, reply.root_y
+
+    def move(self, x_px: int, y_px: int) -> None:
+        """Put the pointer somewhere."""
+        self._display.xtest_fake_input(self._motion, 0, x=x_px, y=y_px)
+        self._display.sync()
+
+    def press_button(self, button: Button, *, down: bool) -> None:
+        """Press or release a mouse button."""
+        self._display.xtest_fake_input(self._press if down else self._release, _BUTTONS[button])
+        self._display.sync()
+
+    def scroll(self, dx: int, dy: int) -> None:
+        """Turn the wheel: buttons 4 to 7."""
+        for number, notches in ((_UP, dy), (_DOWN, -dy), (_RIGHT, dx), (_LEFT, -dx)):
+            for _ in range(notches):
+                self._display.xtest_fake_input(self._press, number)
+                self._display.xtest_fake_input(self._release, number)
+        self._display.sync()
+
+    def press_key(self, key: str, *, down: bool) -> None:
+        """Press or release a key."""
+        self._keyboard.press_key(key, down=down)
+
+    def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
+        """Type any Unicode text."""
+        self._keyboard.type_text(text, interval_s, clock)
+
+    def wait_processed(self, timeout_s: float) -> bool:
+        """Wait until the active window has worked off its input."""
+        return self._windows.wait_processed(timeout_s)
+
+    def has_window_manager(self) -> bool:
+        """Whether somebody manages the windows."""
+        return self._windows.has_manager()
+
+    def num_windows(self) -> int | None:
+        """How many windows programs show; None when the system does not tell."""
+        return self._windows.num_open()
+
+    def active_title(self) -> str | None:
+        """Title of the active window."""
+        self._connection.drain()
+        return self._windows.active_title()
+
+    def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """What is at a point."""
+        return self._windows.describe_point(x_px, y_px)
+
+    def get_clipboard(self) -> str:
+        """The clipboard's text."""
+        return self._open_clipboard().get()
+
+    def set_clipboard(self, text: str) -> None:
+        """Put text on the clipboard, to be had from us while the env is open."""
+        self._open_clipboard().set(text)
+
+    def release(self) -> None:
+        """Give back the keys lent to characters."""
+        self._keyboard.release()
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._clipboard is not None:
+            self._clipboard.close()
+        self._grabber.close()
+        self._connection.close()
+
+    def _open_clipboard(self) -> Clipboard:
+        if self._clipboard is None or not self._clipboard.is_alive():
+            self._clipboard = Clipboard(self._name, self._xauthority)
+        return self._clipboard

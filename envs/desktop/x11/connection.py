@@ -1,0 +1,95 @@
+"""Connections to an X server."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from envs.errors import EnvSetupError
+from envs.require import require
+
+T = TypeVar("T")
+_environment = threading.Lock()
+
+
+@contextmanager
+def cookie_from(xauthority: Path | None) -> Iterator[None]:
+    """Let connections made inside use this cookie file.
+
+    X libraries take it from the environment and nowhere else, so the variable is set for that moment,
+    for one connection of this process at a time.
+    """
+    if xauthority is None:
+        yield
+        return
+    with _environment:
+        before = os.environ.get("XAUTHORITY")
+        os.environ["XAUTHORITY"] = str(xauthority)
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["XAUTHORITY"]
+            else:
+                os.environ["XAUTHORITY"] = before
+
+
+def open_display(name: str, xauthority: Path | None) -> Any:
+    """A python-xlib `Display`, whose asynchronous errors are dropped instead of printed.
+
+    Raises:
+        EnvSetupError: No X server answers at that name, or it refuses us.
+        MissingDependencyError: python-xlib is not installed.
+    """
+    display_module = require("Xlib.display", "desktop")
+    error = require("Xlib.error", "desktop")
+    try:
+        with cookie_from(xauthority):
+            display = display_module.Display(name)
+    except (error.DisplayError, error.ConnectionClosedError, OSError) as cause:
+        raise EnvSetupError(
+            f"cannot connect to the X display {name!r}: {cause}. Expected a running X server that lets this user in; "
+            "check DISPLAY and XAUTHORITY, or leave the display out to start a private one"
+        ) from cause
+    display.set_error_handler(lambda *_: None)
+    return display
+
+
+class Connection:
+    """One connection to a display for requests and the few events that matter.
+
+    Attributes:
+        display: python-xlib `Display`.
+        root: Its root window.
+        mapping_changed: Whether somebody has changed the keyboard mapping; reset it by hand.
+    """
+
+    def __init__(self, name: str, xauthority: Path | None) -> None:
+        self.display = open_display(name, xauthority)
+        self.root = self.display.screen().root
+        self.mapping_changed = False
+        self._mapping_notify = require("Xlib.X", "desktop").MappingNotify
+
+    def drain(self) -> list[Any]:
+        """Take all events that have arrived: they would pile up in memory."""
+        events = [self.display.next_event() for _ in range(self.display.pending_events())]
+        self.mapping_changed |= any(event.type == self._mapping_notify for event in events)
+        return events
+
+    def close(self) -> None:
+        """Disconnect, also from a server that is gone."""
+        error = require("Xlib.error", "desktop")
+        try:
+            self.display.close()
+        except (error.ConnectionClosedError, OSError):
+            pass
+
+
+def unless_gone(look: Callable[[], T]) -> T | None:
+    """The result of a request about a window; None when the window has gone meanwhile."""
+    try:
+        return look()
+    except require("Xlib.error", "desktop").XError:
+        return None

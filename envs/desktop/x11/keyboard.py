@@ -1,0 +1,152 @@
+"""Keys and text through the XTEST extension."""
+
+from collections.abc import Callable, Sequence
+
+from envs.desktop.clock import Clock
+from envs.desktop.x11.connection import Connection
+from envs.desktop.x11.keymap import Keymap
+from envs.desktop.x11.keysyms import SHIFT_L, is_keypad, is_letter, keysym_of_character, keysym_of_key
+from envs.errors import ActionError
+from envs.require import require
+
+_CHUNK = 400  # characters sent before the program gets time to take them
+_CHUNK_TIMEOUT_S = 5.0
+_NOTICE_S = 0.03  # for programs to hear of a changed mapping
+_SLOW_PROGRAM_S = 0.4  # for programs that do not answer pings to look up the keys pressed
+_SHIFT, _LOCK, _NUM_LOCK = 1, 2, 16  # Source: X11/X.h ShiftMask, LockMask, Mod2Mask (num lock by custom)
+
+
+class Keyboard:
+    """One display's keyboard.
+
+    Args:
+        connection: A connection to a server with XTEST.
+        wait_processed: Waits until the active window has worked off its input; False if it does not tell.
+        min_spare: See `Keymap`.
+    """
+
+    def __init__(self, connection: Connection, wait_processed: Callable[[float], bool], min_spare: int) -> None:
+        x = require("Xlib.X", "desktop")
+        self._press, self._release = x.KeyPress, x.KeyRelease
+        self._connection = connection
+        self._display = connection.display
+        self._wait_processed = wait_processed
+        self._keymap = Keymap(connection.display, min_spare)
+        self._down: dict[str, int] = {}
+
+    def press_key(self, key: str, *, down: bool) -> None:
+        """Press or release a key by its name.
+
+        Raises:
+            ActionError: There is no such key.
+        """
+        keysym = keysym_of_key(key)
+        if not down:
+            self._key(self._down.pop(key) if key in self._down else self._stroke(keysym)[0], down=False)
+        else:
+            state = self._state()
+            keycode, shifted = self._stroke(keysym, state)
+            if is_keypad(keysym):
+                shifted = shifted != bool(state & _NUM_LOCK)
+            self._down[key] = keycode
+            with_shift = shifted and not state & _SHIFT
+            self._shift(down=True, when=with_shift)
+            self._key(keycode, down=True)
+            self._shift(down=False, when=with_shift)
+        self._display.sync()
+
+    def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
+        """Type text; nothing of it if one of its characters cannot be typed.
+
+        Long text goes in chunks, each worked off by the program before the next one, and characters
+        that no key types are lent keys, as many at a time as there are.
+
+        Raises:
+            ActionError: A character cannot be typed.
+        """
+        keysyms = [keysym_of_character(character) for character in text.replace("\r\n", "\n")]
+        group = _group(self._state())
+        if self._keymap.num_spare() == 0 and not all(self._keymap.is_native(keysym, group) for keysym in keysyms):
+            raise ActionError("the keyboard of this display has no free key to type such characters with; paste them")
+        begin = 0
+        while begin < len(keysyms):
+            state = self._state()
+            end = self._lend_for(keysyms, begin, state, clock)
+            for keysym in keysyms[begin:end]:
+                self._type(keysym, state)
+                if interval_s > 0:
+                    self._display.sync()
+                    clock.pause(interval_s)
+            self._display.sync()
+            begin = end
+            if begin < len(keysyms):
+                self._wait_processed(_CHUNK_TIMEOUT_S)
+
+    def release(self) -> None:
+        """Give back the keys that were lent."""
+        self._keymap.give_back()
+        self._display.sync()
+
+    def _lend_for(self, keysyms: Sequence[int], begin: int, state: int, clock: Clock) -> int:
+        """Make sure that a chunk can be typed; returns the end of the chunk."""
+        group = _group(state)
+        needed: dict[int, None] = {}
+        end = begin
+        while end < min(len(keysyms), begin + _CHUNK):
+            keysym = keysyms[end]
+            if not self._keymap.is_native(keysym, group) and keysym not in needed:
+                if len(needed) == self._keymap.num_spare():
+                    break
+                needed[keysym] = None
+            end += 1
+        missing = [keysym for keysym in needed if self._keymap.stroke(keysym, group) is None]
+        if missing:
+            if len(missing) > self._keymap.num_free():
+                if not self._wait_processed(_CHUNK_TIMEOUT_S):
+                    clock.pause(_SLOW_PROGRAM_S)
+                self._keymap.give_back(needed)
+            self._keymap.lend(missing)
+            clock.pause(_NOTICE_S)
+        return end
+
+    def _type(self, keysym: int, state: int) -> None:
+        keycode, shifted = self._stroke(keysym, state)
+        if state & _LOCK and is_letter(keysym) and not self._keymap.is_lent(keysym):
+            shifted = not shifted
+        with_shift = shifted and not state & _SHIFT
+        self._shift(down=True, when=with_shift)
+        self._key(keycode, down=True)
+        self._key(keycode, down=False)
+        self._shift(down=False, when=with_shift)
+
+    def _stroke(self, keysym: int, state: int | None = None) -> tuple[int, bool]:
+        group = _group(self._state() if state is None else state)
+        found = self._keymap.stroke(keysym, group)
+        if found is None:
+            if self._keymap.num_free() == 0:
+                self._keymap.give_back()
+            self._keymap.lend([keysym])
+            found = self._keymap.stroke(keysym, group)
+        if found is None:
+            raise ActionError("the display did not take the change of its keyboard mapping")
+        return found
+
+    def _shift(self, *, down: bool, when: bool) -> None:
+        if when:
+            self._key(self._stroke(SHIFT_L, 0)[0], down=down)
+
+    def _key(self, keycode: int, *, down: bool) -> None:
+        self._display.xtest_fake_input(self._press if down else self._release, keycode)
+
+    def _state(self) -> int:
+        """Modifiers held and the layout group, bits as in X11/X.h; follows changes of the mapping."""
+        state = int(self._connection.root.query_pointer().mask)
+        self._connection.drain()
+        if self._connection.mapping_changed:
+            self._connection.mapping_changed = False
+            self._keymap.load()
+        return state
+
+
+def _group(state: int) -> int:
+    return state >> 13 & 3

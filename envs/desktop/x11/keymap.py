@@ -1,0 +1,116 @@
+"""Which key of an X keyboard types what, and spare keys lent to characters that have none."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from envs.desktop.x11.keysyms import NAMED_KEYSYMS
+from envs.errors import ActionError
+
+
+class Keymap:
+    """The keyboard mapping of a display.
+
+    Keys without a meaning are lent to keysyms that no key types; the loans stay until the key is
+    needed for another keysym or `give_back` is called, since a program may look up what a key means
+    long after it was pressed.
+
+    Args:
+        display: python-xlib `Display`.
+        min_spare: If fewer keys than that are free, keys that no name of `envs.keys` uses are lent too.
+    """
+
+    def __init__(self, display: Any, min_spare: int) -> None:
+        self._display = display
+        self._min_spare = min_spare
+        self._original: dict[int, tuple[int, ...]] = {}
+        self._lent: dict[int, int] = {}
+        self._table: dict[int, tuple[int, ...]] = {}
+        self._strokes: dict[tuple[int, int], tuple[int, bool]] = {}
+        self.load()
+        self._spare = self._find_spare()
+
+    def load(self) -> None:
+        """Read the mapping anew, because somebody has changed it."""
+        info = self._display.display.info
+        first, last = info.min_keycode, info.max_keycode
+        rows = self._display.get_keyboard_mapping(first, last - first + 1)
+        self._table = {first + index: tuple(row) for index, row in enumerate(rows)}
+        self._lent = {key: keysym for key, keysym in self._lent.items() if keysym in self._table[key]}
+        self._strokes = {}
+        for group in (0, 1):
+            for shifted in (True, False):  # unshifted last, so that it wins
+                column = 2 * group + shifted
+                for keycode, keysyms in reversed(self._table.items()):
+                    if column < len(keysyms) and keysyms[column]:
+                        self._strokes[keysyms[column], group] = keycode, shifted
+
+    def stroke(self, keysym: int, group: int) -> tuple[int, bool] | None:
+        """Key code, and whether shift is needed, in a layout group; None when no key types the keysym."""
+        return self._strokes.get((keysym, min(group, 1)))
+
+    def is_lent(self, keysym: int) -> bool:
+        """Whether a key is lent to the keysym."""
+        return keysym in self._lent.values()
+
+    def is_native(self, keysym: int, group: int) -> bool:
+        """Whether a key types the keysym without a loan."""
+        return self.stroke(keysym, group) is not None and not self.is_lent(keysym)
+
+    def num_free(self) -> int:
+        """How many keysyms can be lent a key before others must give theirs back."""
+        return len(self._spare) - len(self._lent)
+
+    def num_spare(self) -> int:
+        """How many keysyms can be lent a key at the same time."""
+        return len(self._spare)
+
+    def lend(self, keysyms: Iterable[int]) -> None:
+        """Give each keysym a free key.
+
+        Raises:
+            ActionError: There are not enough of them.
+        """
+        free = iter([key for key in self._spare if key not in self._lent])
+        changes = {}
+        for keysym in keysyms:
+            key = next(free, None)
+            if key is None:
+                raise ActionError("the keyboard of this display has no free key left to type that character with")
+            changes[key] = (keysym, keysym)
+            self._lent[key] = keysym
+        self._write(changes)
+
+    def give_back(self, kept: Collection[int] = ()) -> None:
+        """Take keys back from all keysyms but the `kept` ones."""
+        back = [key for key, keysym in self._lent.items() if keysym not in kept]
+        for key in back:
+            del self._lent[key]
+        self._write({key: self._original[key] or (0, 0) for key in back})
+
+    def _find_spare(self) -> list[int]:
+        empty = [key for key, keysyms in self._table.items() if not any(keysyms)]
+        unused = [
+            key
+            for key, keysyms in reversed(self._table.items())
+            if any(keysyms) and all(keysym == 0 or _is_luxury(keysym) for keysym in keysyms)
+        ]
+        spare = empty + unused[: max(0, self._min_spare - len(empty))]
+        self._original = {key: self._table[key] for key in spare}
+        return spare
+
+    def _write(self, changes: Mapping[int, tuple[int, ...]]) -> None:
+        """Change keys, one request for each run of neighbours: every request makes all programs read the mapping."""
+        keys = sorted(changes)
+        while keys:
+            run = [keys.pop(0)]
+            while keys and keys[0] == run[-1] + 1 and len(changes[keys[0]]) == len(changes[run[0]]):
+                run.append(keys.pop(0))
+            self._display.change_keyboard_mapping(run[0], [changes[key] for key in run])
+        if changes:
+            self._display.sync()
+            self.load()
+
+
+def _is_luxury(keysym: int) -> bool:
+    """Whether a keysym is of a multimedia key that `envs.keys` does not name."""
+    return 0x10080000 <= keysym <= 0x1008FFFF and keysym not in NAMED_KEYSYMS
