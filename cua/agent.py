@@ -117,9 +117,19 @@ class Agent:
             duration_s=episode.time_s - self.control.waited_s,
             run_dir=_run_dir(self.record),
         )
-        if end.source != "record":
-            self.record.ended(result)
+        result = self._written(result)
         self._tell(RunEnded(result=result))
+        return result
+
+    def _written(self, result: RunResult) -> RunResult:
+        """The result, on disk; or, when that fails, the result that says so."""
+        if result.end.source == "record":
+            return result
+        try:
+            self.record.ended(result)
+        except TrajectoryError as error:
+            end = replace(result.end, status="error", source="record", reason=str(error), retryable=True)
+            return replace(result, end=end)
         return result
 
     async def _to_the_end(self, task: Task, episode: Episode, start: Start) -> End:

@@ -13,7 +13,7 @@ from cua.config import Settings, load_settings
 from cua.end import RunResult
 from cua.errors import ConfigError
 from cua.events import Listener
-from cua.guard import Approver, Guard
+from cua.guard import Approver
 from cua.model import Model
 from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
@@ -72,13 +72,18 @@ async def run_task(
     resolved = load_settings({**settings, **named}).settings
     if model is not None and not isinstance(model, str):
         resolved = replace(resolved, model=model.name)
-    parts = _Parts(settings=resolved, url=url, app=app, schema=_schema(schema), watch=watch or Watch())
+    parts = _Parts(
+        settings=resolved,
+        url=url,
+        app=app,
+        schema=schema,
+        watch=watch or Watch(),
+        model=None if isinstance(model, str) else model,
+        env=None if isinstance(env, str) else env,
+    )
     header = make_header(resolved, task.instruction, url=url, app=app)
-    guard = parts.guard()  # read every file before anything is written or started
     with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
-        own_model = None if isinstance(model, str) else model
-        own_env = None if isinstance(env, str) else env
-        return await parts.run(task, Start(), writer, guard, model=own_model, env=own_env)
+        return await parts.run(task, Start(), writer)
 
 
 async def resume_task(
@@ -107,55 +112,59 @@ async def resume_task(
         settings=load_settings({**kept, **settings}).settings,
         url=_where(record),
         app=record.header.settings.get("app"),
-        schema=_schema(schema),
+        schema=schema,
         watch=watch or Watch(),
     )
-    guard = parts.guard()
     steps, note = resume_steps(record)
     start = Start(
         steps=steps, usage=record.usage, time_s=_spent_s(record), note=note and f"The run was resumed: {note}."
     )
     with closing(TrajectoryWriter.reopen(run_dir, parts.secrets.redact)) as writer:
-        return await parts.run(InstructionTask(instruction=record.header.instruction), start, writer, guard)
+        return await parts.run(InstructionTask(instruction=record.header.instruction), start, writer)
 
 
 class _Parts:
-    """What a new and a resumed run have in common."""
+    """What a new and a resumed run have in common.
+
+    Made before anything is written or started: every file is read and every setting is checked here.
+    """
 
     def __init__(
-        self, *, settings: Settings, url: str | None, app: str | None, schema: AnswerSchema | None, watch: Watch
-    ) -> None:
-        self.settings, self.url, self.app, self.schema, self.watch = settings, url, app, schema, watch
-        self.secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
-        self.runs_dir = settings.runs_dir or default_runs_dir()
-
-    def guard(self) -> Guard:
-        return make_guard(self.settings, self.secrets, self.watch.approver)
-
-    async def run(
         self,
-        task: Task,
-        start: Start,
-        writer: TrajectoryWriter,
-        guard: Guard,
         *,
+        settings: Settings,
+        url: str | None,
+        app: str | None,
+        schema: str | AnswerSchema | None,
+        watch: Watch,
         model: Model | None = None,
         env: Env | None = None,
-    ) -> RunResult:
+    ) -> None:
+        self.settings, self.url, self.app, self.watch = settings, url, app, watch
+        self.secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+        self.runs_dir = settings.runs_dir or default_runs_dir()
+        self.options = make_options(settings, load_schema(schema) if isinstance(schema, str) else schema)
+        self.guard = make_guard(settings, self.secrets, watch.approver)
+        self.own_model = model is None
+        self.model = model or make_settings_model(settings, watch.listener)
+        self.env = env
+        if env is None:
+            self._make_env(None)
+
+    async def run(self, task: Task, start: Start, writer: TrajectoryWriter) -> RunResult:
+        """Run the agent and close what was made here."""
         async with AsyncExitStack() as stack:
-            if model is None:
-                model = make_settings_model(self.settings, self.watch.listener)
-                stack.push_async_callback(model.close)
+            if self.own_model:
+                stack.push_async_callback(self.model.close)
+            env = self.env
             if env is None:
-                env = make_env(
-                    self.settings, url=self.url, app=self.app, secrets=self.secrets, files_dir=writer.run_dir
-                )
+                env = self._make_env(writer.run_dir)
                 stack.push_async_callback(env.close)
             agent = Agent(
-                model=model,
+                model=self.model,
                 env=env,
-                options=make_options(self.settings, self.schema),
-                guard=guard,
+                options=self.options,
+                guard=self.guard,
                 secrets=self.secrets,
                 record=writer,
                 listener=self.watch.listener,
@@ -164,9 +173,8 @@ class _Parts:
                 self.watch.on_agent(agent)
             return await agent.run(task, start)
 
-
-def _schema(schema: str | AnswerSchema | None) -> AnswerSchema | None:
-    return load_schema(schema) if isinstance(schema, str) else schema
+    def _make_env(self, files_dir: Path | None) -> Env:
+        return make_env(self.settings, url=self.url, app=self.app, secrets=self.secrets, files_dir=files_dir)
 
 
 def _task(instruction: str | Task) -> Task:

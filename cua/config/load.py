@@ -102,7 +102,8 @@ def _check_name(name: str, source: str) -> None:
     if name not in FIELDS:
         near = difflib.get_close_matches(name, FIELDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see `cua config show` for all settings"
-        raise ConfigError(f"{source}: there is no setting {name!r}; {hint}")
+        where = "--set" if source == "flag" else source
+        raise ConfigError(f"{where}: there is no setting {name!r}; {hint}")
 
 
 def _checked(name: str, value: Any, source: str) -> Any:

@@ -12,7 +12,7 @@ def _about(text: str, default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a run is made of: file key `max_steps`, variable `K25_MAX_STEPS`, flag `--max-steps` or `--set max_steps=5`."""
+    """What a run is made of. Key in files `max_steps`, variable `K25_MAX_STEPS`, flag `--set max_steps=5`."""
 
     model: str = _about("literal, scripted:FILE, or the id of a model at base_url", "literal")
     base_url: str | None = _about("OpenAI-compatible endpoint (also OPENAI_BASE_URL)", None)

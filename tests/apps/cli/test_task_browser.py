@@ -1,0 +1,243 @@
+"""`cua task` in a real browser, as a process: results, streams, exit codes, faults."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from cua.trajectory import load_run
+from tests.apps.cli.running import CLICK, DONE, PAGE, WAIT, cua, left_over, press_ctrl_c, script, start, wait_until
+
+pytestmark = pytest.mark.browser
+
+
+def only_run(runs_dir: Path) -> Path:
+    runs = [entry for entry in runs_dir.iterdir() if (entry / "trajectory.jsonl").exists()]
+    assert len(runs) == 1
+    return runs[0]
+
+
+def test_text_output_is_the_answer_on_stdout_and_progress_on_stderr(tmp_path: Path) -> None:
+    ended = cua(tmp_path, "task", "Look", "--url", PAGE, "--model", script(tmp_path, CLICK, DONE))
+    assert (ended.code, ended.stdout) == (0, "42\n")
+    assert "unverified" in ended.stderr
+    assert "report.html" in ended.stderr
+    report = only_run(tmp_path) / "report.html"
+    assert "Click" in report.read_text()
+
+
+def test_json_output_is_one_object(tmp_path: Path) -> None:
+    ended = cua(tmp_path, "task", "Look", "--url", PAGE, "-m", script(tmp_path, DONE), "--output-format", "json")
+    result = json.loads(ended.stdout)
+    assert {key: result[key] for key in ("status", "verified", "answer", "steps", "cap", "source")} == {
+        "status": "unverified",
+        "verified": False,
+        "answer": "42",
+        "steps": 1,
+        "cap": None,
+        "source": None,
+    }
+    assert Path(result["run_dir"]) == only_run(tmp_path)
+    assert set(result["usage"]) == {"input_tokens", "output_tokens", "cached_tokens", "cost_usd"}
+
+
+def test_stream_json_is_one_event_a_line(tmp_path: Path) -> None:
+    model = script(tmp_path, CLICK, DONE)
+    ended = cua(tmp_path, "task", "-", "--url", PAGE, "-m", model, "--output-format", "stream-json", stdin="Look")
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [event["event"] for event in events] == [
+        "run_started",
+        *["observed", "decided", "step_done"] * 2,
+        "result",
+    ]
+    assert events[0]["instruction"] == "Look"
+    assert events[2]["actions"][0]["verb"] == "Click"
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    ["{braces} {0} {{name}}", "点击保存 🙂", "quote \" and ' and \\ and \0x", "a" * 20_000, "line\nbreak"],
+)
+def test_any_instruction_arrives_whole(tmp_path: Path, instruction: str) -> None:
+    ended = cua(tmp_path, "task", "-", "--url", PAGE, "-m", script(tmp_path, DONE), stdin=instruction)
+    assert ended.code == 0
+    assert load_run(only_run(tmp_path)).header.instruction == instruction
+
+
+def test_a_schema_checks_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text('{"type": "integer"}')
+    arguments = ["task", "Look", "--url", PAGE, "-m", script(tmp_path, DONE), "--schema", "schema.json"]
+    assert cua(tmp_path, *arguments).stdout == "42\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("http://127.0.0.1:9/", "127.0.0.1:9"),
+        ("http://no-such-host.invalid/", "no-such-host.invalid"),
+        ("htp://x", "htp"),
+    ],
+)
+def test_a_page_that_cannot_be_opened_is_an_error_of_the_world(tmp_path: Path, url: str, text: str) -> None:
+    ended = cua(tmp_path, "task", "Look", "--url", url, "-m", script(tmp_path, DONE), "--output-format", "json")
+    assert (ended.code, ended.result["status"], ended.result["source"]) == (75, "error", "env")
+    assert text in ended.result["reason"]
+
+
+def test_five_unusable_replies_end_as_capped(tmp_path: Path) -> None:
+    model = script(tmp_path, *["I do not know"] * 5)
+    ended = cua(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "json")
+    assert (ended.code, ended.result["status"], ended.result["cap"]) == (3, "capped", "parse_errors")
+
+
+def test_a_model_server_that_is_down_is_worth_retrying(tmp_path: Path) -> None:
+    ended = cua(
+        tmp_path,
+        *("task", "Look", "--url", PAGE, "-m", "some-model", "--output-format", "json", "--max-steps", "1"),
+        OPENAI_BASE_URL="http://127.0.0.1:9/v1",
+        OPENAI_API_KEY="none",
+        timeout_s=120,
+    )
+    assert (ended.code, ended.result["status"], ended.result["source"]) == (75, "error", "model")
+    assert "127.0.0.1:9" in ended.result["reason"]
+
+
+def test_a_full_disk_ends_the_run_as_an_error_of_the_record(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    small = tmp_path / "small"
+    small.mkdir()
+    if os.system(f"mount -t tmpfs -o size=128k tmpfs {small} 2>/dev/null"):
+        pytest.skip("this machine does not allow mounting a tmpfs")
+    try:
+        model = script(tmp_path, *[CLICK, WAIT] * 60)
+        arguments = ["task", "Look", "--url", PAGE, "-m", model, "--output-format", "json", "--max-steps", "60"]
+        ended = cua(tmp_path, *arguments, "--set", f"runs_dir={small}", "--viewport", "800x600")
+    finally:
+        os.system(f"umount {small}")
+    assert (ended.code, ended.result["status"], ended.result["source"]) == (75, "error", "record")
+    assert "Traceback" not in ended.stderr
+
+
+def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+    model = script(tmp_path, CLICK, CLICK, DONE)
+    both = [start(tmp_path, "task", f"Run {n}", "--url", PAGE, "-m", model, "--output-format", "json") for n in (1, 2)]
+    results = [json.loads(process.communicate(timeout=60)[0]) for process in both]
+    assert [result["status"] for result in results] == ["unverified"] * 2
+    assert len({result["run_dir"] for result in results}) == 2
+
+
+@pytest.mark.parametrize("moment", ["at once", "start", "first screenshot", "waiting", "second step"])
+def test_ctrl_c_at_any_moment_leaves_a_readable_record_and_no_process(tmp_path: Path, moment: str) -> None:
+    model = script(tmp_path, CLICK, WAIT, CLICK, DONE)
+    process = start(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "stream-json")
+    assert process.stdout is not None
+    events = {"at once": 0, "start": 1, "first screenshot": 2, "waiting": 6, "second step": 5}[moment]
+    for _ in range(events):
+        process.stdout.readline()
+    press_ctrl_c(process)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+    for run in tmp_path.glob("*/trajectory.jsonl"):
+        record = load_run(run.parent)
+        assert record.end is None or record.end.status == "stopped"
+        assert events == 0 or record.end is not None
+    wait_until(lambda: not left_over(str(tmp_path)))
+
+
+def test_a_browser_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_path: Path) -> None:
+    model = script(tmp_path, CLICK, WAIT, CLICK, DONE)
+    process = start(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "stream-json")
+    assert process.stdout is not None
+    for _ in range(4):
+        process.stdout.readline()
+    assert kill_all("--type=renderer", str(tmp_path)) or kill_all("chrom", str(tmp_path))
+    kill_all("chrom", str(tmp_path))
+    stdout, stderr = process.communicate(timeout=60)
+    result = json.loads(stdout.splitlines()[-1])
+    assert (process.returncode, result["status"], result["source"]) == (75, "error", "env")
+    assert "Traceback" not in stderr
+
+
+def test_a_run_that_was_killed_is_resumed_without_doing_anything_twice(tmp_path: Path) -> None:
+    model = script(tmp_path, CLICK, WAIT, DONE)
+    process = start(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "stream-json")
+    assert process.stdout is not None
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "decided" and event["step"] == 2:
+            break
+    run = only_run(tmp_path)
+    wait_until(lambda: sum('"acting"' in row for row in (run / "trajectory.jsonl").read_text().splitlines()) == 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=10)
+    wait_until(lambda: not left_over(str(tmp_path)))
+    ended = cua(tmp_path, "task", "--resume", "last", "-m", script(tmp_path, DONE), "--output-format", "json")
+    assert (ended.code, ended.result["status"], ended.result["steps"]) == (0, "unverified", 3)
+    steps = load_run(run).steps
+    assert [step.index for step in steps] == [1, 2, 3]
+    assert steps[1].error is not None and "interrupted" in steps[1].error
+
+
+def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
+    cua(tmp_path, "task", "Look", "--url", PAGE, "-m", script(tmp_path, DONE))
+    ended = cua(tmp_path, "task", "--resume", "last")
+    assert ended.code == 2
+    assert "nothing to resume" in ended.stderr
+
+
+def test_a_capped_run_goes_on_with_a_higher_limit(tmp_path: Path) -> None:
+    model = script(tmp_path, CLICK, DONE)
+    first = cua(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--max-steps", "1", "--output-format", "json")
+    assert (first.code, first.result["cap"]) == (3, "steps")
+    model = script(tmp_path, DONE)
+    second = cua(tmp_path, "task", "--resume", "last", "-m", model, "--max-steps", "5", "--output-format", "json")
+    assert (second.code, second.result["status"], second.result["steps"]) == (0, "unverified", 2)
+
+
+def test_runs_replay_report_and_export(tmp_path: Path) -> None:
+    cua(tmp_path, "task", "Look at it", "--url", PAGE, "-m", script(tmp_path, CLICK, DONE))
+    run = only_run(tmp_path)
+    assert run.name in cua(tmp_path, "runs").stdout
+    assert "Look at it" in cua(tmp_path, "replay", run.name[:20]).stdout
+    again = cua(tmp_path, "replay", "last", "--execute")
+    assert (again.code, "all as recorded" in again.stdout) == (0, True), again
+    assert cua(tmp_path, "report", "last", "-o", "out.html").stdout.strip() == "out.html"
+    folder = Path(cua(tmp_path, "export", "last", "results").stdout.strip())
+    lines = [json.loads(line) for line in (tmp_path / folder / "traj.jsonl").read_text().splitlines()]
+    assert [line["action"] for line in lines][-1] == "DONE"
+
+
+def test_secrets_reach_the_page_but_no_record(tmp_path: Path) -> None:
+    (tmp_path / "secrets.toml").write_text('pin = "hunter2secret"\n')
+    type_pin = "## Action:\nType\n## Code:\n```python\npyautogui.click(0.5, 0.1)\npyautogui.write('{{pin}}')\n```"
+    page = (
+        "data:text/html,<body style='margin:0'><input style='width:100%25;height:20vh;font-size:40px' "
+        "oninput='document.title=this.value.length'>"
+    )
+    model = script(tmp_path, type_pin, DONE)
+    arguments = ["task", "Type", "--url", page, "-m", model, "--secrets", "secrets.toml", "--yolo"]
+    assert cua(tmp_path, *arguments).code == 0
+    run = only_run(tmp_path)
+    record = load_run(run)
+    assert record.steps[1].observation.title == str(len("hunter2secret"))
+    for path in run.rglob("*"):
+        assert path.is_dir() or b"hunter2secret" not in path.read_bytes(), path
+
+
+def kill_all(program: str, marker: str) -> int:
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            arguments = (entry / "cmdline").read_bytes()
+            if program.encode() in arguments and marker.encode() in (entry / "environ").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+                count += 1
+        except OSError:
+            continue
+    return count

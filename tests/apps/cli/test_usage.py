@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+
+from tests.apps.cli.running import cua
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["task"], "an instruction is needed"),
+        (["task", "  "], "the instruction is empty"),
+        (["task", "x", "--env", "dekstop"], "did you mean 'desktop'"),
+        (["task", "x", "--approve", "yollo"], "did you mean 'yolo'"),
+        (["task", "x", "--output-format", "jsno"], "did you mean 'json'"),
+        (["task", "x", "--coordinates", "relativ"], "did you mean 'relative'"),
+        (["task", "x", "--max-steps", "many"], "valid integer"),
+        (["task", "x", "--viewport", "big"], "expected WIDTHxHEIGHT"),
+        (["task", "x", "--set", "max_stpes=1"], "did you mean 'max_steps'"),
+        (["task", "x", "--set", "max_steps"], "is not NAME=VALUE"),
+        (["task", "x", "--policy", "nothing.toml"], "nothing runs without it"),
+        (["task", "x", "--secrets", "nothing.toml"], "cannot read the secrets file"),
+        (["task", "x", "--schema", "nothing.json"], "cannot read the schema"),
+        (["task", "x", "--model", "kimi-k2.5"], "OPENAI_BASE_URL"),
+        (["task", "x", "--model", "scripted:nothing.jsonl"], "cannot be read"),
+        (["task", "x", "--env", "desktop", "--url", "http://localhost"], "needs a browser"),
+        (["task", "x", "--env", "browser", "--app", "xterm"], "needs a desktop"),
+        (["task", "x", "--resume", "last"], "leave it out"),
+        (["task", "--resume", "last"], "there are no runs"),
+        (["replay", "nothing"], "there are no runs"),
+        (["tsak"], "Did you mean 'task'"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2_and_says_what_to_do(tmp_path: Path, arguments: list[str], text: str) -> None:
+    ended = cua(tmp_path, *arguments)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert text in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+
+
+def test_nothing_is_recorded_when_a_setting_is_wrong(tmp_path: Path) -> None:
+    cua(tmp_path, "task", "x", "--policy", "nothing.toml")
+    cua(tmp_path, "task", "x", "--model", "kimi-k2.5")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_version_and_completion(tmp_path: Path) -> None:
+    assert "cua-k25 0." in cua(tmp_path, "--version").stdout
+    assert "task" in cua(tmp_path, "--help").stdout
+    shown = cua(tmp_path, "--show-completion", "bash")
+    assert "_CUA_COMPLETE" in shown.stdout + shown.stderr
+
+
+def test_config_show_names_the_source_and_hides_secrets(tmp_path: Path) -> None:
+    (tmp_path / "k25.toml").write_text("max_steps = 7\n")
+    shown = cua(tmp_path, "config", "show", OPENAI_API_KEY="sk-sekrit").stdout
+    lines = {line.split()[0]: line for line in shown.splitlines() if line and not line.startswith("#")}
+    assert lines["max_steps"].split()[1:3] == ["7", "k25.toml"]
+    assert "OPENAI_API_KEY" in lines["api_key"]
+    assert "sekrit" not in shown
