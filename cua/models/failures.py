@@ -83,7 +83,7 @@ def status_failure(
     if (status in _RETRYABLE or status >= 500) and status not in _NEVER_RETRYABLE and not is_quota:
         return OverloadedError(shown, retry_after_s=retry_after_s(headers))
     hint = _hint(status, text, endpoint, model, known_models)
-    return ModelError(f"{shown}. {hint[:1].upper()}{hint[1:]}" if hint else shown, retryable=False)
+    return ModelError(_with_hint(shown, hint), retryable=False)
 
 
 def stream_failure(error: Mapping[str, Any] | str) -> ModelError:
@@ -94,10 +94,8 @@ def stream_failure(error: Mapping[str, Any] | str) -> ModelError:
     said = str(fields.get("message") or json.dumps(fields, ensure_ascii=False))[:_MAX_SHOWN_CHARS]
     is_permanent = 400 <= status < 500 and status not in _RETRYABLE
     hint = next((h.text for h in _HINTS if status in h.statuses and re.search(h.pattern, said, re.IGNORECASE)), "")
-    return ModelError(
-        f"the server reports an error: {said}" + (f". {hint}" if is_permanent and hint else ""),
-        retryable=not is_permanent,
-    )
+    shown = f"the server reports an error: {said}"
+    return ModelError(_with_hint(shown, hint) if is_permanent else shown, retryable=not is_permanent)
 
 
 def connection_failure(
@@ -174,6 +172,10 @@ def _hint(status: int, text: str, endpoint: Endpoint, model: str, known_models: 
         if status in hint.statuses and re.search(hint.pattern, text, re.IGNORECASE):
             return hint.text
     return ""
+
+
+def _with_hint(text: str, hint: str) -> str:
+    return f"{text.rstrip('.')}. {hint[:1].upper()}{hint[1:]}" if hint else text
 
 
 def _not_found_hint(endpoint: Endpoint, model: str, known_models: Sequence[str]) -> str:
