@@ -74,14 +74,14 @@ class Budget:
         if isinstance(value, complex):
             raise Refused("complex numbers are not supported")
         if isinstance(value, str | list | tuple | dict):
-            self.spend(measure(value, self.limits.max_size) // 32)
+            self.spend(measure(value, self.limits.max_size) // 16)
         return value
 
     def check_size(self, size: int) -> None:
         """Refuse a result before it is made, from its size in items or characters."""
         if size > self.limits.max_size:
             raise Refused(f"a text or list would get too long (more than {self.limits.max_size} characters or items)")
-        self.spend(size // 32)
+        self.spend(size // 16)
 
 
 def measure(value: Any, max_size: int) -> int:

@@ -61,6 +61,9 @@ _NOT_HERE = {
 }
 
 
+_MAX_HOTKEY = 10
+
+
 def call_pyautogui(
     name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording, *, shown_as: str | None = None
 ) -> Value:
@@ -224,6 +227,8 @@ def _hotkey(arguments: Arguments) -> None:
     keys = Arguments(arguments.function, {"args": args}, arguments.recording).keys("args")
     if not keys:
         raise Refused(f"{arguments.function}() needs at least one key")
+    if len(keys) > _MAX_HOTKEY:
+        raise Refused(f"{arguments.function}() takes at most {_MAX_HOTKEY} keys, got {len(keys)}")
     arguments.number("interval", 0.0)
     arguments.recording.add(Hotkey(keys=tuple(keys)))
 

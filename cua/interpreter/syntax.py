@@ -30,6 +30,7 @@ def parse_code(code: str, max_code_chars: int = 60_000) -> ast.Module:
 
 def _unindented(code: str) -> str:
     """Code whose first line is indented moves left as a whole; other code stays as it is, typed texts included."""
+    code = code.removeprefix("\ufeff")
     first = next((line for line in code.splitlines() if line.strip()), "")
     return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
 

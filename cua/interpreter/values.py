@@ -31,6 +31,9 @@ class Module:
 
     name: str
 
+    def __str__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -49,6 +52,9 @@ class Tween:
 
     name: str
 
+    def __str__(self) -> str:
+        return f"pyautogui.{self.name}"
+
 
 def kind(value: Value) -> str:
     """What a value is, in words for the model."""
@@ -62,7 +68,7 @@ def kind(value: Value) -> str:
         case str():
             return "a text"
         case Module() | Function() | Tween():
-            return "a name, not a value"
+            return f"{value}"
         case _:
             return f"a {type(value).__name__.lower()}"
 
