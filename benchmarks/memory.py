@@ -13,10 +13,9 @@ import tempfile
 from pathlib import Path
 
 import psutil
-from step_overhead import PAGE, replies
+from step_overhead import PAGE, ClickingModel
 
 from cua import Agent, AgentOptions, Caps, Guard
-from cua.models.scripted import ScriptedModel
 from cua.trajectory import RunHeader, TrajectoryWriter
 from envs import Env, InstructionTask
 
@@ -72,7 +71,7 @@ async def main() -> None:
             await env.reset(InstructionTask(instruction="measure"))
             display = getattr(env, "display", None)
             agent = Agent(
-                model=ScriptedModel(replies(arguments.steps)),
+                model=ClickingModel(),
                 env=env,
                 options=AgentOptions(caps=Caps(max_steps=arguments.steps)),
                 guard=Guard(mode="yolo"),

@@ -10,6 +10,7 @@ PYTHON is an interpreter that has pyautogui; without it the peer is left out.
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import os
 import shutil
@@ -17,11 +18,11 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from cua import Agent, AgentOptions, Caps, Guard, Reply
-from cua.models.scripted import ScriptedModel
+from cua import Agent, AgentOptions, Caps, Guard, Message, Reply, Sampling, Tool
 from cua.record import Record
 from cua.trajectory import RunHeader, TrajectoryWriter
 from envs import Env, InstructionTask
@@ -30,13 +31,23 @@ PAGE = "data:text/html," + "<h1>Step</h1><input><button>Save</button>" + "<p>Som
 STAGES = ("interpret", "guard", "record", "act", "observe", "settle", "model")
 
 
-def replies(count: int) -> list[Reply | str | BaseException]:
-    """Clicks at changing points, so that no two steps are alike."""
-    made: list[Reply | str | BaseException] = []
-    for number in range(count):
+class ClickingModel:
+    """Answers at once and keeps nothing: clicks at changing points, so that no two steps are alike."""
+
+    name = "clicking"
+
+    def __init__(self) -> None:
+        self._count = itertools.count()
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        number = next(self._count)
         x, y = 0.1 + 0.8 * (number % 37) / 37, 0.5 + 0.4 * (number % 11) / 11
-        made.append(f"## Action:\nClick\n## Code:\n```python\npyautogui.click({x:.4f}, {y:.4f})\n```")
-    return made
+        return Reply(content=f"## Action:\nClick\n## Code:\n```python\npyautogui.click({x:.4f}, {y:.4f})\n```")
+
+    async def close(self) -> None:
+        pass
 
 
 async def measure(env: Env, steps: int, record: Record) -> tuple[list[dict[str, float]], list[float]]:
@@ -52,7 +63,7 @@ async def measure(env: Env, steps: int, record: Record) -> tuple[list[dict[str, 
 
     options = AgentOptions(caps=Caps(max_steps=steps))
     agent = Agent(
-        model=ScriptedModel(replies(steps)),
+        model=ClickingModel(),
         env=env,
         options=options,
         guard=Guard(mode="yolo"),
@@ -76,9 +87,24 @@ def timed(work: Callable[[], object], times: int) -> list[float]:
     return took
 
 
-def peer(display: str, environment: dict[str, str], python: str, times: int) -> dict[str, float]:
+@contextlib.contextmanager
+def open_display() -> Iterator[str]:
+    """An Xvfb with openbox that needs no cookie: pyautogui's old Xlib cannot read one."""
+    reader, writer = os.pipe()
+    command = ["Xvfb", "-displayfd", str(writer), "-screen", "0", "1920x1080x24", "-nolisten", "tcp"]
+    with subprocess.Popen(command, pass_fds=[writer], stderr=subprocess.DEVNULL) as server:
+        display = ":" + os.read(reader, 16).decode().strip()
+        with subprocess.Popen(["openbox"], env={**os.environ, "DISPLAY": display}) as window_manager:
+            try:
+                yield display
+            finally:
+                window_manager.terminate()
+                server.terminate()
+
+
+def peer(display: str, python: str, times: int) -> dict[str, float]:
     """One step as OSWorld's harness does it: action in a new process, screenshot in another. Median ms."""
-    env = {**os.environ, **environment, "DISPLAY": display}
+    env = {**os.environ, "DISPLAY": display}
     code = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
     shot = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
     found = {
@@ -109,18 +135,23 @@ async def main() -> None:
     parser.add_argument("env", choices=["browser", "desktop"])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--peer-python")
+    parser.add_argument("--no-fsync", action="store_true", help="record without waiting for the disk")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        writer = TrajectoryWriter.create(Path(folder), RunHeader(instruction="measure"))
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        writer = TrajectoryWriter.create(
+            Path(folder), RunHeader(instruction="measure"), is_durable=not arguments.no_fsync
+        )
         if arguments.env == "browser":
             from envs.browser import BrowserEnv, BrowserOptions
 
-            env: Env = BrowserEnv(BrowserOptions(start_url=PAGE))
+            env: Any = BrowserEnv(BrowserOptions(start_url=PAGE))
             goal = 60
         else:
             from envs.desktop import DesktopEnv, DesktopOptions
 
-            env = DesktopEnv(DesktopOptions(app="xterm -maximized -e 'seq 1 2000; sleep 3600'"))
+            display = stack.enter_context(open_display())
+            env = DesktopEnv(DesktopOptions(display=display, app="xterm -maximized -e 'seq 1 2000; sleep 3600'"))
             goal = 25
         try:
             stages, walls = await measure(env, arguments.steps, writer)
@@ -128,11 +159,7 @@ async def main() -> None:
             ours = show(stages, walls)
             print(f"  goal {goal} ms: {'met' if ours <= goal else 'missed'}")
             if arguments.peer_python and arguments.env == "desktop":
-                desktop: object = env
-                display = str(getattr(desktop, "display"))  # noqa: B009
-                found = await asyncio.to_thread(
-                    peer, display, dict(getattr(desktop, "environment", {})), arguments.peer_python, 10
-                )
+                found = await asyncio.to_thread(peer, display, arguments.peer_python, 10)
                 for name, value in found.items():
                     print(f"  peer, {name}: p50 {value:.0f} ms")
                 screen = min(value for name, value in found.items() if "action" not in name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cua.act import Actor
+from cua.act import Actor, Outcome
 from cua.answer import AnswerSchema
 from cua.caps import Caps
 from cua.control import Control, StoppedError
@@ -162,8 +162,9 @@ class Agent:
 
     async def _step(self, episode: Episode, observation: Observation) -> tuple[Observation, Terminate | None]:
         self._take_redirect(episode)
-        index, started_at = episode.next_index, time.time()
+        index, started_at, started = episode.next_index, time.time(), time.monotonic()
         self.record.observed(index, observation)
+        record_s = time.monotonic() - started
         self._tell(Observed(index=index, observation=observation))
         decision = await self._decider.decide(episode, observation)
         self._tell(Decided(index=index, turn=decision.turn, actions=decision.actions))
@@ -177,7 +178,7 @@ class Agent:
             actions=decision.actions,
             error=outcome.error,
             started_at=started_at,
-            timings={"model": decision.model_s, "interpret": decision.interpret_s, **outcome.timings},
+            timings=_timings(decision, outcome, record_s),
         )
         self.record.acted(step, outcome.reward, outcome.info)
         episode.add([step])
@@ -236,6 +237,11 @@ class Agent:
     def _tell(self, event: Event) -> None:
         if self._listener is not None:
             self._listener(event)
+
+
+def _timings(decision: Decision, outcome: Outcome, record_s: float) -> dict[str, float]:
+    stages = {"model": decision.model_s, "interpret": decision.interpret_s, **outcome.timings}
+    return {**stages, "record": stages.get("record", 0.0) + record_s}
 
 
 def _with_note(observation: Observation, note: str | None) -> Observation:
