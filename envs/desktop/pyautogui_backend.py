@@ -5,7 +5,6 @@ and there is no telling when a window has worked off its input.
 """
 
 import sys
-from types import ModuleType
 from typing import Any
 
 from envs.actions import Button
@@ -36,12 +35,13 @@ class PyAutoGuiBackend:
         *,
         system: str = sys.platform,
     ) -> None:
-        self._gui: Any = pyautogui if pyautogui is not None else _import_pyautogui()
+        module: Any = require("pyautogui", _EXTRA) if pyautogui is None else pyautogui
+        self._gui = module
         self._clipboard = clipboard
         self._grabber = grabber or Grabber()
         self._paste_key = "command" if system == "darwin" else "ctrl"
-        self._gui.PAUSE = 0
-        self._gui.FAILSAFE = False
+        module.PAUSE = 0
+        module.FAILSAFE = False
         self.lost: tuple[type[Exception], ...] = ()
 
     def screen(self) -> Region:
@@ -141,7 +141,3 @@ class PyAutoGuiBackend:
         if self._clipboard is None:
             self._clipboard = require("pyperclip", _EXTRA)
         return self._clipboard
-
-
-def _import_pyautogui() -> ModuleType:
-    return require("pyautogui", _EXTRA)

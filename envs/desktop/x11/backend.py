@@ -7,6 +7,7 @@ from envs.actions import Button
 from envs.desktop.backend import Cursor, Frame, Region
 from envs.desktop.clock import Clock
 from envs.desktop.grab import Grabber
+from envs.desktop.x11.catch_up import CatchUp
 from envs.desktop.x11.clipboard import Clipboard
 from envs.desktop.x11.connection import Connection, cookie_from
 from envs.desktop.x11.cursor import CursorReader
@@ -46,8 +47,9 @@ class X11Backend:
         if not self._display.has_extension("XTEST"):
             raise EnvSetupError(f"the X server of {name!r} lacks the XTEST extension, which input needs")
         self._windows = Windows(self._connection)
+        self._catch_up = CatchUp(self._connection, self._windows)
         spare = _SPARE_KEYS_PRIVATE if is_private else _SPARE_KEYS_SHARED
-        self._keyboard = Keyboard(self._connection, self._windows.wait_processed, spare)
+        self._keyboard = Keyboard(self._connection, self._catch_up.wait, spare)
         self._cursor = CursorReader(self._display)
         self._grabber = Grabber(name, lambda: cookie_from(xauthority))
         self._clipboard: Clipboard | None = None
@@ -108,7 +110,7 @@ class X11Backend:
 
     def wait_processed(self, timeout_s: float) -> bool:
         """Wait until the active window has worked off its input."""
-        return self._windows.wait_processed(timeout_s)
+        return self._catch_up.wait(timeout_s)
 
     def has_window_manager(self) -> bool:
         """Whether somebody manages the windows."""

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,8 @@ from envs.errors import EnvSetupError
 from envs.require import require
 
 T = TypeVar("T")
+_ANY_TYPE = 0  # Source: X11/X.h AnyPropertyType
+_MAX_LENGTH = 4096  # of a property, in units of 4 bytes
 _environment = threading.Lock()
 
 
@@ -77,6 +80,26 @@ class Connection:
         events = [self.display.next_event() for _ in range(self.display.pending_events())]
         self.mapping_changed |= any(event.type == self._mapping_notify for event in events)
         return events
+
+    def atom(self, name: str) -> int:
+        """The server's number for a name."""
+        return int(self.display.get_atom(name))
+
+    def read_numbers(self, window: Any, name: str) -> list[int]:
+        """A property of 32-bit numbers; empty when the window has none or is gone."""
+        value = self._read(window, name)
+        return [] if value is None or value.format != 32 else list(value.value)
+
+    def read_text(self, window: Any, name: str) -> str | None:
+        """A property of text; None when the window has none or is gone."""
+        value = self._read(window, name)
+        if value is None or value.format != 8:
+            return None
+        encoding = "latin-1" if value.property_type == self.atom("STRING") else "utf-8"
+        return bytes(value.value).decode(encoding, errors="replace") or None
+
+    def _read(self, window: Any, name: str) -> Any | None:
+        return unless_gone(partial(window.get_property, self.atom(name), _ANY_TYPE, 0, _MAX_LENGTH))
 
     def close(self) -> None:
         """Disconnect, also from a server that is gone."""

@@ -1,0 +1,83 @@
+"""Ask the window manager and the active window whether they have worked off their input.
+
+Source: EWMH, _NET_REQUEST_FRAME_EXTENTS and _NET_WM_PING.
+"""
+
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+from envs.desktop.x11.connection import Connection
+from envs.desktop.x11.windows import Windows
+from envs.require import require
+
+
+class CatchUp:
+    """Round trips through other programs, which answer in the order in which they got their events.
+
+    A click goes through the window manager first, which passes it on to the window, so both are asked.
+
+    Args:
+        connection: The connection to ask through.
+        windows: Tells which window is active.
+    """
+
+    def __init__(self, connection: Connection, windows: Windows) -> None:
+        x = require("Xlib.X", "desktop")
+        self._x = x
+        self._message = require("Xlib.protocol.event", "desktop").ClientMessage
+        self._connection = connection
+        self._windows = windows
+        self._root = connection.root
+        self._own = self._root.create_window(0, 0, 1, 1, 0, x.CopyFromParent, event_mask=x.PropertyChangeMask)
+        self._num_pings = 0
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until input sent so far was worked off.
+
+        Returns:
+            Whether the active window said so; False when it does not in time, or does not answer pings.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._wait_for_manager(deadline)
+        return self._wait_for_window(deadline)
+
+    def _wait_for_manager(self, deadline: float) -> None:
+        atom = self._connection.atom
+        if atom("_NET_REQUEST_FRAME_EXTENTS") not in self._connection.read_numbers(self._root, "_NET_SUPPORTED"):
+            return
+        request = self._message(window=self._own, client_type=atom("_NET_REQUEST_FRAME_EXTENTS"), data=(32, [0] * 5))
+        mask = self._x.SubstructureRedirectMask | self._x.SubstructureNotifyMask
+        self._root.send_event(request, event_mask=mask)
+        self._await(lambda event: event.type == self._x.PropertyNotify and event.window == self._own, deadline)
+
+    def _wait_for_window(self, deadline: float) -> bool:
+        atom, window = self._connection.atom, self._windows.active()
+        if window is None or atom("_NET_WM_PING") not in self._connection.read_numbers(window, "WM_PROTOCOLS"):
+            return False
+        self._num_pings = self._num_pings % 0x7FFFFFFF + 1
+        data = [atom("_NET_WM_PING"), self._num_pings, window.id, 0, 0]
+        self._root.change_attributes(event_mask=self._x.SubstructureNotifyMask)
+        try:
+            window.send_event(self._message(window=window, client_type=atom("WM_PROTOCOLS"), data=(32, data)))
+            return self._await(lambda event: self._is_answer(event, data) or self._is_end(event, window), deadline)
+        finally:
+            self._root.change_attributes(event_mask=0)
+            self._connection.display.flush()
+
+    def _is_answer(self, event: Any, data: list[int]) -> bool:
+        return event.type == self._x.ClientMessage and list(event.data[1][:2]) == data[:2]
+
+    def _is_end(self, event: Any, window: Any) -> bool:
+        return event.type == self._x.DestroyNotify and bool(event.window == window)
+
+    def _await(self, is_it: Callable[[Any], bool], deadline: float) -> bool:
+        """Wait for an event; False when it does not come in time."""
+        self._connection.display.flush()
+        while not any(is_it(event) for event in self._connection.drain()):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            select.select([self._connection.display.fileno()], [], [], left_s)
+        return True
