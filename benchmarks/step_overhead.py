@@ -104,7 +104,7 @@ def open_display() -> Iterator[str]:
 
 def peer(display: str, python: str, times: int) -> dict[str, float]:
     """One step as OSWorld's harness does it: action in a new process, screenshot in another. Median ms."""
-    env = {**os.environ, "DISPLAY": display}
+    env = {**os.environ, "DISPLAY": display, "XAUTHORITY": "/dev/null"}
     code = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
     shot = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
     found = {
