@@ -1,0 +1,141 @@
+"""Screenshots of pages: captured fast, with secrets blacked out and overlays drawn in."""
+
+import base64
+import io
+import struct
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs.browser.options import BrowserOptions
+from envs.browser.overlays import Canvas, Overlay
+from envs.browser.redact import Redactor
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from playwright.async_api import CDPSession, Frame, Page
+
+Boxes = list[tuple[float, float, float, float]]
+# measured: half the time of page.screenshot, 17 against 35 ms at 1280x720
+_CAPTURE = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": False}
+_POINTER = ((0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12))
+
+
+class Camera:
+    """Takes pictures of pages."""
+
+    def __init__(self, options: BrowserOptions, redact: Redactor) -> None:
+        self._options = options
+        self._redact = redact
+        self._sessions: dict[Page, CDPSession] = {}
+
+    async def take(self, page: "Page") -> bytes:
+        """The visible part of a page as PNG, device pixels."""
+        secrets = self._options.masked_texts
+        hidden = await _find_secrets(page, secrets) if secrets else []
+        picture = await self._capture(page)
+        if secrets:  # what scrolled while the picture was taken is covered at both places
+            hidden += await _find_secrets(page, secrets)
+        return self._cover(picture, hidden) if hidden else picture
+
+    def compose(self, picture: bytes, overlay: Overlay | None, pointer_px: tuple[int, int]) -> bytes:
+        """A picture with what stands over the page; the same bytes when nothing does."""
+        if overlay is None and not self._options.draw_pointer:
+            return picture
+        image = _decode(picture)
+        canvas = Canvas(image, self._scale(image), self._redact)
+        if overlay is not None:
+            overlay.draw(canvas)
+        if self._options.draw_pointer:
+            _draw_pointer(image, pointer_px, self._scale(image))
+        return _encode(image)
+
+    def blank(self) -> bytes:
+        """A white screen, for a page that was never seen."""
+        from PIL import Image
+
+        scale = self._options.device_scale
+        size = [round(side * scale) for side in self._options.viewport_px]
+        return _encode(Image.new("RGB", (size[0], size[1]), (255, 255, 255)))
+
+    def forget(self, page: "Page") -> None:
+        """The page is gone."""
+        self._sessions.pop(page, None)
+
+    async def _capture(self, page: "Page") -> bytes:
+        session = self._sessions.get(page)
+        if session is None:
+            session = self._sessions[page] = await page.context.new_cdp_session(page)
+        found = await session.send("Page.captureScreenshot", _CAPTURE)
+        return base64.b64decode(found["data"])
+
+    def _cover(self, picture: bytes, boxes: Boxes) -> bytes:
+        from PIL import ImageDraw
+
+        image = _decode(picture)
+        draw, scale = ImageDraw.Draw(image), self._scale(image)
+        for left, top, width, height in boxes:
+            corners = (left * scale - 1, top * scale - 1, (left + width) * scale + 1, (top + height) * scale + 1)
+            draw.rectangle(corners, fill=(0, 0, 0))
+        return _encode(image)
+
+    def _scale(self, image: "Image") -> float:
+        return image.width / self._options.viewport_px[0]
+
+
+def png_size_px(picture: bytes) -> tuple[int, int]:
+    """Width and height of a PNG picture."""
+    width, height = struct.unpack(">II", picture[16:24])
+    return width, height
+
+
+@cache
+def read_script(name: str) -> str:
+    """A script that runs in pages."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+async def _find_secrets(page: "Page", secrets: Sequence[str]) -> Boxes:
+    from playwright.async_api import Error
+
+    found: Boxes = []
+    for frame in page.frames:
+        try:
+            boxes: Boxes = await frame.evaluate(read_script("masks.js"), list(secrets))
+            if boxes:
+                left, top = await _corner(frame)
+                found += [(left + box[0], top + box[1], box[2], box[3]) for box in boxes]
+        except Error:  # the frame went away
+            continue
+    return found
+
+
+async def _corner(frame: "Frame") -> tuple[float, float]:
+    """Top left corner of a frame's content in the viewport."""
+    if frame.parent_frame is None:
+        return 0.0, 0.0
+    element = await frame.frame_element()
+    box = await element.bounding_box()
+    inset = await element.evaluate("element => [element.clientLeft, element.clientTop]")
+    await element.dispose()
+    return (box["x"] + inset[0], box["y"] + inset[1]) if box else (0.0, 0.0)
+
+
+def _draw_pointer(image: "Image", pointer_px: tuple[int, int], scale: float) -> None:
+    from PIL import ImageDraw
+
+    outline = [((pointer_px[0] + x) * scale, (pointer_px[1] + y) * scale) for x, y in _POINTER]
+    ImageDraw.Draw(image).polygon(outline, fill=(0, 0, 0), outline=(255, 255, 255))
+
+
+def _decode(picture: bytes) -> "Image":
+    from PIL import Image
+
+    return Image.open(io.BytesIO(picture)).convert("RGB")
+
+
+def _encode(image: "Image") -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()

@@ -1,0 +1,191 @@
+"""`BrowserEnv`: a real Chromium page as a world for an agent that sees pixels."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs.actions import Action, Terminate
+from envs.browser.acting import Actor
+from envs.browser.context import new_context
+from envs.browser.domains import DomainRules
+from envs.browser.files import Folders
+from envs.browser.interrupts import Interrupted
+from envs.browser.launch import LaunchedBrowser, launch
+from envs.browser.looking import Looker
+from envs.browser.options import BrowserOptions
+from envs.browser.redact import Redactor
+from envs.browser.world import World
+from envs.env import Task
+from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError
+from envs.observation import Observation, StepResult
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Episode:
+    world: World
+    actor: Actor
+    looker: Looker
+
+
+class BrowserEnv:
+    """A browser, driven by raw mouse and keyboard; keeps the contract of `envs.env.Env`.
+
+    The browser process lives from the first reset to `close`; every reset opens a fresh context
+    (no cookies but those of `storage_state`). Coordinates are CSS pixels of the viewport.
+    """
+
+    def __init__(self, options: BrowserOptions | None = None) -> None:
+        self.options = options = options or BrowserOptions()
+        self.terminate: Terminate | None = None
+        self._rules = DomainRules(allowed=options.allowed_domains, denied=options.denied_domains)
+        self._redact = Redactor(options.masked_texts)
+        self._folders: Folders | None = None
+        self._launched: LaunchedBrowser | None = None
+        self._episode: _Episode | None = None
+        self._num_episodes = 0
+        self._is_closed = False
+
+    @property
+    def page(self) -> "Page":
+        """The active Playwright page, for a task's setup and evaluation.
+
+        Raises:
+            EnvError: There is none before the first reset.
+        """
+        return self._open_episode().world.tabs.active
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Keys and mouse buttons that are down."""
+        return self._episode.actor.held if self._episode is not None else frozenset()
+
+    @property
+    def downloads_dir(self) -> Path:
+        """Where downloads are saved."""
+        return self._open_folders().downloads
+
+    async def goto(self, url: str) -> None:
+        """Open an address in the active tab and wait for it, for a task's setup.
+
+        Raises:
+            EnvSetupError: It could not be opened; the text says why.
+        """
+        world = self._open_episode().world
+        try:
+            await world.interrupts.race(world.goto(url), self.options.navigation_timeout_s + 1.0)
+            await world.settler.settle(world.tabs.active, time.monotonic())
+        except Interrupted as up:  # a dialog of the page is no reason to wait longer
+            if up.reason == "died":
+                raise EnvDiedError("the browser process is gone") from up
+        except TimeoutError as error:
+            raise EnvSetupError(f"{url} was not opened: the browser does not answer") from error
+        except ActionError as error:
+            raise EnvSetupError(f"{error}. Check the address, and that what serves it is running.") from error
+
+    async def reset(self, task: Task) -> Observation:
+        """Open a fresh context at `start_url`, set the task up, and look.
+
+        Raises:
+            EnvSetupError: No browser, or the start page does not open.
+            EnvError: The env was closed.
+        """
+        if self._is_closed:
+            raise EnvError("this browser env was closed; make a new one")
+        since_s = time.monotonic()
+        await self._end_episode()
+        self.terminate = None
+        episode = await self._start_episode()
+        if self.options.start_url is not None:
+            await self.goto(self.options.start_url)
+        await task.setup(self)
+        return (await episode.looker.look(None, since_s, episode.actor.mouse.pointer_px))[0]
+
+    async def step(self, actions: Sequence[Action]) -> StepResult:
+        """Carry out actions until one fails, let the page settle, and look.
+
+        `info["timings"]` has the seconds spent on `act`, `settle` and `observe`; `info["blocked"]`
+        the requests that the domain rules stopped.
+
+        Raises:
+            EnvDiedError: The browser is gone.
+            EnvError: There was no reset, or the env was closed.
+        """
+        episode = self._open_episode()
+        if not episode.world.is_connected:
+            raise EnvDiedError("the browser process is gone")
+        since_s = time.monotonic()
+        error = await self._act(episode.actor, actions)
+        act_s = time.monotonic() - since_s
+        observation, info = await episode.looker.look(error, since_s, episode.actor.mouse.pointer_px)
+        info["timings"] = {"act": act_s, **info["timings"]}
+        return StepResult(observation=observation, terminated=self.terminate is not None, info=info)
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """What a click there gets, `button "Delete"` for example; None when nothing or unknown."""
+        episode = self._episode
+        if episode is None or not episode.world.is_connected:
+            return None
+        return await episode.looker.describe_point(x_px, y_px)
+
+    async def close(self) -> None:
+        """End the browser and everything that belongs to it."""
+        self._is_closed = True
+        await self._end_episode()
+        launched, self._launched = self._launched, None
+        if launched is not None:
+            await launched.close()
+        if self._folders is not None:
+            self._folders.remove_temporary()
+            self._folders = None
+
+    async def _act(self, actor: Actor, actions: Sequence[Action]) -> str | None:
+        """Carry out actions up to the end or the first that fails; returns why that one failed."""
+        for action in actions:
+            if isinstance(action, Terminate):
+                self.terminate = action
+                return None
+            try:
+                await actor.act(action)
+            except ActionError as failure:
+                return str(failure)
+        return None
+
+    async def _start_episode(self) -> _Episode:
+        if self._launched is not None and not self._launched.browser.is_connected():
+            await self._launched.close()
+            self._launched = None
+        if self._launched is None:
+            self._launched = await launch(self.options, self._rules)
+        self._num_episodes += 1
+        context = await new_context(self._launched.browser, self.options, self._num_episodes)
+        world = World(context, self.options, self._rules, self._open_folders(), self._redact)
+        episode = _Episode(
+            world=world, actor=Actor(world, self.options), looker=Looker(world, self.options, self._redact)
+        )
+        self._episode = episode
+        await world.open()
+        return episode
+
+    async def _end_episode(self) -> None:
+        episode, self._episode = self._episode, None
+        if episode is not None:
+            if episode.world.is_connected:
+                await episode.actor.release_all()
+            await episode.world.close()
+
+    def _open_episode(self) -> _Episode:
+        if self._is_closed:
+            raise EnvError("this browser env was closed; make a new one")
+        if self._episode is None:
+            raise EnvError("this browser env was not reset yet")
+        return self._episode
+
+    def _open_folders(self) -> Folders:
+        if self._folders is None:
+            self._folders = Folders(self.options)
+        return self._folders

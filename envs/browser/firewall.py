@@ -1,0 +1,74 @@
+"""Domain rules put in force below the agent: in the network, not in a prompt."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envs.browser.domains import DomainRules
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
+
+_MAX_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """A request that was not let through."""
+
+    url: str
+    reason: str
+    is_navigation: bool
+
+    def as_text(self) -> str:
+        """What was blocked and why."""
+        return f"{self.url} was {'not opened' if self.is_navigation else 'blocked'}: {self.reason}"
+
+
+class Firewall:
+    """Blocks what the rules do not let through, and remembers it until asked.
+
+    Requests are stopped by routing. A redirect is not routed again, it is stopped by the same
+    rules in the browser's name resolver (`DomainRules.resolver_rules`), and noticed here.
+    """
+
+    def __init__(self, rules: DomainRules) -> None:
+        self._rules = rules
+        self._blocked: list[Blocked] = []
+
+    async def install(self, context: "BrowserContext") -> None:
+        """Watch over a browser context."""
+        if not self._rules:
+            return
+        await context.route("**/*", self._on_route)
+        await context.route_web_socket(lambda url: self._rules.why_blocked(url) is not None, self._on_web_socket)
+        context.on("requestfailed", self._on_failed)
+
+    def take(self) -> list[Blocked]:
+        """What was blocked since the last time."""
+        blocked, self._blocked = self._blocked, []
+        return blocked
+
+    async def _on_route(self, route: "Route", request: "Request") -> None:
+        reason = self._rules.why_blocked(request.url)
+        if reason is None:
+            await route.continue_()
+            return
+        self._remember(request, reason)
+        await route.abort("aborted" if request.is_navigation_request() else "blockedbyclient")
+
+    async def _on_web_socket(self, socket: "WebSocketRoute") -> None:
+        self._keep(Blocked(url=socket.url, reason=self._rules.why_blocked(socket.url) or "", is_navigation=False))
+        await socket.close(code=1008, reason="blocked")
+
+    def _on_failed(self, request: "Request") -> None:
+        reason = self._rules.why_blocked(request.url)
+        if reason is not None and request.redirected_from is not None:
+            self._remember(request, reason)
+
+    def _remember(self, request: "Request", reason: str) -> None:
+        is_top = request.is_navigation_request() and request.frame.parent_frame is None
+        self._keep(Blocked(url=request.url, reason=reason, is_navigation=is_top))
+
+    def _keep(self, blocked: Blocked) -> None:
+        if len(self._blocked) < _MAX_KEPT:
+            self._blocked.append(blocked)

@@ -1,0 +1,149 @@
+"""The keyboard of a browser page: key names, text, keys held over steps."""
+
+import asyncio
+import re
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from envs.errors import ActionError
+from envs.keys import normalize_key
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+_NAMES = {
+    "alt": "Alt", "altleft": "AltLeft", "altright": "AltRight",
+    "ctrl": "Control", "ctrlleft": "ControlLeft", "ctrlright": "ControlRight",
+    "shift": "Shift", "shiftleft": "ShiftLeft", "shiftright": "ShiftRight",
+    "win": "Meta", "winleft": "MetaLeft", "winright": "MetaRight",
+    "enter": "Enter", "esc": "Escape", "tab": "Tab", "space": "Space", "backspace": "Backspace",
+    "delete": "Delete", "insert": "Insert", "home": "Home", "end": "End",
+    "pageup": "PageUp", "pagedown": "PageDown",
+    "up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight",
+    "apps": "ContextMenu", "capslock": "CapsLock", "numlock": "NumLock", "scrolllock": "ScrollLock",
+    "pause": "Pause", "printscreen": "PrintScreen", "select": "Select", "help": "Help", "clear": "Clear",
+    "accept": "Accept", "convert": "Convert", "nonconvert": "NonConvert", "modechange": "ModeChange",
+    "add": "NumpadAdd", "subtract": "NumpadSubtract", "multiply": "NumpadMultiply",
+    "divide": "NumpadDivide", "decimal": "NumpadDecimal",
+    "volumeup": "AudioVolumeUp", "volumedown": "AudioVolumeDown", "volumemute": "AudioVolumeMute",
+    "nexttrack": "MediaTrackNext", "prevtrack": "MediaTrackPrevious",
+    "playpause": "MediaPlayPause", "stop": "MediaStop",
+    **{f"f{number}": f"F{number}" for number in range(1, 25)},
+    **{f"num{number}": f"Numpad{number}" for number in range(10)},
+}  # fmt: skip
+_PLAIN = {"altleft": "alt", "altright": "alt", "ctrlleft": "ctrl", "ctrlright": "ctrl",
+          "shiftleft": "shift", "shiftright": "shift", "winleft": "win", "winright": "win"}  # fmt: skip
+_COMMANDS = frozenset({"ctrl", "alt", "win"})
+_PIECES = re.compile(r"[^\n\t]+|\n|\t")
+
+# Empties the line that an editor began with an indent or a list mark of its own, so that what
+# follows stands there as typed. Answers whether something is selected for deletion.
+_SELECT_INDENT = """() => {
+  const area = document.activeElement;
+  if (!(area instanceof HTMLTextAreaElement) || area.selectionStart !== area.selectionEnd) return false;
+  const start = area.value.lastIndexOf("\\n", area.selectionStart - 1) + 1;
+  if (start === 0 || start === area.selectionStart) return false;
+  area.setSelectionRange(start, area.selectionStart);
+  return true;
+}"""
+
+
+def canonical(key: str) -> str:
+    """Canonical name of a key.
+
+    Raises:
+        ActionError: No such key.
+    """
+    try:
+        return normalize_key(key)
+    except ValueError as error:
+        raise ActionError(str(error)) from error
+
+
+def chord_of(keys: Collection[str]) -> frozenset[str]:
+    """Canonical keys as a set in which left and right are the same and letters are small."""
+    return frozenset(_PLAIN.get(key, key.lower() if len(key) == 1 else key) for key in keys)
+
+
+class Keyboard:
+    """Presses keys in the active page.
+
+    Attributes:
+        held: Canonical names of the keys that are down, with the page that they went down in.
+    """
+
+    def __init__(self, active_page: "Callable[[], Page]") -> None:
+        self.held: dict[str, Page] = {}
+        self._active_page = active_page
+
+    async def press(self, key: str) -> None:
+        """Press and release one canonical key."""
+        page = self._active_page()
+        if _is_typed(key):
+            await page.keyboard.insert_text(key)
+        else:
+            await page.keyboard.press(self._name(key, chord_of(self.held)))
+
+    async def hotkey(self, keys: Collection[str]) -> None:
+        """Press canonical keys in order, release them in reverse order."""
+        keyboard = self._active_page().keyboard
+        chord = chord_of([*self.held, *keys])
+        names = [self._name(key, chord) for key in keys]
+        down: list[str] = []
+        try:
+            for name in names:
+                await keyboard.down(name)
+                down.append(name)
+        finally:
+            for name in reversed(down):
+                await keyboard.up(name)
+
+    async def hold(self, key: str) -> None:
+        """Put a canonical key down until `let_go`."""
+        page = self._active_page()
+        await page.keyboard.down(self._name(key, chord_of(self.held)))
+        self.held[key] = page
+
+    async def let_go(self, key: str) -> None:
+        """Let a canonical key up, in the page that it went down in."""
+        page = self.held.pop(key, None) or self._active_page()
+        if not page.is_closed():
+            await page.keyboard.up(self._name(key, frozenset()))
+
+    async def type(self, text: str, interval_s: float = 0.0) -> None:
+        """Type text; a line break is Enter, a tab is Tab."""
+        pieces = _PIECES.findall(text.replace("\r\n", "\n").replace("\r", "\n"))
+        for number, piece in enumerate(pieces, start=1):
+            page = self._active_page()
+            if piece == "\n":
+                await page.keyboard.press("Enter")
+                if number < len(pieces):
+                    await self._clear_indent(page)
+            elif piece == "\t":
+                await page.keyboard.press("Tab")
+            else:
+                await page.keyboard.type(piece, delay=interval_s * 1000)
+            if interval_s and piece in "\n\t":
+                await asyncio.sleep(interval_s)
+
+    async def _clear_indent(self, page: "Page") -> None:
+        from playwright.async_api import Error
+
+        try:
+            if await page.evaluate(_SELECT_INDENT):
+                await page.keyboard.press("Delete")
+        except Error:  # Enter led to another page
+            pass
+
+    @staticmethod
+    def _name(key: str, chord: frozenset[str]) -> str:
+        if key in _NAMES:
+            return _NAMES[key]
+        if len(key) == 1 and not _is_typed(key):
+            return key.lower() if chord & _COMMANDS else key
+        raise ActionError(f"the key {key!r} does nothing in a browser")
+
+
+def _is_typed(key: str) -> bool:
+    """Whether a character stands on no key of a US keyboard and can only be typed."""
+    return len(key) == 1 and not key.isascii()

@@ -1,0 +1,165 @@
+"""From a browser to observations: wait until it is at rest, take the picture, say what it does not show."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from envs.browser.camera import png_size_px, read_script
+from envs.browser.interrupts import Interrupted
+from envs.browser.options import BrowserOptions
+from envs.browser.overlays import DialogBox
+from envs.browser.redact import Redactor
+from envs.browser.settle import Settled
+from envs.browser.world import World
+from envs.errors import EnvDiedError
+from envs.geometry import ScreenGeometry
+from envs.observation import Dialog, Observation, Tab
+
+if TYPE_CHECKING:
+    from playwright.async_api import Frame
+
+_CAPTURE_TIMEOUT_S = 5.0
+_DESCRIBE_TIMEOUT_S = 2.0
+_REJOIN_S = 0.5
+_ELEMENT_AT = "([x, y]) => document.elementFromPoint(x, y)"
+
+
+class Looker:
+    """Eyes of one episode."""
+
+    def __init__(self, world: World, options: BrowserOptions, redact: Redactor) -> None:
+        self._world = world
+        self._options = options
+        self._redact = redact
+        self._last_picture: bytes | None = None
+
+    async def look(
+        self, error: str | None, since_s: float, pointer_px: tuple[int, int]
+    ) -> tuple[Observation, dict[str, Any]]:
+        """The observation once the page has settled, and facts for the operator.
+
+        Args:
+            error: Why the last action failed.
+            since_s: When the actions began, monotonic clock.
+            pointer_px: Where the pointer is, viewport CSS pixels.
+
+        Raises:
+            EnvDiedError: The browser is gone.
+        """
+        world = self._world
+        began_s = time.monotonic()
+        settled, crash = await self._settle(since_s)
+        settled_s = time.monotonic()
+        picture, picture_note = await self._picture()
+        blocked = world.firewall.take()
+        stopped = next((found.as_text() for found in blocked if found.is_navigation), None)
+        world.clear_overlay()
+        page = world.tabs.active
+        world.tabs.set_title(page, settled.title)
+        notes = [*world.notes, *(world.overlay.notes() if world.overlay else ()), settled.note, picture_note]
+        world.notes.clear()
+        picture = world.camera.compose(picture, world.overlay, pointer_px)
+        observation = Observation(
+            screenshot=picture,
+            geometry=ScreenGeometry(native_px=self._options.viewport_px, sent_px=png_size_px(picture)),
+            pointer_px=pointer_px,
+            url=self._redact(page.url),
+            title=self._redact(world.tabs.title(page)),
+            tabs=tuple(self._redacted_tab(tab) for tab in world.tabs.listed()),
+            dialog=self._dialog(),
+            last_action_error=self._redacted(crash or error or stopped),
+            notes=tuple(dict.fromkeys(self._redact(note) for note in notes if note)),
+        )
+        timings = {"settle": settled_s - began_s, "observe": time.monotonic() - settled_s}
+        return observation, {"timings": timings, "blocked": [found.as_text() for found in blocked]}
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """Role and name of what stands there; see `Env.describe_point`."""
+        from playwright.async_api import Error
+
+        overlay = self._world.overlay
+        if overlay is not None and (text := overlay.describe(x_px, y_px)):
+            return self._redact(text)
+        width, height = self._options.viewport_px
+        if isinstance(overlay, DialogBox) or not (0 <= x_px < width and 0 <= y_px < height):
+            return None
+        try:
+            frame = self._world.tabs.active.main_frame
+            text = await self._world.interrupts.race(_describe(frame, x_px, y_px), _DESCRIBE_TIMEOUT_S)
+        except (Error, Interrupted, TimeoutError):
+            return None
+        return self._redact(text) if text else None
+
+    async def _settle(self, since_s: float) -> tuple[Settled, str | None]:
+        """Wait for the active page, also when the actions changed which one that is."""
+        world = self._world
+        crash: str | None = None
+        for _ in range(4):
+            crash = await world.recover() or crash
+            try:
+                if isinstance(world.overlay, DialogBox) and not world.overlay.is_done:
+                    break
+                await world.interrupts.rejoin(_REJOIN_S)
+                await world.interrupts.race(world.ensure_page(), self._options.settle_timeout_s)
+                page = world.tabs.active
+                settled = await world.settler.settle(page, since_s)
+                world.tabs.set_title(page, settled.title)
+                if world.tabs.pages and world.tabs.active is page:
+                    return settled, crash
+            except Interrupted as up:
+                if up.reason == "died":
+                    raise EnvDiedError("the browser process is gone") from up
+            except TimeoutError:
+                return Settled(title=None, note="the page does not answer; it may be busy"), crash
+        return Settled(title=None), crash
+
+    async def _picture(self) -> tuple[bytes, str | None]:
+        """The page's picture; the last one when the page cannot be asked."""
+        from playwright.async_api import Error
+
+        world = self._world
+        note = None
+        for _ in range(2):
+            if isinstance(world.overlay, DialogBox) and not world.overlay.is_done:
+                break
+            try:
+                await world.interrupts.race(world.ensure_page(), _CAPTURE_TIMEOUT_S)
+                picture = await world.interrupts.race(world.camera.take(world.tabs.active), _CAPTURE_TIMEOUT_S)
+            except Interrupted as up:
+                if up.reason == "died":
+                    raise EnvDiedError("the browser process is gone") from up
+            except TimeoutError:
+                note = "the page does not answer; the picture is an older one"
+                break
+            except Error as error:  # the page went away, or changes its process
+                if not world.is_connected:
+                    raise EnvDiedError("the browser process is gone") from error
+                note = "no picture could be taken; this is an older one"
+            else:
+                self._last_picture = picture
+                return picture, None
+        return self._last_picture or world.camera.blank(), note
+
+    def _dialog(self) -> Dialog | None:
+        if not isinstance(self._world.overlay, DialogBox):
+            return None
+        dialog = self._world.overlay.dialog
+        return Dialog(
+            kind=dialog.kind, message=self._redact(dialog.message), default_text=self._redact(dialog.default_text)
+        )
+
+    def _redacted_tab(self, tab: Tab) -> Tab:
+        return Tab(title=self._redact(tab.title), url=self._redact(tab.url), is_active=tab.is_active)
+
+    def _redacted(self, text: str | None) -> str | None:
+        return self._redact(text) if text is not None else None
+
+
+async def _describe(frame: "Frame", x_px: float, y_px: float) -> str | None:
+    found = await frame.evaluate(read_script("describe.js"), [x_px, y_px])
+    if not isinstance(found, dict):
+        return str(found) if found else None
+    handle = await frame.evaluate_handle(_ELEMENT_AT, [x_px, y_px])
+    element = handle.as_element()
+    inner = await element.content_frame() if element is not None else None
+    await handle.dispose()
+    return await _describe(inner, *found["inner"]) if inner is not None else None

@@ -1,0 +1,74 @@
+"""How a browser is set up: one frozen record, checked when it is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserOptions:
+    """Settings of a `BrowserEnv`.
+
+    Attributes:
+        start_url: Page opened by every reset; None is a blank page. Without a scheme it is completed.
+        viewport_px: Width and height of the page area, CSS pixels.
+        device_scale: Device pixels for one CSS pixel; the screenshot is in device pixels.
+        headless: No window; False needs a display.
+        locale: Language tag such as `"de-DE"`.
+        timezone: IANA name such as `"Europe/Berlin"`.
+        geolocation: Latitude and longitude in degrees; also grants the permission.
+        proxy: Proxy address, `"http://user:password@host:port"` or `"socks5://host:port"`.
+        storage_state: File with cookies and local storage to start from (stay logged in).
+        save_storage_state: File that these are written to when an episode ends and on close.
+        downloads_dir: Folder for downloads; None is a temporary one that goes away with the env.
+        uploads_dir: The only folder that files can be uploaded from; None means no files.
+        allowed_domains: When not empty, everything outside of these is blocked.
+        denied_domains: Blocked in any case. `example.com` covers its subdomains, `*` stands for any text.
+        har_path: Record of all traffic; the second episode writes `name-2.har`, and so on.
+        masked_texts: Secrets blacked out of every screenshot and shown as `***` in texts.
+        user_agent: Text sent as the browser's name.
+        ignore_https_errors: Accept bad certificates.
+        executable_path: Browser program; None is what `find_browser` finds.
+        settle_timeout_s: Longest wait for a page to come to rest after actions.
+        navigation_timeout_s: Longest wait for a new page to load.
+        action_timeout_s: Longest wait for a page to take an input.
+        quiet_s: A page is at rest when nothing changed in it for this long.
+        draw_pointer: Draw a mouse pointer into the screenshot.
+        extra_args: More command line arguments for the browser.
+        env: Environment of the browser process; None is that of this process.
+    """
+
+    start_url: str | None = None
+    viewport_px: tuple[int, int] = (1280, 720)
+    device_scale: float = 1.0
+    headless: bool = True
+    locale: str | None = None
+    timezone: str | None = None
+    geolocation: tuple[float, float] | None = None
+    proxy: str | None = None
+    storage_state: Path | str | None = None
+    save_storage_state: Path | str | None = None
+    downloads_dir: Path | str | None = None
+    uploads_dir: Path | str | None = None
+    allowed_domains: tuple[str, ...] = ()
+    denied_domains: tuple[str, ...] = ()
+    har_path: Path | str | None = None
+    masked_texts: tuple[str, ...] = ()
+    user_agent: str | None = None
+    ignore_https_errors: bool = False
+    executable_path: Path | str | None = None
+    settle_timeout_s: float = 3.0
+    navigation_timeout_s: float = 15.0
+    action_timeout_s: float = 10.0
+    quiet_s: float = 0.05
+    draw_pointer: bool = False
+    extra_args: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.viewport_px) < 1:
+            raise ValueError(f"viewport_px needs at least 1x1 px, got {self.viewport_px}")
+        if self.device_scale <= 0:
+            raise ValueError(f"device_scale is a positive number, got {self.device_scale}")
+        if "" in self.masked_texts:
+            raise ValueError("masked_texts holds an empty text, which would mask everything")

@@ -1,0 +1,113 @@
+"""The address bar: a headless browser has none, so one is drawn while an address is typed."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from envs.actions import (
+    Action,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Scroll,
+    TypeText,
+)
+from envs.browser.overlays.paint import EDGE, GREY, PAPER, Box, Canvas
+from envs.browser.overlays.text_field import TextField
+from envs.errors import ActionError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+_HEIGHT_PX = 44
+
+
+class AddressBar:
+    """A strip over the top of the page with an address that is being typed.
+
+    Attributes:
+        is_done: It was left, or the address was entered.
+    """
+
+    def __init__(
+        self, page: "Page", url: str, viewport_px: tuple[int, int], go: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self.page: Page | None = page
+        self.is_done = False
+        self._field = TextField("" if url == "about:blank" else url)
+        self._go = go
+        self._box = Box(left=0, top=0, width=viewport_px[0], height=_HEIGHT_PX)
+
+    async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
+        """Typing and editing keys are taken, Enter goes there, Esc and a click on the page leave it."""
+        match action:
+            case TypeText(text=text):
+                await self._type(text)
+            case PressKey(key=key, presses=presses):
+                for _ in range(presses):
+                    if not await self._press(key):
+                        return False
+            case Hotkey(keys=keys):
+                return await self._hotkey(keys)
+            case Click() | MouseDown() | MouseUp() | Drag() | Scroll():
+                if self._box.holds(*point_px):
+                    return True
+                self.is_done = True
+                return False
+            case KeyDown() | KeyUp() | Move():
+                return False
+        return True
+
+    def draw(self, canvas: Canvas) -> None:
+        """Draw the strip."""
+        canvas.box(self._box, (241, 243, 244), outline=EDGE)
+        canvas.text(12, 13, "Address", GREY)
+        field = Box(left=80, top=5, width=max(40, self._box.width - 92), height=_HEIGHT_PX - 10)
+        canvas.box(field, PAPER, outline=EDGE, radius_px=4)
+        canvas.field(field, self._field.shown(), is_selected=self._field.is_selected)
+
+    def describe(self, x_px: int, y_px: int) -> str | None:
+        """The bar, where it covers the page."""
+        return f'address bar "{self._field.text}"' if self._box.holds(x_px, y_px) else None
+
+    def notes(self) -> tuple[str, ...]:
+        """Where the text goes, and how to go on."""
+        return (
+            f"the address bar has the focus and holds {self._field.text!r}; "
+            "type an address, Enter opens it, Esc leaves the bar",
+        )
+
+    async def _type(self, text: str) -> None:
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
+            if number:
+                await self._press("enter")
+            if line and self.is_done:
+                raise ActionError("the address was entered; the text after the line break was not typed")
+            self._field.type(line)
+
+    async def _press(self, key: str) -> bool:
+        """Take a key; one that is not for editing leaves the bar."""
+        if self.is_done or key == "tab" or self._field.press(key):
+            return True
+        self.is_done = True
+        if key == "enter":
+            await self._go(self._field.text)
+        return key in ("enter", "esc")
+
+    async def _hotkey(self, keys: tuple[str, ...]) -> bool:
+        *modifiers, last = keys
+        has_ctrl = any(key.startswith("ctrl") for key in modifiers)
+        if has_ctrl and last.lower() == "a":
+            self._field.select_all()
+            return True
+        if has_ctrl and last.lower() in ("c", "v", "x"):
+            raise ActionError("copy and paste do not work in the address bar; type the address")
+        if all(key.startswith("shift") for key in modifiers):
+            return await self._press(last)
+        self.is_done = True
+        return False

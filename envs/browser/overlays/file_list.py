@@ -1,0 +1,162 @@
+"""The file chooser: a list of the files that may be uploaded."""
+
+import contextlib
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
+from envs.browser.overlays.paint import EDGE, GREY, PAPER, Box, Canvas
+from envs.browser.overlays.text_field import TextField
+from envs.errors import ActionError
+
+if TYPE_CHECKING:
+    from playwright.async_api import FileChooser, Page
+
+_ROW_PX = 28
+_MAX_NAMED = 50
+
+
+class FileList:
+    """An open file chooser; files come from one folder only.
+
+    Attributes:
+        is_done: A file was chosen, or none.
+    """
+
+    def __init__(self, chooser: "FileChooser", folder: Path | None, viewport_px: tuple[int, int]) -> None:
+        self.is_done = False
+        self.page: Page | None = chooser.page
+        self._chooser = chooser
+        self._folder = folder
+        self._names = sorted(path.name for path in folder.iterdir() if path.is_file()) if folder is not None else []
+        self._field = TextField()
+        self._first = 0
+        self._lay_out(viewport_px)
+
+    async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
+        """A click on a row or on Cancel, a typed name and Enter, Esc, and the wheel are taken."""
+        match action:
+            case Click(button="left") | MouseUp(button="left"):
+                await self._click(point_px, is_real=isinstance(action, Click))
+            case TypeText(text=text):
+                await self._type(text)
+            case PressKey(key=key, presses=presses):
+                for _ in range(presses):
+                    await self._press(key)
+            case Hotkey(keys=(key,)):
+                await self._press(key)
+            case Hotkey(keys=("ctrl" | "ctrlleft" | "ctrlright", "a" | "A")):
+                self._field.select_all()
+            case Scroll(dy=dy):
+                last = max(0, len(self._names) - len(self._rows))
+                self._first = min(max(self._first - dy, 0), last)
+            case Move() | MouseDown() | KeyDown() | KeyUp():
+                pass
+            case _:
+                raise ActionError(self._how_to_choose())
+        return True
+
+    def draw(self, canvas: Canvas) -> None:
+        """Draw the list in the middle of the screen."""
+        canvas.shadow(self._box)
+        canvas.box(self._box, PAPER, outline=EDGE, radius_px=8)
+        left = self._box.left + 20
+        canvas.text(
+            left, self._box.top + 16, "Open file" if self._names else "Open file: there are no files", size_px=16
+        )
+        canvas.field(self._field_box, self._field.shown(), is_selected=self._field.is_selected)
+        for name, box in self._shown():
+            canvas.box(box, (248, 249, 250), outline=(232, 234, 237))
+            canvas.text(box.left + 10, box.top + 5, name)
+        hidden = len(self._names) - len(self._rows)
+        if hidden > 0:
+            canvas.text(left, self._cancel.top + 8, f"{hidden} more: scroll", GREY)
+        canvas.button(self._cancel, "Cancel", is_default=False)
+
+    def describe(self, x_px: int, y_px: int) -> str | None:
+        """A row, Cancel, or the chooser itself: the page gets nothing."""
+        name = self._name_at(x_px, y_px)
+        if name is not None:
+            return f'file "{name}" to upload'
+        return 'file chooser button "Cancel"' if self._cancel.holds(x_px, y_px) else "file chooser"
+
+    def notes(self) -> tuple[str, ...]:
+        """That it is open, which files there are, and how to choose."""
+        names = ", ".join(self._names[:_MAX_NAMED]) or "none"
+        return (f"a file chooser is open; files: {names}. {self._how_to_choose()}",)
+
+    def _lay_out(self, viewport_px: tuple[int, int]) -> None:
+        view_width, view_height = viewport_px
+        width = min(520, max(220, view_width - 16))
+        num_rows = min(len(self._names), max(1, (view_height - 170) // _ROW_PX), 14)
+        height = 46 + 44 + num_rows * _ROW_PX + 64
+        left, top = (view_width - width) // 2, max(0, (view_height - height) // 2)
+        self._box = Box(left=left, top=top, width=width, height=height)
+        self._field_box = Box(left=left + 20, top=top + 46, width=width - 40, height=34)
+        self._rows = [
+            Box(left=left + 20, top=top + 90 + number * _ROW_PX, width=width - 40, height=_ROW_PX)
+            for number in range(num_rows)
+        ]
+        self._cancel = Box(left=left + width - 20 - 96, top=top + height - 50, width=96, height=34)
+
+    def _shown(self) -> list[tuple[str, Box]]:
+        return list(zip(self._names[self._first :], self._rows, strict=False))
+
+    def _name_at(self, x_px: int, y_px: int) -> str | None:
+        return next((name for name, box in self._shown() if box.holds(x_px, y_px)), None)
+
+    async def _click(self, point_px: tuple[int, int], *, is_real: bool) -> None:
+        name = self._name_at(*point_px)
+        if name is not None:
+            await self._choose([name])
+        elif self._cancel.holds(*point_px):
+            self.is_done = True
+        elif is_real and not self._field_box.holds(*point_px):
+            raise ActionError(self._how_to_choose())
+
+    async def _type(self, text: str) -> None:
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
+            if number and not self.is_done:
+                await self._press("enter")
+            if not self.is_done:
+                self._field.type(line)
+
+    async def _press(self, key: str) -> None:
+        if self.is_done:
+            return
+        if key == "enter":
+            names = self._field.text.split(";") if self._chooser.is_multiple() else [self._field.text]
+            try:
+                await self._choose([name.strip().strip('"') for name in names if name.strip()])
+            except ActionError:
+                self._field.select_all()
+                raise
+        elif key == "esc":
+            self.is_done = True
+        elif not self._field.press(key):
+            raise ActionError(self._how_to_choose())
+
+    async def _choose(self, names: list[str]) -> None:
+        from playwright.async_api import Error
+
+        paths = [self._path(name) for name in names]
+        if not paths:
+            raise ActionError(self._how_to_choose())
+        self.is_done = True
+        with contextlib.suppress(Error):  # the page went away with its chooser
+            await self._chooser.set_files(paths)
+
+    def _path(self, name: str) -> Path:
+        """The file of that name in the folder, and nowhere else."""
+        if name in self._names and self._folder is not None:
+            path = (self._folder / name).resolve()
+            if path.parent == self._folder.resolve():
+                return path
+        near = difflib.get_close_matches(name, self._names, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(self._names[:10]) or 'no files'}"
+        raise ActionError(f"there is no file {name!r} to upload{hint}")
+
+    def _how_to_choose(self) -> str:
+        several = " (several: a.txt; b.txt)" if self._chooser.is_multiple() else ""
+        return f"Click a file, or type its name{several} and press Enter; Esc or Cancel closes the chooser"

@@ -1,0 +1,176 @@
+"""Drawing over a screenshot: boxes and crisp text, measured in CSS pixels."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+Colour = tuple[int, int, int]
+INK: Colour = (32, 33, 36)
+GREY: Colour = (95, 99, 104)
+EDGE: Colour = (189, 193, 198)
+PAPER: Colour = (255, 255, 255)
+BLUE: Colour = (11, 87, 208)
+SELECTION: Colour = (174, 203, 250)
+TEXT_PX = 15
+LINE_PX = 22
+
+_FONT_FOLDERS = (
+    "/usr/share/fonts",
+    "/usr/local/share/fonts",
+    "/Library/Fonts",
+    "/System/Library/Fonts",
+    "C:/Windows/Fonts",
+)
+_WIDE_FONTS = (
+    "NotoSansCJK-Regular",
+    "wqy-zenhei",
+    "DroidSansFallbackFull",
+    "NotoSans-Regular",
+    "DejaVuSans",
+    "Arial Unicode",
+)
+_LATIN_END = 0x250
+_CJK_START = 0x1100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A rectangle, CSS pixels of the viewport; right and bottom are outside of it."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+    def holds(self, x_px: int, y_px: int) -> bool:
+        """Whether a point is inside."""
+        return self.left <= x_px < self.left + self.width and self.top <= y_px < self.top + self.height
+
+
+class Canvas:
+    """A picture to draw on in CSS pixels, whatever its scale.
+
+    Attributes:
+        image: The picture, RGB.
+        redact: Takes secrets out of every text drawn.
+    """
+
+    def __init__(self, image: "Image", scale: float, redact: Callable[[str], str]) -> None:
+        from PIL import ImageDraw
+
+        self.image = image
+        self.redact = redact
+        self._scale = scale
+        self._draw = ImageDraw.Draw(image)
+
+    def box(self, box: Box, fill: Colour, *, outline: Colour | None = None, radius_px: int = 0) -> None:
+        """Fill a rectangle."""
+        edge = max(1, round(self._scale))
+        self._draw.rounded_rectangle(
+            self._corners(box), radius=radius_px * self._scale, fill=fill, outline=outline, width=edge
+        )
+
+    def shadow(self, box: Box) -> None:
+        """A soft edge around a rectangle, to be drawn before it."""
+        for grow, shade in ((3, 225), (2, 205), (1, 180)):
+            around = Box(
+                left=box.left - grow, top=box.top - grow, width=box.width + 2 * grow, height=box.height + 2 * grow
+            )
+            self.box(around, (shade, shade, shade), radius_px=10)
+
+    def text(self, x_px: int, y_px: int, text: str, ink: Colour = INK, *, size_px: int = TEXT_PX) -> None:
+        """Write one line, its top left corner at a point."""
+        text = self.redact(text)
+        self._draw.text(
+            (round(x_px * self._scale), round(y_px * self._scale)),
+            text,
+            fill=ink,
+            font=_font(text, size_px * self._scale),
+        )
+
+    def button(self, box: Box, label: str, *, is_default: bool) -> None:
+        """A push button."""
+        self.box(box, BLUE if is_default else PAPER, outline=BLUE if is_default else EDGE, radius_px=box.height // 2)
+        left = box.left + (box.width - text_width_px(label)) // 2
+        self.text(left, box.top + (box.height - TEXT_PX) // 2 - 1, label, PAPER if is_default else BLUE)
+
+    def field(self, box: Box, text: str, *, is_selected: bool) -> None:
+        """A text field that has the focus; the end of a long text is shown."""
+        self.box(box, PAPER, outline=BLUE, radius_px=4)
+        shown = self.redact(text)
+        while len(shown) > 1 and text_width_px(shown) > box.width - 16:
+            shown = shown[1:]
+        if is_selected:
+            marked = Box(left=box.left + 8, top=box.top + 5, width=text_width_px(shown), height=box.height - 10)
+            self.box(marked, SELECTION)
+        self.text(box.left + 8, box.top + (box.height - TEXT_PX) // 2 - 1, shown)
+
+    def _corners(self, box: Box) -> tuple[int, int, int, int]:
+        scale = self._scale
+        right, bottom = (box.left + box.width) * scale - 1, (box.top + box.height) * scale - 1
+        return round(box.left * scale), round(box.top * scale), round(right), round(bottom)
+
+
+def text_width_px(text: str, size_px: int = TEXT_PX) -> int:
+    """Width of one line, CSS pixels."""
+    return round(_font(text, size_px).getlength(text))
+
+
+def wrap(text: str, width_px: int, max_lines: int) -> list[str]:
+    """Break a text into lines of at most `width_px`; what is too long ends in an ellipsis."""
+    lines: list[str] = []
+    for paragraph in text.splitlines() or [""]:
+        line = ""
+        for word in _words(paragraph, width_px):
+            if line and text_width_px(line + word.rstrip()) > width_px:
+                lines.append(line.rstrip())
+                line = ""
+            line += word
+        lines.append(line.rstrip())
+    if len(lines) > max_lines:
+        lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][:40]}…"]
+    return lines
+
+
+def _words(paragraph: str, width_px: int) -> list[str]:
+    """Words with the spaces after them; long ones, and those of scripts without spaces, in pieces."""
+    words: list[str] = []
+    for word in paragraph.replace("\t", "    ").split(" "):
+        while text_width_px(word) > width_px:
+            cut = max(1, len(word) * width_px // max(1, text_width_px(word)) - 1)
+            words.append(word[:cut])
+            word = word[cut:]
+        words.append(f"{word} ")
+    return words
+
+
+def _font(text: str, size: float) -> "FreeTypeFont | ImageFont":
+    script = 0 if all(ord(char) < _LATIN_END or char == "…" for char in text) else 1
+    if any(ord(char) >= _CJK_START for char in text):
+        script = 2
+    return _load_font(script, round(size))
+
+
+@functools.lru_cache(maxsize=32)
+def _load_font(script: int, size: int) -> "FreeTypeFont | ImageFont":
+    from PIL import ImageFont
+
+    path = _wide_font_path(script) if script else None
+    return ImageFont.truetype(path, size) if path else ImageFont.load_default(size=size)
+
+
+@functools.cache
+def _wide_font_path(script: int) -> str | None:
+    """A font of this system for scripts beyond Latin; the one for CJK, if any, only for those."""
+    names = _WIDE_FONTS if script == 2 else (*_WIDE_FONTS[3:], *_WIDE_FONTS[:3])
+    for name in names:
+        for folder in _FONT_FOLDERS:
+            for path in Path(folder).glob(f"**/{name}.tt[fc]") if Path(folder).is_dir() else ():
+                return str(path)
+    return None

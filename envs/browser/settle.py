@@ -1,0 +1,100 @@
+"""Waiting until a page is at rest: as long as something is coming, and never longer than the bound."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envs.browser.interrupts import Interrupts
+from envs.browser.options import BrowserOptions
+from envs.browser.traffic import Traffic
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+_PROBE = "() => window[Symbol.for('k25')]?.() ?? null"
+_POLL_S = 0.012
+_RESTLESS_S = 0.3
+_NO_COMMIT_MS = 400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """How the waiting ended.
+
+    Attributes:
+        title: Title of the document; None when the page did not answer.
+        note: What the agent should know ("still loading").
+    """
+
+    title: str | None
+    note: str | None = None
+
+
+class Settler:
+    """Waits for pages; knows which of them never come to rest."""
+
+    def __init__(self, options: BrowserOptions, traffic: Traffic, interrupts: Interrupts) -> None:
+        self._options = options
+        self._traffic = traffic
+        self._interrupts = interrupts
+        self._restless: str | None = None
+
+    async def settle(self, page: "Page", since_s: float) -> Settled:
+        """Wait until nothing that began at or after `since_s` (monotonic) is under way.
+
+        At rest means: no next document on its way, this one parsed and loaded, its requests answered,
+        no change in it for `quiet_s`, and no short animation running.
+
+        Raises:
+            Interrupted: A dialog, a crash or death came up.
+        """
+        from playwright.async_api import Error
+
+        began_s = time.monotonic()
+        title = None
+        while True:
+            probe: dict[str, Any] | None = None
+            try:
+                probe = await self._interrupts.race(page.evaluate(_PROBE), self._options.settle_timeout_s)
+            except TimeoutError:
+                return Settled(title=None, note="the page does not answer; it may be busy")
+            except Error:  # the document went away while it was asked
+                if page.is_closed():
+                    return Settled(title=None)
+            title = probe["title"] if probe else title
+            cause = self._cause(page, probe, since_s)
+            if cause is None:
+                self._restless = None if self._restless == page.url else self._restless
+                return Settled(title=title)
+            if time.monotonic() - began_s > self._limit_s(page, cause):
+                return Settled(title=title, note=self._give_up(page, cause))
+            await asyncio.sleep(_POLL_S)
+
+    def _cause(self, page: "Page", probe: dict[str, Any] | None, since_s: float) -> str | None:
+        """What is waited for: `document`, `resources`, `changes`, or None."""
+        if self._traffic.is_navigating(page):
+            return "document"
+        if probe is None:
+            return "document" if page.url not in ("", "about:blank") else None
+        if probe["is_loading"] or 0 < probe["leaving_ms"] < _NO_COMMIT_MS:
+            return "document"
+        if not probe["is_complete"] or self._traffic.is_loading(page, since_s):
+            return "resources"
+        if probe["age_ms"] < self._options.quiet_s * 1000 or probe["is_animating"]:
+            return "changes"
+        return None
+
+    def _limit_s(self, page: "Page", cause: str) -> float:
+        if cause == "document":
+            return self._options.navigation_timeout_s
+        if cause == "changes" and self._restless == page.url:
+            return min(_RESTLESS_S, self._options.settle_timeout_s)
+        return self._options.settle_timeout_s
+
+    def _give_up(self, page: "Page", cause: str) -> str | None:
+        if cause == "changes":
+            self._restless = page.url
+            return None
+        self._traffic.give_up_on(page)
+        return "the page is still loading"

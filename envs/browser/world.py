@@ -1,0 +1,223 @@
+"""Everything of one episode in a browser: its context, its tabs, and what comes up in them."""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from envs.browser.addresses import to_url
+from envs.browser.camera import Camera, read_script
+from envs.browser.domains import DomainRules
+from envs.browser.files import Folders
+from envs.browser.firewall import Firewall
+from envs.browser.interrupts import Interrupts
+from envs.browser.navigation import open_url
+from envs.browser.options import BrowserOptions
+from envs.browser.overlays import DialogBox, FileList, Overlay
+from envs.browser.redact import Redactor
+from envs.browser.settle import Settler
+from envs.browser.tabs import Tabs
+from envs.browser.traffic import Traffic
+from envs.errors import ActionError
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Dialog, Download, FileChooser, Frame, Page
+
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class World:
+    """A browser context with its tabs, and the events that come from them.
+
+    Attributes:
+        tabs: The tabs.
+        overlay: What stands over the page now.
+        notes: What the agent should be told with the next observation.
+        crashed: Pages whose process crashed and that were not brought back yet.
+        background: Downloads under way, and the like.
+    """
+
+    def __init__(
+        self,
+        context: "BrowserContext",
+        options: BrowserOptions,
+        rules: DomainRules,
+        folders: Folders,
+        redact: Redactor,
+    ) -> None:
+        self.context = context
+        self.tabs = Tabs()
+        self.overlay: Overlay | None = None
+        self.notes: list[str] = []
+        self.crashed: list[Page] = []
+        self.background: set[asyncio.Task[None]] = set()
+        self.interrupts = Interrupts()
+        self.firewall = Firewall(rules)
+        self.traffic = Traffic(context)
+        self.settler = Settler(options, self.traffic, self.interrupts)
+        self.camera = Camera(options, redact)
+        self._options = options
+        self._rules = rules
+        self._folders = folders
+        self._crash_urls: set[str] = set()
+        self._is_closing = False
+        self._is_gone = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the browser is still there."""
+        browser = self.context.browser
+        return not self._is_gone and browser is not None and browser.is_connected()
+
+    async def open(self) -> None:
+        """Install what watches over the pages and open the first one."""
+        for name in ("page.js", "select.js"):
+            await self.context.add_init_script(read_script(name))
+        await self.firewall.install(self.context)
+        self.context.on("page", self._on_page)
+        self.context.on("dialog", self._on_dialog)
+        if self.context.browser is not None:
+            self.context.browser.on("disconnected", self._on_gone)
+        await self.ensure_page()
+
+    async def ensure_page(self) -> None:
+        """Have a tab, and have the active one in front."""
+        if not self.tabs.pages:
+            self._on_page(await self.context.new_page())
+        if not isinstance(self.overlay, DialogBox):
+            await self.tabs.bring_to_front()
+
+    async def new_tab(self) -> None:
+        """Open a blank tab."""
+        self._on_page(await self.context.new_page())
+
+    async def goto(self, address: str) -> None:
+        """Open an address in the active tab; returns when the document begins to come.
+
+        Raises:
+            ActionError: It is not an address, it is blocked, or it did not come.
+        """
+        is_file_start = (self._options.start_url or "").startswith("file:")
+        url = to_url(address, more_schemes=frozenset({"file"}) if is_file_start else frozenset())
+        reason = self._rules.why_blocked(url)
+        if reason:
+            raise ActionError(f"{url} was not opened: {reason}")
+        try:
+            await open_url(self.tabs.active, url, self._options.navigation_timeout_s)
+        except ActionError as error:
+            raise ActionError(self.blocked_navigation() or str(error)) from error
+
+    def blocked_navigation(self) -> str | None:
+        """Why a page was not opened, if the rules stopped one since the last time."""
+        for blocked in self.firewall.take():
+            if blocked.is_navigation:
+                return blocked.as_text()
+        return None
+
+    async def recover(self) -> str | None:
+        """Bring crashed pages back, each address once; returns what to tell the agent."""
+        message = None
+        while self.crashed:
+            page = self.crashed.pop()
+            url = page.url
+            await self._bounded(page.close())
+            self._forget(page)
+            await self.new_tab()
+            message = f"the page {url} crashed and was closed"
+            if url not in self._crash_urls and urlsplit(url).scheme in ("http", "https", "file"):
+                self._crash_urls.add(url)
+                message = f"the page {url} crashed and was loaded again; what was entered in it is lost"
+                with contextlib.suppress(ActionError):
+                    await open_url(self.tabs.active, url, self._options.navigation_timeout_s)
+        return message
+
+    async def close(self) -> None:
+        """End the episode: save what is to be kept, close the context."""
+        self._is_closing = True
+        self.interrupts.drop()
+        if self.context.browser is not None:
+            self.context.browser.remove_listener("disconnected", self._on_gone)
+        if not self.is_connected:
+            return
+        if isinstance(self.overlay, DialogBox):
+            await self._bounded(self.overlay.answer(is_yes=False))
+        if self.background:
+            await asyncio.wait(self.background, timeout=_CLOSE_TIMEOUT_S)
+            for task in self.background:
+                task.cancel()
+        if self._options.save_storage_state is not None:
+            await self._bounded(self.context.storage_state(path=self._options.save_storage_state))
+        await self._bounded(self.context.close())
+
+    async def _bounded(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that may fail, because things are gone, or hang."""
+        from playwright.async_api import Error
+
+        with contextlib.suppress(Error, TimeoutError):
+            await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
+
+    def clear_overlay(self) -> None:
+        """Forget what stood over the page, if it has gone away."""
+        if self.overlay is not None and self.overlay.is_done:
+            self.overlay = None
+
+    def _on_page(self, page: "Page") -> None:
+        if self._is_closing or not self.tabs.add(page):
+            return
+        page.on("close", self._on_close)
+        page.on("crash", self._on_crash)
+        page.on("download", self._on_download)
+        page.on("filechooser", self._on_file_chooser)
+        page.on("framenavigated", self._on_navigated)
+
+    def _on_close(self, page: "Page") -> None:
+        was_known = page in self.tabs.pages
+        self._forget(page)
+        if was_known and not self.tabs.pages and not self._is_closing:
+            self.notes.append("the last tab was closed; a new blank one was opened")
+
+    def _forget(self, page: "Page") -> None:
+        self.tabs.remove(page)
+        self.traffic.forget(page)
+        self.camera.forget(page)
+        if self.overlay is not None and self.overlay.page is page:
+            self.overlay = None
+
+    def _on_gone(self, _browser: object) -> None:
+        self._is_gone = True
+        self.interrupts.signal("died")
+
+    def _on_crash(self, page: "Page") -> None:
+        self.crashed.append(page)
+        self.interrupts.signal("crash")
+
+    def _on_dialog(self, dialog: "Dialog") -> None:
+        asker = urlsplit(dialog.page.url).netloc if dialog.page else ""
+        self.overlay = DialogBox(dialog, self._options.viewport_px, asker or "This page")
+        if dialog.page is not None:
+            self.tabs.activate(dialog.page)
+        self.interrupts.signal("dialog")
+
+    def _on_file_chooser(self, chooser: "FileChooser") -> None:
+        self.overlay = FileList(chooser, self._folders.uploads, self._options.viewport_px)
+
+    def _on_download(self, download: "Download") -> None:
+        self._in_background(self._save(download))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    async def _save(self, download: "Download") -> None:
+        self.notes.append(await self._folders.save(download))
+
+    def _on_navigated(self, frame: "Frame") -> None:
+        if frame.parent_frame is not None:
+            return
+        self.traffic.committed(frame.page)
+        if isinstance(self.overlay, FileList) and self.overlay.page is frame.page:
+            self.overlay = None
+        if self._rules.why_blocked(frame.url) and frame.url.startswith(("http:", "https:")):
+            self._in_background(self._bounded(frame.page.goto("about:blank")))
