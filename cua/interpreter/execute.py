@@ -10,7 +10,7 @@ from cua.interpreter.functions import items_of
 from cua.interpreter.limits import Refused
 from cua.interpreter.operators import binary
 from cua.interpreter.pyautogui_calls import hold_keys
-from cua.interpreter.values import Function, Value
+from cua.interpreter.values import Function
 from envs import KeyDown, KeyUp
 
 _MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
@@ -158,11 +158,13 @@ def _with(node: ast.With, scope: Scope) -> Flow:
 
 def _held_keys(item: ast.withitem, scope: Scope) -> list[str]:
     """Keys of one `pyautogui.hold(...)` in a with statement."""
-    call: Value = item.context_expr
-    if isinstance(call, ast.Call):
-        function = evaluate(call.func, scope)
-        if isinstance(function, Function) and (function.module, function.name) in _HOLDS and item.optional_vars is None:
-            return hold_keys(*arguments(call, scope), scope.recording)
+    call = item.context_expr
+    if isinstance(call, ast.Call) and item.optional_vars is None:
+        match call.func:
+            case ast.Attribute(value=ast.Name(), attr="hold") | ast.Name():
+                function = evaluate(call.func, scope)
+                if isinstance(function, Function) and (function.module, function.name) in _HOLDS:
+                    return hold_keys(*arguments(call, scope), scope.recording)
     raise Refused("with can only be used as: with pyautogui.hold('shift'):")
 
 

@@ -1,9 +1,10 @@
 """Writes pyautogui_events.json: what the real pyautogui does for each of our cases, and for our rendering of it.
 
-pyautogui must not be installed beside this project on Linux (its python3-Xlib overwrites python-xlib), so run this with the
-Python of another virtual environment that has pyautogui 0.9.54, on any X display, from the repository's root:
+pyautogui must not be installed beside this project on Linux (its python3-Xlib overwrites python-xlib). So run this
+from the repository's root with another virtual environment, on any X display:
 
-    python3 -m venv /tmp/pyautogui && /tmp/pyautogui/bin/pip install pyautogui==0.9.54 pydantic platformdirs jsonschema pillow
+    python3 -m venv /tmp/pyautogui
+    /tmp/pyautogui/bin/pip install pyautogui==0.9.54 pydantic platformdirs jsonschema pillow
     PYTHONPATH=. xvfb-run -a /tmp/pyautogui/bin/python tests/cua/interpreter/record_pyautogui.py
 """
 

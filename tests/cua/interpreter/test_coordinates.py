@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cua.errors import CodeError
 from cua.interpreter import run
 from cua.interpreter.coordinates import ModelFrame, smart_resize
-from envs import Click, Drag, MouseDown, Move, Scroll, ScreenGeometry, TypeText
+from envs import Click, Drag, MouseDown, Move, ScreenGeometry, Scroll, TypeText
 
 FULL_HD = ScreenGeometry(native_px=(1920, 1080), sent_px=(1920, 1080))
 SECOND_MONITOR = ScreenGeometry(native_px=(2560, 1440), sent_px=(1280, 720), offset_px=(1920, 100))
@@ -123,7 +123,9 @@ def test_an_unknown_pointer_is_said():
 
 
 def test_the_simulated_pointer_follows():
-    code = "pyautogui.moveTo(0.5, 0.5)\npyautogui.moveRel(10, 0)\nx, y = pyautogui.position()\npyautogui.click(x, y + 5)"
+    code = (
+        "pyautogui.moveTo(0.5, 0.5)\npyautogui.moveRel(10, 0)\nx, y = pyautogui.position()\npyautogui.click(x, y + 5)"
+    )
     assert act(code) == [Move(x_px=960, y_px=540), Move(x_px=970, y_px=540), Click(x_px=970, y_px=545)]
 
 
@@ -146,7 +148,9 @@ def test_absolute_means_pixels_of_the_sent_picture():
 
 @pytest.mark.parametrize("point", ["0.5, 0.5", "960, 0.5"])
 def test_absolute_refuses_fractions_with_a_hint(point):
-    with pytest.raises(CodeError, match=r"coordinates are pixels here: the picture is 1920x1080, its middle is \(960, 540\)"):
+    with pytest.raises(
+        CodeError, match=r"coordinates are pixels here: the picture is 1920x1080, its middle is \(960, 540\)"
+    ):
         act(f"pyautogui.click({point})", mode="absolute")
 
 
@@ -203,5 +207,5 @@ def test_position_and_back(size, data):
 
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "1e999", "True", "'0.5'", "[1]", "None + 1"])
 def test_what_is_no_number_is_refused(value):
-    with pytest.raises(CodeError, match="^line 1: "):
+    with pytest.raises(CodeError, match=r"^line 1: "):
         act(f"pyautogui.click({value}, 0.5)")
