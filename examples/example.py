@@ -30,6 +30,7 @@ class Expectation:
 
     answer: str | None = None
     state: Any = None
+    clipboard: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -79,6 +80,8 @@ class ExampleTask:
     async def evaluate(self, env: Any) -> float | None:
         """The share of the expectations that are met."""
         met = self.check(env.terminate.answer if env.terminate is not None else None)
+        if self._example.expect.clipboard is not None:
+            met["clipboard"] = await env.get_clipboard() == self._example.expect.clipboard
         return sum(met.values()) / len(met)
 
     async def teardown(self, env: Any) -> None:
@@ -88,7 +91,7 @@ class ExampleTask:
             self._server = None
 
     def check(self, answer: str | None) -> dict[str, bool]:
-        """Each expectation by name, and whether it is met."""
+        """Each expectation but the clipboard by name, and whether it is met."""
         expect = self._example.expect
         met: dict[str, bool] = {}
         if expect.answer is not None:

@@ -17,6 +17,7 @@ from envs import Env, EnvError, InstructionTask, Observation
 
 MAX_ERROR_PX = 1.0
 TARGET_SIDE_PX = 9
+_MAX_LOOKS = 20
 _FRACTIONS = (
     (0.01, 0.02),
     (0.5, 0.02),
@@ -73,7 +74,7 @@ async def click_all(env: Env, targets: Sequence[Target], read_hits: ReadHits) ->
         targets: What to click; `middle_px` is where the click should arrive.
         read_hits: Asks whoever is clicked.
     """
-    seen = (await env.step(())).observation
+    seen = await _look_until_drawn(env, targets)
     errors: list[float | None] = []
     for target in targets:
         before = len(await read_hits(0))
@@ -92,26 +93,36 @@ async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | No
         await env.close()
 
 
+async def _look_until_drawn(env: Env, targets: Sequence[Target]) -> Observation:
+    """The first picture that shows every target.
+
+    Raises:
+        EnvError: One is still missing after `_MAX_LOOKS` looks.
+    """
+    for _ in range(_MAX_LOOKS):
+        seen = (await env.step(())).observation
+        places = [_find(target, seen.screenshot) for target in targets]
+        if None not in places:
+            return seen
+    raise EnvError(f"target {places.index(None) + 1} does not show in the screenshot")
+
+
 def _code_for(target: Target, seen: Observation) -> str:
     """What a model that sees the target writes."""
-    x, y = _find(target, seen.screenshot)
+    x, y = _find(target, seen.screenshot) or (0.0, 0.0)
     width, height = seen.geometry.sent_px
     return f"pyautogui.click(x={x / width:.4f}, y={y / height:.4f})"
 
 
-def _find(target: Target, png: bytes) -> Point:
-    """Middle of the target in the picture, its px.
-
-    Raises:
-        EnvError: The picture does not show it.
-    """
+def _find(target: Target, png: bytes) -> Point | None:
+    """Middle of the target in the picture, its px; None when the picture does not show it."""
     import numpy as np
     from PIL import Image
 
     picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
     rows, columns = np.nonzero((picture == target.rgb).all(axis=2))
     if rows.size == 0:
-        raise EnvError(f"the target at {target.middle_px} is not in the screenshot")
+        return None
     return float(columns.mean()), float(rows.mean())
 
 

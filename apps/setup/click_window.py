@@ -16,7 +16,7 @@ from envs.require import require
 def show_targets(file: Path, size_px: tuple[int, int]) -> None:
     """Cover the screen with targets and write clicks until the display goes away."""
     xlib: Any = require("Xlib.display", "desktop")
-    from Xlib import X
+    from Xlib import X, Xatom
     from Xlib.error import ConnectionClosedError
 
     display = xlib.Display()
@@ -28,10 +28,11 @@ def show_targets(file: Path, size_px: tuple[int, int]) -> None:
         0,
         screen.root_depth,
         background_pixel=screen.white_pixel,
-        override_redirect=True,
         event_mask=X.ButtonPressMask | X.ExposureMask,
     )
     window.set_wm_name("click test")
+    full = display.intern_atom("_NET_WM_STATE_FULLSCREEN")
+    window.change_property(display.intern_atom("_NET_WM_STATE"), Xatom.ATOM, 32, [full])
     window.map()
     pen = window.create_gc()
     with file.open("a", encoding="utf-8") as lines:

