@@ -35,6 +35,7 @@ class Desk:
         home: HOME of the programs.
         display: Name of the display.
         region: The part of the screen that is shown to the agent.
+        environment: Environment variables of the programs.
     """
 
     backend: Backend
@@ -47,7 +48,7 @@ class Desk:
         self._private: PrivateDisplay | None = None
         self._programs: Programs | None = None
         self._watched: list[Program] = []
-        self._env: dict[str, str] = {}
+        self.environment: dict[str, str] = {}
         self._is_connected = False
         self.display = options.display or ""
 
@@ -74,12 +75,12 @@ class Desk:
             self._private = PrivateDisplay(self.programs, options, self.home)
             self._private.start()
             self.display = self._private.name
-            self._env = self._private.env
+            self.environment = self._private.env
         else:
             self.home = options.home_dir or Path.home()
             shown_on = {"DISPLAY": self.display} if self.display else {}
             home = make_home(self.home) if options.home_dir else {}
-            self._env = dict(os.environ) | shown_on | home | dict(options.env)
+            self.environment = dict(os.environ) | shown_on | home | dict(options.env)
         cookie = self._private.xauthority if self._private else None
         self.backend = self._make_backend(self.display, cookie, self._private is not None)
         self._is_connected = True
@@ -128,7 +129,7 @@ class Desk:
         argv = self._split(command)
         self.home.mkdir(parents=True, exist_ok=True)
         try:
-            program = self.programs.start(argv, self._env, self.home, stdout)
+            program = self.programs.start(argv, self.environment, self.home, stdout)
         except OSError as error:
             raise EnvSetupError(f"cannot start {argv[0]!r}: {error}. Is it installed and on PATH?") from error
         if is_watched:

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -68,6 +68,11 @@ class DesktopEnv:
     def home(self) -> Path:
         """HOME of the programs on this desktop."""
         return self._open_session().desk.home
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables of programs on this desktop, DISPLAY and its cookie included."""
+        return self._open_session().desk.environment
 
     @property
     def held(self) -> frozenset[str]:

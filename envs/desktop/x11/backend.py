@@ -18,6 +18,7 @@ from envs.require import require
 
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7  # buttons that stand for the wheel
+_MANAGER_ANSWER_S = 0.02
 _SPARE_KEYS_PRIVATE, _SPARE_KEYS_SHARED = 64, 8
 
 
@@ -113,8 +114,11 @@ class X11Backend:
         return self._catch_up.wait(timeout_s)
 
     def has_window_manager(self) -> bool:
-        """Whether somebody manages the windows."""
-        return self._windows.has_manager()
+        """Whether somebody manages the windows and has finished starting."""
+        if not self._windows.has_manager():
+            return False
+        # It marks the root window before it listens, so an answer is what counts.
+        return self._catch_up.wait_for_manager(_MANAGER_ANSWER_S) or not self._catch_up.manager_can_answer()
 
     def num_windows(self) -> int | None:
         """How many windows programs show; None when the system does not tell."""

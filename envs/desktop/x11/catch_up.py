@@ -40,17 +40,24 @@ class CatchUp:
             Whether the active window said so; False when it does not in time, or does not answer pings.
         """
         deadline = time.monotonic() + timeout_s
-        self._wait_for_manager(deadline)
+        self.wait_for_manager(timeout_s)
         return self._wait_for_window(deadline)
 
-    def _wait_for_manager(self, deadline: float) -> None:
+    def manager_can_answer(self) -> bool:
+        """Whether the window manager answers requests for frame extents."""
+        wanted = self._connection.atom("_NET_REQUEST_FRAME_EXTENTS")
+        return wanted in self._connection.read_numbers(self._root, "_NET_SUPPORTED")
+
+    def wait_for_manager(self, timeout_s: float) -> bool:
+        """Wait until the window manager has worked off its input; False when it does not say so in time."""
+        if not self.manager_can_answer():
+            return False
         atom = self._connection.atom
-        if atom("_NET_REQUEST_FRAME_EXTENTS") not in self._connection.read_numbers(self._root, "_NET_SUPPORTED"):
-            return
         request = self._message(window=self._own, client_type=atom("_NET_REQUEST_FRAME_EXTENTS"), data=(32, [0] * 5))
         mask = self._x.SubstructureRedirectMask | self._x.SubstructureNotifyMask
         self._root.send_event(request, event_mask=mask)
-        self._await(lambda event: event.type == self._x.PropertyNotify and event.window == self._own, deadline)
+        deadline = time.monotonic() + timeout_s
+        return self._await(lambda event: event.type == self._x.PropertyNotify and event.window == self._own, deadline)
 
     def _wait_for_window(self, deadline: float) -> bool:
         atom, window = self._connection.atom, self._windows.active()

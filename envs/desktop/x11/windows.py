@@ -24,7 +24,8 @@ class Windows:
 
     def has_manager(self) -> bool:
         """Whether a window manager has announced itself."""
-        return bool(self._connection.read_numbers(self._root, "_NET_SUPPORTING_WM_CHECK"))
+        marks = ("_NET_SUPPORTING_WM_CHECK", "_NET_SUPPORTED")
+        return all(self._connection.read_numbers(self._root, name) for name in marks)
 
     def num_open(self) -> int:
         """How many windows programs show: managed ones, or without a manager visible top-level ones."""
