@@ -11,8 +11,8 @@ from cua.trajectory.describe import describe_action, describe_cost, describe_dur
 from cua.trajectory.load import Outcome, RunRecord
 from envs import Action, Env, Observation, Task
 
-_ALIKE = 0.98
-"""From this similarity on, two screenshots are called the same screen."""
+_ALIKE = 0.995
+"""From this similarity on, two screenshots are called the same screen: a blinking caret or a clock may differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from envs import (
 GEOMETRY = ScreenGeometry(native_px=(320, 200), sent_px=(320, 200))
 
 
+@cache
 def png(text: str, size_px: tuple[int, int] = (320, 200)) -> bytes:
     """A picture that differs for each text."""
     image = Image.new("RGB", size_px, "white")

@@ -1,7 +1,7 @@
 import json
 import os
-from pathlib import Path
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_a_step_that_comes_twice_is_refused(tmp_path: Path) -> None:
     path = run_dir / "trajectory.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines + lines[1:]))
-    with pytest.raises(TrajectoryError, match="line 6.* step 1 is observed after step 1 was finished"):
+    with pytest.raises(TrajectoryError, match=r"line 6.* step 1 is observed after step 1 was finished"):
         load_run(run_dir)
 
 
@@ -109,7 +109,7 @@ def test_a_lost_or_damaged_picture_is_told(tmp_path: Path) -> None:
     with pytest.raises(TrajectoryError, match="is damaged: its content does not match its name"):
         load_run(run_dir)
     path.unlink()
-    with pytest.raises(TrajectoryError, match="the record needs the picture .* No such file"):
+    with pytest.raises(TrajectoryError, match=r"the record needs the picture .* No such file"):
         load_run(run_dir)
     assert len(load_run(run_dir, images=0).steps) == 1
 
@@ -144,11 +144,12 @@ def test_the_instruction_is_the_latest_one(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_long_run_is_read_without_its_pictures(tmp_path: Path) -> None:
+    base = samples.make_step(1)
     big = os.urandom(20_000)
     with TrajectoryWriter.create(tmp_path, samples.HEADER, is_durable=False) as writer:
         for number in range(1, 2001):
             observation = samples.make_observation(0, screenshot=number.to_bytes(4, "big") + big)
-            samples.write_step(writer, samples.make_step(number, observation=observation))
+            samples.write_step(writer, replace(base, index=number, observation=observation))
     record = load_run(writer.run_dir)
     assert len(record.steps) == 2000
     assert sum(len(step.observation.screenshot) for step in record.steps) == 3 * 20_004

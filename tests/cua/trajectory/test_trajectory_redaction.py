@@ -59,7 +59,7 @@ def test_a_secret_stands_in_no_file_of_the_run(tmp_path: Path, secret: str) -> N
     )  # fmt: skip
     with TrajectoryWriter.create(tmp_path, header, redact) as writer:
         samples.write_step(writer, step, until="acting")
-        writer.note("guard", said, **{"rule": said, "more": free})
+        writer.note("guard", said, rule=said, more=free)
         writer.acted(step, 0.0, free)
         writer.acted(replace(step, index=2, turn=replace(step.turn, thought=said + said)), 0.0, free)
         writer.ended(replace(samples.ENDED, end=End(status="failed", reason=said, answer=said), run_dir=said))

@@ -1,4 +1,3 @@
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,4 +90,4 @@ def test_listing_many_ended_runs_reads_little(tmp_path: Path) -> None:
     first, *rest = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + b"this line is damaged and never read\n" * 10_000 + rest[-1])
     assert [run.status for run in list_runs(tmp_path)] == ["succeeded"]
-    assert os.path.getsize(path) > 300_000
+    assert path.stat().st_size > 300_000

@@ -163,7 +163,7 @@ def test_nothing_can_be_written_after_close(tmp_path: Path) -> None:
 def test_a_deleted_folder_is_told(tmp_path: Path, event: str) -> None:
     with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
         shutil.rmtree(writer.run_dir)
-        with pytest.raises(TrajectoryError, match="deleted|gone"):
+        with pytest.raises(TrajectoryError, match=r"deleted|gone"):
             writer.observed(1, samples.make_observation(1)) if event == "observed" else writer.note("info", "x")
 
 
