@@ -1,5 +1,6 @@
 """Entry point of `cua` and `k25`: commands are loaded when they are called, so `--help` is quick."""
 
+import signal
 import sys
 from typing import Annotated
 
@@ -54,6 +55,7 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Run the command line; an error that the user can mend is one line on stderr, never a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a run connects its own switch, Ctrl-C just ends
     try:
         app()
     except BrokenPipeError:

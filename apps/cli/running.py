@@ -82,6 +82,7 @@ class _StopSwitch:
         finally:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL)
 
     def _press(self) -> None:
         self._pressed += 1
