@@ -2,8 +2,9 @@
 
 from cua.trajectory.events import Note, RunHeader
 from cua.trajectory.folder import default_runs_dir
-from cua.trajectory.load import Outcome, Pending, RunRecord, load_run
+from cua.trajectory.load import load_run
 from cua.trajectory.resume import forget_picture, resume_steps
+from cua.trajectory.run_record import Outcome, Pending, RunRecord
 from cua.trajectory.writer import TrajectoryWriter
 
 __all__ = [

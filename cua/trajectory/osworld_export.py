@@ -15,7 +15,7 @@ from cua.interpreter.render import to_pyautogui
 from cua.step import Step
 from cua.trajectory.disk_errors import told
 from cua.trajectory.images import write_atomically
-from cua.trajectory.load import Outcome, RunRecord
+from cua.trajectory.run_record import Outcome, RunRecord
 from envs import Action, Terminate, Wait
 
 

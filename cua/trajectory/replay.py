@@ -8,7 +8,7 @@ from cua.errors import TrajectoryError
 from cua.messages import Usage
 from cua.step import Step
 from cua.trajectory.describe import describe_action, describe_cost, describe_duration, describe_tokens, printable
-from cua.trajectory.load import Outcome, RunRecord
+from cua.trajectory.run_record import Outcome, RunRecord
 from envs import Action, Env, Observation, Task
 
 _ALIKE = 0.995

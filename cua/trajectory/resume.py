@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cua.step import Step
-from cua.trajectory.load import RunRecord, interrupted_step
+from cua.trajectory.run_record import RunRecord, interrupted_step
 
 
 def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:

@@ -6,8 +6,10 @@ right before something is done that must not be done twice.
 """
 
 import os
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -83,12 +85,18 @@ class TrajectoryWriter:
         started_at = header.started_at or time.time()
         with told("write", Path(runs_dir)):
             run_dir = make_run_dir(Path(runs_dir).absolute(), redact(header.instruction), started_at)
-            (run_dir / images.FOLDER).mkdir(mode=0o700)
-            writer = cls(run_dir, RunLock(run_dir), redact, is_durable=is_durable)
-            writer._lines = AppendOnlyLines(run_dir / TRAJECTORY)
-            writer._append(RunEvent(at=started_at, header=replace(header, started_at=started_at)), is_durable=True)
-            if is_durable:
-                _sync_folder(run_dir)
+            try:
+                writer = cls(run_dir, RunLock(run_dir), redact, is_durable=is_durable)
+                with _closed_on_error(writer):
+                    (run_dir / images.FOLDER).mkdir(mode=0o700)
+                    writer._lines = AppendOnlyLines(run_dir / TRAJECTORY)
+                    event = RunEvent(at=started_at, header=replace(header, started_at=started_at))
+                    writer._append(event, is_durable=True)
+                    if is_durable:
+                        _sync_folder(run_dir)
+            except (OSError, TrajectoryError):
+                shutil.rmtree(run_dir, ignore_errors=True)  # a run that never began
+                raise
         return writer
 
     @classmethod
@@ -104,17 +112,14 @@ class TrajectoryWriter:
             TrajectoryError: Another process writes this run, or its record is damaged.
         """
         folder = Path(run_dir).absolute()
-        load_run(folder, images=0)
+        path = folder / TRAJECTORY
         with told("write", folder):
+            path.stat()
             writer = cls(folder, RunLock(folder), redact, is_durable=is_durable)
-            try:
-                path = folder / TRAJECTORY
-                load_run(folder, images=0)  # again: nobody else can change it now
+            with _closed_on_error(writer):
+                load_run(folder, images=0)
                 writer._lines = AppendOnlyLines(path, keep_bytes=sum(len(line) + 1 for line in whole_lines(path)))
                 writer._append(ResumedEvent(at=time.time()), is_durable=True)
-            except BaseException:
-                writer.close()
-                raise
         return writer
 
     def observed(self, index: int, observation: Observation) -> None:
@@ -218,6 +223,15 @@ class TrajectoryWriter:
             raise TrajectoryError(f"the record in {self.run_dir} is not open")
         with told("write", self.run_dir):
             self._lines.append(to_line(event, self._redact), is_durable=is_durable and self._is_durable)
+
+
+@contextmanager
+def _closed_on_error(writer: TrajectoryWriter) -> Iterator[None]:
+    """Close the writer when the block does not get through."""
+    with ExitStack() as stack:
+        stack.callback(writer.close)
+        yield
+        stack.pop_all()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from cua.trajectory.disk_errors import told
 from cua.trajectory.folder import REPORT
 from cua.trajectory.images import write_atomically
-from cua.trajectory.load import RunRecord, load_run
+from cua.trajectory.load import load_run
 from cua.trajectory.report.pictures import Format
 from cua.trajectory.report.view import run_view
+from cua.trajectory.run_record import RunRecord
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from cua.errors import TrajectoryError
-from cua.trajectory.load import RunRecord
+from cua.trajectory.run_record import RunRecord
 
 if TYPE_CHECKING:
     from PIL.Image import Image

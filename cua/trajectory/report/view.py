@@ -15,10 +15,10 @@ from cua.trajectory.describe import (
     describe_tokens,
 )
 from cua.trajectory.events import Note
-from cua.trajectory.load import INTERRUPTED, Outcome, RunRecord, interrupted_step
 from cua.trajectory.lock import is_locked
 from cua.trajectory.report.markers import Marker, markers
 from cua.trajectory.report.pictures import Format, PagePicture, page_pictures
+from cua.trajectory.run_record import INTERRUPTED, Outcome, RunRecord, interrupted_step
 from envs import Observation
 
 STAGES = ("model", "interpret", "guard", "act", "settle", "observe", "record")

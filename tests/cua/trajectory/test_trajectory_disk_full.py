@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,13 @@ def test_a_line_that_did_not_fit_is_cut_off_and_the_run_goes_on_when_there_is_ro
         samples.write_step(writer, samples.make_step(1))
         writer.ended(samples.ENDED)
     assert load_run(writer.run_dir).steps == (samples.make_step(1),)
+
+
+def test_a_run_that_could_not_begin_leaves_nothing(small_disk: Path) -> None:
+    header = replace(samples.HEADER, settings={"long": "x" * 400_000})
+    with pytest.raises(TrajectoryError, match="No space left"):
+        TrajectoryWriter.create(small_disk, header)
+    assert list(small_disk.iterdir()) == []
 
 
 def test_a_limit_on_file_sizes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cua.errors import TrajectoryError
 from cua.trajectory import TrajectoryWriter, forget_picture, load_run, resume_steps
-from cua.trajectory.load import INTERRUPTED
+from cua.trajectory.run_record import INTERRUPTED
 from tests.cua.trajectory import samples
 
 

@@ -1,0 +1,129 @@
+"""What a record tells: the steps of a run and all that happened around them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cua.end import End, RunResult
+from cua.messages import Reply, Usage
+from cua.step import Step, Turn
+from cua.trajectory.events import Note, RunHeader
+from cua.trajectory.images import ImageFolder
+from envs import Action, Observation
+
+INTERRUPTED = (
+    "The run was interrupted while this action was being carried out, so its outcome is unknown. "
+    "Look at the screen to see what happened before you repeat anything."
+)
+"""`Step.error` of a step that began and never finished, as the model is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A step that began and was not finished.
+
+    Attributes:
+        index: Its number.
+        observation: What the model saw.
+        reply: What it answered, if it did.
+        turn: The answer as it was read; set once actions may have been carried out.
+        actions: What was about to be done.
+        started_at: Unix time in seconds.
+    """
+
+    index: int
+    observation: Observation
+    reply: Reply | None = None
+    turn: Turn | None = None
+    actions: tuple[Action, ...] = ()
+    started_at: float = 0.0
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether actions were possibly carried out; they must not be repeated then."""
+        return self.turn is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a step's actions, for the operator.
+
+    Attributes:
+        carried_out: Whether they were handed to the env; False when they were refused whole.
+        reward: The env's reward.
+        info: The env's `StepResult.info`.
+        finished_at: Unix time in seconds.
+    """
+
+    carried_out: bool = True
+    reward: float = 0.0
+    info: Mapping[str, Any] = field(default_factory=dict)
+    finished_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """All that is known of a run.
+
+    Attributes:
+        run_dir: The run's folder.
+        header: What it was started with.
+        steps: Finished steps in order; most of them without their picture, see `load_run`.
+        outcomes: What became of each, same order.
+        pending: The step that was going on when the record ends; after an end, the last screen.
+        notes: Everything else worth knowing, in order of time.
+        discarded: Replies that led to nothing (unreadable, or given up at a restart), with their step.
+        result: How the run ended, with its totals; None while it runs or when it broke off.
+        usage: Sum over all replies, those included that could not be read.
+        images: SHA-256 of the picture by step index ("" for none), the pending step's included.
+        resumed_at: When the run was taken up again, Unix time in seconds.
+        last_at: When the last event was written, Unix time in seconds.
+    """
+
+    run_dir: Path
+    header: RunHeader
+    steps: tuple[Step, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    pending: Pending | None = None
+    notes: tuple[Note, ...] = ()
+    discarded: tuple[tuple[int, Reply], ...] = ()
+    result: RunResult | None = None
+    usage: Usage = field(default_factory=Usage)
+    images: Mapping[int, str] = field(default_factory=dict)
+    resumed_at: tuple[float, ...] = ()
+    last_at: float = 0.0
+
+    @property
+    def end(self) -> End | None:
+        """How the run ended; None while it runs or when it broke off."""
+        return self.result.end if self.result else None
+
+    @property
+    def instruction(self) -> str:
+        """What the agent was told last: a person may have redirected it since the start."""
+        redirects = [note.text for note in self.notes if note.kind == "redirect"]
+        return redirects[-1] if redirects else self.header.instruction
+
+    def picture(self, index: int) -> bytes:
+        """The PNG that the model saw at a step, read from disk; b"" when there was none.
+
+        Raises:
+            TrajectoryError: The picture is gone or damaged.
+        """
+        return ImageFolder(self.run_dir).get(self.images.get(index, ""))
+
+
+def interrupted_step(pending: Pending) -> Step | None:
+    """The step that stands for actions which may have been carried out; None when surely none was."""
+    if pending.turn is None:
+        return None
+    return Step(
+        index=pending.index,
+        observation=pending.observation,
+        reply=pending.reply or Reply(content=""),
+        turn=pending.turn,
+        actions=pending.actions,
+        error=INTERRUPTED,
+        started_at=pending.started_at,
+    )
