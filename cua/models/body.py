@@ -14,7 +14,12 @@ from cua.models.draft import Delta, Draft
 from cua.models.failures import stream_failure
 from cua.models.wire_types import CompletionIn
 
-MAX_BODY_BYTES = 64 * 1024 * 1024
+MAX_BODY_BYTES = 128 * 2**20
+"""A stream spends up to 300 bytes on a token, so that this is some 400,000 tokens."""
+
+MAX_PIECE_BYTES = 16 * 2**20
+"""Limit on one event, and on a whole answer."""
+
 _SHOWN_CHARS = 160
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -54,14 +59,15 @@ class BodyReader:
         if len(self._start) < _SHOWN_CHARS:
             self._start += chunk[:_SHOWN_CHARS]
         self._buffer += chunk
+        if len(self._buffer) > MAX_PIECE_BYTES:
+            raise ModelError(
+                f"a single piece of the reply is longer than {MAX_PIECE_BYTES // 2**20} MiB", retryable=False
+            )
         if self._kind == "unknown":
             self._buffer = self._buffer.removeprefix(_BYTE_ORDER_MARK)
             self._kind = _kind_of(self._buffer)
-        if self._kind == "events":
-            *lines, rest = self._buffer.split(b"\n")
-            self._buffer = rest
-            for line in lines:
-                self._take_line(bytes(line).removesuffix(b"\r"))
+        if self._kind == "events" and b"\n" in chunk:
+            self._take_lines()
 
     def finish(self) -> Draft:
         """The body is over: check that the reply is whole.
@@ -81,8 +87,8 @@ class BodyReader:
         if self._kind == "json":
             self._take_json(bytes(self._buffer), "message")
         elif self._kind == "events":
-            self._take_line(bytes(self._buffer))
-            self._take_line(b"")
+            self._buffer += b"\n\n"
+            self._take_lines()
         if self.num_bytes == 0 or not (self._start.strip()):
             raise ModelError("the server closed the connection without sending a reply", retryable=True)
         self._check_whole()
@@ -99,6 +105,11 @@ class BodyReader:
             )
         if self.draft.is_empty and self.draft.finish_reason not in ("length", "content_filter"):
             raise ModelError("the reply is empty: no text, no reasoning, no tool call", retryable=True)
+
+    def _take_lines(self) -> None:
+        *lines, self._buffer = self._buffer.split(b"\n")
+        for line in lines:
+            self._take_line(bytes(line).removesuffix(b"\r"))
 
     def _take_line(self, line: bytes) -> None:
         if not line:

@@ -118,11 +118,11 @@ def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: Cloc
     """Seconds to wait before retry `number` (1-based).
 
     A server's Retry-After is a lower bound and gets jitter on top, so that many clients told the same
-    moment do not come back together.
+    moment do not come back together. "After 0 seconds" counts as no wish.
     """
     longest = min(policy.max_wait_s, policy.base_wait_s * 2.0 ** min(number - 1, 30))
     asked = error.retry_after_s if isinstance(error, OverloadedError) else None
-    if asked is None:
+    if not asked:
         return clock.uniform(0.0, longest)
     return asked + clock.uniform(0.0, min(longest, 0.1 * asked))
 
