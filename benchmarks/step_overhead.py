@@ -108,14 +108,18 @@ def peer(display: str, python: str, times: int) -> dict[str, float]:
     code = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
     shot = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
     found = {
-        "action process": median_ms(timed(lambda: subprocess.run([python, "-c", code], env=env, check=True), times)),
+        "action process": median_ms(
+            timed(lambda: subprocess.run([python, "-c", code], env=env, check=True, stderr=subprocess.DEVNULL), times)
+        ),
         "pyautogui screenshot process": median_ms(
-            timed(lambda: subprocess.run([python, "-c", shot], env=env, check=True), times)
+            timed(lambda: subprocess.run([python, "-c", shot], env=env, check=True, stderr=subprocess.DEVNULL), times)
         ),
     }
     if shutil.which("scrot"):
         command = ["scrot", "--overwrite", "/dev/shm/peer.png"]
-        found["scrot process"] = median_ms(timed(lambda: subprocess.run(command, env=env, check=True), times))
+        found["scrot process"] = median_ms(
+            timed(lambda: subprocess.run(command, env=env, check=True, stderr=subprocess.DEVNULL), times)
+        )
     return found
 
 

@@ -1,5 +1,6 @@
 """From actions to the next observation: guard, record, secrets, world."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from cua.decide import Decision
 from cua.errors import CodeError
 from cua.events import NoteKind
 from cua.guard import Guard
+from cua.masking import Masker
 from cua.record import Record
 from cua.secrets import Secrets
 from envs import Action, Env, Observation, Terminate
@@ -42,6 +44,7 @@ class Actor:
     env: Env
     guard: Guard
     secrets: Secrets
+    masker: Masker | None
     schema: AnswerSchema | None
     control: Control
     record: Record
@@ -72,13 +75,20 @@ class Actor:
         recorded = time.monotonic()
         result = await self.control.unless_stopped(self.env.step(filled))
         return Outcome(
-            observation=result.observation,
+            observation=await self._masked(decision.actions, result.observation),
             error=result.observation.last_action_error,
             terminate=self.env.terminate if result.terminated else None,
             reward=result.reward,
             info=result.info,
             timings={"guard": guarded - started, "record": recorded - guarded, **result.info.get("timings", {})},
         )
+
+    async def _masked(self, actions: Sequence[Action], observation: Observation) -> Observation:
+        """The observation without the secrets that were typed: before the record and the model see it."""
+        if self.masker is None:
+            return observation
+        self.masker.typed(self.secrets.values_in(actions))
+        return await asyncio.to_thread(self.masker.mask, observation)
 
     async def _guard(self, decision: Decision, observation: Observation) -> None:
         check = self.guard.check(decision.turn, decision.actions, observation, self.env)

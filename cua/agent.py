@@ -15,6 +15,7 @@ from cua.episode import CapReachedError, Episode
 from cua.errors import ModelError, TrajectoryError
 from cua.events import Decided, Event, Listener, Noted, NoteKind, Observed, RunEnded, RunStarted, StepDone
 from cua.guard import Guard, Verdict
+from cua.masking import Masker
 from cua.messages import Sampling, Usage
 from cua.model import Model
 from cua.protocol import ProtocolOptions
@@ -63,6 +64,7 @@ class Agent:
         options: AgentOptions | None = None,
         guard: Guard | None = None,
         secrets: Secrets | None = None,
+        masker: Masker | None = None,
         record: Record | None = None,
         listener: Listener | None = None,
     ) -> None:
@@ -77,6 +79,7 @@ class Agent:
             env=env,
             guard=self._uncounted(guard or Guard()),
             secrets=self.secrets,
+            masker=masker,
             schema=self.options.answer_schema,
             control=self.control,
             record=self.record,

@@ -14,6 +14,7 @@ from cua.end import RunResult
 from cua.errors import ConfigError
 from cua.events import Listener
 from cua.guard import Approver
+from cua.masking import Masker
 from cua.model import Model
 from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
@@ -166,6 +167,7 @@ class _Parts:
                 options=self.options,
                 guard=self.guard,
                 secrets=self.secrets,
+                masker=Masker() if self.secrets.by_name and self.settings.env == "desktop" else None,
                 record=writer,
                 listener=self.watch.listener,
             )

@@ -69,6 +69,16 @@ class Secrets:
             text = text.replace(secret.value, "{{" + name + "}}")
         return text
 
+    def values_in(self, actions: Sequence[Action]) -> tuple[str, ...]:
+        """The secret values that these actions type."""
+        names = {
+            match[1]
+            for action in actions
+            if isinstance(action, TypeText)
+            for match in PLACEHOLDER.finditer(action.text)
+        }
+        return tuple(secret.value for name, secret in self.by_name.items() if name in names)
+
     def uses(self, action: Action) -> bool:
         """Whether an action would type a secret."""
         return isinstance(action, TypeText) and bool(self.by_name) and PLACEHOLDER.search(action.text) is not None

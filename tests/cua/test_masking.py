@@ -1,0 +1,66 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from cua.masking import Masker, find_like
+from envs import Observation, ScreenGeometry
+
+SECRET = "Sunflower-719"
+
+
+def screen(text: str) -> Observation:
+    image = Image.new("RGB", (900, 300), "white")
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(size=22)
+    draw.text((30, 40), "user@host:~$ login admin", fill="black", font=font)
+    draw.text((30, 120), text, fill="black", font=font)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return Observation(screenshot=buffer.getvalue(), geometry=ScreenGeometry(native_px=(900, 300), sent_px=(900, 300)))
+
+
+def read(observation: Observation) -> str:
+    from visual_tools.ocr import read_text
+
+    image = Image.open(io.BytesIO(observation.screenshot)).convert("RGB")
+    return " ".join(line.text for line in read_text(np.asarray(image)))
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "found"),
+    [
+        ("password: hunter2!", "hunter2", "hunter2"),
+        ("password: hunterZ!", "hunter2", "hunterZ"),  # one character misread
+        ("hun ter2", "hunter2", "hun ter2"),
+        ("4242 4242 4242 4242", "4242424242424242", "4242 4242 4242 4242"),
+        ("nothing here", "hunter2", None),
+        ("", "hunter2", None),
+    ],
+)
+def test_a_secret_is_found_in_a_line_although_read_badly(text: str, value: str, found: str | None) -> None:
+    span = find_like(text, value)
+    assert (text[slice(*span)] if span else None) == found
+
+
+def test_a_typed_secret_cannot_be_read_from_the_picture_and_the_rest_can() -> None:
+    pytest.importorskip("rapidocr")
+    seen = screen(f"password {SECRET} accepted")
+    assert SECRET[:6] in read(seen)
+    masker = Masker()
+    assert masker.mask(seen) is seen  # nothing typed yet: nothing is touched
+    masker.typed([SECRET])
+    masked = read(masker.mask(seen))
+    assert SECRET[:4] not in masked
+    assert "password" in masked
+    assert "accepted" in masked
+    assert "login admin" in masked
+
+
+def test_a_screen_without_the_secret_is_left_as_it_is() -> None:
+    pytest.importorskip("rapidocr")
+    masker = Masker()
+    masker.typed([SECRET])
+    seen = screen("nothing to hide")
+    assert masker.mask(seen) is seen
