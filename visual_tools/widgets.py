@@ -1,5 +1,6 @@
 """Rectangles of a screen: buttons, input fields, cells, panels. Found by flat regions of colour and by lines."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,10 +45,21 @@ def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return edges
 
 
-def find_rectangles(image: NDArray[np.uint8], min_side_px: int = _MIN_SIDE_PX) -> list[Rectangle]:
-    """Flat rectangular regions, smallest first, (H, W, 3) uint8 RGB; nested ones are all there."""
+def find_rectangles(
+    image: NDArray[np.uint8], min_side_px: int = _MIN_SIDE_PX, barriers: Sequence[Box] = ()
+) -> list[Rectangle]:
+    """Flat rectangular regions, smallest first; nested ones are all there.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        min_side_px: Smaller ones are left out.
+        barriers: Boxes that no region may enter, such as a label that interrupts a border.
+    """
     cv2 = require("cv2", "literal")
     flat = 1 - find_edges(image)
+    for barrier in barriers:
+        inside = barrier.clipped(image.shape[1], image.shape[0])
+        flat[inside.top : inside.bottom, inside.left : inside.right] = 0
     count, labels, stats, _ = cv2.connectedComponentsWithStats(flat, connectivity=4)
     found = []
     wanted = (stats[:, cv2.CC_STAT_WIDTH] >= min_side_px) & (stats[:, cv2.CC_STAT_HEIGHT] >= min_side_px)
@@ -90,3 +102,27 @@ def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> l
         if width >= min_length_px and 2 <= height <= _MAX_LINE_THICKNESS_PX + 1:
             lines.append(Box(left, top + 1, left + width, top + height))
     return sorted(lines, key=lambda box: (box.top, box.left))
+
+
+def find_dialog(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> Box | None:
+    """The panel of a modal dialog: in the middle across, much brighter than the page around it, which is dimmed.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        rectangles: What `find_rectangles` found on it.
+    """
+    if not rectangles:
+        return None
+    height, width = image.shape[:2]
+    border = np.concatenate((image[:8].reshape(-1, 3), image[:, :8].reshape(-1, 3), image[:, -8:].reshape(-1, 3)))
+    around = float(np.median(border.mean(axis=1)))
+    panels = [
+        rectangle.box_px
+        for rectangle in rectangles
+        if 0.015 * width * height < rectangle.box_px.area < 0.7 * width * height
+        and abs(rectangle.box_px.center[0] - width / 2) < 0.06 * width
+        and rectangle.box_px.left > 8
+        and around < 0.72 * float(np.mean(rectangle.colour))
+        and float(np.mean(rectangle.colour)) > 40
+    ]
+    return max(panels, key=lambda box: box.area, default=None)

@@ -45,30 +45,41 @@ def mask_quotes(instruction: str) -> tuple[str, Quotes]:
     return _QUOTED.sub(keep, instruction), Quotes(tuple(texts))
 
 
-def split_clauses(masked: str, starts_step: Callable[[str], bool]) -> list[str]:
+def split_clauses(masked: str, starts_step: Callable[[str, str], bool]) -> list[str]:
     """Cut masked text at line ends, semicolons, full stops, "then", and commas or "and" before a verb.
 
     Args:
         masked: An instruction with its quotes masked.
-        starts_step: Whether a text begins with a verb that begins a step.
+        starts_step: Whether a text (second) begins a step, after what stands before it (first).
     """
     clauses: list[str] = []
     for line in masked.replace("\r", "\n").split("\n"):
         line = _BULLET.sub("", line).strip()
         if len(_INLINE_NUMBER.findall(line)) > 1 or re.match(r"1[.)]\s", line):
             line = _INLINE_NUMBER.sub("; ", line)
-        for part in re.split(r";|(?<=[^\s.])[.!](?=\s|$)|\?(?=\s+\S)|\s*(?:→|=>|->)\s*", line):
-            clauses.extend(_split_at_verbs(part, starts_step))
+        for part in re.split(r";|(?<=[^\s.])[.!?](?=\s*$|\s+[A-Z\ue000(\d])|\s*(?:→|=>|->)\s*", line):
+            for sentence in _split_sentences(part, starts_step):
+                clauses.extend(_split_at_verbs(sentence, starts_step))
     return [clause for clause in (clause.strip(" ,.\t") for clause in clauses) if clause]
 
 
-def _split_at_verbs(text: str, starts_step: Callable[[str], bool]) -> list[str]:
+def _split_sentences(text: str, starts_step: Callable[[str, str], bool]) -> list[str]:
+    """Cut at full stops before a verb in small letters."""
+    parts, start = [], 0
+    for stop in re.finditer(r"[.!?]\s+", text):
+        if starts_step("", text[stop.end() :]):
+            parts.append(text[start : stop.start()])
+            start = stop.end()
+    return [*parts, text[start:]]
+
+
+def _split_at_verbs(text: str, starts_step: Callable[[str, str], bool]) -> list[str]:
     parts, start = [], 0
     for joint in re.finditer(r"\s*,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next)\s*,?\s+|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?", text, re.I):
         is_then = re.search(r"then|after", joint[0], re.I) is not None
         if joint.start() < start:
             continue
-        if starts_step(text[joint.end() :]) or (is_then and text[:joint.start()].strip()):
+        if starts_step(text[start : joint.start()], text[joint.end() :]) or (is_then and text[:joint.start()].strip()):
             parts.append(text[start : joint.start()])
             start = joint.end()
     return [*parts, text[start:]]

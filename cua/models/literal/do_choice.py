@@ -1,12 +1,12 @@
 """Lists, checkboxes and radio buttons, and giving a labelled thing a value."""
 
-from cua.models.literal.do_keyboard import field_point, type_into
+from cua.models.literal.do_keyboard import type_into
 from cua.models.literal.do_pointer import locate, miss
-from cua.models.literal.find_field import Field, find_field, is_button
+from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_target import choose
-from cua.models.literal.find_text import Found, find_text, keep_best, name_nearest
+from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.find_toggle import find_toggle
-from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
+from cua.models.literal.moves import Act, Already, Failed, Move, at, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import SelectOption, SetValue, Target, Tick
@@ -14,7 +14,7 @@ from cua.models.literal.text_match import WHOLE, fit_texts
 from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
 
-_MAX_LIST_SCROLLS = 8
+_MAX_LIST_SCROLLS = 3
 
 
 def plan_tick(step: Tick, screen: Screen) -> Move:
@@ -58,19 +58,33 @@ def plan_select(step: SelectOption, screen: Screen, progress: Progress) -> Move:
             return Already(thought=f'"{step.option.text}" is chosen already.')
         code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
         return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
+    if progress.last in ("pick", "keys"):
+        return _verify(step, step.field, screen, found, progress)
     row = _find_row(screen, step.option.text, found)
     if row is not None:
-        return Act(code=(f"pyautogui.click({at(screen, row.point)})",), thought=f'The row "{row.line.text}" is there.')
-    if progress.count("keys"):
-        if found is not None and _shows(found, step.option.text):
-            return Already(thought=f'"{step.option.text}" is chosen now.')
-        return Failed(reason=f'the list {step.field} has no row "{step.option.text}"; nearest: {", ".join(name_nearest(screen, step.option.text))}')
-    if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None and not progress.count("keys"):
-        if progress.count("find option") >= 2:
-            return Act(code=(f"pyautogui.write({quote(step.option.text)})", "pyautogui.press('enter')"), thought="The row is not seen; I type its name.", phase="keys")
+        return Act(code=(f"pyautogui.click({at(screen, row.point)})",), thought=f'The row "{row.line.text}" is there.', phase="pick")
+    if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None:
         point = found.box_px.center[0], min(found.box_px.bottom + 40.0, screen.height - 5.0)
-        return Act(code=(f"pyautogui.scroll(-2, {at(screen, point)})", "time.sleep(0.3)"), thought="The row is not seen; I scroll the list.", phase="find option")
-    return Missing(what=f'the row "{step.option.text}"', nearest=tuple(name_nearest(screen, step.option.text)))
+        code = (f"pyautogui.scroll(-2, {at(screen, point)})", "time.sleep(0.3)")
+        return Act(code=code, thought="The row is not seen; I scroll the list.", phase="find option")
+    return _type_option(step.option.text, "The row is not seen; I type its name.")
+
+
+def _type_option(option: str, thought: str) -> Act:
+    return Act(code=(f"pyautogui.write({quote(option)})", "pyautogui.press('enter')"), thought=thought, phase="keys")
+
+
+def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | None, progress: Progress) -> Move:
+    """After a row was pressed: the field shows the option, or keys are tried, which also native lists take."""
+    option = step.option.text
+    if found is None or _shows(found, option):
+        return Already(thought=f'"{option}" is chosen.')
+    if progress.last == "pick" and has_down_arrow(screen.crop(found.box_px)):
+        code = (f"pyautogui.click({at(screen, found.box_px.center)})", f"pyautogui.write({quote(option)})", "pyautogui.press('enter')")
+        return Act(code=code, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
+    if progress.count("pick"):
+        return Already(thought=f'I pressed the row "{option}"; the list shows "{found.text}".')
+    return Failed(reason=f'the list {field} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}')
 
 
 def _shows(found: Field, option: str) -> bool:

@@ -7,6 +7,7 @@ from cua.models.literal.find_toggle import find_toggle
 from cua.models.literal.moves import Act, Failed, Missing, Move, at
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import AnswerDialog, Click, Drag, Target
+from cua.models.literal.text_match import WHOLE
 
 _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
 _ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Continue", "Delete", "Save", "Allow", "Agree", "Leave", "Close", "Got it", "Done")
@@ -41,7 +42,9 @@ def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
     """Press the dialog's button."""
     for text in _ACCEPT if step.accept else _DISMISS:
         choice = choose(screen, Target(text=text))
-        if choice is not None and choice.place.fit >= 0.9 and choice.place.button is not None:
+        if choice is None or choice.place.fit < WHOLE or (choice.place.button is None and len(text) > 3 and screen.dialog is None):
+            continue
+        if screen.dialog is None or screen.dialog.contains(choice.place.box_px):
             return Act(code=(f"pyautogui.click({at(screen, choice.place.point)})",), thought=f'The dialog has a button "{text}".')
     wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
     return Missing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from cua.models.literal.find_target import distance
-from cua.models.literal.find_text import Found, find_text, keep_best
+from cua.models.literal.find_text import Found, find_named, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
+from cua.models.literal.text_match import WHOLE, fit_texts
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
+from visual_tools.widgets import find_rectangles
 
 _MAX_COST = 2.2
 
@@ -41,7 +43,7 @@ def find_field(screen: Screen, target: Target) -> Field | None:
         ((cost + 2.0 * (1 - label.fit), box, label, how) for label in labels for cost, box, how in _costs(screen, label, boxes)),
         key=lambda item: item[0],
     )
-    if target.ordinal is not None:
+    if target.ordinal is not None and not _is_name(target, labels):
         ranked = _by_ordinal(ranked, target.ordinal)
     if ranked and ranked[0][0] <= _MAX_COST:
         _, box, label, how = ranked[0]
@@ -82,9 +84,14 @@ def is_cell(box: Box, boxes: list[Box]) -> bool:
     )
 
 
+def _is_name(target: Target, labels: list[Found]) -> bool:
+    """Whether an ordinal is a part of the name: "First name"."""
+    return bool(target.phrase) and any(fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text))
+
+
 def _find_labels(screen: Screen, target: Target) -> list[Found]:
-    labels = keep_best(find_text(screen, target.text), at_least=1)
-    if target.relation is None:
+    labels = keep_best(find_named(screen, target))
+    if target.relation is None or (labels and labels[0].fit >= WHOLE and target.phrase != target.text and labels[0].line.text != target.text):
         return labels
     anchors = keep_best(find_text(screen, target.relation.anchor))
     relation = target.relation
@@ -149,6 +156,9 @@ def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> li
 def _find_bare(screen: Screen, label: Found) -> Field:
     """A field without a visible box: the space above the next rule, else the label itself."""
     box = label.box_px
+    framed = _find_framed(screen, box)
+    if framed is not None:
+        return _make(screen, framed, label.line, f'the box whose border bears the label "{label.line.text}"')
     for rule in screen.rules:
         gap = rule.top - box.bottom
         if -2 <= gap < 3.5 * max(box.height, 12) and rule.left - 12 <= box.left <= rule.left + 0.5 * rule.width:
@@ -158,6 +168,18 @@ def _find_bare(screen: Screen, label: Found) -> Field:
         if 0 <= beside < 300 and -4 <= rule.top - box.bottom < 16:
             return _make(screen, Box(rule.left, rule.top - 24, rule.right, rule.top), label.line, f'the line right of "{label.line.text}"')
     return _make(screen, box, label.line, f'no box is seen near "{label.line.text}", and pressing a label focuses its field')
+
+
+def _find_framed(screen: Screen, label: Box) -> Box | None:
+    """The box in whose border a label stands, which opens the border."""
+    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(screen.width, screen.height)
+    barrier = Box(label.left - around.left - 6, label.top - around.top - 2, label.right - around.left + 6, label.bottom - around.top + 2)
+    for rectangle in find_rectangles(screen.crop(around), barriers=(barrier,)):
+        inner = rectangle.box_px
+        box = Box(inner.left + around.left, inner.top + around.top, inner.right + around.left, inner.bottom + around.top)
+        if box.width > 40 and 15 < box.height < 110 and label.top - 4 < box.top < label.bottom + 6 and box.left < label.left and box.right > label.right:
+            return box
+    return None
 
 
 def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:

@@ -19,7 +19,7 @@ class Choice:
 
 def choose(screen: Screen, target: Target) -> Choice | None:
     """The place that a target means, or None when it is not on the screen."""
-    if target.phrase and target.phrase != target.text and (target.relation is not None or target.role):
+    if target.phrase and target.phrase != target.text:
         named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
         if named:
             return Choice(place=named[0], why=f'"{target.phrase}" stands there word for word')

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cua.models.literal.screen import Screen
+from cua.models.literal.steps import Target
 from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness
 from visual_tools.box import Box
 from visual_tools.ink import find_background
@@ -40,6 +41,15 @@ class Found:
     def point(self) -> tuple[float, float]:
         """Where to click it, in pixels of the picture."""
         return self.box_px.center
+
+
+def find_named(screen: Screen, target: Target) -> list[Found]:
+    """Every place of a target's text; its words as written come first when they stand there as one name."""
+    if target.phrase and target.phrase != target.text:
+        named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
+        if named:
+            return named
+    return find_text(screen, target.text)
 
 
 def find_text(screen: Screen, text: str) -> list[Found]:
@@ -144,7 +154,7 @@ def is_coloured(screen: Screen, box: Box) -> bool:
 
 
 def _look(screen: Screen, line: TextLine, button: Box | None) -> float:
-    look = 0.0
+    look = 0.0 if screen.dialog is None or screen.dialog.contains(line.box_px) else -0.08
     if button is not None:
         look += 0.05
     elif is_coloured(screen, line.box_px):

@@ -1,11 +1,12 @@
 """Read an instruction as a list of plain steps."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cua.models.literal.clauses import Quotes, mask_quotes, split_clauses
 from cua.models.literal.step_rules import RULES
-from cua.models.literal.steps import Click, PlainStep, Report, SelectOption, Target, Tick, Unreadable
+from cua.models.literal.steps import (CheckShown, ClearField, Click, PlainStep, Report, ScrollUntil, SelectOption, SetValue, Target, Tick, TypeText, Unreadable, WaitFor)
 
 FORMS = (
     'click "Save"',
@@ -33,13 +34,14 @@ _VERB = re.compile(
     r"back$|make\s+certain|note|find\s+out|print)\b",
     re.I,
 )
+_PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
 _NOTHING = re.compile(r"(?:(?:that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thanks?(?:\s+you)?|thank\s+you|etc))", re.I)
 
 
 def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
     """The steps of an instruction, in order; parts that are no step stand among them as `Unreadable`."""
     masked, quotes = mask_quotes(instruction)
-    clauses = split_clauses(masked, starts_step)
+    clauses = split_clauses(masked, _starts_step_after)
     steps: list[PlainStep | Unreadable] = []
     verb = ""
     for index, clause in enumerate(clauses):
@@ -50,18 +52,47 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
         found = _read(text, quotes)
         if found is None and verb:
             found = _read_with(verb, text, quotes)
+        if found is None and ":" in text and starts_step(text.partition(":")[2]):
+            found = _read(text.partition(":")[2].strip(), quotes)
         if found is None:
             steps.append(Unreadable(text=quotes.unmask(clause)))
             continue
         if starts_step(text):
             verb = _first_words(text)
-        steps.extend(found)
+        steps.extend(_resolve_it(step, steps) for step in found)
     return steps
 
 
 def starts_step(text: str) -> bool:
     """Whether a text begins with a verb that can begin a step."""
     return _VERB.match(_POLITE.sub("", text.strip())) is not None
+
+
+def _starts_step_after(before: str, text: str) -> bool:
+    """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
+    if starts_step(text):
+        return True
+    verb = re.match(r"(?:set|change|update)\b.*\sto\s|(?:fill|complete|replace)\b.*\swith\s", _POLITE.sub("", before.strip()), re.I)
+    if verb is None:
+        return False
+    return re.match(rf"(?:the\s+)?(?:\ue000\d+\ue001|\w+(?:\s\w+)?)\s+{'with' if verb[0].rstrip().endswith('with') else 'to'}\s", text) is not None
+
+
+def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:
+    """ "click it": the target that was named last."""
+    if not isinstance(step, Click) or step.target.text.lower() not in _PRONOUNS:
+        return step
+    for earlier in reversed(before):
+        match earlier:
+            case Click(target=target) | ScrollUntil(target=target) | CheckShown(target=target) | Tick(target=target):
+                return replace(step, target=target)
+            case TypeText(field=Target() as target) | SetValue(field=target) | ClearField(field=target):
+                return replace(step, target=target)
+            case WaitFor(text=text):
+                return replace(step, target=Target(text=text))
+            case _:
+                continue
+    return step
 
 
 def _is_heading(text: str, *, is_last: bool) -> bool:

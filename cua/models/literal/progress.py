@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cua.messages import Message
 
 _ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
-_MARK = re.compile(r"\[(\d+)/(\d+)\] (.*?)(?: · (scroll down|scroll up|wait|open|find option|keys) (\d+))?(?: => (.*))?$", re.S)
+_MARK = re.compile(r"\[(\d+)/(\d+)\] (.*?)(?: · (scroll down|scroll up|wait|open|find option|pick|keys) (\d+))?(?: => (.*))?$", re.S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

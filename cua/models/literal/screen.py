@@ -12,7 +12,8 @@ from visual_tools.box import Box
 from visual_tools.ink import find_ink
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
 from visual_tools.require import require
-from visual_tools.widgets import Rectangle, find_lines, find_rectangles
+from visual_tools.glyphs import read_sign
+from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles
 
 _NUM_REMEMBERED = 4
 
@@ -53,6 +54,11 @@ class Screen:
         return find_lines(self.image)
 
     @cached_property
+    def dialog(self) -> Box | None:
+        """A panel in the middle of a dimmed page, if there is one."""
+        return find_dialog(self.image, self.rectangles)
+
+    @cached_property
     def glyph_lines(self) -> list[TextLine]:
         """Text in small rectangles that the detector missed: the lone characters of a calculator's keys."""
         found = []
@@ -78,7 +84,7 @@ class Screen:
         inner = box.padded(-2)
         ink = find_ink(self.crop(inner))
         rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
-        if rows.size < 3 or columns.size < 2 or rows.size > 60:
+        if rows.size == 0 or rows.size > 60:
             return None
         tight = Box(
             inner.left + int(columns[0]),
@@ -86,14 +92,21 @@ class Screen:
             inner.left + int(columns[-1]) + 1,
             inner.top + int(rows[-1]) + 1,
         )
+        sign = read_sign(ink)
+        if sign:
+            return _line(sign, tight, 0.9)
         pad = max(4, min(tight.height // 2, (inner.height - tight.height) // 2 + 2))
         crop = self.crop(tight.padded(pad + 2, pad))
         text, confidence = self.engine.read_crop(np.ascontiguousarray(crop), scale=2.0)
         if not text or confidence < 0.5 or len(text) > 12:
             return None
-        step = tight.width / len(text)
-        chars = tuple((tight.left + i * step, tight.left + (i + 1) * step) for i in range(len(text)))
-        return TextLine(text=text, box_px=tight, confidence=confidence, char_x_px=chars)
+        return _line(text, tight, confidence)
+
+
+def _line(text: str, box: Box, confidence: float) -> TextLine:
+    step = box.width / len(text)
+    chars = tuple((box.left + index * step, box.left + (index + 1) * step) for index in range(len(text)))
+    return TextLine(text=text, box_px=box, confidence=confidence, char_x_px=chars)
 
 
 _screens: OrderedDict[bytes, Screen] = OrderedDict()

@@ -33,6 +33,11 @@ Make = Callable[[re.Match[str], Quotes], "PlainStep | None"]
 _NUMBER_WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "once": 1.0, "two": 2.0, "twice": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0, "eight": 8.0, "nine": 9.0, "ten": 10.0, "half a": 0.5}
 _NUMBER = r"\d+(?:\.\d+)?|half a|an?|one|two|three|four|five|six|seven|eight|nine|ten"
 _URL = r"(?:[a-z][a-z0-9+.-]*://\S+|about:\S+|(?:localhost|\d{1,3}(?:\.\d{1,3}){3})(?::\d+)?(?:/\S*)?|(?:[\w-]+\.)+[a-z]{2,}(?::\d+)?(?:/\S*)?)"
+_VALUE_OF = re.compile(
+    r"^(?:the\s+)?(?:text|value|number|what|content)\s+(?:that\s+|which\s+)?(?:stands?\s+|is\s+|shown\s+|written\s+)*"
+    r"(?:next\s+to|beside|(?:to\s+the\s+)?right\s+of|of|in|for)\s+",
+    re.I,
+)
 _SEEN = r"(?:is|are|be|becomes?|gets?|has)?\s*(?:seen|visible|shown|displayed|there|present|in view|on (?:the )?(?:screen|page)|found|appears?|appeared|comes into view|shows up|exists?|showing|appear|show up|listed)"
 _GONE = r"(?:is gone|disappears?|vanish(?:es)?|goes away|is no longer (?:shown|visible|displayed|there)|(?:is not|isn't|is hidden)\s*(?:shown|visible|displayed|there|present|listed|on the (?:page|screen))?|does not (?:appear|exist)|doesn't (?:appear|exist)|to disappear|to vanish|to go away)"
 
@@ -189,7 +194,7 @@ def _dialog(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
 
 
 def _report(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    words = re.sub(r"^(?:the\s+)?(?:text|value|number|amount|content|contents|what|figure)\s+(?:that\s+)?(?:stands?\s+|is\s+|of\s+|for\s+|in\s+|shown\s+|written\s+)*(?=next to|beside|right of|to the right|of|in|below|under|\ue000)(?:next to|beside|(?:to the )?right of|of\s)?\s*", "", match[1].strip(), flags=re.I)
+    words = _VALUE_OF.sub("", match[1].strip())
     return Report(target=parse_target(re.sub(r"\s+(?:is|says|shows|stands there)$", "", words), quotes))
 
 

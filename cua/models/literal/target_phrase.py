@@ -59,26 +59,26 @@ def parse_target(masked: str, quotes: Quotes) -> Target:
     phrase = "" if quotes.marks(masked) else _LEAD.sub("", masked.strip(" ,.:"))
     ordinal = target.ordinal
     if relation is not None and relation.kind == "row" and ordinal is None:
-        row = _take_ordinal(relation.anchor)
-        if row[0] is not None and not row[1]:
-            ordinal, relation = row[0], None
+        row = _ORDINALS.get(relation.anchor.lower()) or (int(relation.anchor) if relation.anchor.isdigit() and len(relation.anchor) < 3 else None)
+        if row is not None:
+            ordinal, relation = row, None
     return Target(
         text=target.text, ordinal=ordinal, relation=relation, role=target.role, phrase=phrase
     )
 
 
 def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None]:
+    row_number = re.fullmatch(r"(.*\S)\s+(?:in|on|of)\s+(?:the\s+)?(?:(\w+)\s+row|row\s+(?:number\s+)?(\d+))", words, re.I)
+    if row_number is not None:
+        word = (row_number[2] or row_number[3]).lower()
+        if word in _ORDINALS or word.isdigit():
+            return row_number[1], Relation(kind="row", anchor=word)
     for kind, pattern in _RELATIONS:
         for match in re.finditer(rf"(?:^|\s){pattern}", words, re.I):
             before, after = words[: match.start()].strip(), words[match.end() :].strip(" ,.")
             if not before or not after or _is_inside_name(before, after, kind, quotes):
                 continue
             return before, Relation(kind=kind, anchor=_parse_plain(after, quotes, keep_ordinal=kind == "row").text or quotes.unmask(after, quoted=False))
-    row_number = re.fullmatch(r"(.*\S)\s+(?:in|on|of)\s+(?:the\s+)?(?:(\w+)\s+row|row\s+(?:number\s+)?(\d+))", words, re.I)
-    if row_number is not None:
-        word = (row_number[2] or row_number[3]).lower()
-        if word in _ORDINALS or word.isdigit():
-            return row_number[1], Relation(kind="row", anchor=word)
     return words, None
 
 
@@ -97,6 +97,8 @@ def _parse_plain(words: str, quotes: Quotes, *, keep_ordinal: bool = False) -> T
     area = _AREA.fullmatch(words)
     if area is not None:
         return Target(ordinal=ordinal, role="field" if re.search(r"field|input|box", words, re.I) else "area")
+    if words.lower() in _ROLE_WORDS and _ROLE_WORDS[words.lower()] in ("checkbox", "radio", "field", "list", "button"):
+        return Target(ordinal=ordinal, role=_ROLE_WORDS[words.lower()])
     tail = re.fullmatch(rf"(.+?)\s+({_ROLE})(?:\s+(?:on|in) the (?:page|screen|window))?", words, re.I)
     head = re.fullmatch(rf"({_ROLE})\s+(?:(?:with the (?:label|text|name|title)|that says|which says|labell?ed|named|called|titled|saying|for|reading|marked)\s+)?(.+)", words, re.I)
     if tail is not None:
@@ -110,9 +112,7 @@ def _parse_plain(words: str, quotes: Quotes, *, keep_ordinal: bool = False) -> T
 
 def _take_ordinal(words: str) -> tuple[int | None, str]:
     first, _, rest = words.partition(" ")
-    if first.lower() in _ORDINALS:
+    if first.lower() in _ORDINALS and rest.strip():
         rest = re.sub(r"^(?:of|one|one of|of the)\s+", "", rest.strip(), flags=re.I)
         return _ORDINALS[first.lower()], rest
-    if first.isdigit() and not rest:
-        return int(first), ""
     return None, words

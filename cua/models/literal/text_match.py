@@ -55,9 +55,15 @@ def fit_texts(wanted: str, seen: str) -> list[Fit]:
     return [Fit(fuzzy, 0, len(seen))] if fuzzy else []
 
 
+_SIGNS = {sign: signs[0] for signs in ("-−–—一", "=二＝", "+十＋", "*×✕✖∗·", "/÷∕", "<‹く", ">›", "□口☐", ",，", ".。") for sign in signs}
+"""One-character signs that readers mix up, or that name the same key."""
+
+
 def _fit_whole(wanted: str, seen: str) -> float:
     if wanted == seen:
         return 1.0
+    if len(wanted) == len(seen) == 1 and wanted in _SIGNS and _SIGNS[wanted] == _SIGNS.get(seen):
+        return 0.95
     if wanted.casefold() == seen.casefold():
         return 0.98
     if normalize(wanted) == normalize(seen):

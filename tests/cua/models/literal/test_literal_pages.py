@@ -12,7 +12,7 @@ from tests.cua.models.literal.browser_driver import HEIGHT, WIDTH, follow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PAGES = Path(__file__).parent / "pages"
-_CLICKABLE_LISTS = "select, ::picker(select) { appearance: base-select }"
+_CLICKABLE_LISTS = "select, ::picker(select) { appearance: base-select !important }"
 
 
 def find_chromium() -> str | None:
@@ -87,14 +87,20 @@ FORMS: list[tuple[str, str, str, object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "instruction", "script", "expected"), FORMS, ids=[f"{case[0]}-{i}" for i, case in enumerate(FORMS)])
-async def test_instruction_has_its_effect(page: Any, name: str, instruction: str, script: str, expected: object) -> None:
+@pytest.mark.parametrize(
+    ("name", "instruction", "script", "expected"), FORMS, ids=[f"{case[0]}-{i}" for i, case in enumerate(FORMS)]
+)
+async def test_instruction_has_its_effect(
+    page: Any, name: str, instruction: str, script: str, expected: object
+) -> None:
     await page.goto((PAGES / f"{name}.html").as_uri())
     await page.add_style_tag(content=_CLICKABLE_LISTS)
 
     outcome = await follow(page, instruction)
 
-    assert (outcome.status, await page.evaluate(script)) == ("success", expected), "\n".join([outcome.answer, *outcome.actions])
+    assert (outcome.status, await page.evaluate(script)) == ("success", expected), "\n".join(
+        [outcome.answer, *outcome.actions]
+    )
 
 
 ANSWERS = [
