@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 CUA = str(Path(sys.executable).with_name("cua"))
 CLICK = "## Action:\nClick\n## Code:\n```python\npyautogui.click(0.5, 0.5)\n```"
 WAIT = "## Action:\nWait\n## Code:\n```python\ncomputer.wait()\n```"
@@ -79,8 +81,24 @@ def press_ctrl_c(process: "subprocess.Popen[str]") -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
-def left_over(marker: str) -> list[str]:
-    """Command lines of processes whose environment or arguments hold a marker."""
+def descendants(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    """Every process below a running `cua`."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def wait_until_gone(processes: list[psutil.Process], folder: Path) -> None:
+    """Wait until these, and all that carry the test's folder in their environment, are gone; bounded."""
+    wait_until(lambda: not [process for process in processes if _is_alive(process)] and not _marked(str(folder)))
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _marked(marker: str) -> list[str]:
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

@@ -1,14 +1,28 @@
 """`cua task` in a real browser, as a process: results, streams, exit codes, faults."""
 
+import contextlib
 import json
 import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cua.trajectory import load_run
-from tests.apps.cli.running import CLICK, DONE, PAGE, WAIT, cua, left_over, press_ctrl_c, script, start, wait_until
+from tests.apps.cli.running import (
+    CLICK,
+    DONE,
+    PAGE,
+    WAIT,
+    cua,
+    descendants,
+    press_ctrl_c,
+    script,
+    start,
+    wait_until,
+    wait_until_gone,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -138,6 +152,7 @@ def test_ctrl_c_at_any_moment_leaves_a_readable_record_and_no_process(tmp_path: 
     events = {"at once": 0, "start": 1, "first screenshot": 2, "waiting": 6, "second step": 5}[moment]
     for _ in range(events):
         process.stdout.readline()
+    below = descendants(process)
     press_ctrl_c(process)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == (-signal.SIGINT if events == 0 else 130)  # a shell shows both as 130
@@ -146,7 +161,7 @@ def test_ctrl_c_at_any_moment_leaves_a_readable_record_and_no_process(tmp_path: 
         record = load_run(run.parent)
         assert record.end is None or record.end.status == "stopped"
         assert events == 0 or record.end is not None
-    wait_until(lambda: not left_over(str(tmp_path)))
+    wait_until_gone(below, tmp_path)
 
 
 def test_a_browser_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_path: Path) -> None:
@@ -155,8 +170,11 @@ def test_a_browser_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_path
     assert process.stdout is not None
     for _ in range(4):
         process.stdout.readline()
-    assert kill_all("--type=renderer", str(tmp_path)) or kill_all("chrom", str(tmp_path))
-    kill_all("chrom", str(tmp_path))
+    browsers = [child for child in descendants(process) if "chrom" in child.name() or "headless" in child.name()]
+    assert browsers
+    for child in browsers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
     stdout, stderr = process.communicate(timeout=60)
     result = json.loads(stdout.splitlines()[-1])
     assert (process.returncode, result["status"], result["source"]) == (75, "error", "env")
@@ -173,9 +191,10 @@ def test_a_run_that_was_killed_is_resumed_without_doing_anything_twice(tmp_path:
             break
     run = only_run(tmp_path)
     wait_until(lambda: sum('"acting"' in row for row in (run / "trajectory.jsonl").read_text().splitlines()) == 2)
+    below = descendants(process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=10)
-    wait_until(lambda: not left_over(str(tmp_path)))
+    wait_until_gone(below, tmp_path)
     ended = cua(tmp_path, "task", "--resume", "last", "-m", script(tmp_path, DONE), "--output-format", "json")
     assert (ended.code, ended.result["status"], ended.result["steps"]) == (0, "unverified", 3)
     steps = load_run(run).steps
@@ -227,18 +246,3 @@ def test_secrets_reach_the_page_but_no_record(tmp_path: Path) -> None:
     assert record.steps[1].observation.title == str(len("hunter2secret"))
     for path in run.rglob("*"):
         assert path.is_dir() or b"hunter2secret" not in path.read_bytes(), path
-
-
-def kill_all(program: str, marker: str) -> int:
-    count = 0
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            arguments = (entry / "cmdline").read_bytes()
-            if program.encode() in arguments and marker.encode() in (entry / "environ").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
-                count += 1
-        except OSError:
-            continue
-    return count
