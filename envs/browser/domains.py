@@ -28,7 +28,7 @@ class DomainRules:
             parts = urlsplit(url[len("blob:") :])
         if parts.scheme in _LOCAL_SCHEMES or not self:
             return None
-        host, port = _host_port(url) if parts.scheme != "blob" else ("", None)
+        host, port = _host_port(parts.geturl())
         for pattern in self.denied:
             if _matches(pattern, host, port):
                 return f"the domain {host!r} is denied by the rule {pattern!r}"

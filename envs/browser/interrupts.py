@@ -1,6 +1,7 @@
 """Asking the browser something that may never answer, because a dialog, a crash or death came first."""
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from typing import Any, Literal, TypeVar
 
@@ -61,9 +62,14 @@ class Interrupts:
         raise TimeoutError
 
     async def rejoin(self, timeout_s: float) -> None:
-        """Wait, but not long, for overtaken work."""
+        """Wait, but not long, for overtaken work.
+
+        Raises:
+            Interrupted: The next thing came up.
+        """
         if self.stranded:
-            await asyncio.wait(self.stranded, timeout=timeout_s)
+            with contextlib.suppress(TimeoutError):
+                await self.race(_wait_for(set(self.stranded)), timeout_s)
 
     def drop(self) -> None:
         """Give up all overtaken work."""
@@ -78,3 +84,7 @@ class Interrupts:
         self.stranded.discard(task)
         if not task.cancelled():
             task.exception()  # read, so that asyncio does not complain about it
+
+
+async def _wait_for(tasks: set[asyncio.Future[Any]]) -> None:
+    await asyncio.wait(tasks)

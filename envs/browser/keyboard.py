@@ -24,16 +24,24 @@ _NAMES = {
     "pause": "Pause", "printscreen": "PrintScreen", "select": "Select", "help": "Help", "clear": "Clear",
     "accept": "Accept", "convert": "Convert", "nonconvert": "NonConvert", "modechange": "ModeChange",
     "add": "NumpadAdd", "subtract": "NumpadSubtract", "multiply": "NumpadMultiply",
-    "divide": "NumpadDivide", "decimal": "NumpadDecimal",
+    "divide": "NumpadDivide", "decimal": ".",
     "volumeup": "AudioVolumeUp", "volumedown": "AudioVolumeDown", "volumemute": "AudioVolumeMute",
     "nexttrack": "MediaTrackNext", "prevtrack": "MediaTrackPrevious",
     "playpause": "MediaPlayPause", "stop": "MediaStop",
     **{f"f{number}": f"F{number}" for number in range(1, 25)},
-    **{f"num{number}": f"Numpad{number}" for number in range(10)},
+    **{f"num{number}": str(number) for number in range(10)},
 }  # fmt: skip
 _PLAIN = {"altleft": "alt", "altright": "alt", "ctrlleft": "ctrl", "ctrlright": "ctrl",
           "shiftleft": "shift", "shiftright": "shift", "winleft": "win", "winright": "win"}  # fmt: skip
-_COMMANDS = frozenset({"ctrl", "alt", "win"})
+_MODIFIERS = frozenset({"ctrl", "alt", "win", "shift"})
+# Keys of a US keyboard by the character on them; with a modifier it is the key that counts.
+_CODES = dict(
+    zip(
+        "`-=[]\\;',./",
+        "Backquote Minus Equal BracketLeft BracketRight Backslash Semicolon Quote Comma Period Slash".split(),
+        strict=True,
+    )
+)
 _PIECES = re.compile(r"[^\n\t]+|\n|\t")
 
 # Empties the line that an editor began with an indent or a list mark of its own, so that what
@@ -140,8 +148,15 @@ class Keyboard:
         if key in _NAMES:
             return _NAMES[key]
         if len(key) == 1 and not _is_typed(key):
-            return key.lower() if chord & _COMMANDS else key
+            return _code(key) if chord & _MODIFIERS else key
         raise ActionError(f"the key {key!r} does nothing in a browser")
+
+
+def _code(char: str) -> str:
+    """The key that a character stands on; the character itself where that needs shift."""
+    if char.isalpha():
+        return f"Key{char.upper()}"
+    return f"Digit{char}" if char.isdigit() else _CODES.get(char, char)
 
 
 def _is_typed(key: str) -> bool:

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from envs.browser.interrupts import Interrupts
 from envs.browser.options import BrowserOptions
@@ -12,10 +13,16 @@ from envs.browser.traffic import Traffic
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
+Cause = Literal["window", "document", "resources", "changes"]
 _PROBE = "() => window[Symbol.for('k25')]?.() ?? null"
 _POLL_S = 0.012
 _RESTLESS_S = 0.3
 _NO_COMMIT_MS = 400.0
+_NOTES = {
+    "window": "a new window is still loading",
+    "document": "the page is still loading",
+    "resources": "the page is still loading",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +41,14 @@ class Settled:
 class Settler:
     """Waits for pages; knows which of them never come to rest."""
 
-    def __init__(self, options: BrowserOptions, traffic: Traffic, interrupts: Interrupts) -> None:
+    def __init__(
+        self, options: BrowserOptions, traffic: Traffic, interrupts: Interrupts, num_coming: Callable[[], int]
+    ) -> None:
         self._options = options
         self._traffic = traffic
         self._interrupts = interrupts
-        self._restless: str | None = None
+        self._num_coming = num_coming
+        self._given_up: set[tuple[str, str]] = set()
 
     async def settle(self, page: "Page", since_s: float) -> Settled:
         """Wait until nothing that began at or after `since_s` (monotonic) is under way.
@@ -65,14 +75,16 @@ class Settler:
             title = probe["title"] if probe else title
             cause = self._cause(page, probe, since_s)
             if cause is None:
-                self._restless = None if self._restless == page.url else self._restless
+                self._given_up.clear()
                 return Settled(title=title)
             if time.monotonic() - began_s > self._limit_s(page, cause):
                 return Settled(title=title, note=self._give_up(page, cause))
             await asyncio.sleep(_POLL_S)
 
-    def _cause(self, page: "Page", probe: dict[str, Any] | None, since_s: float) -> str | None:
-        """What is waited for: `document`, `resources`, `changes`, or None."""
+    def _cause(self, page: "Page", probe: dict[str, Any] | None, since_s: float) -> Cause | None:
+        """What is waited for, if anything."""
+        if self._num_coming():
+            return "window"
         if self._traffic.is_navigating(page):
             return "document"
         if probe is None:
@@ -85,16 +97,17 @@ class Settler:
             return "changes"
         return None
 
-    def _limit_s(self, page: "Page", cause: str) -> float:
-        if cause == "document":
+    def _limit_s(self, page: "Page", cause: Cause) -> float:
+        was_given_up = (page.url, cause) in self._given_up
+        if cause == "document" and not was_given_up:
             return self._options.navigation_timeout_s
-        if cause == "changes" and self._restless == page.url:
+        if cause in ("changes", "window") and was_given_up:
             return min(_RESTLESS_S, self._options.settle_timeout_s)
         return self._options.settle_timeout_s
 
-    def _give_up(self, page: "Page", cause: str) -> str | None:
-        if cause == "changes":
-            self._restless = page.url
-            return None
-        self._traffic.give_up_on(page)
-        return "the page is still loading"
+    def _give_up(self, page: "Page", cause: Cause) -> str | None:
+        """Wait less for it the next time; returns what to tell the agent."""
+        self._given_up.add((page.url, cause))
+        if cause == "resources":
+            self._traffic.give_up_on(page)
+        return None if cause == "changes" else _NOTES[cause]

@@ -18,6 +18,7 @@ from envs.browser.overlays import DialogBox, FileList, Overlay
 from envs.browser.redact import Redactor
 from envs.browser.settle import Settler
 from envs.browser.tabs import Tabs
+from envs.browser.targets import Targets
 from envs.browser.traffic import Traffic
 from envs.errors import ActionError
 
@@ -55,7 +56,8 @@ class World:
         self.interrupts = Interrupts()
         self.firewall = Firewall(rules)
         self.traffic = Traffic(context)
-        self.settler = Settler(options, self.traffic, self.interrupts)
+        self.settler = Settler(options, self.traffic, self.interrupts, self._num_coming)
+        self._targets = Targets()
         self.camera = Camera(options, redact)
         self._options = options
         self._rules = rules
@@ -80,6 +82,7 @@ class World:
         if self.context.browser is not None:
             self.context.browser.on("disconnected", self._on_gone)
         await self.ensure_page()
+        await self._targets.watch(self.context, self.tabs.active)
 
     async def ensure_page(self) -> None:
         """Have a tab, and have the active one in front."""
@@ -140,6 +143,7 @@ class World:
             self.context.browser.remove_listener("disconnected", self._on_gone)
         if not self.is_connected:
             return
+        await self._bounded(self._targets.close())
         if isinstance(self.overlay, DialogBox):
             await self._bounded(self.overlay.answer(is_yes=False))
         if self.background:
@@ -156,6 +160,10 @@ class World:
 
         with contextlib.suppress(Error, TimeoutError):
             await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
+
+    def _num_coming(self) -> int:
+        """How many windows are about to open."""
+        return self._targets.num_coming(len(self.tabs.pages))
 
     def clear_overlay(self) -> None:
         """Forget what stood over the page, if it has gone away."""

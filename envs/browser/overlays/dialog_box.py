@@ -4,7 +4,7 @@ import contextlib
 from typing import TYPE_CHECKING, Literal
 
 from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, TypeText
-from envs.browser.overlays.paint import EDGE, GREY, LINE_PX, PAPER, Box, Canvas, text_width_px, wrap
+from envs.browser.overlays.paint import EDGE, LINE_PX, PAPER, Box, Canvas, text_width_px, wrap
 from envs.browser.overlays.text_field import TextField
 from envs.errors import ActionError
 from envs.observation import Dialog
@@ -73,7 +73,7 @@ class DialogBox:
         left, top = self._box.left + _MARGIN_PX, self._box.top + 20
         canvas.text(left, top, self._title, size_px=16)
         for number, line in enumerate(self._lines):
-            canvas.text(left, top + 34 + number * LINE_PX, line, GREY)
+            canvas.text(left, top + 34 + number * LINE_PX, line)
         if self._field is not None:
             canvas.field(self._field_box, self._field.shown(), is_selected=self._field.is_selected)
         for label, box in self._buttons.items():
@@ -122,6 +122,7 @@ class DialogBox:
                 height=_BUTTON_PX[1],
             )
             right -= button_width + 8
+        self._buttons = dict(reversed(self._buttons.items()))
 
     def _button_at(self, x_px: int, y_px: int) -> str | None:
         return next((label for label, box in self._buttons.items() if box.holds(x_px, y_px)), None)
@@ -168,7 +169,8 @@ class DialogBox:
 
     def _how_to_answer(self) -> str:
         typing = " (type to fill in its field)" if self._field is not None else ""
+        message = self.dialog.message if len(self.dialog.message) < 200 else f"{self.dialog.message[:199]}…"
         return (
-            f"the page is blocked by a dialog, {self.dialog.kind}: {self.dialog.message!r}; "
+            f"the page is blocked by a dialog, {self.dialog.kind}: {message!r}; "
             f"answer it first: click {' or '.join(self._buttons)}, or press Enter or Esc{typing}"
         )
