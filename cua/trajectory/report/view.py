@@ -1,7 +1,7 @@
 """What the page shows, as plain values: the template only lays them out."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,11 +190,9 @@ def _status(record: RunRecord) -> tuple[str, str]:
 
 
 def _verdict(record: RunRecord) -> str:
-    if record.end is None:
+    if record.end is None or record.end.score is None:
         return ""
-    if record.end.score is not None:
-        return f"checked by the task: score {record.end.score:g} of 1"
-    return "not checked: this task has no check of its own" if record.end.status == "unverified" else ""
+    return f"checked by the task: score {record.end.score:g} of 1"
 
 
 def _facts(record: RunRecord) -> Sequence[tuple[str, str, str]]:
@@ -236,8 +234,16 @@ def _settings(record: RunRecord) -> Sequence[tuple[str, str]]:
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "\n".join(f"{key} = {json.dumps(item, ensure_ascii=False)}" for key, item in value.items())
+        return "\n".join(_lines(value))
     return str(value)
+
+
+def _lines(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, item in values.items():
+        if isinstance(item, Mapping):
+            yield from _lines(item, f"{prefix}{key}.")
+        elif item is not None:
+            yield f"{prefix}{key} = {json.dumps(item, ensure_ascii=False)}"
 
 
 def _slices(timings: Mapping[str, float]) -> tuple[Slice, ...]:
