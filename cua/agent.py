@@ -87,7 +87,7 @@ class Agent:
         )
         self._decider = Decider(
             model=model,
-            protocol=self.options.protocol,
+            protocol=_with_brief(self.options, self.secrets),
             sampling=self.options.sampling,
             max_parse_errors=self.options.caps.max_parse_errors,
             control=self.control,
@@ -158,7 +158,7 @@ class Agent:
             observation = replace(observation, notes=(*observation.notes, start.note))
         while True:
             await self.control.checkpoint()
-            observation, terminate = await self._step(episode, self._brief(observation))
+            observation, terminate = await self._step(episode, observation)
             if terminate is not None:
                 self.record.observed(episode.next_index, observation)  # the last screen, for people
                 return await judge(task, self.env, terminate)
@@ -217,16 +217,6 @@ class Agent:
         self._note("loop", text)
         return text
 
-    def _brief(self, observation: Observation) -> Observation:
-        """The observation with what the agent has to know at every step."""
-        notes = list(observation.notes)
-        if self.options.answer_schema:
-            notes.append(self.options.answer_schema.note)
-        if self.secrets.by_name:
-            names = ", ".join("{{" + name + "}}" for name in self.secrets.by_name)
-            notes.append(f"Write these placeholders to type secret values: {names}")
-        return replace(observation, notes=tuple(notes))
-
     def _take_redirect(self, episode: Episode) -> None:
         instruction = self.control.take_redirect()
         if instruction is not None:
@@ -240,6 +230,17 @@ class Agent:
     def _tell(self, event: Event) -> None:
         if self._listener is not None:
             self._listener(event)
+
+
+def _with_brief(options: AgentOptions, secrets: Secrets) -> ProtocolOptions:
+    """The protocol, its system prompt ending with what this run's agent has to know besides."""
+    brief = [options.protocol.extra_prompt] if options.protocol.extra_prompt else []
+    if options.answer_schema:
+        brief.append(options.answer_schema.note)
+    if secrets.by_name:
+        names = ", ".join("{{" + name + "}}" for name in secrets.by_name)
+        brief.append(f"To type a secret value, write its placeholder as the text: {names}")
+    return replace(options.protocol, extra_prompt="\n".join(brief))
 
 
 def _timings(decision: Decision, outcome: Outcome, record_s: float) -> dict[str, float]:
