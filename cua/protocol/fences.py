@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 from cua.errors import CodeError
 from cua.interpreter.syntax import parse_code
@@ -11,7 +12,8 @@ _OPEN = re.compile(
 )
 _TAG = re.compile(r"[ \t]*[A-Za-z][\w+-]*[ \t]*")
 _LEADING_TAG = re.compile(r"(?:python3?|py3?|code)[ \t]+", re.I)
-_MAX_CLOSINGS = 8
+_MAX_CLOSINGS = 4
+_MAX_BLOCKS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ def find_blocks(lines: list[str]) -> list[Block]:
     """All fenced blocks in order; a last one that is never closed reaches to the end."""
     blocks: list[Block] = []
     row = 0
-    while row < len(lines):
+    while row < len(lines) and len(blocks) < _MAX_BLOCKS:
         match = _OPEN.match(lines[row])
         if match is None:
             row += 1
@@ -64,21 +66,16 @@ def _closings(lines: list[str], start: int, fence: str) -> list[tuple[int, list[
 
     A fence on its own line closes the block. Only when there is none may one at the end of a line of code do so.
     """
-    own_line = [
-        (row, list[str]())
-        for row in range(start, len(lines))
-        if lines[row].strip().startswith(fence) and not lines[row].strip().strip(fence[0])
-    ]
+    rows = range(start, len(lines))
+    own_line = list(islice((row for row in rows if _is_fence(lines[row].strip(), fence)), _MAX_CLOSINGS))
     if own_line:
-        return own_line[:_MAX_CLOSINGS]
-    line_end = [
-        (row, [lines[row].rstrip().removesuffix(fence)]) for row in range(start, len(lines)) if _ends(lines[row], fence)
-    ]
-    return [*line_end[:_MAX_CLOSINGS], (len(lines), [])] if line_end else [(len(lines), [])]
+        return [(row, []) for row in own_line]
+    line_end = islice((row for row in rows if lines[row].rstrip().endswith(fence)), _MAX_CLOSINGS)
+    return [*((row, [lines[row].rstrip().removesuffix(fence)]) for row in line_end), (len(lines), [])]
 
 
-def _ends(line: str, fence: str) -> bool:
-    return line.rstrip().endswith(fence)
+def _is_fence(line: str, fence: str) -> bool:
+    return line.startswith(fence) and not line.strip(fence[0])
 
 
 def _is_python(code: str) -> bool:

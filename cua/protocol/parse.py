@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 _HEADING = re.compile(r"[ \t]{0,3}#{2,6}[ \t]*(?P<name>thought|action|code)s?\b[ \t]*:?(?P<rest>.*)", re.I)
 _CALL_NAME = re.compile(r"(?:computer|pyautogui)\.[A-Za-z]\w*")
+_MAX_CHARS = 100_000
 
 FORMAT_REMINDER = (
     "Answer in this format:\n## Action:\none sentence that says what you do\n## Code:\n```python\n"
@@ -58,6 +59,8 @@ def parse(reply: Reply, thinking: bool = True) -> Turn:
             f"the model's reply was cut at its token limit after {len(reply.content or '')} characters of answer and "
             f"{len(reply.reasoning or '')} of reasoning; raise max_tokens or shorten the task"
         )
+    if len(reply.content or "") > _MAX_CHARS:
+        raise ReplyError(f"The reply has more than {_MAX_CHARS} characters. {FORMAT_REMINDER}")
     leaked, answer = split_thinking((reply.content or "").replace("\r\n", "\n").lstrip("\ufeff"))
     lines = answer.split("\n")
     blocks = find_blocks(lines)

@@ -4,7 +4,7 @@ import re
 
 _OPEN = re.compile(r"<think(?:ing)?>|◁think▷")
 _CLOSE = re.compile(r"</think(?:ing)?>|◁/think▷")
-_ACTION = re.compile(r"^[ \t]{0,3}#{2,6}[ \t]*action\b", re.I | re.M)
+_ACTION = re.compile(r"(?:^|(?<=>)|(?<=▷))[ \t]{0,3}#{2,6}[ \t]*action\b", re.I | re.M)
 _FENCE = re.compile(r"^[ \t]*(?:#{2,6}[ \t]*code\b[ \t:]*)?(?:`{3,}|~{3,})[ \t]*\S", re.I | re.M)
 
 
@@ -17,11 +17,10 @@ def split_thinking(content: str) -> tuple[str, str]:
         if closing is None:
             return _unclosed(text[opening.end() :])
         return text[opening.end() : closing.start()].strip(), text[closing.end() :]
-    for closing in _CLOSE.finditer(text):
-        if _is_leak(text, closing):
-            thought = _OPEN.sub("", text[: closing.start()])
-            return thought.strip(), text[closing.end() :]
-    return "", content
+    closing = _leak_end(text)
+    if closing is None:
+        return "", content
+    return _OPEN.sub("", text[: closing.start()]).strip(), text[closing.end() :]
 
 
 def _unclosed(text: str) -> tuple[str, str]:
@@ -32,10 +31,13 @@ def _unclosed(text: str) -> tuple[str, str]:
     return text[: action.start()].strip(), text[action.start() :]
 
 
-def _is_leak(text: str, closing: re.Match[str]) -> bool:
-    """Whether a lone closing marker ends reasoning: an answer follows, or none has begun before it."""
-    after = text[closing.end() :]
-    if _ACTION.search(after) or after.lstrip().lower().startswith("## action"):
-        return True
-    before = text[: closing.start()]
-    return not _ACTION.search(before) and not _FENCE.search(before)
+def _leak_end(text: str) -> re.Match[str] | None:
+    """The lone closing marker that ends reasoning: an answer follows it, or none has begun before it."""
+    actions = [match.start() for match in _ACTION.finditer(text)]
+    fence = _FENCE.search(text)
+    answer_start = min([*actions[:1], *([fence.start()] if fence else [])], default=len(text))
+    answer_end = actions[-1] if actions else -1
+    for closing in _CLOSE.finditer(text):
+        if closing.end() <= answer_end or closing.start() < answer_start:
+            return closing
+    return None

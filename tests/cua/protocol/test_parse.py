@@ -1,5 +1,6 @@
 """Answers as models really write them. The first part has one test for each awkward kind that is known."""
 
+import json
 import logging
 
 import pytest
@@ -98,7 +99,9 @@ def test_an_answer_that_speaks_of_failure_is_no_failure():
         '{"name": "computer.terminate", "arguments": {"status": "success", "answer": "4\\n\\"2\\" 你"}}',
         '{"name": "computer.terminate", "parameters": {"status": "success", "answer": "4\\n\\"2\\" 你"}}',
         '{\n  "name": "terminate",\n  "arguments": {"status": "success", "answer": "4\\n\\"2\\" 你"}\n}',
-        '{"name": "computer.terminate", "arguments": "{\\"status\\": \\"success\\", \\"answer\\": \\"4\\\\n\\\\\\"2\\\\\\" 你\\"}"}',
+        json.dumps(
+            {"name": "computer.terminate", "arguments": json.dumps({"status": "success", "answer": '4\n"2" 你'})}
+        ),
     ],
 )
 def test_terminate_as_a_json_object(code):
