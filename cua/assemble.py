@@ -11,7 +11,7 @@ from cua.answer import AnswerSchema
 from cua.caps import Caps
 from cua.config import Settings
 from cua.errors import ConfigError
-from cua.events import Listener, Noted
+from cua.events import Listener, Noted, Thinking
 from cua.guard import Approver, Guard, Rules, load_rules
 from cua.model import Model
 from cua.protocol import ProtocolOptions
@@ -87,11 +87,12 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
 
     Args:
         settings: Which model, where, how.
-        listener: Told about retries.
+        listener: Told about retries, and pieces of the answer as they stream in.
 
     Raises:
         ConfigError: No endpoint for it, or a wrong setting.
     """
+    from cua.models.draft import Delta
     from cua.models.make import ModelSettings, make_model
     from cua.models.retry import Retry
 
@@ -99,6 +100,10 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
         if listener:
             text = f"{retry.error} (try {retry.number} of {retry.max_retries} again in {retry.wait_s:.1f} s)"
             listener(Noted(kind="retry", text=text))
+
+    def show(delta: Delta) -> None:
+        if listener and delta.kind in ("reasoning", "content"):
+            listener(Thinking(text=delta.text))
 
     return make_model(
         settings.model,
@@ -113,6 +118,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
             fallback=settings.fallback_model,
             prices_file=str(settings.prices) if settings.prices else None,
         ),
+        on_delta=show if listener else None,
         on_retry=tell,
     )
 

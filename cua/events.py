@@ -27,6 +27,13 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    """A piece of the model's answer as it streams in: its reasoning, or its text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
     """The model answered and the answer could be read."""
 
@@ -63,5 +70,5 @@ class RunEnded:
     result: RunResult
 
 
-Event = RunStarted | Observed | Decided | StepDone | Noted | RunEnded
+Event = RunStarted | Observed | Thinking | Decided | StepDone | Noted | RunEnded
 Listener = Callable[[Event], None]

@@ -8,7 +8,8 @@ from typing import Any
 import typer
 
 from cua.end import RunResult
-from cua.events import Decided, Event, Listener, Noted, Observed, RunStarted, StepDone
+from cua.events import Decided, Event, Listener, Noted, Observed, RunStarted, StepDone, Thinking
+from cua.trajectory.describe import printable
 
 COLOURS = {
     "succeeded": typer.colors.GREEN,
@@ -39,27 +40,50 @@ def result_object(result: RunResult) -> dict[str, Any]:
 
 
 def terminal_listener() -> Listener:
-    """Progress for people, on stderr: a line for what is done, a line for what came of it."""
+    """Progress for people, on stderr: a line for what is done, a line for what came of it.
+
+    On a terminal the answer of a streaming model is shown as it comes.
+    """
+    is_terminal = sys.stderr.isatty()
+    is_mid_line = False
 
     def listen(event: Event) -> None:
-        match event:
-            case RunStarted(run_dir=run_dir):
-                typer.secho(f"run {run_dir or '(not recorded)'}", err=True, dim=True)
-            case Decided(index=index, turn=turn):
-                typer.echo(f"{index:>4}  {turn.action_text or turn.code}", err=True)
-            case StepDone(step=step):
-                total = sum(step.timings.values())
-                if step.error:
-                    typer.secho(f"      ! {step.error}", err=True, fg=typer.colors.YELLOW)
-                if sys.stderr.isatty():
-                    model = step.timings.get("model", 0.0)
-                    typer.secho(f"      {total:.1f} s, of which model {model:.1f} s", err=True, dim=True)
-            case Noted(kind=kind, text=text) if kind != "refused":
-                typer.secho(f"      {kind.replace('_', ' ')}: {text}", err=True, fg=typer.colors.YELLOW)
-            case _:
-                pass
+        nonlocal is_mid_line
+        if isinstance(event, Thinking):
+            if is_terminal:
+                typer.secho(_safe(event.text), err=True, dim=True, nl=False)
+                is_mid_line = True
+            return
+        if is_mid_line:
+            typer.echo(err=True)
+            is_mid_line = False
+        _print(event, is_terminal)
 
     return listen
+
+
+def _print(event: Event, is_terminal: bool) -> None:
+    match event:
+        case RunStarted(run_dir=run_dir):
+            typer.secho(f"run {run_dir or '(not recorded)'}", err=True, dim=True)
+        case Decided(index=index, turn=turn):
+            typer.echo(f"{index:>4}  {_safe(turn.action_text or turn.code)}", err=True)
+        case StepDone(step=step):
+            total = sum(step.timings.values())
+            if step.error:
+                typer.secho(f"      ! {_safe(step.error)}", err=True, fg=typer.colors.YELLOW)
+            if is_terminal:
+                model = step.timings.get("model", 0.0)
+                typer.secho(f"      {total:.1f} s, of which model {model:.1f} s", err=True, dim=True)
+        case Noted(kind=kind, text=text) if kind != "refused":
+            typer.secho(f"      {kind.replace('_', ' ')}: {_safe(text)}", err=True, fg=typer.colors.YELLOW)
+        case _:
+            pass
+
+
+def _safe(text: str) -> str:
+    """Text of a model or a page without control characters, which could steer the terminal; line by line."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def stream_listener() -> Listener:
