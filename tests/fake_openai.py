@@ -189,6 +189,8 @@ class FakeOpenAI:
         self._app = make_app(answering, model_id=model_id, reasoning_field=reasoning_field)
         self._faults: deque[Fault] = deque()
         self._always: Fault = ok
+        self.on_models: Fault = ok
+        """The fault for requests for the list of models."""
         self.requests: list[SeenRequest] = []
         self.exchanges: list[Exchange] = []
         self._socket = socket.create_server(("127.0.0.1", port))
@@ -236,12 +238,12 @@ class FakeOpenAI:
         self.requests.append(
             SeenRequest(scope["path"], headers, json.loads(body) if body else None, scope["client"][1])
         )
-        if not scope["path"].endswith("/chat/completions"):
-            await self._app(scope, _replay(body, receive), send)
-            return
         exchange = Exchange(body, receive, send, lambda: self._app(scope, _replay(body, receive), send))
-        self.exchanges.append(exchange)
-        fault = self._faults.popleft() if self._faults else self._always
+        if scope["path"].endswith("/chat/completions"):
+            self.exchanges.append(exchange)
+            fault = self._faults.popleft() if self._faults else self._always
+        else:
+            fault = self.on_models
         try:
             await fault(exchange)
         except ConnectionAbortedError:

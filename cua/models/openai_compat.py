@@ -92,7 +92,7 @@ class OpenAICompatModel:
         return f"OpenAICompatModel({self.name!r} at {self.endpoint.shown_url})"
 
     async def prepare(self) -> None:
-        """Import the SDK (about 0.5 s) in a thread, so that the first call need not; optional."""
+        """Import the SDK in a thread (about 0.5 s); the first call does it, a caller may do it earlier."""
         await asyncio.to_thread(require, "openai", "all")
 
     async def generate(
@@ -112,6 +112,8 @@ class OpenAICompatModel:
             ModelError: The server cannot be reached, refuses, or sends nonsense; retries are over.
             TruncatedReplyError: The token limit cut the reply; what had come is its `reply`.
         """
+        if self._client is None:
+            await self.prepare()
         request = await self._request(messages, tools, sampling or self._default_sampling())
         num_calls = sum(len(message.tool_calls) for message in messages)
         return await retry(
@@ -125,7 +127,7 @@ class OpenAICompatModel:
             async with asyncio.timeout(_LIST_MODELS_TIMEOUT_S):
                 page = await self._connected().models.list()
                 return [str(model.id) for model in page.data or ()]
-        except (TimeoutError, openai.OpenAIError, ValueError, AttributeError, TypeError):
+        except (TimeoutError, openai.OpenAIError, *_http_errors(), ValueError, AttributeError, TypeError):
             return []
 
     async def close(self) -> None:

@@ -165,6 +165,29 @@ async def test_unknown_model_lists_the_known_ones(server: FakeOpenAI, connect: C
     assert not error.retryable
 
 
+@pytest.mark.parametrize(
+    "list_of_models",
+    [
+        status(500),
+        raw(b"<html>no", "text/html"),
+        raw(b'{"data": "none"}'),
+        raw(b'{"data": [5, {}]}'),
+        raw(b"null"),
+        half_stream(abrupt=True),
+    ],
+    ids=["500", "html", "text", "odd entries", "null", "broken"],
+)
+async def test_unknown_model_where_the_list_is_of_no_use(
+    server: FakeOpenAI, connect: Connect, list_of_models: Fault
+) -> None:
+    server.on_models = list_of_models
+    server.always(status(404, "no such model"))
+    error = await failure(connect(server.base_url, model="fakey"))
+    assert str(error) == (
+        f"{server.base_url} answered 404: no such model. Either the model 'fakey' or the base URL is wrong"
+    )
+
+
 async def test_base_url_without_v1(server: FakeOpenAI, connect: Connect) -> None:
     url = server.base_url.removesuffix("/v1")
     error = await failure(connect(url))
