@@ -51,7 +51,7 @@ def terminal_listener() -> Listener:
         nonlocal is_mid_line
         if isinstance(event, Thinking):
             if is_terminal:
-                typer.secho(_safe(event.text), err=True, dim=True, nl=False)
+                typer.secho(safe_lines(event.text), err=True, dim=True, nl=False)
                 is_mid_line = True
             return
         if is_mid_line:
@@ -67,21 +67,21 @@ def _print(event: Event, is_terminal: bool) -> None:
         case RunStarted(run_dir=run_dir):
             typer.secho(f"run {run_dir or '(not recorded)'}", err=True, dim=True)
         case Decided(index=index, turn=turn):
-            typer.echo(f"{index:>4}  {_safe(turn.action_text or turn.code)}", err=True)
+            typer.echo(f"{index:>4}  {safe_lines(turn.action_text or turn.code)}", err=True)
         case StepDone(step=step):
             total = sum(step.timings.values())
             if step.error:
-                typer.secho(f"      ! {_safe(step.error)}", err=True, fg=typer.colors.YELLOW)
+                typer.secho(f"      ! {safe_lines(step.error)}", err=True, fg=typer.colors.YELLOW)
             if is_terminal:
                 model = step.timings.get("model", 0.0)
                 typer.secho(f"      {total:.1f} s, of which model {model:.1f} s", err=True, dim=True)
         case Noted(kind=kind, text=text) if kind != "refused":
-            typer.secho(f"      {kind.replace('_', ' ')}: {_safe(text)}", err=True, fg=typer.colors.YELLOW)
+            typer.secho(f"      {kind.replace('_', ' ')}: {safe_lines(text)}", err=True, fg=typer.colors.YELLOW)
         case _:
             pass
 
 
-def _safe(text: str) -> str:
+def safe_lines(text: str) -> str:
     """Text of a model or a page without control characters, which could steer the terminal; line by line."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
@@ -104,11 +104,13 @@ def print_result(result: RunResult, report: str | None) -> None:
     cost = "" if not result.usage.cost_usd else f", {result.usage.cost_usd:.4f} USD"
     tokens = "" if not result.usage.total_tokens else f", {result.usage.total_tokens} tokens"
     typer.secho(end.status, err=True, fg=COLOURS[end.status], bold=True, nl=False)
-    typer.echo(f": {end.reason} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True)
+    typer.echo(
+        f": {safe_lines(end.reason)} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True
+    )
     if report:
         typer.echo(f"report: {report}", err=True)
     if end.answer is not None:
-        typer.echo(end.answer)
+        typer.echo(safe_lines(end.answer) if sys.stdout.isatty() else end.answer)
 
 
 def _event_object(event: Event) -> dict[str, Any] | None:
