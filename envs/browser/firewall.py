@@ -53,8 +53,8 @@ class Firewall:
         if reason is None:
             await route.continue_()
             return
-        self._remember(request, reason)
         await route.abort("aborted" if request.is_navigation_request() else "blockedbyclient")
+        self._remember(request, reason)
 
     async def _on_web_socket(self, socket: "WebSocketRoute") -> None:
         self._keep(Blocked(url=socket.url, reason=self._rules.why_blocked(socket.url) or "", is_navigation=False))
@@ -66,9 +66,19 @@ class Firewall:
             self._remember(request, reason)
 
     def _remember(self, request: "Request", reason: str) -> None:
-        is_top = request.is_navigation_request() and request.frame.parent_frame is None
-        self._keep(Blocked(url=request.url, reason=reason, is_navigation=is_top))
+        is_navigation = request.is_navigation_request() and _is_top(request)
+        self._keep(Blocked(url=request.url, reason=reason, is_navigation=is_navigation))
 
     def _keep(self, blocked: Blocked) -> None:
         if len(self._blocked) < _MAX_KEPT:
             self._blocked.append(blocked)
+
+
+def _is_top(request: "Request") -> bool:
+    """Whether a navigation is one of a tab; a new window has no frame yet."""
+    from playwright.async_api import Error
+
+    try:
+        return request.frame.parent_frame is None
+    except Error:
+        return True

@@ -39,13 +39,27 @@ async def open_url(page: "Page", url: str, timeout_s: float) -> None:
     from playwright.async_api import Error, TimeoutError
 
     try:
-        await page.goto(url, wait_until="commit", timeout=timeout_s * 1000)
+        await _goto(page, url, timeout_s)
     except TimeoutError as error:
         raise ActionError(f"{url} was not opened: no answer within {timeout_s:g} s") from error
     except Error as error:
         if "Download is starting" in error.message:
             return
         raise ActionError(f"{url} was not opened: {explain(error.message)}") from error
+
+
+async def _goto(page: "Page", url: str, timeout_s: float) -> None:
+    from playwright.async_api import Error
+
+    for _ in range(2):
+        try:
+            await page.goto(url, wait_until="commit", timeout=timeout_s * 1000)
+        except Error as error:
+            if "interrupted by another navigation" not in error.message:
+                raise
+            if "chrome-error:" in error.message:  # the page of an error before came late
+                continue
+        return
 
 
 def explain(message: str) -> str:

@@ -1,7 +1,7 @@
 // What the env wants to know of a page: is it at rest, or on its way to somewhere else?
 (() => {
   const now = () => performance.now();
-  const state = { mutated: 0, leaving: 0 };
+  const state = { mutated: 0, leaving: 0, choosing: 0 };
 
   new MutationObserver(() => { state.mutated = now(); }).observe(document, {
     subtree: true, childList: true, attributes: true, characterData: true,
@@ -17,6 +17,11 @@
     navigation.addEventListener("navigateerror", stay);
   }
 
+  addEventListener("click", (event) => {
+    const field = event.composedPath()[0];
+    if (field instanceof HTMLInputElement && field.type === "file" && !field.disabled) state.choosing = now();
+  }, true);
+
   const isPassing = (animation) => {
     if (animation.playState !== "running" || !animation.effect) return false;
     const timing = animation.effect.getComputedTiming();
@@ -30,6 +35,7 @@
     const found = {
       age_ms: at - state.mutated,
       leaving_ms: state.leaving ? at - state.leaving : 0,
+      choosing_ms: state.choosing ? at - state.choosing : 0,
       is_loading: document.readyState === "loading",
       is_complete: document.readyState === "complete",
       is_animating: document.getAnimations().some(isPassing),
@@ -40,6 +46,7 @@
       try { inner = frames[i][key]?.(); } catch { continue; } // another origin
       if (!inner) continue;
       found.age_ms = Math.min(found.age_ms, inner.age_ms);
+      found.choosing_ms ||= inner.choosing_ms;
       found.is_animating ||= inner.is_animating;
     }
     return found;

@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envs.browser.interrupts import Interrupts
 from envs.browser.options import BrowserOptions
@@ -13,16 +12,29 @@ from envs.browser.traffic import Traffic
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-Cause = Literal["window", "document", "resources", "changes"]
+Cause = Literal["window", "chooser", "document", "resources", "changes"]
 _PROBE = "() => window[Symbol.for('k25')]?.() ?? null"
 _POLL_S = 0.012
 _RESTLESS_S = 0.3
 _NO_COMMIT_MS = 400.0
+_NO_CHOOSER_MS = 400.0
 _NOTES = {
     "window": "a new window is still loading",
     "document": "the page is still loading",
     "resources": "the page is still loading",
 }
+
+
+class Comings(Protocol):
+    """What the world knows of things that a page opens outside of itself."""
+
+    def num_windows(self) -> int:
+        """How many windows are about to open."""
+        ...
+
+    def has_overlay(self) -> bool:
+        """Whether something stands over the page already."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +53,11 @@ class Settled:
 class Settler:
     """Waits for pages; knows which of them never come to rest."""
 
-    def __init__(
-        self, options: BrowserOptions, traffic: Traffic, interrupts: Interrupts, num_coming: Callable[[], int]
-    ) -> None:
+    def __init__(self, options: BrowserOptions, traffic: Traffic, interrupts: Interrupts, comings: Comings) -> None:
         self._options = options
         self._traffic = traffic
         self._interrupts = interrupts
-        self._num_coming = num_coming
+        self._comings = comings
         self._given_up: set[tuple[str, str]] = set()
 
     async def settle(self, page: "Page", since_s: float) -> Settled:
@@ -83,7 +93,7 @@ class Settler:
 
     def _cause(self, page: "Page", probe: dict[str, Any] | None, since_s: float) -> Cause | None:
         """What is waited for, if anything."""
-        if self._num_coming():
+        if self._comings.num_windows():
             return "window"
         if self._traffic.is_navigating(page):
             return "document"
@@ -91,6 +101,8 @@ class Settler:
             return "document" if page.url not in ("", "about:blank") else None
         if probe["is_loading"] or 0 < probe["leaving_ms"] < _NO_COMMIT_MS:
             return "document"
+        if 0 < probe["choosing_ms"] < _NO_CHOOSER_MS and not self._comings.has_overlay():
+            return "chooser"
         if not probe["is_complete"] or self._traffic.is_loading(page, since_s):
             return "resources"
         if probe["age_ms"] < self._options.quiet_s * 1000 or probe["is_animating"]:
@@ -110,4 +122,4 @@ class Settler:
         self._given_up.add((page.url, cause))
         if cause == "resources":
             self._traffic.give_up_on(page)
-        return None if cause == "changes" else _NOTES[cause]
+        return _NOTES.get(cause)

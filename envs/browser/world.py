@@ -56,7 +56,7 @@ class World:
         self.interrupts = Interrupts()
         self.firewall = Firewall(rules)
         self.traffic = Traffic(context)
-        self.settler = Settler(options, self.traffic, self.interrupts, self._num_coming)
+        self.settler = Settler(options, self.traffic, self.interrupts, self)
         self._targets = Targets()
         self.camera = Camera(options, redact)
         self._options = options
@@ -161,9 +161,13 @@ class World:
         with contextlib.suppress(Error, TimeoutError):
             await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
 
-    def _num_coming(self) -> int:
+    def num_windows(self) -> int:
         """How many windows are about to open."""
         return self._targets.num_coming(len(self.tabs.pages))
+
+    def has_overlay(self) -> bool:
+        """Whether something stands over the page."""
+        return self.overlay is not None
 
     def clear_overlay(self) -> None:
         """Forget what stood over the page, if it has gone away."""

@@ -1,12 +1,14 @@
 """Domain rules hold against everything a page or an agent can try."""
 
+from urllib.parse import urlsplit
+
 import pytest
 
-from envs.actions import Hotkey, TypeText
+from envs.actions import Click, Hotkey, TypeText
 from envs.browser import BrowserEnv, BrowserOptions
 from envs.env import InstructionTask
 from envs.errors import EnvSetupError
-from tests.envs.browser.driving import click, do, until
+from tests.envs.browser.driving import click, do, middle, until
 from tests.envs.browser.pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
@@ -27,76 +29,68 @@ RULES = pytest.mark.parametrize(
 async def test_nothing_of_a_blocked_domain_is_asked_for(
     pages: PageServer, rules: dict[str, tuple[str, ...]], reason: str
 ) -> None:
-    evil = pages.serve("evil", title="evil", host="evil.localhost")
-    evil_path = evil[evil.index("/", 8) :]
+    evil = pages.serve("evil", host="evil.localhost")
     redirect = pages.url(f"/redirect?to={evil}")
-    body = f"""<a id=link href='{evil}'>link</a> <a id=redirect href='{redirect}'>redirect</a>
-      <a id=popup target=_blank href='{evil}'>popup</a> <iframe id=frame></iframe>
-      <button id=fetch onclick="fetch('{evil}').then(() => window.got = 'evil', () => window.got = 'blocked')">f</button>
-      <button id=hop onclick="fetch('{redirect}').then(() => window.got = 'evil', () => window.got = 'blocked')">h</button>
-      <button id=embed onclick="frame.src = '{evil}'">e</button>
-      <button id=socket onclick="const s = new WebSocket('{evil.replace("http", "ws")}');
-        s.onopen = () => window.got = 'evil'; s.onclose = () => window.got = 'blocked'">s</button>
-      <button id=work onclick="const w = new Worker(URL.createObjectURL(new Blob([
-        'fetch(`{evil}`).then(() => postMessage(`evil`), () => postMessage(`blocked`))'])));
-        w.onmessage = e => window.got = e.data">w</button>"""
-    start = pages.serve(body, title="start")
-    env = BrowserEnv(BrowserOptions(start_url=start, **rules))
+    body = f"""<iframe id=frame></iframe><script>
+      const tell = promise => promise.then(() => 'evil', () => 'blocked');
+      window.ways = {{
+        fetch: () => tell(fetch('{evil}', {{mode: 'no-cors'}})),
+        redirected: () => tell(fetch('{redirect}', {{mode: 'no-cors'}})),
+        image: () => tell(new Promise((yes, no) => Object.assign(new Image(), {{onload: yes, onerror: no, src: '{evil}'}}))),
+        socket: () => tell(new Promise((yes, no) => {{
+          const socket = new WebSocket('{evil.replace("http:", "ws:")}'); socket.onopen = yes; socket.onclose = no }})),
+        worker: () => new Promise(yes => {{
+          const code = "fetch('{evil}').then(() => postMessage('evil'), () => postMessage('blocked'))";
+          new Worker(URL.createObjectURL(new Blob([code]))).onmessage = event => yes(event.data) }}),
+        frame: () => new Promise(yes => {{ frame.src = '{evil}'; setTimeout(() => yes('blocked'), 200) }}),
+        redirected_frame: () => new Promise(yes => {{ frame.src = '{redirect}'; setTimeout(() => yes('blocked'), 200) }}),
+        beacon: () => {{ navigator.sendBeacon('{evil}', 'x'); return 'blocked' }},
+      }};
+    </script>"""
+    env = BrowserEnv(BrowserOptions(start_url=pages.serve(body), **rules))
     try:
         await env.reset(TASK)
-        observation = (await env.step([])).observation
-        for what in ("#link", "#redirect"):
-            await env.goto(start)
-            with pytest.raises(AssertionError):
-                await click(env, what)
-            observation = (await env.step([])).observation
-        await env.goto(start)
-        for what in ("#fetch", "#hop", "#socket", "#work"):
-            await env.page.evaluate("window.got = undefined")
-            await click(env, what)
-            assert await until(lambda: env.page.evaluate("window.got")) == "blocked", what
+        for way in await env.page.evaluate("Object.keys(ways)"):
+            assert [way, await env.page.evaluate(f"ways.{way}()")] == [way, "blocked"]
         result = await env.step([])
-        await click(env, "#embed")
-        await env.page.wait_for_timeout(200)
-        assert not any("evil" in await frame.content() for frame in env.page.frames[1:])
-        for actions in ([Hotkey(keys=("ctrl", "l")), TypeText(text=f"{evil}\n")],):
-            observation = (await env.step(actions)).observation
-            assert (observation.last_action_error, observation.title) == (f"{evil} was not opened: {reason}", "start")
-        with pytest.raises(EnvSetupError, match="evil.localhost"):
-            await env.goto(evil)
-        with pytest.raises(EnvSetupError, match="evil.localhost"):
-            await env.goto(redirect)
-        assert evil_path not in pages.seen
         assert result.observation.last_action_error is None
+        assert f"{evil} was blocked: {reason}" in result.info["blocked"]
+        assert "evil" not in "".join([await frame.content() for frame in env.page.frames[1:]])
+        assert urlsplit(evil).path not in pages.seen
     finally:
         await env.close()
 
 
 @RULES
-async def test_a_blocked_click_says_which_rule(
+async def test_what_an_agent_tries_is_answered_with_the_rule(
     pages: PageServer, rules: dict[str, tuple[str, ...]], reason: str
 ) -> None:
     evil = pages.serve("evil", host="evil.localhost")
     good = pages.serve("good", title="good", host="good.localhost")
     redirect = pages.url(f"/redirect?to={evil}")
     body = f"""<a id=link href='{evil}'>link</a> <a id=redirect href='{redirect}'>redirect</a>
-      <a id=good href='{good}'>good</a> <img src='{evil}'>"""
-    start = pages.serve(body, title="start")
-    env = BrowserEnv(BrowserOptions(start_url=start, **rules))
+      <a id=popup target=_blank href='{evil}'>popup</a> <a id=good href='{good}'>good</a>
+      <form id=form action='{evil}'><button id=send>send</button></form>"""
+    env = BrowserEnv(BrowserOptions(start_url=pages.serve(body, title="start"), **rules))
     try:
         await env.reset(TASK)
-        for what in ("link", "redirect"):
-            await env.goto(start)
-            await env.step([])
-            await env.page.evaluate(f"document.querySelector('#{what}').focus()")
-            from envs.actions import PressKey
-
-            result = await env.step([PressKey(key="enter")])
-            assert result.observation.last_action_error == f"{evil} was not opened: {reason}", what
-            assert result.info["blocked"] == [f"{evil} was not opened: {reason}"]
-        await env.goto(start)
-        observation = await click(env, "#good")
-        assert observation.title == "good"
+        for what in ("link", "redirect", "popup", "send"):
+            await env.goto(str(env.options.start_url))
+            x_px, y_px = await middle(env, f"#{what}")
+            result = await env.step([Click(x_px=x_px, y_px=y_px)])
+            address = f"{evil}?" if what == "send" else evil
+            assert [what, result.observation.last_action_error] == [what, f"{address} was not opened: {reason}"]
+            assert result.info["blocked"] == [f"{address} was not opened: {reason}"]
+            await env.step([Hotkey(keys=("ctrl", "1"))])
+        await env.goto(str(env.options.start_url))
+        typed = (await env.step([Hotkey(keys=("ctrl", "l")), TypeText(text=f"{evil}\n")])).observation
+        assert (typed.last_action_error, typed.title) == (f"{evil} was not opened: {reason}", "start")
+        for address in (evil, redirect):
+            with pytest.raises(EnvSetupError, match="'evil.localhost'"):
+                await env.goto(address)
+        await env.goto(str(env.options.start_url))
+        assert (await click(env, "#good")).title == "good"
+        assert urlsplit(evil).path not in pages.seen
     finally:
         await env.close()
 

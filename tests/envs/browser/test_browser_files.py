@@ -30,7 +30,7 @@ def uploads(env: BrowserEnv) -> Path:
 
 
 async def find(env: BrowserEnv, text: str) -> tuple[int, int]:
-    for y_px in range(200, 540, 6):
+    for y_px in range(100, 640, 6):
         for x_px in range(400, 880, 40):
             if await env.describe_point(x_px, y_px) == text:
                 return x_px, y_px + 6
