@@ -1,4 +1,4 @@
-"""pyautogui's input functions as actions: one small function each, in one closed table.
+"""pyautogui's functions by name: one closed table.
 
 Source: pyautogui 0.9.54. Differences, all on purpose: key names and buttons that it would silently drop are
 refused; `tween`, `logScreenshot`, `_pause` and the interval of `hotkey` are accepted and have no effect.
@@ -8,25 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from cua.interpreter import keyboard_calls, mouse_calls
 from cua.interpreter.arguments import Arguments
 from cua.interpreter.limits import Refused
 from cua.interpreter.recording import Recording
 from cua.interpreter.signatures import PYAUTOGUI, PYAUTOGUI_ALIASES, bind, nearest
-from cua.interpreter.values import Value, kind, short
-from envs import (
-    Button,
-    Click,
-    Drag,
-    Hotkey,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    PressKey,
-    Scroll,
-    TypeText,
-)
+from cua.interpreter.values import Value, short
+from envs import KeyDown, KeyUp, MouseDown, MouseUp
 from envs.keys import normalize_key
 
 _Call: TypeAlias = Callable[[Arguments], Value]
@@ -59,9 +47,6 @@ _NOT_HERE = {
     "run": "write the calls themselves",
     "countdown": "write time.sleep(seconds)",
 }
-
-
-_MAX_HOTKEY = 10
 
 
 def call_pyautogui(
@@ -105,134 +90,6 @@ def hold_keys(args: Sequence[Value], kwargs: Mapping[str, Value], recording: Rec
     return Arguments("pyautogui.hold", bound, recording).keys("keys")
 
 
-def _click(arguments: Arguments, *, clicks: int | None = 1, button: Button | None = None) -> None:
-    count = arguments.amount("clicks", 1) if clicks is None else clicks
-    which = button or arguments.button()
-    point_px = arguments.point_px()
-    duration_s = arguments.duration_s("duration")
-    interval_s = arguments.duration_s("interval")
-    recording = arguments.recording
-    if point_px is not None and (duration_s > 0 or count < 1):
-        recording.add(Move(x_px=point_px[0], y_px=point_px[1], duration_s=duration_s))
-    if count > 0:
-        x_px, y_px = point_px or (None, None)
-        recording.add(Click(x_px=x_px, y_px=y_px, button=which, clicks=count, interval_s=interval_s))
-
-
-def _move_to(arguments: Arguments) -> None:
-    point_px, duration_s = arguments.point_px(), arguments.duration_s("duration")
-    if point_px is not None:
-        arguments.recording.add(Move(x_px=point_px[0], y_px=point_px[1], duration_s=duration_s))
-
-
-def _move_rel(arguments: Arguments) -> None:
-    x_px, y_px = arguments.offset_px()
-    arguments.recording.add(Move(x_px=x_px, y_px=y_px, duration_s=arguments.duration_s("duration")))
-
-
-def _drag_to(arguments: Arguments) -> None:
-    _drag(arguments, arguments.point_px() or arguments.recording.known_pointer_px())
-
-
-def _drag_rel(arguments: Arguments) -> None:
-    _drag(arguments, arguments.offset_px())
-
-
-def _drag(arguments: Arguments, point_px: tuple[int, int]) -> None:
-    x_px, y_px = point_px
-    duration_s = arguments.duration_s("duration")
-    if arguments.given.get("mouseDownUp", True):
-        arguments.recording.add(Drag(x_px=x_px, y_px=y_px, button=arguments.button(), duration_s=duration_s))
-    else:
-        arguments.recording.add(Move(x_px=x_px, y_px=y_px, duration_s=duration_s))
-
-
-def _mouse(arguments: Arguments, *, verb: type[MouseDown] | type[MouseUp]) -> None:
-    x_px, y_px = arguments.point_px() or (None, None)
-    arguments.recording.add(verb(x_px=x_px, y_px=y_px, button=arguments.button()))
-
-
-def _scroll(arguments: Arguments, *, horizontal: bool) -> None:
-    raw = arguments.number("clicks", 0)
-    if 0 < abs(raw) < 1:
-        raise Refused(f"{arguments.function}() takes whole notches of the wheel such as 5 or -5, got {raw:g}")
-    notches = int(raw)
-    most = arguments.recording.budget.limits.max_amount
-    if abs(notches) > most:
-        raise Refused(f"{arguments.function}() turns the wheel by at most {most} notches, got {notches}. Try 5 or -5")
-    x_px, y_px = arguments.point_px() or (None, None)
-    if notches and horizontal:
-        arguments.recording.add(Scroll(dx=notches, x_px=x_px, y_px=y_px))
-    elif notches:
-        arguments.recording.add(Scroll(dy=notches, x_px=x_px, y_px=y_px))
-
-
-def _press(arguments: Arguments) -> None:
-    keys, presses = arguments.keys("keys"), arguments.amount("presses", 1)
-    interval_s = arguments.duration_s("interval")
-    recording = arguments.recording
-    if len(keys) == 1 and presses > 0:
-        recording.add(PressKey(key=keys[0], presses=presses, interval_s=interval_s))
-        return
-    for _ in range(presses):
-        for key in keys:
-            recording.add(PressKey(key=key))
-        if interval_s:
-            recording.pause(interval_s)
-
-
-def _key(arguments: Arguments, *, verb: type[KeyDown] | type[KeyUp]) -> None:
-    arguments.recording.add(verb(key=arguments.key("key")))
-
-
-def _hold(arguments: Arguments) -> None:
-    keys = ", ".join(repr(key) for key in arguments.keys("keys"))
-    raise Refused(f"{arguments.function}() works only in a with block: write with pyautogui.hold({keys}): ...")
-
-
-def _write(arguments: Arguments) -> None:
-    message, interval_s = arguments.given["message"], arguments.duration_s("interval")
-    recording = arguments.recording
-    if isinstance(message, list | tuple):
-        for key in arguments.keys("message"):
-            recording.add(PressKey(key=key, interval_s=interval_s))
-        return
-    if isinstance(message, bool) or not isinstance(message, str | int | float):
-        raise Refused(f"{arguments.function}() needs a text, not {kind(message)}")
-    text = check_text(str(message))
-    if text:
-        recording.add(TypeText(text=text, interval_s=interval_s))
-
-
-def check_text(text: str) -> str:
-    """Give a text back if it can be typed.
-
-    Raises:
-        Refused: It holds control characters other than tab and line break, or half characters.
-    """
-    for char in text:
-        if (ord(char) < 0x20 and char not in "\t\n\r") or ord(char) == 0x7F or 0xD800 <= ord(char) <= 0xDFFF:
-            raise Refused(
-                f"the character {char!r} cannot be typed; for keys write pyautogui.press('backspace') and so on"
-            )
-    return text
-
-
-def _hotkey(arguments: Arguments) -> None:
-    args = arguments.given["args"]
-    if args and isinstance(args[0], list | tuple):
-        if len(args) > 1:
-            raise Refused(f"{arguments.function}(): give keys one by one or as one list, not both")
-        args = list(args[0])
-    keys = Arguments(arguments.function, {"args": args}, arguments.recording).keys("args")
-    if not keys:
-        raise Refused(f"{arguments.function}() needs at least one key")
-    if len(keys) > _MAX_HOTKEY:
-        raise Refused(f"{arguments.function}() takes at most {_MAX_HOTKEY} keys, got {len(keys)}")
-    arguments.number("interval", 0.0)
-    arguments.recording.add(Hotkey(keys=tuple(keys)))
-
-
 def _sleep(arguments: Arguments) -> None:
     arguments.recording.pause(arguments.duration_s("seconds"))
 
@@ -263,26 +120,26 @@ def _is_valid_key(arguments: Arguments) -> bool:
 
 
 _CALLS: Mapping[str, _Call] = {
-    "click": partial(_click, clicks=None),
-    "leftClick": partial(_click, button="left"),
-    "rightClick": partial(_click, button="right"),
-    "middleClick": partial(_click, button="middle"),
-    "doubleClick": partial(_click, clicks=2),
-    "tripleClick": partial(_click, clicks=3),
-    "moveTo": _move_to,
-    "moveRel": _move_rel,
-    "dragTo": _drag_to,
-    "dragRel": _drag_rel,
-    "mouseDown": partial(_mouse, verb=MouseDown),
-    "mouseUp": partial(_mouse, verb=MouseUp),
-    "scroll": partial(_scroll, horizontal=False),
-    "hscroll": partial(_scroll, horizontal=True),
-    "press": _press,
-    "hold": _hold,
-    "keyDown": partial(_key, verb=KeyDown),
-    "keyUp": partial(_key, verb=KeyUp),
-    "typewrite": _write,
-    "hotkey": _hotkey,
+    "click": partial(mouse_calls.click, clicks=None),
+    "leftClick": partial(mouse_calls.click, button="left"),
+    "rightClick": partial(mouse_calls.click, button="right"),
+    "middleClick": partial(mouse_calls.click, button="middle"),
+    "doubleClick": partial(mouse_calls.click, clicks=2),
+    "tripleClick": partial(mouse_calls.click, clicks=3),
+    "moveTo": mouse_calls.move_to,
+    "moveRel": mouse_calls.move_rel,
+    "dragTo": mouse_calls.drag_to,
+    "dragRel": mouse_calls.drag_rel,
+    "mouseDown": partial(mouse_calls.mouse_button, verb=MouseDown),
+    "mouseUp": partial(mouse_calls.mouse_button, verb=MouseUp),
+    "scroll": partial(mouse_calls.scroll, horizontal=False),
+    "hscroll": partial(mouse_calls.scroll, horizontal=True),
+    "press": keyboard_calls.press,
+    "hold": keyboard_calls.refuse_hold,
+    "keyDown": partial(keyboard_calls.hold_or_release, verb=KeyDown),
+    "keyUp": partial(keyboard_calls.hold_or_release, verb=KeyUp),
+    "typewrite": keyboard_calls.write,
+    "hotkey": keyboard_calls.hotkey,
     "sleep": _sleep,
     "size": lambda arguments: arguments.recording.size(),
     "position": _position,
