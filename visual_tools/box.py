@@ -80,6 +80,10 @@ class Box:
         y_px = x_px if y_px is None else y_px
         return Box(self.left - x_px, self.top - y_px, self.right + x_px, self.bottom + y_px)
 
+    def moved(self, x_px: int, y_px: int) -> "Box":
+        """The same size, elsewhere."""
+        return Box(self.left + x_px, self.top + y_px, self.right + x_px, self.bottom + y_px)
+
     def clipped(self, width: int, height: int) -> "Box":
         """The part that lies on a picture of this size."""
         return Box(

@@ -26,7 +26,7 @@ def read_sign(ink: NDArray[np.bool_]) -> str:
 
 def _are_equal_bars(mark: NDArray[np.bool_], rows: list[tuple[int, int]], width: int) -> bool:
     top, bottom = (end - start for start, end in rows)
-    full = mark[: top].mean() > 0.8 and mark[-bottom:].mean() > 0.8
+    full = mark[:top].mean() > 0.8 and mark[-bottom:].mean() > 0.8
     return bool(full and abs(top - bottom) <= 1 and width >= 2 * max(top, bottom))
 
 
@@ -36,5 +36,10 @@ def _is_plus(mark: NDArray[np.bool_]) -> bool:
         return False
     middle_row, middle_column = mark[height // 2].mean(), mark[:, width // 2].mean()
     third_y, third_x = max(height // 4, 1), max(width // 4, 1)
-    corners = mark[:third_y, :third_x].mean() + mark[:third_y, -third_x:].mean() + mark[-third_y:, :third_x].mean() + mark[-third_y:, -third_x:].mean()
+    corners = (
+        mark[:third_y, :third_x].mean()
+        + mark[:third_y, -third_x:].mean()
+        + mark[-third_y:, :third_x].mean()
+        + mark[-third_y:, -third_x:].mean()
+    )
     return bool(middle_row > 0.9 and middle_column > 0.9 and corners < 0.1)

@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.changes import find_changed_box, find_content_box, grow_to_cover
 from visual_tools.ink import find_ink
+from visual_tools.require import require
 from visual_tools.text_detection import TextDetector
 from visual_tools.text_lines import make_lines
 from visual_tools.text_recognition import TextRecognizer
 
 _MIN_CONFIDENCE = 0.5
+_MARGIN_PX = 32
+_MAX_CHANGED_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,10 @@ class TextLine:
 
 
 class OcrEngine:
-    """Reads screens; remembers equal pictures and equal lines, so that a second look is quick. Thread-safe.
+    """Reads screens; thread-safe.
+
+    A second look is quick: equal pictures and equal lines are remembered, and lines are only searched for
+    where a picture differs from the one before it.
 
     Args:
         num_threads: Threads of the networks.
@@ -63,6 +70,7 @@ class OcrEngine:
         self._recognizer = TextRecognizer(num_threads)
         self._pictures: OrderedDict[bytes, list[TextLine]] = OrderedDict()
         self._num_pictures = num_pictures
+        self._last: tuple[NDArray[np.uint8], list[Box]] | None = None
         self._lock = threading.Lock()
 
     def read_text(self, image: NDArray[np.uint8]) -> list[TextLine]:
@@ -76,20 +84,24 @@ class OcrEngine:
             self._pictures.move_to_end(key)
             return list(self._pictures[key])
 
-    def read_crop(self, crop: NDArray[np.uint8], scale: float = 1.0) -> tuple[str, float]:
-        """Text and confidence of a crop that holds one line; `scale` enlarges a small one first."""
-        from visual_tools.require import require
+    def read_crop(self, crop: NDArray[np.uint8], scale: float = 1.0, *, is_latin: bool = False) -> tuple[str, float]:
+        """Text and confidence (0 to 1) of a crop that holds one line, (H, W, 3) uint8 RGB.
 
+        Args:
+            crop: The line.
+            scale: Enlarge a small one first.
+            is_latin: Choose among Latin letters, digits and signs alone.
+        """
         if scale != 1.0:
             cv2 = require("cv2", "literal")
             crop = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
         with self._lock:
-            read = self._recognizer.recognize(crop)
+            read = self._recognizer.recognize(crop, is_latin=is_latin)
         return read.text.strip(), read.confidence
 
     def _read(self, image: NDArray[np.uint8]) -> list[TextLine]:
         lines = []
-        for box in self._detector.detect(image):
+        for box in self._find_boxes(image):
             crop = image[box.top : box.bottom, box.left : box.right]
             read = self._recognizer.recognize(crop)
             if read.confidence < _MIN_CONFIDENCE:
@@ -97,6 +109,27 @@ class OcrEngine:
             for text, tight, chars in make_lines(read, box, find_ink(crop)):
                 lines.append(TextLine(text=text, box_px=tight, confidence=read.confidence, char_x_px=chars))
         return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left))
+
+    def _find_boxes(self, image: NDArray[np.uint8]) -> list[Box]:
+        """Boxes of text lines: searched for in what changed since the last picture, else in all of it."""
+        region = find_content_box(image)
+        if region is None:
+            return []
+        whole = Box(0, 0, image.shape[1], image.shape[0])
+        kept: list[Box] = []
+        if self._last is not None and self._last[0].shape == image.shape:
+            changed = find_changed_box(self._last[0], image)
+            if changed is None:
+                return self._last[1]
+            grown = grow_to_cover(changed.padded(_MARGIN_PX), self._last[1])
+            if grown.area < _MAX_CHANGED_SHARE * region.area:
+                region = grown
+                kept = [box for box in self._last[1] if not region.contains(box)]
+        region = region.padded(_MARGIN_PX if not kept else 0).clipped(whole.right, whole.bottom)
+        crop = np.ascontiguousarray(image[region.top : region.bottom, region.left : region.right])
+        boxes = [*kept, *(box.moved(region.left, region.top) for box in self._detector.detect(crop))]
+        self._last = (image.copy(), boxes)
+        return boxes
 
 
 _shared: list[OcrEngine] = []

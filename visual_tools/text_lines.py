@@ -57,9 +57,7 @@ def _main_rows(ink: NDArray[np.bool_]) -> tuple[int, int]:
     return min(inner, key=lambda run: max(run[0] - middle, middle - run[1], 0) - (run[1] - run[0]) / height)
 
 
-def _split(
-    text: str, centres: list[float], blank: NDArray[np.bool_], font_px: float
-) -> list[tuple[int, int]]:
+def _split(text: str, centres: list[float], blank: NDArray[np.bool_], font_px: float) -> list[tuple[int, int]]:
     visible = [index for index, char in enumerate(text) if not char.isspace()]
     if not visible:
         return []

@@ -38,7 +38,9 @@ def find_toggles(image: NDArray[np.uint8]) -> list[Toggle]:
     difference = np.abs(image.astype(np.int16) - background).max(axis=2).astype(np.uint8)
     found: dict[Box, Toggle] = {}
     for threshold in (20, 60):
-        count, labels, stats, _ = cv2.connectedComponentsWithStats((difference > threshold).astype(np.uint8), connectivity=8)
+        count, labels, stats, _ = cv2.connectedComponentsWithStats(
+            (difference > threshold).astype(np.uint8), connectivity=8
+        )
         for index in range(1, count):
             left, top, width, height = (int(value) for value in stats[index, :4])
             box = Box(left, top, left + width, top + height)
@@ -62,7 +64,16 @@ def _read(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box) -> Toggle
     outline = _fill_outline(shape)
     coverage = float(outline.mean())
     corner = max(box.width // 6, 1)
-    corners = float(np.mean([outline[:corner, :corner].mean(), outline[:corner, -corner:].mean(), outline[-corner:, :corner].mean(), outline[-corner:, -corner:].mean()]))
+    corners = float(
+        np.mean(
+            [
+                outline[:corner, :corner].mean(),
+                outline[:corner, -corner:].mean(),
+                outline[-corner:, :corner].mean(),
+                outline[-corner:, -corner:].mean(),
+            ]
+        )
+    )
     is_round = corners < 0.35
     if coverage < (0.72 if is_round else 0.9):
         return None
@@ -85,7 +96,12 @@ def _is_outlined(shape: NDArray[np.uint8]) -> bool:
     """Whether all four sides are drawn: letters seldom touch all of their box, boxes do along half of it."""
     height, width = shape.shape
     third = slice(height // 3, height - height // 3), slice(width // 3, width - width // 3)
-    sides = (shape[:2, third[1]].max(axis=0), shape[-2:, third[1]].max(axis=0), shape[third[0], :2].max(axis=1), shape[third[0], -2:].max(axis=1))
+    sides = (
+        shape[:2, third[1]].max(axis=0),
+        shape[-2:, third[1]].max(axis=0),
+        shape[third[0], :2].max(axis=1),
+        shape[third[0], -2:].max(axis=1),
+    )
     return all(float(side.mean()) > 0.9 for side in sides)
 
 

@@ -9,7 +9,9 @@ _QUOTED = re.compile(
     r"|(?<![^\s(\[,;:=])'((?:[^'\n]|'(?=\w))*)'(?!\w)|(?<![^\s(\[,;:=])‘((?:[^’\n]|’(?=\w))*)’(?!\w)"
 )
 _MARK = re.compile("\ue000(\\d+)\ue001")
-_BULLET = re.compile(r"^\s*(?:(?:step\s+)?\d{1,3}\s*[.):]\s+|step\s+\d{1,3}\s*:?\s+|\(\d{1,3}\)\s+|[a-z][.)]\s+|[-*•–—+·]\s+)+", re.I)
+_BULLET = re.compile(
+    r"^\s*(?:(?:step\s+)?\d{1,3}\s*[.):]\s+|step\s+\d{1,3}\s*:?\s+|\(\d{1,3}\)\s+|[a-z][.)]\s+|[-*•–—+·]\s+)+", re.I
+)
 _INLINE_NUMBER = re.compile(r"(?:(?<=^)|(?<=\s))(?:\d{1,2}[.)]|\(\d{1,2}\))\s+(?=[A-Za-z])")
 
 
@@ -75,11 +77,15 @@ def _split_sentences(text: str, starts_step: Callable[[str, str], bool]) -> list
 
 def _split_at_verbs(text: str, starts_step: Callable[[str, str], bool]) -> list[str]:
     parts, start = [], 0
-    for joint in re.finditer(r"\s*,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next)\s*,?\s+|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?", text, re.I):
+    for joint in re.finditer(
+        r"\s*,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next)\s*,?\s+|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?",
+        text,
+        re.I,
+    ):
         is_then = re.search(r"then|after", joint[0], re.I) is not None
         if joint.start() < start:
             continue
-        if starts_step(text[start : joint.start()], text[joint.end() :]) or (is_then and text[:joint.start()].strip()):
+        if starts_step(text[start : joint.start()], text[joint.end() :]) or (is_then and text[: joint.start()].strip()):
             parts.append(text[start : joint.start()])
             start = joint.end()
     return [*parts, text[start:]]

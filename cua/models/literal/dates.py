@@ -3,10 +3,24 @@
 import re
 from datetime import date, datetime
 
-_READ = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%B %d %Y", "%Y%m%d")
+_READ = (
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%m/%d/%Y",
+    "%B %d, %Y",
+    "%b %d, %Y",
+    "%d %B %Y",
+    "%d %b %Y",
+    "%B %d %Y",
+    "%Y%m%d",
+)
 _LETTERS = re.compile(r"(?<![a-z])([dmyjatg]{1,4})\s*([./-])\s*([dmyjatg]{1,4})\s*\2\s*([dmyjatg]{1,4})(?![a-z])", re.I)
 _DIGITS = re.compile(r"\b(\d{1,4})\s*([./-])\s*(\d{1,2})\s*\2\s*(\d{1,4})\b")
-_MONTH_FIELD = re.compile(r"^-{3,}\s*-{2,}$|^(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+\d{4}$", re.I)
+_MONTH_FIELD = re.compile(
+    r"^-{3,}\s*-{2,}$|^(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+\d{4}$",
+    re.I,
+)
 
 
 def parse_date(text: str) -> date | None:
@@ -36,7 +50,9 @@ def format_like(text: str, shown: str) -> str | None:
     order = _find_order(shown)
     if order is None:
         return None
-    written = order[1].join({"d": f"{day.day:02}", "m": f"{day.month:02}", "y": f"{day.year:04}"}[part] for part in order[0])
+    written = order[1].join(
+        {"d": f"{day.day:02}", "m": f"{day.month:02}", "y": f"{day.year:04}"}[part] for part in order[0]
+    )
     return f"{written}\t{moment[2]}" if moment is not None else written
 
 

@@ -27,7 +27,7 @@ def plan_tick(step: Tick, screen: Screen) -> Move:
         if not step.is_on:
             return Failed(reason=f'no checkbox is seen beside "{choice.place.line.text}", so its state cannot be read')
         code = (f"pyautogui.click({at(screen, choice.place.point)})",)
-        return Act(code=code, thought=f'{choice.why}. I see no box beside it, so I click the text.')
+        return Act(code=code, thought=f"{choice.why}. I see no box beside it, so I click the text.")
     if toggle.is_on == step.is_on:
         return Already(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} already.')
     code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
@@ -62,7 +62,11 @@ def plan_select(step: SelectOption, screen: Screen, progress: Progress) -> Move:
         return _verify(step, step.field, screen, found, progress)
     row = _find_row(screen, step.option.text, found)
     if row is not None:
-        return Act(code=(f"pyautogui.click({at(screen, row.point)})",), thought=f'The row "{row.line.text}" is there.', phase="pick")
+        return Act(
+            code=(f"pyautogui.click({at(screen, row.point)})",),
+            thought=f'The row "{row.line.text}" is there.',
+            phase="pick",
+        )
     if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None:
         point = found.box_px.center[0], min(found.box_px.bottom + 40.0, screen.height - 5.0)
         code = (f"pyautogui.scroll(-2, {at(screen, point)})", "time.sleep(0.3)")
@@ -80,11 +84,17 @@ def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | No
     if found is None or _shows(found, option):
         return Already(thought=f'"{option}" is chosen.')
     if progress.last == "pick" and has_down_arrow(screen.crop(found.box_px)):
-        code = (f"pyautogui.click({at(screen, found.box_px.center)})", f"pyautogui.write({quote(option)})", "pyautogui.press('enter')")
+        code = (
+            f"pyautogui.click({at(screen, found.box_px.center)})",
+            f"pyautogui.write({quote(option)})",
+            "pyautogui.press('enter')",
+        )
         return Act(code=code, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
     if progress.count("pick"):
         return Already(thought=f'I pressed the row "{option}"; the list shows "{found.text}".')
-    return Failed(reason=f'the list {field} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}')
+    return Failed(
+        reason=f'the list {field} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}'
+    )
 
 
 def _shows(found: Field, option: str) -> bool:
@@ -105,7 +115,11 @@ def _find_row(screen: Screen, option: str, found: Field | None) -> Found | None:
 
 def _row_distance(row: Box, field: Box) -> float:
     below = row.top - field.bottom
-    return below + 0.5 * abs(row.left - field.left) if below >= -4 else 200.0 + field.top - row.bottom + 0.5 * abs(row.left - field.left)
+    return (
+        below + 0.5 * abs(row.left - field.left)
+        if below >= -4
+        else 200.0 + field.top - row.bottom + 0.5 * abs(row.left - field.left)
+    )
 
 
 def _select_anywhere(step: SelectOption, screen: Screen) -> Move:

@@ -1,9 +1,9 @@
 """Typing into fields, clearing them, pressing keys, opening addresses."""
 
 from cua.models.literal.dates import format_like
+from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.moves import Act, Move, at, hotkey, quote
-from cua.models.literal.do_pointer import miss
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import ClearField, OpenAddress, PressKeys, TypeText
 
@@ -18,13 +18,19 @@ def plan_type(step: TypeText, screen: Screen) -> Move:
     found = find_field(screen, step.field)
     if found is None:
         return miss(screen, step.field)
-    return Act(code=(*type_into(found, step.text, screen, append=step.append), *after), thought=f"The field is {found.why}.")
+    return Act(
+        code=(*type_into(found, step.text, screen, append=step.append), *after), thought=f"The field is {found.why}."
+    )
 
 
 def type_into(found: Field, text: str, screen: Screen, *, append: bool = False) -> tuple[str, ...]:
     """Code that gives a field a text; dates in the order that the field shows."""
     if append:
-        return (f"pyautogui.click({at(screen, field_point(found))})", "pyautogui.hotkey('ctrl', 'end')", f"pyautogui.write({quote(text)})")
+        return (
+            f"pyautogui.click({at(screen, field_point(found))})",
+            "pyautogui.hotkey('ctrl', 'end')",
+            f"pyautogui.write({quote(text)})",
+        )
     shown = format_like(text, found.text)
     point = field_point(found) if shown is None else first_part(found)
     return (f"pyautogui.click({at(screen, point)})", _SELECT_ALL, f"pyautogui.write({quote(shown or text)})")

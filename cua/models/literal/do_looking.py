@@ -41,7 +41,9 @@ def plan_scroll_until(step: ScrollUntil, screen: Screen, progress: Progress, is_
         return Already(thought=f"{why} It is seen.")
     tries = progress.count("scroll down") + progress.count("scroll up")
     if tries >= _MAX_SCROLLS or (tries and is_stuck):
-        return Failed(reason=f"{step.target} was not seen while scrolling {step.direction} to the end; {_seen(screen, step.target.text)}")
+        return Failed(
+            reason=f"{step.target} was not seen while scrolling {step.direction} to the end; {_seen(screen, step.target.text)}"
+        )
     middle = at(screen, (screen.width / 2, screen.height / 2))
     phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
     return Act(code=(scroll(step.direction, 5, middle),), thought="It is not seen yet.", phase=phase)
@@ -53,7 +55,9 @@ def plan_wait_for(step: WaitFor, screen: Screen, progress: Progress) -> Move:
     if is_there == step.is_shown:
         return Already(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
     if progress.count("wait") >= _MAX_WAITS:
-        return Failed(reason=f'"{step.text}" {"did not appear" if step.is_shown else "is still there"} after {_MAX_WAITS} looks; {_seen(screen, step.text)}')
+        return Failed(
+            reason=f'"{step.text}" {"did not appear" if step.is_shown else "is still there"} after {_MAX_WAITS} looks; {_seen(screen, step.text)}'
+        )
     return Act(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
 
 

@@ -10,7 +10,21 @@ from cua.models.literal.steps import AnswerDialog, Click, Drag, Target
 from cua.models.literal.text_match import WHOLE
 
 _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
-_ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Continue", "Delete", "Save", "Allow", "Agree", "Leave", "Close", "Got it", "Done")
+_ACCEPT = (
+    "OK",
+    "Yes",
+    "Accept",
+    "Confirm",
+    "Continue",
+    "Delete",
+    "Save",
+    "Allow",
+    "Agree",
+    "Leave",
+    "Close",
+    "Got it",
+    "Done",
+)
 _DISMISS = ("Cancel", "No", "Dismiss", "Close", "Stay", "Not now", "Reject", "Decline", "Deny", "Abort", "OK")
 
 
@@ -34,7 +48,10 @@ def plan_drag(step: Drag, screen: Screen) -> Move:
         if found is None:
             return miss(screen, step.onto)
         end = found
-    code = (f"pyautogui.moveTo({at(screen, start)})", f"pyautogui.dragTo({at(screen, end)}, duration=0.5, button='left')")
+    code = (
+        f"pyautogui.moveTo({at(screen, start)})",
+        f"pyautogui.dragTo({at(screen, end)}, duration=0.5, button='left')",
+    )
     return Act(code=code, thought=f"{why}. {why_end}".strip())
 
 
@@ -42,10 +59,17 @@ def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
     """Press the dialog's button."""
     for text in _ACCEPT if step.accept else _DISMISS:
         choice = choose(screen, Target(text=text))
-        if choice is None or choice.place.fit < WHOLE or (choice.place.button is None and len(text) > 3 and screen.dialog is None):
+        if (
+            choice is None
+            or choice.place.fit < WHOLE
+            or (choice.place.button is None and len(text) > 3 and screen.dialog is None)
+        ):
             continue
         if screen.dialog is None or screen.dialog.contains(choice.place.box_px):
-            return Act(code=(f"pyautogui.click({at(screen, choice.place.point)})",), thought=f'The dialog has a button "{text}".')
+            return Act(
+                code=(f"pyautogui.click({at(screen, choice.place.point)})",),
+                thought=f'The dialog has a button "{text}".',
+            )
     wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
     return Missing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
 

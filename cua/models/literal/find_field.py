@@ -40,7 +40,11 @@ def find_field(screen: Screen, target: Target) -> Field | None:
     if not labels:
         return None
     ranked = sorted(
-        ((cost + 2.0 * (1 - label.fit), box, label, how) for label in labels for cost, box, how in _costs(screen, label, boxes)),
+        (
+            (cost + 2.0 * (1 - label.fit), box, label, how)
+            for label in labels
+            for cost, box, how in _costs(screen, label, boxes)
+        ),
         key=lambda item: item[0],
     )
     if target.ordinal is not None and not _is_name(target, labels):
@@ -56,9 +60,11 @@ def find_field_boxes(screen: Screen) -> list[Box]:
     boxes: list[Box] = []
     for rectangle in screen.rectangles:
         box = rectangle.box_px
-        if box.height < 15 or box.width < 36 or box.width < 1.2 * box.height and box.height < 60:
+        if box.height < 15 or box.width < 36 or (box.width < 1.2 * box.height and box.height < 60):
             continue
-        if box.area > 0.75 * screen.width * screen.height or any(box.contains(inner) and inner.height > 14 for inner in boxes):
+        if box.area > 0.75 * screen.width * screen.height or any(
+            box.contains(inner) and inner.height > 14 for inner in boxes
+        ):
             continue
         boxes.append(box)
     return boxes
@@ -86,16 +92,25 @@ def is_cell(box: Box, boxes: list[Box]) -> bool:
 
 def _is_name(target: Target, labels: list[Found]) -> bool:
     """Whether an ordinal is a part of the name: "First name"."""
-    return bool(target.phrase) and any(fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text))
+    return bool(target.phrase) and any(
+        fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text)
+    )
 
 
 def _find_labels(screen: Screen, target: Target) -> list[Found]:
     labels = keep_best(find_named(screen, target))
-    if target.relation is None or (labels and labels[0].fit >= WHOLE and target.phrase != target.text and labels[0].line.text != target.text):
+    if target.relation is None or (
+        labels and labels[0].fit >= WHOLE and target.phrase != target.text and labels[0].line.text != target.text
+    ):
         return labels
     anchors = keep_best(find_text(screen, target.relation.anchor))
     relation = target.relation
-    return sorted(labels, key=lambda label: min((distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0))[:1]
+    return sorted(
+        labels,
+        key=lambda label: min(
+            (distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0
+        ),
+    )[:1]
 
 
 def _costs(screen: Screen, label: Found, boxes: list[Box]) -> list[tuple[float, Box, str]]:
@@ -122,7 +137,11 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
         return (0.5 + beside / 200, "with") if beside < 0.5 * box.width and box.height < 400 else None
     gap_x, gap_y = box.left - label.right, box.top - label.bottom
     line_height = max(label.height, 10)
-    if gap_x >= -4 and abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8) and box.top < label.bottom:
+    if (
+        gap_x >= -4
+        and abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8)
+        and box.top < label.bottom
+    ):
         if _is_between(screen, Box(label.right + 2, label.top, box.left - 2, label.bottom)):
             return None
         return 0.1 + gap_x / 300, "right of"
@@ -140,7 +159,10 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
 def _is_between(screen: Screen, gap: Box) -> bool:
     if gap.width <= 0 or gap.height <= 0:
         return False
-    return any(line.box_px.intersection(gap) > 0.3 * line.box_px.area and len(line.text.strip("*:()")) > 1 for line in screen.lines)
+    return any(
+        line.box_px.intersection(gap) > 0.3 * line.box_px.area and len(line.text.strip("*:()")) > 1
+        for line in screen.lines
+    )
 
 
 def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> list[tuple[float, Box, Found, str]]:
@@ -166,18 +188,40 @@ def _find_bare(screen: Screen, label: Found) -> Field:
             return _make(screen, space, label.line, f'the line below "{label.line.text}"')
         beside = rule.left - box.right
         if 0 <= beside < 300 and -4 <= rule.top - box.bottom < 16:
-            return _make(screen, Box(rule.left, rule.top - 24, rule.right, rule.top), label.line, f'the line right of "{label.line.text}"')
-    return _make(screen, box, label.line, f'no box is seen near "{label.line.text}", and pressing a label focuses its field')
+            return _make(
+                screen,
+                Box(rule.left, rule.top - 24, rule.right, rule.top),
+                label.line,
+                f'the line right of "{label.line.text}"',
+            )
+    return _make(
+        screen, box, label.line, f'no box is seen near "{label.line.text}", and pressing a label focuses its field'
+    )
 
 
 def _find_framed(screen: Screen, label: Box) -> Box | None:
     """The box in whose border a label stands, which opens the border."""
-    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(screen.width, screen.height)
-    barrier = Box(label.left - around.left - 6, label.top - around.top - 2, label.right - around.left + 6, label.bottom - around.top + 2)
+    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(
+        screen.width, screen.height
+    )
+    barrier = Box(
+        label.left - around.left - 6,
+        label.top - around.top - 2,
+        label.right - around.left + 6,
+        label.bottom - around.top + 2,
+    )
     for rectangle in find_rectangles(screen.crop(around), barriers=(barrier,)):
         inner = rectangle.box_px
-        box = Box(inner.left + around.left, inner.top + around.top, inner.right + around.left, inner.bottom + around.top)
-        if box.width > 40 and 15 < box.height < 110 and label.top - 4 < box.top < label.bottom + 6 and box.left < label.left and box.right > label.right:
+        box = Box(
+            inner.left + around.left, inner.top + around.top, inner.right + around.left, inner.bottom + around.top
+        )
+        if (
+            box.width > 40
+            and 15 < box.height < 110
+            and label.top - 4 < box.top < label.bottom + 6
+            and box.left < label.left
+            and box.right > label.right
+        ):
             return box
     return None
 
@@ -188,8 +232,17 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
     if target.relation is not None:
         anchors = keep_best(find_text(screen, target.relation.anchor))
         relation = target.relation
-        ranked = sorted((distance(relation, box, anchor.box_px, screen), box) for box in usable for anchor in anchors if not box.contains(anchor.box_px))
-        return _make(screen, ranked[0][1], anchors[0].line, f'the nearest box {relation.kind} "{relation.anchor}"') if ranked else None
+        ranked = sorted(
+            (distance(relation, box, anchor.box_px, screen), box)
+            for box in usable
+            for anchor in anchors
+            if not box.contains(anchor.box_px)
+        )
+        return (
+            _make(screen, ranked[0][1], anchors[0].line, f'the nearest box {relation.kind} "{relation.anchor}"')
+            if ranked
+            else None
+        )
     if target.role == "area" or not usable:
         leaves = [rectangle.box_px for rectangle in screen.rectangles if rectangle.box_px.height > 40]
         usable = [box for box in leaves if sum(box.contains(other) for other in leaves) <= 2] or leaves or [screen.box]

@@ -54,7 +54,11 @@ def _choose_related(screen: Screen, found: list[Found], target: Target, relation
         return None
     ranked = sorted(
         (
-            (distance(relation, place.box_px, anchor.box_px, screen) - 60 * place.score - 60 * anchor.score, index, place)
+            (
+                distance(relation, place.box_px, anchor.box_px, screen) - 60 * place.score - 60 * anchor.score,
+                index,
+                place,
+            )
             for anchor in anchors
             for index, place in enumerate(keep_best(found))
             if place.box_px != anchor.box_px and _holds(relation, place.box_px, anchor.box_px, screen)
@@ -91,7 +95,12 @@ def distance(relation: Relation, place: Box, anchor: Box, screen: Screen) -> flo
     gap_x, gap_y = max(0, -place.overlap_x(anchor)), max(0, -place.overlap_y(anchor))
     match relation.kind:
         case "row":
-            return gap_x * 0.1 + 8.0 * gap_y + (0 if place.overlap_y(anchor) > 0 else 150) - shared_box(place, anchor, screen)
+            return (
+                gap_x * 0.1
+                + 8.0 * gap_y
+                + (0 if place.overlap_y(anchor) > 0 else 150)
+                - shared_box(place, anchor, screen)
+            )
         case "below" | "above":
             return gap_y + 2.0 * gap_x
         case "left" | "right":

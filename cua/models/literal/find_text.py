@@ -96,7 +96,10 @@ def joined_lines(lines: list[TextLine]) -> list[TextLine]:
                 continue
             one, other = first.box_px, second.box_px
             height = max(one.height, other.height)
-            beside = one.overlap_y(other) > _SAME_ROW * min(one.height, other.height) and -2 < other.left - one.right < 3 * height
+            beside = (
+                one.overlap_y(other) > _SAME_ROW * min(one.height, other.height)
+                and -2 < other.left - one.right < 3 * height
+            )
             wrapped = 0 <= other.top - one.bottom < 1.2 * height and abs(other.left - one.left) < 2 * height
             if beside or wrapped:
                 joined.append(_join(first, second))

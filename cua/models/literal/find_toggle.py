@@ -34,7 +34,13 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
     near = near.clipped(screen.width, screen.height)
     toggles = find_toggles(screen.crop(near))
     ranked = sorted(
-        ((cost, toggle, box) for toggle in toggles for box in [_shift(toggle, near)] for cost in [_cost(box, label)] if cost is not None),
+        (
+            (cost, toggle, box)
+            for toggle in toggles
+            for box in [_shift(toggle, near)]
+            for cost in [_cost(box, label)]
+            if cost is not None
+        ),
         key=lambda item: item[0],
     )
     if not ranked:

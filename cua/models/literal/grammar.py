@@ -5,14 +5,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cua.models.literal.clauses import Quotes, mask_quotes, split_clauses
-from cua.models.literal.step_rules import RULES
-from cua.models.literal.steps import (CheckShown, ClearField, Click, PlainStep, Report, ScrollUntil, SelectOption, SetValue, Target, Tick, TypeText, Unreadable, WaitFor)
+from cua.models.literal.rules import RULES
+from cua.models.literal.steps import (
+    CheckShown,
+    ClearField,
+    Click,
+    PlainStep,
+    Report,
+    ScrollUntil,
+    SelectOption,
+    SetValue,
+    Target,
+    Tick,
+    TypeText,
+    Unreadable,
+    WaitFor,
+)
 
 FORMS = (
     'click "Save"',
     'type "12.50" into Amount',
-    'select Travel in Category',
-    'tick Reimbursable',
+    "select Travel in Category",
+    "tick Reimbursable",
     "press Enter",
     'scroll until "Terms" is seen',
     'wait until "Saved" appears',
@@ -35,7 +49,10 @@ _VERB = re.compile(
     re.I,
 )
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
-_NOTHING = re.compile(r"(?:(?:that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thanks?(?:\s+you)?|thank\s+you|etc))", re.I)
+_NOTHING = re.compile(
+    r"(?:(?:that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thanks?(?:\s+you)?|thank\s+you|etc))",
+    re.I,
+)
 
 
 def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
@@ -72,10 +89,18 @@ def _starts_step_after(before: str, text: str) -> bool:
     """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
     if starts_step(text):
         return True
-    verb = re.match(r"(?:set|change|update)\b.*\sto\s|(?:fill|complete|replace)\b.*\swith\s", _POLITE.sub("", before.strip()), re.I)
+    verb = re.match(
+        r"(?:set|change|update)\b.*\sto\s|(?:fill|complete|replace)\b.*\swith\s", _POLITE.sub("", before.strip()), re.I
+    )
     if verb is None:
         return False
-    return re.match(rf"(?:the\s+)?(?:\ue000\d+\ue001|\w+(?:\s\w+)?)\s+{'with' if verb[0].rstrip().endswith('with') else 'to'}\s", text) is not None
+    return (
+        re.match(
+            rf"(?:the\s+)?(?:\ue000\d+\ue001|\w+(?:\s\w+)?)\s+{'with' if verb[0].rstrip().endswith('with') else 'to'}\s",
+            text,
+        )
+        is not None
+    )
 
 
 def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:
@@ -128,7 +153,9 @@ def _expand(step: PlainStep, text: str, quotes: Quotes) -> list[PlainStep]:
     """One step for each quoted text of a list: click "7", "+" and "8"."""
     marks = quotes.marks(text)
     rest = re.sub("|".join(map(re.escape, marks)) or "$^", "", text)
-    words = re.sub(r"\b(?:and|then|the|buttons?|keys?|boxes|checkboxes|options?|on)\b|[,&\s]", " ", rest, flags=re.I).split()
+    words = re.sub(
+        r"\b(?:and|then|the|buttons?|keys?|boxes|checkboxes|options?|on)\b|[,&\s]", " ", rest, flags=re.I
+    ).split()
     if len(marks) < 2 or len(words) > 1 + bool(re.match(r"(?:turn|switch|left|right|double)\b", text, re.I)):
         return [step]
     texts = [quotes.unmask(mark, quoted=False) for mark in marks]

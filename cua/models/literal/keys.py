@@ -43,5 +43,7 @@ def _read_key(word: str) -> str | None:
         return None
 
 
-_NOT_KEYS = frozenset("accept add apps clear convert decimal divide execute final help multiply pause play print select separator sleep stop subtract yen menu option back command".split()) - {"pause"}
+_NOT_KEYS = frozenset(
+    "accept add apps clear convert decimal divide execute final help multiply pause play print select separator sleep stop subtract yen menu option back command".split()
+) - {"pause"}
 """Names that pyautogui knows as keys and people mean as buttons."""

@@ -17,7 +17,8 @@ from cua.models.literal.screen import decode_picture, read_screen
 from cua.models.literal.steps import PlainStep, Unreadable
 from visual_tools.require import MissingPackageError
 
-_HEADING = "# Task Instruction:"
+_HEADING = re.compile(r"^# Task Instruction:[ \t]*\n", re.M)
+_LAST_ERROR = re.compile(r"^- The last action did not work: \"(.*)\"\s*$", re.M)
 _CLOSING = re.compile(r"\n\s*\n?Please generate the next move\b.*\Z", re.S)
 _SAME_SHARE = 0.002
 
@@ -64,22 +65,36 @@ def answer(messages: Sequence[Message]) -> Decision:
     pictures = [part for message in messages for part in message.parts if isinstance(part, ImagePart)]
     if last is None or not any(isinstance(part, ImagePart) for part in last.parts):
         raise ValueError("the last user message holds no screenshot")
-    instruction = read_instruction(last.text)
+    facts, instruction = split_request(last.text)
     steps = parse_instruction(instruction)
     unread = [step for step in steps if isinstance(step, Unreadable)]
     plain: list[PlainStep] = [step for step in steps if not isinstance(step, Unreadable)]
     if unread or not plain:
         return give_up(explain_unreadable(unread))
     progress = read_progress(messages, len(plain))
+    error = find_last_error(facts)
+    if error is not None:
+        return give_up(f"my last action ({progress.last_action}) did not work: {error}")
     screen = read_screen(pictures[-1].data)
     is_stuck = len(pictures) > 1 and is_same_picture(pictures[-2].data, pictures[-1].data)
     return decide(plain, screen, progress, is_stuck=is_stuck)
 
 
-def read_instruction(text: str) -> str:
-    """The instruction in the last user message: under its heading, or the whole text."""
-    _, heading, rest = text.rpartition(_HEADING) if _HEADING in text else ("", "", text)
-    return _CLOSING.sub("", rest).strip()
+def split_request(text: str) -> tuple[str, str]:
+    """What the environment says, and the instruction, out of the last user message's text.
+
+    What a page writes is quoted in one line by the protocol, so it cannot forge the heading at a line's start.
+    """
+    heading = _HEADING.search(text)
+    if heading is None:
+        return "", _CLOSING.sub("", text).strip()
+    return text[: heading.start()], _CLOSING.sub("", text[heading.end() :]).strip()
+
+
+def find_last_error(facts: str) -> str | None:
+    """Why the last action did not work, when the environment says that it did not."""
+    error = _LAST_ERROR.search(facts)
+    return None if error is None else error[1]
 
 
 def explain_unreadable(unread: Sequence[Unreadable]) -> str:

@@ -79,7 +79,7 @@ def decide(steps: Sequence[PlainStep], screen: Screen, progress: Progress, *, is
                 return Decision(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
             case Failed():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
-                return give_up(f'step {progress.index + 1} of {len(steps)} ({step}): {move.reason}', thoughts)
+                return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
             case Missing():
                 raise AssertionError("look_further leaves nothing missing")
     return _finish(len(steps), progress.answers, thoughts)
@@ -131,12 +131,16 @@ def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Pr
     downs, ups = progress.count("scroll down"), progress.count("scroll up")
     down_is_over = ups > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
     if not down_is_over:
-        return Act(code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I look further down.", phase="scroll down")
+        return Act(
+            code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I look further down.", phase="scroll down"
+        )
     up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
     if not up_is_over:
         return Act(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I look further up.", phase="scroll up")
     nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
-    return Failed(reason=f"I looked up and down and did not find {missing.what}; the nearest texts that I saw: {nearest}")
+    return Failed(
+        reason=f"I looked up and down and did not find {missing.what}; the nearest texts that I saw: {nearest}"
+    )
 
 
 def give_up(reason: str, thoughts: Sequence[str] = ()) -> Decision:

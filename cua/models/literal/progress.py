@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from cua.messages import Message
 
 _ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
-_MARK = re.compile(r"\[(\d+)/(\d+)\] (.*?)(?: · (scroll down|scroll up|wait|open|find option|pick|keys) (\d+))?(?: => (.*))?$", re.S)
+_MARK = re.compile(
+    r"\[(\d+)/(\d+)\] (.*?)(?: · (scroll down|scroll up|wait|open|find option|pick|keys) (\d+))?(?: => (.*))?$", re.S
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +28,13 @@ class Progress:
         index: 0-based index of the step to do next.
         phases: What was already done for that step.
         answers: What earlier steps read, in order.
+        last_action: The last action's text, as the history has it.
     """
 
     index: int = 0
     phases: tuple[Phase, ...] = ()
     answers: tuple[str, ...] = ()
+    last_action: str = ""
 
     def count(self, kind: str) -> int:
         """How often a kind of phase was gone through in this step."""
@@ -70,6 +74,8 @@ def _advance(progress: Progress, action: str, total: int) -> Progress:
     index, kind, answer = int(mark[1]) - 1, mark[4], mark[6]
     answers = (*progress.answers, answer) if answer is not None else progress.answers
     if kind is None:
-        return Progress(index=index + 1, answers=answers)
+        return Progress(index=index + 1, answers=answers, last_action=action)
     phases = progress.phases if index == progress.index else ()
-    return Progress(index=index, phases=(*phases, Phase(kind=kind, number=int(mark[5]))), answers=answers)
+    return Progress(
+        index=index, phases=(*phases, Phase(kind=kind, number=int(mark[5]))), answers=answers, last_action=action
+    )

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.glyphs import read_sign
 from visual_tools.ink import find_ink
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
 from visual_tools.require import require
-from visual_tools.glyphs import read_sign
 from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles
 
 _NUM_REMEMBERED = 4
@@ -97,7 +97,9 @@ class Screen:
             return _line(sign, tight, 0.9)
         pad = max(4, min(tight.height // 2, (inner.height - tight.height) // 2 + 2))
         crop = self.crop(tight.padded(pad + 2, pad))
-        text, confidence = self.engine.read_crop(np.ascontiguousarray(crop), scale=2.0)
+        text, confidence = self.engine.read_crop(crop, scale=2.0)
+        if not text.isascii() and tight.width < 2 * tight.height:
+            text, confidence = self.engine.read_crop(crop, scale=2.0, is_latin=True)
         if not text or confidence < 0.5 or len(text) > 12:
             return None
         return _line(text, tight, confidence)

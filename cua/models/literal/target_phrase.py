@@ -8,8 +8,18 @@ from cua.models.literal.steps import Relation, RelationKind, Role, Target
 _ORDINALS = {
     word: index + 1
     for index, words in enumerate(
-        ("first 1st topmost", "second 2nd", "third 3rd", "fourth 4th", "fifth 5th", "sixth 6th", "seventh 7th",
-         "eighth 8th", "ninth 9th", "tenth 10th")
+        (
+            "first 1st topmost",
+            "second 2nd",
+            "third 3rd",
+            "fourth 4th",
+            "fifth 5th",
+            "sixth 6th",
+            "seventh 7th",
+            "eighth 8th",
+            "ninth 9th",
+            "tenth 10th",
+        )
     )
     for word in words.split()
 } | {"last": -1, "bottommost": -1}
@@ -44,8 +54,14 @@ _RELATIONS: tuple[tuple[RelationKind, str], ...] = (
     ("row", r"(?:for|of)\s+(?=the\s+row|row)"),
     ("inside", r"(?:in|inside|inside of|within|on|from|of|for|under)\s+"),
 )  # fmt: skip
-_POSITION = re.compile(r"(?:at\s+)?(?:the\s+)?(?:position\s+|point\s+|coordinates?\s+)?\(?\s*(0?\.\d+|[01](?:\.0+)?)\s*,\s*(0?\.\d+|[01](?:\.0+)?)\s*\)?$", re.I)
-_LEAD = re.compile(r"^(?:(?:on|over|at|onto|to|into|in|inside|the|a|an|its|this|that|your|my|word|words|labell?ed|named|called|titled|with the (?:label|text|name|title)|which says|that says|saying|reading|marked)\s+)+", re.I)
+_POSITION = re.compile(
+    r"(?:at\s+)?(?:the\s+)?(?:position\s+|point\s+|coordinates?\s+)?\(?\s*(0?\.\d+|[01](?:\.0+)?)\s*,\s*(0?\.\d+|[01](?:\.0+)?)\s*\)?$",
+    re.I,
+)
+_LEAD = re.compile(
+    r"^(?:(?:on|over|at|onto|to|into|in|inside|the|a|an|its|this|that|your|my|word|words|labell?ed|named|called|titled|with the (?:label|text|name|title)|which says|that says|saying|reading|marked)\s+)+",
+    re.I,
+)
 
 
 def parse_target(masked: str, quotes: Quotes) -> Target:
@@ -59,16 +75,18 @@ def parse_target(masked: str, quotes: Quotes) -> Target:
     phrase = "" if quotes.marks(masked) else _LEAD.sub("", masked.strip(" ,.:"))
     ordinal = target.ordinal
     if relation is not None and relation.kind == "row" and ordinal is None:
-        row = _ORDINALS.get(relation.anchor.lower()) or (int(relation.anchor) if relation.anchor.isdigit() and len(relation.anchor) < 3 else None)
+        row = _ORDINALS.get(relation.anchor.lower()) or (
+            int(relation.anchor) if relation.anchor.isdigit() and len(relation.anchor) < 3 else None
+        )
         if row is not None:
             ordinal, relation = row, None
-    return Target(
-        text=target.text, ordinal=ordinal, relation=relation, role=target.role, phrase=phrase
-    )
+    return Target(text=target.text, ordinal=ordinal, relation=relation, role=target.role, phrase=phrase)
 
 
 def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None]:
-    row_number = re.fullmatch(r"(.*\S)\s+(?:in|on|of)\s+(?:the\s+)?(?:(\w+)\s+row|row\s+(?:number\s+)?(\d+))", words, re.I)
+    row_number = re.fullmatch(
+        r"(.*\S)\s+(?:in|on|of)\s+(?:the\s+)?(?:(\w+)\s+row|row\s+(?:number\s+)?(\d+))", words, re.I
+    )
     if row_number is not None:
         word = (row_number[2] or row_number[3]).lower()
         if word in _ORDINALS or word.isdigit():
@@ -78,13 +96,22 @@ def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None]:
             before, after = words[: match.start()].strip(), words[match.end() :].strip(" ,.")
             if not before or not after or _is_inside_name(before, after, kind, quotes):
                 continue
-            return before, Relation(kind=kind, anchor=_parse_plain(after, quotes, keep_ordinal=kind == "row").text or quotes.unmask(after, quoted=False))
+            return before, Relation(
+                kind=kind,
+                anchor=_parse_plain(after, quotes, keep_ordinal=kind == "row").text
+                or quotes.unmask(after, quoted=False),
+            )
     return words, None
 
 
 def _is_inside_name(before: str, after: str, kind: RelationKind, quotes: Quotes) -> bool:
     """Whether an "in", "on" or "for" is more likely a part of a name ("Sign in", "Save for later")."""
-    return kind == "inside" and not quotes.marks(before) and not re.match(r"the\s", after, re.I) and not quotes.marks(after)
+    return (
+        kind == "inside"
+        and not quotes.marks(before)
+        and not re.match(r"the\s", after, re.I)
+        and not quotes.marks(after)
+    )
 
 
 def _parse_plain(words: str, quotes: Quotes, *, keep_ordinal: bool = False) -> Target:
@@ -100,7 +127,11 @@ def _parse_plain(words: str, quotes: Quotes, *, keep_ordinal: bool = False) -> T
     if words.lower() in _ROLE_WORDS and _ROLE_WORDS[words.lower()] in ("checkbox", "radio", "field", "list", "button"):
         return Target(ordinal=ordinal, role=_ROLE_WORDS[words.lower()])
     tail = re.fullmatch(rf"(.+?)\s+({_ROLE})(?:\s+(?:on|in) the (?:page|screen|window))?", words, re.I)
-    head = re.fullmatch(rf"({_ROLE})\s+(?:(?:with the (?:label|text|name|title)|that says|which says|labell?ed|named|called|titled|saying|for|reading|marked)\s+)?(.+)", words, re.I)
+    head = re.fullmatch(
+        rf"({_ROLE})\s+(?:(?:with the (?:label|text|name|title)|that says|which says|labell?ed|named|called|titled|saying|for|reading|marked)\s+)?(.+)",
+        words,
+        re.I,
+    )
     if tail is not None:
         role, words = _ROLE_WORDS[tail[2].lower()], tail[1]
     elif head is not None and (quotes.marks(head[2]) or re.search(r"\s(?:labell?ed|named|called|titled)\s", words)):

@@ -55,7 +55,11 @@ def fit_texts(wanted: str, seen: str) -> list[Fit]:
     return [Fit(fuzzy, 0, len(seen))] if fuzzy else []
 
 
-_SIGNS = {sign: signs[0] for signs in ("-−–—一", "=二＝", "+十＋", "*×✕✖∗·", "/÷∕", "<‹く", ">›", "□口☐", ",，", ".。") for sign in signs}
+_SIGNS = {
+    sign: signs[0]
+    for signs in ("-−–—一", "=二＝", "+十＋", "*×✕✖∗·", "/÷∕", "<‹く", ">›", "□口☐", ",，", ".。")
+    for sign in signs
+}
 """One-character signs that readers mix up, or that name the same key."""
 
 
@@ -124,4 +128,8 @@ def nearness(wanted: str, seen: str) -> float:
     if not one or not other:
         return 0.0
     ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
-    return max(ratio, 0.9 * len(one) / len(other) if one in other else 0.0, 0.9 * len(other) / len(one) if other in one and len(other) > 2 else 0.0)
+    return max(
+        ratio,
+        0.9 * len(one) / len(other) if one in other else 0.0,
+        0.9 * len(other) / len(one) if other in one and len(other) > 2 else 0.0,
+    )

@@ -1,0 +1,70 @@
+"""Ways to say: press keys, open an address, go back; and verbs that mean a click."""
+
+import re
+
+from cua.models.literal.clauses import Quotes
+from cua.models.literal.keys import parse_keys
+from cua.models.literal.rules.words import MARK, URL, Rule, fixed, number, rule
+from cua.models.literal.steps import Click, OpenAddress, PlainStep, PressKeys
+from cua.models.literal.target_phrase import parse_target
+
+
+def _open(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    url = quotes.unmask(match["url"], quoted=False).strip()
+    return OpenAddress(url=url.rstrip(".,")) if re.fullmatch(URL, url, re.I) else None
+
+
+def _press(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    """Keys when keyboards have them, else a button; one quoted character is a button."""
+    words, times = match["keys"].strip(), match["times"] or "1"
+    quoted = quotes.only(words)
+    keys = None if quoted is not None and len(quoted) == 1 else parse_keys(quotes.unmask(words, quoted=False))
+    if keys is not None:
+        return PressKeys(keys=keys, times=max(1, int(number(times))))
+    return Click(target=parse_target(words, quotes)) if match["times"] is None else None
+
+
+def _click(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    return Click(target=parse_target(match["target"], quotes))
+
+
+def _keys(*keys: str) -> PressKeys:
+    return PressKeys(keys=keys)
+
+
+_IT = r"(?: it| that| this)?"
+_COUNT = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)"
+
+GOING: tuple[Rule, ...] = (
+    rule(r"(?:(?:go|navigate|move) )?back(?:wards?)?(?: (?:a|one) page| to the previous page)?", fixed(_keys("alt", "left"))),
+    rule(r"(?:go|navigate|move) forwards?(?: (?:a|one) page)?", fixed(_keys("alt", "right"))),
+    rule(r"(?:reload|refresh)(?: (?:the )?(?:page|tab|browser|site))?", fixed(_keys("f5"))),
+    rule(r"open (?:a )?new tab", fixed(_keys("ctrl", "t"))),
+    rule(r"close (?:the |this )?(?:current )?tab", fixed(_keys("ctrl", "w"))),
+    rule(r"(?:switch|go) to the next tab", fixed(_keys("ctrl", "tab"))),
+    rule(r"select (?:all|everything)(?: (?:the )?text)?", fixed(_keys("ctrl", "a"))),
+    rule(rf"copy{_IT}(?: the select(?:ion|ed text))?", fixed(_keys("ctrl", "c"))),
+    rule(rf"cut{_IT}(?: the selection)?", fixed(_keys("ctrl", "x"))),
+    rule(rf"paste{_IT}(?: there| here)?", fixed(_keys("ctrl", "v"))),
+    rule(rf"undo{_IT}", fixed(_keys("ctrl", "z"))),
+    rule(
+        r"(?:open|go to|visit|navigate to|browse to|load) (?:the )?(?:(?:url|address|page|site|website) )?"
+        rf"(?P<url>{MARK}|{URL})",
+        _open,
+    ),
+    rule(
+        r"(?:press|hit|push|strike) (?:the )?(?:(?:keys?|shortcut|combination) )?(?P<keys>.+?)(?: keys?)?"
+        rf"(?:[\s,]+(?:(?P<times>{_COUNT})[\s]*(?:x|times)|once))?",
+        _press,
+    ),
+    rule(r"(?:press|hit) (?:the )?(?P<keys>.+?)(?: keys?)? (?P<times>twice)", _press),
+)
+
+CLICKING: tuple[Rule, ...] = (
+    rule(
+        r"(?:go to|open|expand|focus(?: on)?|launch|start|close|visit|use|toggle|activate|navigate to|follow|collapse"
+        r"|show|view) (?P<target>.+)",
+        _click,
+    ),
+    rule(r"submit(?: the form| it)?", fixed(_keys("enter"))),
+)
