@@ -13,17 +13,18 @@ from cua.errors import TrajectoryError
 from cua.trajectory.run_record import RunRecord
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from PIL.Image import Image as PictureInMemory
 
 Format = Literal["small", "png"]
 
-_BUDGET_BYTES = 20 * 1024 * 1024
+_BUDGET_BYTES = 18 * 1024 * 1024
 """For all pictures of a page together, before base64 makes them a third larger."""
 
-_SIZES = ((None, 82), (1280, 74), (960, 62), (640, 50), (400, 40))
-"""Widest side in px and JPEG quality, from the finest to the coarsest."""
+_SIZES = ((None, 82, 60_000), (1280, 74, 30_000), (960, 62, 12_000), (640, 50, 6_000), (400, 40, 0))
+"""Width in px, JPEG quality, and the budget in bytes below which trying that is a waste: finest first."""
 
-_THUMBNAIL_PX = (176, 128)
+_MANY = 400
+"""From so many pictures on, thumbnails are smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +42,21 @@ def page_pictures(record: RunRecord, indices: Sequence[int], form: Format = "sma
         record: The run.
         indices: Step numbers.
         form: `png` keeps the bytes that the model saw; `small` re-encodes what is large, so that the
-            page stays under 30 MB however many steps there are.
+            pictures take less than 30 MB however many steps there are.
 
     Returns:
         A picture for each number; a lost one is empty.
     """
     budget_bytes = _BUDGET_BYTES // max(1, len(indices))
-    make = partial(_page_picture, record, form=form, budget_bytes=budget_bytes)
+    thumbnail_px = (96, 72) if len(indices) >= _MANY else (176, 128)
+    make = partial(_page_picture, record, form=form, budget_bytes=budget_bytes, thumbnail_px=thumbnail_px)
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:  # the codecs free the GIL
         return dict(zip(indices, pool.map(make, indices), strict=True))
 
 
-def _page_picture(record: RunRecord, index: int, *, form: Format, budget_bytes: int) -> PagePicture:
+def _page_picture(
+    record: RunRecord, index: int, *, form: Format, budget_bytes: int, thumbnail_px: tuple[int, int]
+) -> PagePicture:
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -61,23 +65,27 @@ def _page_picture(record: RunRecord, index: int, *, form: Format, budget_bytes: 
     except (TrajectoryError, UnidentifiedImageError, OSError):
         return PagePicture(full="", thumbnail="")
     full = _data_url(png, "png") if form == "png" or len(png) <= budget_bytes // 2 else _small(image, budget_bytes)
-    image.thumbnail(_THUMBNAIL_PX, Image.Resampling.BILINEAR, reducing_gap=2.0)
+    image.thumbnail(thumbnail_px, Image.Resampling.BILINEAR, reducing_gap=2.0)
     return PagePicture(full=full, thumbnail=_data_url(_jpeg(image, 68), "jpeg"))
 
 
-def _small(image: "Image", budget_bytes: int) -> str:
+def _small(image: "PictureInMemory", budget_bytes: int) -> str:
+    from PIL import Image
+
     data = b""
-    for width_px, quality in _SIZES:
-        smaller = image
+    for width_px, quality, worth_bytes in _SIZES:
+        if budget_bytes < worth_bytes:
+            continue
         if width_px is not None and width_px < image.width:
-            smaller = image.resize((width_px, max(1, image.height * width_px // image.width)), reducing_gap=2.0)
-        data = _jpeg(smaller, quality)
+            height_px = max(1, image.height * width_px // image.width)
+            image = image.resize((width_px, height_px), Image.Resampling.BILINEAR, reducing_gap=2.0)
+        data = _jpeg(image, quality)
         if len(data) <= budget_bytes:
             break
     return _data_url(data, "jpeg")
 
 
-def _jpeg(image: "Image", quality: int) -> bytes:
+def _jpeg(image: "PictureInMemory", quality: int) -> bytes:
     out = io.BytesIO()
     image.save(out, "JPEG", quality=quality)
     return out.getvalue()
