@@ -262,3 +262,10 @@ def test_bold_action():
 )
 def test_json_that_is_no_call_is_left_to_the_interpreter(code):
     assert read(answer(code)).code == code
+
+
+def test_a_long_text_to_type_is_fine_and_an_endless_reply_is_not():
+    text = "Line with `code` and ```.\n" * 800
+    assert actions(answer(f"pyautogui.write({text!r})")) == [TypeText(text=text)]
+    with pytest.raises(ReplyError, match="more than 100000 characters"):
+        read(answer(CLICK) + "\nand so on" * 10_000)
