@@ -121,7 +121,7 @@ async def resume_task(
         steps=steps, usage=record.usage, time_s=_spent_s(record), note=note and f"The run was resumed: {note}."
     )
     with closing(TrajectoryWriter.reopen(run_dir, parts.secrets.redact)) as writer:
-        return await parts.run(InstructionTask(instruction=record.header.instruction), start, writer)
+        return await parts.run(InstructionTask(instruction=record.instruction), start, writer)
 
 
 class _Parts:
