@@ -15,7 +15,7 @@ def find_background(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
     codes = (coarse[..., 0] << 10 | coarse[..., 1] << 5 | coarse[..., 2]).ravel()
     commonest = np.bincount(codes, minlength=1).argmax()
     members = crop.reshape(-1, 3)[codes == commonest]
-    return np.median(members, axis=0).astype(np.uint8)
+    return np.asarray(np.median(members, axis=0), dtype=np.uint8)
 
 
 def find_ink(crop: NDArray[np.uint8], background: NDArray[np.uint8] | None = None) -> NDArray[np.bool_]:
@@ -30,7 +30,7 @@ def find_ink(crop: NDArray[np.uint8], background: NDArray[np.uint8] | None = Non
     return np.asarray(difference >= max(24, int(difference.max()) // 4))
 
 
-def find_runs(mask: NDArray[np.bool_], max_gap: int = 0) -> list[tuple[int, int]]:
+def find_runs(mask: NDArray[np.bool_] | np.bool_, max_gap: int = 0) -> list[tuple[int, int]]:
     """Start and end (just outside) of each run of True; runs at most `max_gap` apart are joined."""
     padded = np.concatenate(([False], mask, [False])).astype(np.int8)
     steps = np.diff(padded)

@@ -1,5 +1,7 @@
 """Cut what the detector took for one line where columns or widgets stand between, and fit boxes to the ink."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +13,7 @@ _FONT_PER_BOX = 0.5
 _GAP_FONTS = 0.8
 _CENTRE_GAP_FONTS = 1.9
 """Detector boxes are about twice as high as the font size. Words stand 0.25 to 0.4 font sizes apart, neighbours in a
-menu bar or a table 0.8 and more (no ink between), two labels with a radio button between them 1.9 (centre to centre)."""
+menu bar or a table 0.8 and more (no ink between), two labels with a radio button between them 1.9 (by middles)."""
 
 CharSpans = tuple[tuple[float, float], ...]
 
@@ -31,7 +33,7 @@ def make_lines(read: Recognized, box: Box, ink: NDArray[np.bool_]) -> list[tuple
     font_px = max(box.height * _FONT_PER_BOX, 6.0)
     ink = _without_borders(ink)
     rows = _main_rows(ink)
-    blank_columns = ~ink[rows[0] : rows[1]].any(axis=0)
+    blank_columns = np.asarray(~ink[rows[0] : rows[1]].any(axis=0))
     parts = []
     for start, end in _split(read.text, centres, blank_columns, font_px):
         parts.append(_make_part(read.text[start:end], centres[start:end], box, ink, rows, font_px))
@@ -84,8 +86,8 @@ def _make_part(
         left = first + min(runs, key=lambda run: _distance(run, centres[0] - first))[0]
         right = first + min(runs, key=lambda run: _distance(run, centres[-1] - first))[1]
     left, right = min(left, int(centres[0])), max(right, int(centres[-1]) + 1)
-    edges = [left, *((a + b) / 2 for a, b in zip(centres, centres[1:], strict=False)), right]
-    chars = tuple((box.left + a, box.left + b) for a, b in zip(edges, edges[1:], strict=False))
+    edges = [left, *((a + b) / 2 for a, b in pairwise(centres)), right]
+    chars = tuple((box.left + a, box.left + b) for a, b in pairwise(edges))
     part_rows = find_runs(ink[rows[0] : rows[1], left:right].any(axis=1), max_gap=ink.shape[0])
     top, bottom = (rows[0] + part_rows[0][0], rows[0] + part_rows[0][1]) if part_rows else rows
     return text, Box(box.left + left, box.top + top, box.left + right, box.top + bottom), chars

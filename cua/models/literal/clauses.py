@@ -13,6 +13,11 @@ _BULLET = re.compile(
     r"^\s*(?:(?:step\s+)?\d{1,3}\s*[.):]\s+|step\s+\d{1,3}\s*:?\s+|\(\d{1,3}\)\s+|[a-z][.)]\s+|[-*•–—+·]\s+)+", re.I
 )
 _INLINE_NUMBER = re.compile(r"(?:(?<=^)|(?<=\s))(?:\d{1,2}[.)]|\(\d{1,2}\))\s+(?=[A-Za-z])")
+_JOINT = re.compile(
+    r"\s*,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next)\s*,?\s+"
+    r"|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,7 @@ def _split_sentences(text: str, starts_step: Callable[[str, str], bool]) -> list
 
 def _split_at_verbs(text: str, starts_step: Callable[[str, str], bool]) -> list[str]:
     parts, start = [], 0
-    for joint in re.finditer(
-        r"\s*,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next)\s*,?\s+|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?",
-        text,
-        re.I,
-    ):
+    for joint in _JOINT.finditer(text):
         is_then = re.search(r"then|after", joint[0], re.I) is not None
         if joint.start() < start:
             continue

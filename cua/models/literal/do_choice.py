@@ -69,8 +69,8 @@ def plan_select(step: SelectOption, screen: Screen, progress: Progress) -> Move:
         )
     if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None:
         point = found.box_px.center[0], min(found.box_px.bottom + 40.0, screen.height - 5.0)
-        code = (f"pyautogui.scroll(-2, {at(screen, point)})", "time.sleep(0.3)")
-        return Act(code=code, thought="The row is not seen; I scroll the list.", phase="find option")
+        scrolled = (f"pyautogui.scroll(-2, {at(screen, point)})", "time.sleep(0.3)")
+        return Act(code=scrolled, thought="The row is not seen; I scroll the list.", phase="find option")
     return _type_option(step.option.text, "The row is not seen; I type its name.")
 
 
@@ -84,12 +84,12 @@ def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | No
     if found is None or _shows(found, option):
         return Already(thought=f'"{option}" is chosen.')
     if progress.last == "pick" and has_down_arrow(screen.crop(found.box_px)):
-        code = (
+        typed = (
             f"pyautogui.click({at(screen, found.box_px.center)})",
             f"pyautogui.write({quote(option)})",
             "pyautogui.press('enter')",
         )
-        return Act(code=code, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
+        return Act(code=typed, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
     if progress.count("pick"):
         return Already(thought=f'I pressed the row "{option}"; the list shows "{found.text}".')
     return Failed(

@@ -17,11 +17,12 @@ _END_NOTCHES = 30
 
 def plan_scroll(step: ScrollBy, screen: Screen) -> Move:
     """Turn the wheel over the middle of the screen, or over a target."""
-    point: tuple[float, float] | None = (screen.width / 2, screen.height / 2)
+    point = (screen.width / 2, screen.height / 2)
     if step.over is not None:
-        point, _ = locate(step.over, screen)
-        if point is None:
+        found, _ = locate(step.over, screen)
+        if found is None:
             return miss(screen, step.over)
+        point = found
     notches = step.notches if step.notches is not None else _END_NOTCHES
     repeat = 1 if step.notches is not None else 4
     return Act(code=(scroll(step.direction, notches, at(screen, point)),) * repeat, thought="I turn the wheel.")
@@ -42,7 +43,8 @@ def plan_scroll_until(step: ScrollUntil, screen: Screen, progress: Progress, is_
     tries = progress.count("scroll down") + progress.count("scroll up")
     if tries >= _MAX_SCROLLS or (tries and is_stuck):
         return Failed(
-            reason=f"{step.target} was not seen while scrolling {step.direction} to the end; {_seen(screen, step.target.text)}"
+            reason=f"{step.target} was not seen while scrolling {step.direction} to the end; "
+            + _seen(screen, step.target.text)
         )
     middle = at(screen, (screen.width / 2, screen.height / 2))
     phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
@@ -55,9 +57,8 @@ def plan_wait_for(step: WaitFor, screen: Screen, progress: Progress) -> Move:
     if is_there == step.is_shown:
         return Already(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
     if progress.count("wait") >= _MAX_WAITS:
-        return Failed(
-            reason=f'"{step.text}" {"did not appear" if step.is_shown else "is still there"} after {_MAX_WAITS} looks; {_seen(screen, step.text)}'
-        )
+        what = "did not appear" if step.is_shown else "is still there"
+        return Failed(reason=f'"{step.text}" {what} after {_MAX_WAITS} looks; {_seen(screen, step.text)}')
     return Act(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
 
 

@@ -2,7 +2,7 @@
 
 from cua.models.literal.find_field import find_field
 from cua.models.literal.find_target import Choice, choose
-from cua.models.literal.find_text import name_nearest
+from cua.models.literal.find_text import find_text, name_nearest
 from cua.models.literal.find_toggle import find_toggle
 from cua.models.literal.moves import Act, Failed, Missing, Move, at
 from cua.models.literal.screen import Screen
@@ -82,6 +82,9 @@ def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, 
         toggle = find_toggle(screen, target)
         if toggle is not None:
             return toggle.box_px.center, f'The box beside "{toggle.label}".'
+    named = find_text(screen, target.phrase) if not target.text and target.phrase else []
+    if named and named[0].fit == 1.0:
+        return named[0].point, f'I see "{target.phrase}".'
     if not target.text or (target.role in ("field", "list") and choose_button(target, screen) is None):
         found = find_field(screen, target)
         if found is not None:

@@ -227,7 +227,7 @@ def _find_framed(screen: Screen, label: Box) -> Box | None:
 
 
 def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:
-    """ "The editor", "the field below Notes": the largest empty rectangle, or the nearest one to an anchor."""
+    """A field without a name ("the editor", "the field below Notes"): the largest, or the nearest one to an anchor."""
     usable = [box for box in boxes if not is_button(screen, box) and not is_cell(box, boxes)] or boxes
     if target.relation is not None:
         anchors = keep_best(find_text(screen, target.relation.anchor))

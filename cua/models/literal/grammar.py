@@ -48,6 +48,7 @@ _VERB = re.compile(
     r"back$|make\s+certain|note|find\s+out|print)\b",
     re.I,
 )
+_PAIR_VERB = re.compile(r"(?:set|change|update)\b.*\sto\s|(?:fill|complete|replace)\b.*\swith\s", re.I | re.S)
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
 _NOTHING = re.compile(
     r"(?:(?:that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thanks?(?:\s+you)?|thank\s+you|etc))",
@@ -89,22 +90,15 @@ def _starts_step_after(before: str, text: str) -> bool:
     """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
     if starts_step(text):
         return True
-    verb = re.match(
-        r"(?:set|change|update)\b.*\sto\s|(?:fill|complete|replace)\b.*\swith\s", _POLITE.sub("", before.strip()), re.I
-    )
+    verb = _PAIR_VERB.match(_POLITE.sub("", before.strip()))
     if verb is None:
         return False
-    return (
-        re.match(
-            rf"(?:the\s+)?(?:\ue000\d+\ue001|\w+(?:\s\w+)?)\s+{'with' if verb[0].rstrip().endswith('with') else 'to'}\s",
-            text,
-        )
-        is not None
-    )
+    joint = "with" if verb[0].rstrip().lower().endswith("with") else "to"
+    return re.match(rf"(?:the\s+)?(?:\ue000\d+\ue001|\w+(?:\s\w+)?)\s+{joint}\s", text) is not None
 
 
 def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:
-    """ "click it": the target that was named last."""
+    """For "click it": the target that was named last."""
     if not isinstance(step, Click) or step.target.text.lower() not in _PRONOUNS:
         return step
     for earlier in reversed(before):

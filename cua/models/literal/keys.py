@@ -44,6 +44,7 @@ def _read_key(word: str) -> str | None:
 
 
 _NOT_KEYS = frozenset(
-    "accept add apps clear convert decimal divide execute final help multiply pause play print select separator sleep stop subtract yen menu option back command".split()
-) - {"pause"}
+    "accept add apps back clear command convert decimal divide execute final help menu multiply option play print "
+    "select separator sleep stop subtract yen".split()
+)
 """Names that pyautogui knows as keys and people mean as buttons."""

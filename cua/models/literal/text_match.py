@@ -1,4 +1,4 @@
-"""How well a text on the screen fits a wanted one: exact, then case-blind, then normalised, then contained, then fuzzy."""
+"""How well a text on the screen fits a wanted one: exact, case-blind, normalised, contained, fuzzy, in this order."""
 
 import difflib
 import re

@@ -54,9 +54,7 @@ def _tick(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
     return Tick(target=parse_target(match["target"], quotes), is_on=is_on)
 
 
-_OPTION_WORDS = re.compile(
-    r"^(?:the\s+)?(?:(?:option|value|item|entry)\s+)?|\s+(?:option|item|entry|value)$", re.I
-)
+_OPTION_WORDS = re.compile(r"^(?:the\s+)?(?:(?:option|value|item|entry)\s+)?|\s+(?:option|item|entry|value)$", re.I)
 _TYPE = r"(?:type(?: in)?|enter|write|put|insert|input|key in|fill in|paste)"
 _PICK = r"(?:select|choose|pick)"
 _CONTENT = r"(?:the )?(?:text|value|contents?)s?"
@@ -67,7 +65,8 @@ TYPING: tuple[Rule, ...] = (
     rule(r"(?:fill(?: in| out)?|complete|populate) (?P<field>.+?) (?:with|by typing|as) (?P<text>.+)", _set),
     rule(rf"(?:replace|overwrite) (?:{_CONTENT} (?:of|in) )?(?P<field>.+?) (?:with|by) (?P<text>.+)", _set),
     rule(
-        r"(?:set|change|switch|update|edit) (?:the )?(?:(?:value|text|date) of )?(?P<field>.+?) (?:to|=|as) (?P<text>.+)",
+        r"(?:set|change|switch|update|edit) (?:the )?(?:(?:value|text|date) of )?(?P<field>.+?) (?:to|=|as)"
+        r" (?P<text>.+)",
         _set,
     ),
     rule(
@@ -94,7 +93,8 @@ CHOOSING: tuple[Rule, ...] = (
     rule(rf"{_PICK} (?P<option>.+) (?:in|for|as|under) (?P<field>.+)", _select),
     rule(rf"{_PICK} (?P<option>.+)", _select_plain),
     rule(
-        r"(?P<verb>un-?tick|un-?check|de-?select|disable|(?:turn|switch|toggle) off|tick|check|enable|(?:turn|switch) on)"
+        r"(?P<verb>un-?tick|un-?check|de-?select|disable|(?:turn|switch|toggle) off|tick|check|enable"
+        r"|(?:turn|switch) on)"
         r" (?P<target>.+)",
         _tick,
     ),

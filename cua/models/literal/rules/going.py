@@ -36,7 +36,10 @@ _IT = r"(?: it| that| this)?"
 _COUNT = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)"
 
 GOING: tuple[Rule, ...] = (
-    rule(r"(?:(?:go|navigate|move) )?back(?:wards?)?(?: (?:a|one) page| to the previous page)?", fixed(_keys("alt", "left"))),
+    rule(
+        r"(?:(?:go|navigate|move) )?back(?:wards?)?(?: (?:a|one) page| to the previous page)?",
+        fixed(_keys("alt", "left")),
+    ),
     rule(r"(?:go|navigate|move) forwards?(?: (?:a|one) page)?", fixed(_keys("alt", "right"))),
     rule(r"(?:reload|refresh)(?: (?:the )?(?:page|tab|browser|site))?", fixed(_keys("f5"))),
     rule(r"open (?:a )?new tab", fixed(_keys("ctrl", "t"))),
@@ -52,12 +55,12 @@ GOING: tuple[Rule, ...] = (
         rf"(?P<url>{MARK}|{URL})",
         _open,
     ),
+    rule(r"(?:press|hit) (?:the )?(?P<keys>.+?)(?: keys?)? (?P<times>twice)", _press),
     rule(
         r"(?:press|hit|push|strike) (?:the )?(?:(?:keys?|shortcut|combination) )?(?P<keys>.+?)(?: keys?)?"
         rf"(?:[\s,]+(?:(?P<times>{_COUNT})[\s]*(?:x|times)|once))?",
         _press,
     ),
-    rule(r"(?:press|hit) (?:the )?(?P<keys>.+?)(?: keys?)? (?P<times>twice)", _press),
 )
 
 CLICKING: tuple[Rule, ...] = (
