@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from apps.setup.command import Say
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
 from apps.setup.report import Report, Row
-from apps.setup.verify import Verdict, verify_browser, verify_desktop
+from apps.setup.verify import Verdict, find_driver_obstacle, verify_browser, verify_desktop
 from apps.setup.ways import WAYS, Way
 from envs.browser.find import BrowserBinary, find_browser
 from envs.desktop.find import find_window_manager, find_xvfb
+
+_WORDS: dict[Need, str] = {
+    "driver": "what Playwright's driver needs",
+    "browser": "a browser",
+    "display": "a virtual display",
+    "fonts": "fonts",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +89,8 @@ async def try_desktop() -> Row:
 def browser_rows(trial: BrowserTrial, reasons: Sequence[str] = (), ways: Sequence[Way] = WAYS) -> tuple[Row, ...]:
     """What a report says about a browser; `reasons` are why it could not be mended."""
     if not trial.verdict.works:
-        return (_no_browser_row(trial, reasons, ways),)
+        broken = trial.verdict.is_driver_broken
+        return (_no_driver_row(trial.verdict.detail) if broken else _no_browser_row(trial, reasons, ways),)
     row = Row(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
     if trial.verdict.has_fonts:
         return row, Row(name="fonts", level="ok", found="text is drawn as text")
@@ -95,6 +103,12 @@ async def _nothing() -> None:
 
 
 async def _mend_browser(trial: BrowserTrial, say: Say, ways: Sequence[Way]) -> tuple[Row, ...]:
+    obstacle = await find_driver_obstacle()
+    if obstacle is not None:
+        say(obstacle)
+        if not await _install_as_root("driver", say) or await find_driver_obstacle() is not None:
+            return (_no_driver_row(obstacle),)
+        trial = await try_browser()
     reasons: list[str] = []
     if not trial.verdict.works:
         say(f"browser: {trial.name}, {trial.verdict.detail}")
@@ -135,9 +149,15 @@ async def _install_as_root(need: Need, say: Say) -> bool:
     manager = find_package_manager()
     if manager is None or not is_root():
         return False
-    say(f"getting {'a virtual display' if need == 'display' else need} by {manager.name}")
+    say(f"getting {_WORDS[need]} by {manager.name}")
     result = await install_need(manager, need, say)
     return result.code == 0
+
+
+def _no_driver_row(obstacle: str) -> Row:
+    is_there = "not installed" not in obstacle
+    mend = (_line_for("driver") or "") if is_there else "pip install 'cua-k25[browser]'"
+    return Row(name="playwright", level="fail", found=obstacle, expected="a driver that starts", mend=mend)
 
 
 def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], ways: Sequence[Way]) -> Row:

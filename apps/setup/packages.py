@@ -9,7 +9,7 @@ from typing import Literal
 
 from apps.setup.command import CommandResult, Say, run_command
 
-Need = Literal["browser", "display", "fonts"]
+Need = Literal["driver", "browser", "display", "fonts"]
 
 INSTALL_TIMEOUT_S = 900.0
 
@@ -47,6 +47,7 @@ _MANAGERS = (
         refresh=("update",),
         install=("install", "-y", "--no-install-recommends"),
         packages={
+            "driver": (("libatomic1",),),
             "browser": (("chromium-headless-shell", "fonts-dejavu-core"), ("chromium", "fonts-dejavu-core")),
             "display": (("xvfb", "openbox", "xauth", "dbus"),),
             "fonts": (("fonts-dejavu-core", "fonts-liberation"),),
@@ -56,6 +57,7 @@ _MANAGERS = (
         name="dnf",
         install=("install", "-y"),
         packages={
+            "driver": (("libatomic",),),
             "browser": (("chromium-headless", "dejavu-sans-fonts"), ("chromium", "dejavu-sans-fonts")),
             "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
             "fonts": (("dejavu-sans-fonts", "liberation-fonts"),),
@@ -65,6 +67,7 @@ _MANAGERS = (
         name="pacman",
         install=("-Sy", "--noconfirm", "--needed"),
         packages={
+            "driver": (("gcc-libs",),),
             "browser": (("chromium", "ttf-dejavu"),),
             "display": (("xorg-server-xvfb", "openbox", "xorg-xauth"),),
             "fonts": (("ttf-dejavu",),),
@@ -74,6 +77,7 @@ _MANAGERS = (
         name="zypper",
         install=("--non-interactive", "install"),
         packages={
+            "driver": (("libatomic1",),),
             "browser": (("chromium", "dejavu-fonts"),),
             "display": (("xorg-x11-server-Xvfb", "openbox", "xauth"),),
             "fonts": (("dejavu-fonts",),),
@@ -83,6 +87,7 @@ _MANAGERS = (
         name="apk",
         install=("add", "--no-cache"),
         packages={
+            "driver": (("libatomic",),),
             "browser": (("chromium", "font-dejavu"),),
             "display": (("xvfb", "openbox", "xauth"),),
             "fonts": (("font-dejavu",),),

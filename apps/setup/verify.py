@@ -1,13 +1,16 @@
 """Try things for real: a browser that starts and draws text, a display that shows a picture."""
 
 import asyncio
+import importlib.util
 import io
+import os
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from apps.setup.command import run_command
 from envs import EnvError, InstructionTask
 from envs.require import require
 
@@ -31,20 +34,38 @@ class Verdict:
         works: Whether the thing did its job.
         detail: What was seen, or why it did not work; one line.
         has_fonts: For a browser: whether text is text and not a row of boxes.
+        is_driver_broken: For a browser: whether the fault is in Playwright and not in the browser.
     """
 
     works: bool
     detail: str
     has_fonts: bool = True
+    is_driver_broken: bool = False
+
+
+async def find_driver_obstacle() -> str | None:
+    """Why Playwright's own program (a Node.js that comes with it) does not start; None when it does.
+
+    On a bare system a library is missing, which Playwright itself reports as a closed connection.
+    """
+    spec = importlib.util.find_spec("playwright")
+    if spec is None or not spec.submodule_search_locations:
+        return "the package 'playwright' is not installed. Install it with: pip install 'cua-k25[browser]'"
+    node = os.environ.get("PLAYWRIGHT_NODEJS_PATH") or f"{spec.submodule_search_locations[0]}/driver/node"
+    try:
+        result = await run_command((node, "--version"), timeout_s=_TIMEOUT_S, say=lambda line: None)
+    except OSError as error:
+        return f"Playwright's driver does not start: {error}"
+    return None if result.code == 0 else f"Playwright's driver does not start: {result.why.removeprefix(f'{node}: ')}"
 
 
 async def verify_browser(binary: "BrowserBinary") -> Verdict:
     """Start the browser, open a page made of text, take its picture."""
     started = time.perf_counter()
-    try:
-        playwright = require("playwright.async_api", "browser")
-    except EnvError as error:
-        return Verdict(works=False, detail=str(error))
+    obstacle = await find_driver_obstacle()
+    if obstacle is not None:
+        return Verdict(works=False, detail=obstacle, is_driver_broken=True)
+    playwright = require("playwright.async_api", "browser")
     try:
         async with asyncio.timeout(_TIMEOUT_S), playwright.async_playwright() as driver:
             browser = await driver.chromium.launch(

@@ -21,4 +21,3 @@ async def test_literal_finishes_over_http(example: Example, tmp_path: Path) -> N
         assert (result.end.status, result.end.score) == ("succeeded", 1.0), result.end.reason
         assert len(server.chats) == result.num_steps
         assert all(request.body["stream"] for request in server.chats)
-        assert result.usage.total_tokens > 0

@@ -4,7 +4,9 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 
+import playwright
 import pytest
 
 from apps.setup.command import Say
@@ -16,6 +18,7 @@ from envs.browser.find import BrowserBinary
 from tests.apps.setup.machine import BareMachine, real_browser
 
 BROWSER = real_browser()
+DRIVER_NODE = Path(playwright.__file__).parent / "driver" / "node"
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on PATH or in $K25_BROWSER")
 
 
@@ -132,3 +135,34 @@ def test_setup_again_needs_no_network() -> None:
     )
     assert (done.stdout.splitlines()[-1:], done.returncode) in ((["ok"], 0), (["warn"], 0)), done.stderr
     assert "getting" not in done.stdout
+
+
+async def test_a_driver_that_lacks_a_library_is_told_from_a_browser_that_does(
+    machine: BareMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    machine.add("apt-get")
+    node = machine.add("node", 'echo "$0: error while loading shared libraries: libatomic.so.1" >&2', exit_code=127)
+    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
+    report = await run_setup(print, desktop=False, ways=[make_way("never", never)])
+    assert report.rows == (
+        Row(
+            name="playwright",
+            level="fail",
+            found="Playwright's driver does not start: error while loading shared libraries: libatomic.so.1",
+            expected="a driver that starts",
+            mend="sudo apt-get update && sudo apt-get install -y --no-install-recommends libatomic1",
+        ),
+    )
+
+
+@needs_browser
+@pytest.mark.browser
+async def test_root_gets_what_the_driver_lacks(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    machine.link("chromium-headless-shell", BROWSER or "")
+    node = machine.add("node", f"test -e {machine.home}/mended || exit 127; exec {DRIVER_NODE} $*")
+    machine.add("apt-get", f'case "$*" in *libatomic1*) touch {machine.home}/mended;; esac')
+    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
+    report = await run_setup(print, desktop=False, ways=[make_way("never", never)])
+    assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
