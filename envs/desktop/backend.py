@@ -46,6 +46,15 @@ class Cursor:
     top_px: int
 
 
+def typing_limit_s(text: str, interval_s: float) -> float:
+    """How long typing a text may take: a program that takes it more slowly than that is stuck."""
+    return 30.0 + len(text) * (interval_s + 0.2)
+
+
+class ScreenLostError(Exception):
+    """The screen does not hand out pixels any more."""
+
+
 class Backend(Protocol):
     """One system's screen, mouse, keyboard, windows and clipboard.
 
@@ -103,8 +112,8 @@ class Backend(Protocol):
         """
         ...
 
-    def wait_processed(self, timeout_s: float) -> bool:
-        """Wait until the active window has worked off its input; False when it does not tell in time."""
+    def wait_processed(self, timeout_s: float) -> bool | None:
+        """Wait until the active window has worked off its input: False, not in time; None, it does not tell."""
         ...
 
     def has_window_manager(self) -> bool:

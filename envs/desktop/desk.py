@@ -21,6 +21,7 @@ MakeBackend = Callable[[str, Path | None, bool], Backend]
 """Makes a backend for a display's name, its cookie file (None: the environment's), and whether it is private."""
 
 _POLL_S = 0.01
+_REAP_S = 0.5  # between the end of a connection and the news that its server has ended
 
 
 class Desk:
@@ -147,9 +148,11 @@ class Desk:
         server = self._private.server if self._private else None
         if server is None:
             return f"the display {self.display!r} is gone: its X server has ended or has cut us off"
-        if not server.ended.done():
+        try:
+            code = server.ended.result(_REAP_S)
+        except TimeoutError:
             return f"the X server of display {self.display!r} does not answer any more"
-        return f"the X server of display {self.display!r} ended with code {server.ended.result()}{last_words(server)}"
+        return f"the X server of display {self.display!r} ended with code {code}{last_words(server)}"
 
     @property
     def lost(self) -> tuple[type[Exception], ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from envs.actions import Action, Drag, Move, Terminate, TypeText, Wait
-from envs.desktop.backend import Backend
+from envs.desktop.backend import Backend, typing_limit_s
 from envs.desktop.desk import Desk, MakeBackend
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program
@@ -19,9 +19,7 @@ from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
 
 T = TypeVar("T")
-_ANSWER_TIMEOUT_S = 15.0  # a display that says nothing for so long is dead
 _START_TIMEOUT_S = 60.0
-_CHARACTER_S = 0.02  # allowance for typing one character on a loaded machine
 
 
 def make_system_backend(display: str, xauthority: Path | None, is_private: bool) -> Backend:
@@ -92,7 +90,7 @@ class DesktopEnv:
         try:
             await self._call(session.start, _START_TIMEOUT_S + self.options.app_window_timeout_s)
             await task.setup(self)
-            look = await self._call(lambda: session.look(after_input=True), self._look_timeout_s())
+            look = await self._call(lambda: session.look(after_input=True), 2 * self.options.settle_timeout_s)
         except BaseException:
             await self.close()
             raise
@@ -111,11 +109,11 @@ class DesktopEnv:
         """
         session = self._open_session()
         begin = time.perf_counter()
-        error, terminate = await self._call(lambda: session.act(actions), _ANSWER_TIMEOUT_S + _duration_s(actions))
+        error, terminate = await self._call(lambda: session.act(actions), _duration_s(actions))
         if terminate is not None:
             self.terminate = terminate
         act_s = time.perf_counter() - begin
-        look = await self._call(lambda: session.look(after_input=bool(actions)), self._look_timeout_s())
+        look = await self._call(lambda: session.look(after_input=bool(actions)), 2 * self.options.settle_timeout_s)
         timings = {"act": act_s, "settle": look.settle_s, "observe": look.observe_s}
         return StepResult(
             observation=self._observation(look, error),
@@ -155,7 +153,7 @@ class DesktopEnv:
         """
         desk = self._open_session().desk
         start = desk.start_app if wait_for_window else desk.start_program
-        return await self._call(lambda: start(command), _ANSWER_TIMEOUT_S + self.options.app_window_timeout_s)
+        return await self._call(lambda: start(command), self.options.app_window_timeout_s)
 
     async def run(self, command: str | Sequence[str], *, timeout_s: float = 30.0) -> "subprocess.CompletedProcess[str]":
         """Run a program on the desktop to its end, for a task's setup and evaluation.
@@ -180,21 +178,24 @@ class DesktopEnv:
             raise EnvError("this desktop is not running: call reset first (and not after close)")
         return self._session
 
-    async def _call(self, function: Callable[[], T], timeout_s: float = _ANSWER_TIMEOUT_S) -> T:
-        """Run a blocking call on the session's thread; a screen that is gone becomes `EnvDiedError`."""
+    async def _call(self, function: Callable[[], T], allowance_s: float = 0.0) -> T:
+        """Run a blocking call on the session's thread; a screen that is gone becomes `EnvDiedError`.
+
+        Args:
+            function: The call.
+            allowance_s: How long it may take beyond the time for an answer.
+        """
         session = self._open_session()
         try:
-            return await session.worker.call(function, timeout_s)
+            return await session.worker.call(function, self.options.answer_timeout_s + allowance_s)
         except asyncio.CancelledError:
             session.clock.interrupt()
             raise
         except Exception as error:
             if not isinstance(error, (TimeoutError, *session.desk.lost)):
                 raise
+            session.is_lost = True
             raise EnvDiedError(await asyncio.to_thread(session.desk.why_lost)) from error
-
-    def _look_timeout_s(self) -> float:
-        return _ANSWER_TIMEOUT_S + self.options.settle_timeout_s
 
     def _observation(self, look: Look, error: str | None) -> Observation:
         region = look.region
@@ -220,7 +221,7 @@ def _duration_s(actions: Sequence[Action]) -> float:
         if isinstance(action, Wait | Move | Drag):
             total_s += action.duration_s
         elif isinstance(action, TypeText):
-            total_s += len(action.text) * (action.interval_s + _CHARACTER_S)
+            total_s += typing_limit_s(action.text, action.interval_s)
         else:
             times = getattr(action, "clicks", 0) + getattr(action, "presses", 0)
             total_s += times * getattr(action, "interval_s", 0.0)

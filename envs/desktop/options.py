@@ -24,6 +24,7 @@ class DesktopOptions:
         settle_quiet_s: How long the screen must stay the same to count as settled.
         env: Extra environment variables for the programs.
         max_clients: Client limit of the private server: 64, 128, 256, 512, 1024 or 2048.
+        answer_timeout_s: A display that says nothing for so long, over what actions take, counts as dead.
         start_timeout_s: Longest wait for the private server, and again for its window manager.
     """
 
@@ -39,6 +40,7 @@ class DesktopOptions:
     settle_quiet_s: float = 0.02
     env: Mapping[str, str] = field(default_factory=dict)
     max_clients: int = 2048
+    answer_timeout_s: float = 15.0
     start_timeout_s: float = 10.0
 
     def __post_init__(self) -> None:

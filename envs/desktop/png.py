@@ -15,18 +15,10 @@ Rows of a screen repeat as they are, so the "none" filter costs nothing and comp
 photograph, where it does not, the "up" filter is tried as well.
 """
 
+import functools
 import struct
 import zlib
 from collections.abc import Callable
-
-from PIL import Image
-
-try:
-    from isal import isal_zlib
-
-    _deflate: Callable[[bytes, int], bytes] = isal_zlib.compress
-except ModuleNotFoundError:  # optional: same pictures, three times the time
-    _deflate = zlib.compress
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _UP = 2
@@ -43,15 +35,28 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
     Returns:
         A PNG file, 8-bit RGB.
     """
+    from PIL import Image
+
+    deflate = _find_deflate()
     width, height = size_px
     picture = Image.frombuffer("RGB", size_px, bgrx, "raw", "BGRX", 0, 1)
     # One zero byte after each row: moved to the front, that is the filter byte "none" of the next one.
     rows = b"\0" + picture.tobytes("raw", "RGB", width * 3 + 1)[:-1]
-    data = _deflate(rows, 1)
+    data = deflate(rows, 1)
     if len(data) > _PHOTO_SHARE * len(rows):
-        data = min(data, _deflate(_filtered_up(rows, size_px), 1), key=len)
+        data = min(data, deflate(_filtered_up(rows, size_px), 1), key=len)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+
+
+@functools.cache
+def _find_deflate() -> Callable[[bytes, int], bytes]:
+    try:
+        from isal import isal_zlib
+    except ModuleNotFoundError:  # same pictures, three times the time
+        return zlib.compress
+    compress: Callable[[bytes, int], bytes] = isal_zlib.compress
+    return compress
 
 
 def _filtered_up(rows: bytes, size_px: tuple[int, int]) -> bytes:

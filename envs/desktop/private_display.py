@@ -69,7 +69,7 @@ class PrivateDisplay:
         self.server = self._programs.start(self._server_argv(xvfb), self.env, self._folder, stdout=number_file)
         self._wait(lambda: number_file.read_text().endswith("\n"), self.server, "the X server")
         number = int(number_file.read_text())
-        self._programs.own_x_display(number, self.server.pid)
+        self._programs.own_x_socket(Path(f"/tmp/.X11-unix/X{number}"))
         self.name = self.env["DISPLAY"] = f":{number}"
         self._start_bus()
 

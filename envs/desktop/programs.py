@@ -85,9 +85,9 @@ class Programs:
         self._send({"kill": pid})
         answer.result(_ANSWER_TIMEOUT_S)
 
-    def own_x_display(self, number: int, pid: int) -> None:
-        """Have the lock file and the socket of a display removed at the end if its server leaves them."""
-        self._send({"x_display": number, "pid": pid})
+    def own_x_socket(self, path: Path) -> None:
+        """Have the socket of an X server removed at the end if the server leaves it."""
+        self._send({"x_socket": str(path)})
 
     def close(self) -> None:
         """End everything and wait until it is gone; may be called twice."""

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from envs.actions import Button
-from envs.desktop.backend import Cursor, Frame, Region
+from envs.desktop.backend import Cursor, Frame, Region, ScreenLostError
 from envs.desktop.clock import Clock
 from envs.desktop.grab import Grabber
 from envs.errors import ActionError
@@ -42,7 +42,7 @@ class PyAutoGuiBackend:
         self._paste_key = "command" if system == "darwin" else "ctrl"
         module.PAUSE = 0
         module.FAILSAFE = False
-        self.lost: tuple[type[Exception], ...] = ()
+        self.lost: tuple[type[Exception], ...] = (ScreenLostError,)
 
     def screen(self) -> Region:
         """The main screen."""
@@ -101,9 +101,9 @@ class PyAutoGuiBackend:
         clock.pause(_PASTE_S)
         self.set_clipboard(before)
 
-    def wait_processed(self, timeout_s: float) -> bool:
+    def wait_processed(self, timeout_s: float) -> bool | None:
         """The system does not tell."""
-        return False
+        return None
 
     def has_window_manager(self) -> bool:
         """These systems come with one."""

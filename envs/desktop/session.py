@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from envs.actions import Action, Terminate
-from envs.desktop.backend import Region
+from envs.actions import Action, Move, Terminate, Wait
+from envs.desktop.backend import Frame, Region
 from envs.desktop.clock import Clock
 from envs.desktop.desk import Desk
 from envs.desktop.options import DesktopOptions
@@ -47,6 +47,7 @@ class Session:
         worker: The thread that everything but `close` runs on.
         clock: Pauses of `act` and `look`; interrupt it to cut them short.
         performer: Carries out actions; None before the start.
+        is_lost: Whether the display is known to be gone.
     """
 
     def __init__(self, desk: Desk, options: DesktopOptions) -> None:
@@ -54,7 +55,9 @@ class Session:
         self.worker = Worker("desktop-env")
         self.clock = Clock()
         self.performer: Performer | None = None
+        self.is_lost = False
         self._options = options
+        self._before: Frame | None = None
 
     def start(self) -> None:
         """Start the desktop.
@@ -76,6 +79,9 @@ class Session:
         """
         assert self.performer is not None
         self.clock.resume()
+        self._before = None
+        if not all(isinstance(action, Move | Wait | Terminate) for action in actions):
+            self._before = self._camera.grab()
         for action in actions:
             if isinstance(action, Terminate):
                 return None, action
@@ -96,7 +102,7 @@ class Session:
         begin = time.perf_counter()
         if after_input:
             backend.wait_processed(self._options.settle_timeout_s)
-        settled = self._settler.wait()
+        settled = self._settler.wait(self._before)
         settled_at = time.perf_counter()
         pointer_px = backend.pointer_px()
         png = self._camera.develop(settled.frame, pointer_px)
@@ -117,8 +123,9 @@ class Session:
         """Let held keys go, end all programs, disconnect. Does not raise because something is gone."""
         self.clock.interrupt()
         gone = (*self.desk.lost, ActionError, EnvError, TimeoutError)
-        with contextlib.suppress(*gone):
-            await self.worker.call(self._release, _CLOSE_TIMEOUT_S)
+        if self.performer is not None and not self.is_lost:
+            with contextlib.suppress(*gone):
+                await self.worker.call(self._release, _CLOSE_TIMEOUT_S)
         await asyncio.to_thread(self.desk.end_programs)
         with contextlib.suppress(*gone):
             await self.worker.call(self.desk.disconnect, _CLOSE_TIMEOUT_S)

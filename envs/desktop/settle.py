@@ -8,6 +8,7 @@ from envs.desktop.backend import Frame
 from envs.desktop.clock import Clock
 
 _TILE_PX = 40
+_EFFECT_S = 0.08  # for programs that draw what a click does only when they are idle
 _PATIENCE_S = 0.15  # after it, what only blinks or spins no longer counts
 _SMALL_SHARE = 0.004  # of the screen's tiles: a caret, a spinner, a clock
 _RESTLESS_SHARE = 0.5  # of the grabs: what changes that often never comes to rest
@@ -41,26 +42,33 @@ class Settler:
         self._timeout_s = timeout_s
         self._restless: frozenset[tuple[int, int]] = frozenset()
 
-    def wait(self) -> Settled:
-        """Wait for rest; an idle screen takes `quiet_s` and three grabs."""
+    def wait(self, before: Frame | None = None) -> Settled:
+        """Wait for rest; an idle screen takes `quiet_s` and three grabs.
+
+        Args:
+            before: A grab from before some input, which is given a little longer to show an effect.
+        """
         begin = still_since = self._clock.now_s()
         last = self._grab()
+        has_effect = before is None or bool(changed_tiles(before, last))
         changes: Counter[tuple[int, int]] = Counter()
         num_grabs = 0
         while True:
             now = self._clock.now_s()
-            if now - still_since >= self._quiet_s and num_grabs >= 2:
+            quiet_s = self._quiet_s if has_effect else max(self._quiet_s, _EFFECT_S)
+            if now - still_since >= quiet_s and num_grabs >= 2:
                 return Settled(frame=last, is_quiet=True)
             if now - begin >= self._timeout_s:
                 self._restless = frozenset(
                     tile for tile, count in changes.items() if count > _RESTLESS_SHARE * num_grabs
                 )
                 return Settled(frame=last, is_quiet=False)
-            self._clock.pause(min(self._quiet_s / 2, max(0.001, still_since + self._quiet_s - now)))
+            self._clock.pause(min(self._quiet_s / 2, max(0.001, still_since + quiet_s - now)))
             frame = self._grab()
             num_grabs += 1
             tiles = changed_tiles(last, frame)
             changes.update(tiles)
+            has_effect = has_effect or bool(tiles)
             last = frame
             if tiles and not (self._clock.now_s() - begin > _PATIENCE_S and self._is_noise(tiles, frame)):
                 still_since = self._clock.now_s()

@@ -7,18 +7,20 @@ subreaper it keeps hold of programs that went to the background. It uses the sta
 
 Wire format, one JSON object a line. In: `{"start": id, "argv", "env", "cwd", "stdout", "stderr"}` starts a
 program (paths for its output), `{"kill": pid}` ends a program with all below it, `{"kill": null}` all
-programs, `{"remove": path}` removes a folder at exit, `{"x_display": number, "pid"}` removes the lock and the
-socket of an X server at exit, in case it had no time to. Out: `{"started": id, "pid"}` or
+programs, `{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of
+an X server at exit, in case it had no time to. Out: `{"started": id, "pid"}` or
 `{"started": id, "error"}` for each start, `{"ended": pid, "code"}` for each end, `{"killed": pid}` for each kill.
 """
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -46,7 +48,7 @@ class _Supervisor:
         self._parent = parent
         self._buffer = b""
         self._folders: list[str] = []
-        self._x_servers: list[tuple[int, int]] = []
+        self._sockets: list[str] = []
         self._stopping = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
@@ -89,8 +91,8 @@ class _Supervisor:
             _report({"killed": request["kill"]})
         elif "remove" in request:
             self._folders.append(request["remove"])
-        elif "x_display" in request:
-            self._x_servers.append((request["x_display"], request["pid"]))
+        elif "x_socket" in request:
+            self._sockets.append(request["x_socket"])
 
     def _start(self, request: dict[str, Any]) -> None:
         try:
@@ -140,8 +142,8 @@ class _Supervisor:
 
     def leave(self) -> None:
         self._kill_below(None)
-        for number, pid in self._x_servers:
-            _remove_x_files(number, pid)
+        for path in self._sockets:
+            _remove_dead_socket(path)
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -174,12 +176,11 @@ def _tree(root: int) -> set[int]:
     return found
 
 
-def _remove_x_files(number: int, pid: int) -> None:
-    lock = Path(f"/tmp/.X{number}-lock")
-    with contextlib.suppress(OSError, ValueError):
-        if int(lock.read_text()) == pid:
-            Path(f"/tmp/.X11-unix/X{number}").unlink(missing_ok=True)
-            lock.unlink()
+def _remove_dead_socket(path: str) -> None:
+    """Remove a socket that nobody listens on; the number may belong to another server by now."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        if probe.connect_ex(path) == errno.ECONNREFUSED:
+            Path(path).unlink()
 
 
 def _report(message: dict[str, Any]) -> None:

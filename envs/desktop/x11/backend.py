@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.actions import Button
-from envs.desktop.backend import Cursor, Frame, Region
+from envs.desktop.backend import Cursor, Frame, Region, ScreenLostError
 from envs.desktop.clock import Clock
 from envs.desktop.grab import Grabber
 from envs.desktop.x11.catch_up import CatchUp
@@ -39,7 +39,7 @@ class X11Backend:
         self._xauthority = xauthority
         self.lost: tuple[type[Exception], ...] = (
             require("Xlib.error", "desktop").ConnectionClosedError,
-            require("mss.exception", "desktop").ScreenShotError,
+            ScreenLostError,
         )
         x = require("Xlib.X", "desktop")
         self._motion, self._press, self._release = x.MotionNotify, x.ButtonPress, x.ButtonRelease
@@ -109,8 +109,8 @@ class X11Backend:
         """Type any Unicode text."""
         self._keyboard.type_text(text, interval_s, clock)
 
-    def wait_processed(self, timeout_s: float) -> bool:
-        """Wait until the active window has worked off its input."""
+    def wait_processed(self, timeout_s: float) -> bool | None:
+        """Wait until the active window has worked off its input; None when it does not tell."""
         return self._catch_up.wait(timeout_s)
 
     def has_window_manager(self) -> bool:

@@ -33,11 +33,11 @@ class CatchUp:
         self._own = self._root.create_window(0, 0, 1, 1, 0, x.CopyFromParent, event_mask=x.PropertyChangeMask)
         self._num_pings = 0
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout_s: float) -> bool | None:
         """Wait until input sent so far was worked off.
 
         Returns:
-            Whether the active window said so; False when it does not in time, or does not answer pings.
+            Whether the active window said so in time; None when it does not answer pings.
         """
         deadline = time.monotonic() + timeout_s
         self.wait_for_manager(timeout_s)
@@ -59,10 +59,10 @@ class CatchUp:
         deadline = time.monotonic() + timeout_s
         return self._await(lambda event: event.type == self._x.PropertyNotify and event.window == self._own, deadline)
 
-    def _wait_for_window(self, deadline: float) -> bool:
+    def _wait_for_window(self, deadline: float) -> bool | None:
         atom, window = self._connection.atom, self._windows.active()
         if window is None or atom("_NET_WM_PING") not in self._connection.read_numbers(window, "WM_PROTOCOLS"):
-            return False
+            return None
         self._num_pings = self._num_pings % 0x7FFFFFFF + 1
         data = [atom("_NET_WM_PING"), self._num_pings, window.id, 0, 0]
         self._root.change_attributes(event_mask=self._x.SubstructureNotifyMask)

@@ -88,8 +88,11 @@ class Clipboard:
     def _serve_once(self) -> bool:
         """Wait for requests and events and work them off; False once it is time to stop."""
         display = self._connection.display
-        display.flush()
-        ready, _, _ = select.select([display.fileno(), self._wake_read], [], [])
+        # Sending may have read events too, and select tells nothing of those.
+        if display.pending_events() == 0:
+            ready, _, _ = select.select([display.fileno(), self._wake_read], [], [])
+        else:
+            ready = []
         if self._wake_read in ready:
             os.read(self._wake_read, 1)
             request = self._requests.get()

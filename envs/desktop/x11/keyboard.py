@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
+from envs.desktop.backend import typing_limit_s
 from envs.desktop.clock import Clock
 from envs.desktop.x11.connection import Connection
 from envs.desktop.x11.keymap import Keymap
-from envs.desktop.x11.keysyms import SHIFT_L, is_keypad, is_letter, keysym_of_character, keysym_of_key
+from envs.desktop.x11.keysyms import CAPS_LOCK, SHIFT_L, is_keypad, keysym_of_character, keysym_of_key
 from envs.errors import ActionError
 from envs.require import require
 
 _CHUNK = 400  # characters sent before the program gets time to take them
-_CHUNK_TIMEOUT_S = 5.0
+_TAKE_BACK_TIMEOUT_S = 5.0
 _NOTICE_S = 0.03  # for programs to hear of a changed mapping
 _SLOW_PROGRAM_S = 0.4  # for programs that do not answer pings to look up the keys pressed
 _SHIFT, _LOCK, _NUM_LOCK = 1, 2, 16  # Source: X11/X.h ShiftMask, LockMask, Mod2Mask (num lock by custom)
@@ -21,11 +22,11 @@ class Keyboard:
 
     Args:
         connection: A connection to a server with XTEST.
-        wait_processed: Waits until the active window has worked off its input; False if it does not tell.
+        wait_processed: Waits until the active window has worked off its input; None if it does not tell.
         min_spare: See `Keymap`.
     """
 
-    def __init__(self, connection: Connection, wait_processed: Callable[[float], bool], min_spare: int) -> None:
+    def __init__(self, connection: Connection, wait_processed: Callable[[float], bool | None], min_spare: int) -> None:
         x = require("Xlib.X", "desktop")
         self._press, self._release = x.KeyPress, x.KeyRelease
         self._connection = connection
@@ -62,16 +63,33 @@ class Keyboard:
         that no key types are lent keys, as many at a time as there are.
 
         Raises:
-            ActionError: A character cannot be typed.
+            ActionError: A character cannot be typed, or the program takes no more of the text.
         """
         keysyms = [keysym_of_character(character) for character in text.replace("\r\n", "\n")]
-        group = _group(self._state())
-        if self._keymap.num_spare() == 0 and not all(self._keymap.is_native(keysym, group) for keysym in keysyms):
+        state = self._state()
+        if self._keymap.num_spare() == 0 and self._num_without_key(keysyms, _group(state)):
             raise ActionError("the keyboard of this display has no free key to type such characters with; paste them")
+        deadline_s = clock.now_s() + typing_limit_s(text, interval_s)
+        # Caps lock would change letters, with lent keys in ways that shift cannot undo.
+        self._tap(CAPS_LOCK, when=state & _LOCK)
+        try:
+            self._type_all(keysyms, interval_s, clock, deadline_s)
+        finally:
+            self._tap(CAPS_LOCK, when=state & _LOCK)
+
+    def release(self) -> None:
+        """Give back the keys that were lent."""
+        self._keymap.give_back()
+        self._display.sync()
+
+    def _type_all(self, keysyms: Sequence[int], interval_s: float, clock: Clock, deadline_s: float) -> None:
         begin = 0
         while begin < len(keysyms):
+            if begin > 0 and self._wait_processed(deadline_s - clock.now_s()) is False:
+                raise ActionError(f"the active window takes no more text: it got {begin} of {len(keysyms)} characters")
             state = self._state()
-            end = self._lend_for(keysyms, begin, state, clock)
+            end = self._end_of_chunk(keysyms, begin, _group(state))
+            self._lend(keysyms[begin:end], _group(state), clock)
             for keysym in keysyms[begin:end]:
                 self._type(keysym, state)
                 if interval_s > 0:
@@ -79,40 +97,38 @@ class Keyboard:
                     clock.pause(interval_s)
             self._display.sync()
             begin = end
-            if begin < len(keysyms):
-                self._wait_processed(_CHUNK_TIMEOUT_S)
 
-    def release(self) -> None:
-        """Give back the keys that were lent."""
-        self._keymap.give_back()
-        self._display.sync()
-
-    def _lend_for(self, keysyms: Sequence[int], begin: int, state: int, clock: Clock) -> int:
-        """Make sure that a chunk can be typed; returns the end of the chunk."""
-        group = _group(state)
-        needed: dict[int, None] = {}
-        end = begin
-        while end < min(len(keysyms), begin + _CHUNK):
-            keysym = keysyms[end]
-            if not self._keymap.is_native(keysym, group) and keysym not in needed:
-                if len(needed) == self._keymap.num_spare():
-                    break
-                needed[keysym] = None
-            end += 1
-        missing = [keysym for keysym in needed if self._keymap.stroke(keysym, group) is None]
-        if missing:
-            if len(missing) > self._keymap.num_free():
-                if not self._wait_processed(_CHUNK_TIMEOUT_S):
-                    clock.pause(_SLOW_PROGRAM_S)
-                self._keymap.give_back(needed)
-            self._keymap.lend(missing)
-            clock.pause(_NOTICE_S)
+    def _end_of_chunk(self, keysyms: Sequence[int], begin: int, group: int) -> int:
+        """Where the text must be cut so that there are keys enough for the characters without one."""
+        end = min(len(keysyms), begin + _CHUNK)
+        new: set[int] = set()
+        for index in range(begin, end):
+            if not self._keymap.is_native(keysyms[index], group):
+                new.add(keysyms[index])
+                if len(new) > self._keymap.num_spare():
+                    return index
         return end
+
+    def _lend(self, keysyms: Sequence[int], group: int, clock: Clock) -> None:
+        """Lend keys to the characters that have none."""
+        missing = dict.fromkeys(keysym for keysym in keysyms if self._keymap.stroke(keysym, group) is None)
+        if not missing:
+            return
+        if len(missing) > self._keymap.num_free():
+            answered = self._wait_processed(_TAKE_BACK_TIMEOUT_S)
+            if answered is False:
+                raise ActionError("the active window is busy and has not taken the keys before these yet; wait")
+            if answered is None:
+                clock.pause(_SLOW_PROGRAM_S)
+            self._keymap.give_back(kept=set(keysyms))
+        self._keymap.lend(missing)
+        clock.pause(_NOTICE_S)
+
+    def _num_without_key(self, keysyms: Sequence[int], group: int) -> int:
+        return sum(1 for keysym in set(keysyms) if not self._keymap.is_native(keysym, group))
 
     def _type(self, keysym: int, state: int) -> None:
         keycode, shifted = self._stroke(keysym, state)
-        if state & _LOCK and is_letter(keysym) and not self._keymap.is_lent(keysym):
-            shifted = not shifted
         with_shift = shifted and not state & _SHIFT
         self._shift(down=True, when=with_shift)
         self._key(keycode, down=True)
@@ -130,6 +146,13 @@ class Keyboard:
         if found is None:
             raise ActionError("the display did not take the change of its keyboard mapping")
         return found
+
+    def _tap(self, keysym: int, *, when: int) -> None:
+        if when:
+            keycode, _ = self._stroke(keysym)
+            self._key(keycode, down=True)
+            self._key(keycode, down=False)
+            self._display.sync()
 
     def _shift(self, *, down: bool, when: bool) -> None:
         if when:

@@ -90,6 +90,7 @@ NAMED_KEYSYMS = frozenset(_NAMED.values())
 
 _CONTROL = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
 
+CAPS_LOCK = 0xFFE5
 SHIFT_L = 0xFFE1
 
 
@@ -120,13 +121,6 @@ def keysym_of_character(character: str) -> int:
     if code < 0xA0 or 0xD800 <= code < 0xE000:
         raise ActionError(f"cannot type the character U+{code:04X}: no key writes it. Leave it out")
     return 0x01000000 | code
-
-
-def is_letter(keysym: int) -> bool:
-    """Whether caps lock changes what this keysym's key types."""
-    if keysym >= 0x01000000:
-        return chr(keysym & 0xFFFFFF).lower() != chr(keysym & 0xFFFFFF).upper() if keysym < 0x01110000 else False
-    return keysym < 0x100 and chr(keysym).lower() != chr(keysym).upper()
 
 
 def is_keypad(keysym: int) -> bool:

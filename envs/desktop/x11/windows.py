@@ -46,16 +46,33 @@ class Windows:
         return None if window is None else self._title(window)
 
     def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """`window "TITLE"` of what is at a point, `popup of "CLASS"` for menus, `the desktop` for the background."""
-        found = None
-        for window in self._stack_at(x_px, y_px):
-            found = window
-            if self._connection.read_numbers(window, "WM_STATE"):
-                return f'window "{self._title(window) or self._class(window) or "untitled"}"'
-        if found is None:
+        """What is at a point.
+
+        Returns:
+            `window "TITLE"`, `frame of window "TITLE"` (title bar and borders), `popup of "CLASS"` (menus),
+            or `the desktop`.
+        """
+        stack = list(self._stack_at(x_px, y_px))
+        if not stack:
             return "the desktop"
-        owner = self._class(found)
-        return f'popup of "{owner}"' if owner else "a window without a name"
+        managed = next(filter(self._is_managed, stack), None)
+        if managed is not None:
+            return self._name(managed)
+        inside = unless_gone(stack[0].query_tree)
+        framed = next(filter(self._is_managed, inside.children), None) if inside else None
+        if framed is not None:
+            return f"frame of {self._name(framed)}"
+        attributes = unless_gone(stack[0].get_attributes)
+        if attributes is not None and attributes.override_redirect:
+            owner = next(filter(None, map(self._class, stack)), None)
+            return f'popup of "{owner}"' if owner else "a popup"
+        return self._name(stack[0])
+
+    def _is_managed(self, window: Any) -> bool:
+        return bool(self._connection.read_numbers(window, "WM_STATE"))
+
+    def _name(self, window: Any) -> str:
+        return f'window "{self._title(window) or self._class(window) or "untitled"}"'
 
     def _stack_at(self, x_px: int, y_px: int) -> Iterator[Any]:
         """Windows at a point, from the outermost to the innermost, without the root."""

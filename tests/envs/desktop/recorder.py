@@ -5,6 +5,7 @@ Usage: python recorder.py FILE WIDTH HEIGHT
 
 import json
 import sys
+from pathlib import Path
 
 from Xlib import XK, X, display
 
@@ -25,7 +26,7 @@ def main() -> None:
     window.map()
     window.set_input_focus(X.RevertToParent, X.CurrentTime)
     server.sync()
-    with open(path, "w") as file:
+    with Path(path).open("w") as file:
         print(json.dumps(["other", "ready"]), file=file, flush=True)
         while True:
             print(json.dumps(describe(server, server.next_event())), file=file, flush=True)

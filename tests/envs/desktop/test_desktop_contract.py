@@ -1,0 +1,41 @@
+import asyncio
+import subprocess
+import sys
+
+from envs import Click, TypeText
+from envs.check_env import check_env
+from envs.desktop import DesktopEnv, DesktopOptions
+from tests.envs.desktop.conftest import MakeEnv, needs_display, needs_program
+
+pytestmark = needs_display
+
+
+async def test_desktop_env_keeps_the_contract() -> None:
+    await check_env(lambda: DesktopEnv(DesktopOptions(screen_px=(640, 480))))
+
+
+@needs_program("mousepad")
+async def test_desktop_env_keeps_the_contract_with_a_program() -> None:
+    await check_env(lambda: DesktopEnv(DesktopOptions(screen_px=(800, 600), app="mousepad")))
+
+
+@needs_program("mousepad")
+async def test_two_envs_at_once_do_not_meet(make_env: MakeEnv) -> None:
+    envs = await asyncio.gather(make_env(app="mousepad"), make_env(app="mousepad"))
+    assert len({env.display for env in envs}) == len({env.home for env in envs}) == 2
+    texts = ("first ä", "second ö")
+    await asyncio.gather(
+        *(env.step([Click(x_px=400, y_px=300), TypeText(text=text)]) for env, text in zip(envs, texts, strict=True))
+    )
+    await asyncio.gather(*(env.set_clipboard(text) for env, text in zip(envs, texts, strict=True)))
+    assert tuple(await asyncio.gather(*(env.get_clipboard() for env in envs))) == texts
+
+
+def test_importing_the_desktop_loads_nothing_heavy() -> None:
+    code = """
+import sys, envs.desktop
+heavy = {"Xlib", "mss", "numpy", "cv2", "PIL", "isal", "pyautogui", "playwright"} & set(sys.modules)
+print(sorted(heavy))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    assert result.stdout == "[]\n"
