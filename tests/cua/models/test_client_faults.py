@@ -302,28 +302,29 @@ async def test_unknown_host(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("options", "limits"),
     [
-        ({"idle_timeout_s": 0.2}, "10 s to connect, 0.2 s between pieces, 1200 s in all"),
-        ({"timeout_s": 0.2}, "10 s to connect, 300 s between pieces, 0.2 s in all"),
-        ({"timeout_s": 0.2, "streaming": False}, "10 s to connect, 0.2 s in all"),
+        ({"idle_timeout_s": 1.5}, "10 s to connect, 1.5 s between pieces, 1200 s in all"),
+        ({"timeout_s": 1.5}, "10 s to connect, 300 s between pieces, 1.5 s in all"),
+        ({"timeout_s": 1.5, "streaming": False}, "10 s to connect, 1.5 s in all"),
     ],
 )
 async def test_server_that_never_answers(
     server: FakeOpenAI, connect: Connect, options: dict[str, object], limits: str
 ) -> None:
+    client = connect(server.base_url, retry=NO_RETRIES, **options)
+    await client.model.generate(user())
     server.always(slow_first_byte(30))
     started = time.monotonic()
-    error = await failure(connect(server.base_url, retry=NO_RETRIES, **options))
-    assert time.monotonic() - started < 5
+    error = await failure(client)
+    assert 1.4 < time.monotonic() - started < 10
     assert (str(error), error.retryable) == (f"{server.base_url} did not answer in time (limits: {limits})", True)
-    assert await asyncio.to_thread(server.exchanges[0].client_left.wait, 5), "the connection is let go"
+    assert await asyncio.to_thread(server.exchanges[1].client_left.wait, 10), "the connection is let go"
 
 
 async def test_stream_that_drips_is_bounded_in_all(server: FakeOpenAI, connect: Connect) -> None:
     server.always(events(*[delta(content="x")] * 1000, gap_s=0.05))
-    error = await failure(connect(server.base_url, retry=NO_RETRIES, idle_timeout_s=5.0, timeout_s=0.5))
+    error = await failure(connect(server.base_url, retry=NO_RETRIES, idle_timeout_s=5.0, timeout_s=2.0))
     assert str(error) == (
-        f"{server.base_url} did not finish its answer in time "
-        "(limits: 10 s to connect, 5 s between pieces, 0.5 s in all)"
+        f"{server.base_url} did not finish its answer in time (limits: 10 s to connect, 5 s between pieces, 2 s in all)"
     )
 
 
@@ -345,15 +346,15 @@ async def test_cancelling_closes_the_connection(server: FakeOpenAI, connect: Con
     server.next(endless)
     client = connect(server.base_url)
     task = asyncio.create_task(client.model.generate(user()))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not server.exchanges or len(client.deltas) < pieces:
             await asyncio.sleep(0.005)
     started = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - started < 0.5
-    assert await asyncio.to_thread(server.exchanges[0].client_left.wait, 5)
+    assert time.monotonic() - started < 3
+    assert await asyncio.to_thread(server.exchanges[0].client_left.wait, 20)
     assert (await client.model.generate(user())).content == REPLY.content
 
 
@@ -362,7 +363,7 @@ async def test_cancelling_during_a_retry_wait(server: FakeOpenAI, connect: Conne
     client = connect(server.base_url)
     client.model._clock = type(client.model._clock)()
     task = asyncio.create_task(client.model.generate(user()))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not client.retries:
             await asyncio.sleep(0.005)
     task.cancel()

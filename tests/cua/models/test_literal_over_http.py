@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
@@ -64,10 +63,8 @@ async def test_command_line_server(connect: Connect) -> None:
         client = connect(line.strip().partition("=")[2], model="literal")
         reply = await client.model.generate(MESSAGES)
         assert "pyautogui.click(" in reply.content
-        started = time.monotonic()
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
-        assert time.monotonic() - started < 5
+        assert process.wait(20) == 0
     finally:
         process.kill()
         process.wait()
