@@ -53,7 +53,9 @@ class Firewall:
         if reason is None:
             await route.continue_()
             return
-        await route.abort("aborted" if request.is_navigation_request() else "blockedbyclient")
+        # an aborted navigation leaves the page as it is; a new window has none, it gets an error page
+        stays = request.is_navigation_request() and _has_frame(request)
+        await route.abort("aborted" if stays else "blockedbyclient")
         self._remember(request, reason)
 
     async def _on_web_socket(self, socket: "WebSocketRoute") -> None:
@@ -76,9 +78,13 @@ class Firewall:
 
 def _is_top(request: "Request") -> bool:
     """Whether a navigation is one of a tab; a new window has no frame yet."""
+    return not _has_frame(request) or request.frame.parent_frame is None
+
+
+def _has_frame(request: "Request") -> bool:
     from playwright.async_api import Error
 
     try:
-        return request.frame.parent_frame is None
+        return request.frame is not None
     except Error:
-        return True
+        return False

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 Cause = Literal["window", "chooser", "document", "resources", "changes"]
-_PROBE = "() => window[Symbol.for('k25')]?.() ?? null"
+_PROBE = "() => window[Symbol.for('k25')]?.soon() ?? null"
 _POLL_S = 0.012
 _RESTLESS_S = 0.3
 _NO_COMMIT_MS = 400.0
