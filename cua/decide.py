@@ -72,6 +72,9 @@ class Decider:
                 turn, actions = self._read(reply, observation)
                 interpret_s = time.monotonic() - interpret_started
             except TruncatedReplyError as error:
+                if error.reply is not None:
+                    episode.usage += error.reply.usage
+                    self.record.replied(episode.next_index, error.reply)
                 error_text, sampling = str(error), self._longer(sampling)
                 self.note("parse_error", error_text)
             except (ReplyError, CodeError) as error:

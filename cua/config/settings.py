@@ -26,6 +26,9 @@ class Settings:
     temperature: float | Literal["omit"] | None = _about("sampling temperature, or omit; unset: the preset's", None)
     top_p: float | Literal["omit"] | None = _about("nucleus sampling, or omit; unset: the preset's", None)
     max_output_tokens: int | None = _about("limit on the tokens of one reply", None)
+    streaming: bool = _about("ask the model for a stream", True)
+    request_timeout: float = _about("limit on seconds of one call of the model", 1200.0)
+    max_retries: int = _about("calls after a failed one", 5)
     prices: Path | None = _about("price table (JSON), for costs and max_cost", None)
 
     env: Literal["browser", "desktop"] = _about("which world", "browser")

@@ -109,7 +109,7 @@ def test_five_unusable_replies_end_as_capped(tmp_path: Path) -> None:
 def test_a_model_server_that_is_down_is_worth_retrying(tmp_path: Path) -> None:
     ended = cua(
         tmp_path,
-        *("task", "Look", "--url", PAGE, "-m", "some-model", "--output-format", "json", "--max-steps", "1"),
+        *("task", "Look", "--url", PAGE, "-m", "some-model", "--output-format", "json", "--set", "max_retries=1"),
         OPENAI_BASE_URL="http://127.0.0.1:9/v1",
         OPENAI_API_KEY="none",
         timeout_s=120,
