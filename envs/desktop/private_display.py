@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envs.desktop.find import INSTALL_LINE, find_dbus_daemon, find_window_manager, find_xvfb
+from envs.desktop.openbox import save_quiet_config
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program, Programs
 from envs.desktop.xauthority import save_xauthority
@@ -93,6 +94,8 @@ class PrivateDisplay:
                 f"found no window manager {wanted!r}{hint}. Run `cua setup`, or install it with `{INSTALL_LINE}`, "
                 "or set window_manager=None to go without"
             )
+        if Path(path).name == "openbox":
+            save_quiet_config(Path(self.env["XDG_CONFIG_HOME"]))
         program = self._programs.start([path], self.env, self._home)
         self._wait(is_ready, program, f"the window manager {wanted!r}")
 

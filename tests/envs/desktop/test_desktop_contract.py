@@ -2,10 +2,14 @@ import asyncio
 import subprocess
 import sys
 
-from envs import Click, TypeText
+import pytest
+from Xlib.display import Display
+
+from envs import Click, Hotkey, PressKey, TypeText
 from envs.check_env import check_env
 from envs.desktop import DesktopEnv, DesktopOptions
 from tests.envs.desktop.conftest import MakeEnv, needs_display, needs_program
+from tests.envs.desktop.long_run import run_long
 
 pytestmark = needs_display
 
@@ -39,3 +43,28 @@ print(sorted(heavy))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
     assert result.stdout == "[]\n"
+
+
+@needs_program("galculator")
+async def test_a_calculator_calculates(make_env: MakeEnv) -> None:
+    env = await make_env(app="galculator")
+    result = await env.step([TypeText(text="12*34"), PressKey(key="enter"), Hotkey(keys=("ctrl", "c"))])
+    assert (result.observation.title, await env.get_clipboard()) == ("galculator", "408")
+
+
+async def test_a_private_display_takes_more_clients_than_usual(
+    make_env: MakeEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = await make_env()
+    monkeypatch.setenv("XAUTHORITY", env.environment["XAUTHORITY"])
+    connections = [await asyncio.to_thread(Display, env.display) for _ in range(300)]
+    for connection in connections:
+        connection.close()
+
+
+@needs_program("mousepad")
+@needs_program("xterm")
+async def test_many_steps_open_nothing_new() -> None:
+    run = await run_long(30, screen_px=(1280, 800))
+    assert run.num_fds[0] == run.num_fds[1]
+    assert run.num_clients[0] == run.num_clients[1] < 12

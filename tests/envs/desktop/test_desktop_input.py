@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from Xlib import XK
 
 from envs import Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll
 from envs.desktop import DesktopEnv
+from envs.desktop.x11.keysyms import keysym_of_key
+from envs.keys import KEY_NAMES
 from tests.envs.desktop.conftest import HERE, TASK, MakeEnv, needs_display, until
 
 pytestmark = needs_display
+XK.load_keysym_group("xf86")
+NAMES = {value: name.removeprefix("XK_") for name, value in reversed(vars(XK).items()) if name.startswith("XK_")}
 
 
 class Record:
@@ -175,3 +180,18 @@ async def test_a_second_reset_starts_a_fresh_display(make_env: MakeEnv) -> None:
     await env.reset(TASK)
     assert not first_home.exists()
     assert (await env.get_clipboard(), await env.describe_point(400, 300)) == ("", "the desktop")
+
+
+async def test_every_named_key_arrives_as_itself(record: Record) -> None:
+    names = sorted(name for name in KEY_NAMES - {"pause"} if len(name) > 1)
+    result = await record.env.step([PressKey(key=name) for name in names])
+    assert result.observation.last_action_error is None
+    # Locks are toggled back, for they change what the recorder hears next.
+    await record.env.step([PressKey(key="capslock"), PressKey(key="numlock")])
+    pressed = [event[1] for event in await record.take() if event[0] == "press" and event[1] != "Shift_L"]
+    expected = [
+        NAMES.get(keysym_of_key(name), hex(keysym_of_key(name)))
+        for name in names
+        if not name.startswith("shift") or name == "shiftright"
+    ]
+    assert pressed[: len(expected)] == expected
