@@ -22,11 +22,11 @@ class CommandResult:
 
     @property
     def why(self) -> str:
-        """One line on what went wrong: the last line that speaks of an error, else the last line."""
+        """One line on what went wrong: the first of the last lines that speaks of an error, else the last."""
         if self.is_timeout:
             return "it took too long"
         telling = [line for line in self.tail if "error" in line.lower() or line.startswith("E:")]
-        return (telling or list(self.tail) or [f"exit status {self.code}"])[-1].strip()
+        return (telling[:1] or list(self.tail) or [f"exit status {self.code}"])[-1].strip()
 
 
 async def run_command(
