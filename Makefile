@@ -4,6 +4,8 @@ VENV := .venv/bin
 SOURCES := apps cua envs visual_tools tests $(wildcard benchmarks examples scripts)
 TEST_PROGRAMS := xterm mousepad galculator xclip
 WORKERS ?= 2
+# pyautogui has a place of its own: what it brings would replace python-xlib
+PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format lint types docs docs-check fuzz bench clean venv dev
@@ -38,10 +40,13 @@ docs-check: dev
 	@$(VENV)/python scripts/make_docs.py --check
 
 fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
-	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) -k fuzz $(ARGS)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) tests/fuzz $(ARGS)
 
-bench: dev ## print our figures beside a peer's
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python $$file || exit 1; done
+bench: dev ## print our figures beside the usual way of doing a step
+	@test -x $(PEER) || { $(VENV)/python -m venv .venv/peer && $(PEER) -m pip install --quiet pyautogui pillow; }
+	@$(VENV)/python benchmarks/startup.py
+	@$(VENV)/python benchmarks/step_overhead.py browser --peer-python $(PEER)
+	@$(VENV)/python benchmarks/step_overhead.py desktop --peer-python $(PEER)
 
 clean: ## remove .venv and every cache
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
