@@ -159,21 +159,30 @@ def _die_with_supervisor() -> None:
 
 def _tree(root: int) -> set[int]:
     """`root`, if it runs, and every process below it."""
+    parents = _parents()
     children: dict[int, list[int]] = {}
-    known = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # The command may hold spaces and brackets; state and parent follow the last bracket.
-            parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
-            known.add(int(stat.parent.name))
-            children.setdefault(parent, []).append(int(stat.parent.name))
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
     found: set[int] = set()
-    queue = [root] if root in known else []
+    queue = [root] if root in parents else []
     while queue:
         pid = queue.pop()
         found.add(pid)
         queue += children.get(pid, [])
     return found
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process."""
+    if not Path("/proc/self/stat").exists():  # not Linux
+        listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+        return {int(line.split()[0]): int(line.split()[1]) for line in listing.splitlines()}
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The command may hold spaces and brackets; state and parent follow the last bracket.
+            parents[int(stat.parent.name)] = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
+    return parents
 
 
 def _remove_dead_socket(path: str) -> None:

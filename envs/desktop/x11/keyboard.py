@@ -140,6 +140,7 @@ class Keyboard:
         found = self._keymap.stroke(keysym, group)
         if found is None:
             if self._keymap.num_free() == 0:
+                self._wait_processed(_TAKE_BACK_TIMEOUT_S)
                 self._keymap.give_back()
             self._keymap.lend([keysym])
             found = self._keymap.stroke(keysym, group)
