@@ -1,6 +1,7 @@
 """Screenshots of pages: captured fast, with secrets blacked out and overlays drawn in."""
 
 import base64
+import contextlib
 import io
 import struct
 from collections.abc import Sequence
@@ -64,6 +65,15 @@ class Camera:
         self._sessions.pop(page, None)
 
     async def _capture(self, page: "Page") -> bytes:
+        from playwright.async_api import Error
+
+        if self._options.device_scale == 1:
+            with contextlib.suppress(Error):  # the page changes its process; the slow way waits for that
+                return await self._capture_fast(page)
+            self._sessions.pop(page, None)
+        return await page.screenshot(caret="initial", scale="device")
+
+    async def _capture_fast(self, page: "Page") -> bytes:
         session = self._sessions.get(page)
         if session is None:
             session = self._sessions[page] = await page.context.new_cdp_session(page)

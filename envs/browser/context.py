@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def new_context(browser: "Browser", options: BrowserOptions, episode: int) -> "BrowserContext":
-    """Open a context for the `episode`-th episode, counted from 1.
+    """Open a context with a blank page for the `episode`-th episode, counted from 1.
 
     Raises:
         EnvSetupError: A setting is not taken (no such time zone, unreadable storage state, ...).
@@ -21,6 +21,7 @@ async def new_context(browser: "Browser", options: BrowserOptions, episode: int)
 
     try:
         context = await browser.new_context(**_settings(options, episode))
+        await context.new_page()  # some settings are only looked at here
     except Error as error:
         lines = error.message.splitlines()
         raise EnvSetupError(f"the browser does not take these options: {lines[0]}") from error

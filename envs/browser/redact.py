@@ -1,20 +1,24 @@
 """Secrets out of texts."""
 
+import re
 from collections.abc import Sequence
-from urllib.parse import quote, quote_plus
 
 
 class Redactor:
     """Replaces secret texts, also as they stand in addresses, by `***`."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
-        forms: set[str] = set()
-        for secret in secrets:
-            forms |= {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}
-        self._forms = sorted(forms, key=len, reverse=True)
+        longest_first = sorted(secrets, key=len, reverse=True)
+        pattern = "|".join("".join(_any_form(char) for char in secret) for secret in longest_first)
+        self._pattern = re.compile(pattern) if pattern else None
 
     def __call__(self, text: str) -> str:
         """The text without secrets."""
-        for form in self._forms:
-            text = text.replace(form, "***")
-        return text
+        return self._pattern.sub("***", text) if self._pattern is not None else text
+
+
+def _any_form(char: str) -> str:
+    """A pattern for a character as it is, and as addresses may write it."""
+    encoded = "".join(f"(?i:%{byte:02x})" for byte in char.encode("utf-8", "surrogatepass"))
+    plus = r"|\+" if char == " " else ""
+    return f"(?:{re.escape(char)}|{encoded}{plus})"

@@ -73,7 +73,7 @@ class World:
         return not self._is_gone and browser is not None and browser.is_connected()
 
     async def open(self) -> None:
-        """Install what watches over the pages and open the first one."""
+        """Install what watches over the pages, and take in the first one."""
         for name in ("page.js", "select.js"):
             await self.context.add_init_script(read_script(name))
         await self.firewall.install(self.context)
@@ -81,6 +81,8 @@ class World:
         self.context.on("dialog", self._on_dialog)
         if self.context.browser is not None:
             self.context.browser.on("disconnected", self._on_gone)
+        for page in self.context.pages:
+            self._on_page(page)
         await self.ensure_page()
         await self._targets.watch(self.context, self.tabs.active)
 

@@ -35,6 +35,7 @@ _WIDE_FONTS = (
     "DejaVuSans",
     "Arial Unicode",
 )
+_MAX_DRAWN = 4000
 _LATIN_END = 0x250
 _CJK_START = 0x1100
 
@@ -103,7 +104,7 @@ class Canvas:
     def field(self, box: Box, text: str, *, is_selected: bool) -> None:
         """A text field that has the focus; the end of a long text is shown."""
         self.box(box, PAPER, outline=BLUE, radius_px=4)
-        shown = self.redact(text)
+        shown = self.redact(text)[-200:]
         while len(shown) > 1 and text_width_px(shown) > box.width - 16:
             shown = shown[1:]
         if is_selected:
@@ -125,7 +126,7 @@ def text_width_px(text: str, size_px: int = TEXT_PX) -> int:
 def wrap(text: str, width_px: int, max_lines: int) -> list[str]:
     """Break a text into lines of at most `width_px`; what is too long ends in an ellipsis."""
     lines: list[str] = []
-    for paragraph in text.splitlines() or [""]:
+    for paragraph in text[:_MAX_DRAWN].splitlines() or [""]:
         line = ""
         for word in _words(paragraph, width_px):
             if line and text_width_px(line + word.rstrip()) > width_px:

@@ -35,9 +35,8 @@ async def middle(env: BrowserEnv, expression: str) -> tuple[int, int]:
     """Middle of an element, given as a JavaScript expression or a CSS selector that starts with # or [."""
     if expression[0] in "#[":
         expression = f"document.querySelector('{expression}')"
-    box = await env.page.evaluate(
-        f"(() => {{ const box = ({expression}).getBoundingClientRect(); return [box.x, box.y, box.width, box.height] }})()"
-    )
+    rect = f"({expression}).getBoundingClientRect()"
+    box = await env.page.evaluate(f"(box => [box.x, box.y, box.width, box.height])({rect})")
     return round(box[0] + box[2] / 2), round(box[1] + box[3] / 2)
 
 

@@ -36,14 +36,16 @@ async def test_nothing_of_a_blocked_domain_is_asked_for(
       window.ways = {{
         fetch: () => tell(fetch('{evil}', {{mode: 'no-cors'}})),
         redirected: () => tell(fetch('{redirect}', {{mode: 'no-cors'}})),
-        image: () => tell(new Promise((yes, no) => Object.assign(new Image(), {{onload: yes, onerror: no, src: '{evil}'}}))),
+        image: () => tell(new Promise((yes, no) =>
+          Object.assign(new Image(), {{onload: yes, onerror: no, src: '{evil}'}}))),
         socket: () => tell(new Promise((yes, no) => {{
           const socket = new WebSocket('{evil.replace("http:", "ws:")}'); socket.onopen = yes; socket.onclose = no }})),
         worker: () => new Promise(yes => {{
           const code = "fetch('{evil}').then(() => postMessage('evil'), () => postMessage('blocked'))";
           new Worker(URL.createObjectURL(new Blob([code]))).onmessage = event => yes(event.data) }}),
         frame: () => new Promise(yes => {{ frame.src = '{evil}'; setTimeout(() => yes('blocked'), 200) }}),
-        redirected_frame: () => new Promise(yes => {{ frame.src = '{redirect}'; setTimeout(() => yes('blocked'), 200) }}),
+        redirected_frame: () => new Promise(yes => {{
+          frame.src = '{redirect}'; setTimeout(() => yes('blocked'), 200) }}),
         beacon: () => {{ navigator.sendBeacon('{evil}', 'x'); return 'blocked' }},
       }};
     </script>"""
@@ -86,7 +88,7 @@ async def test_what_an_agent_tries_is_answered_with_the_rule(
         typed = (await env.step([Hotkey(keys=("ctrl", "l")), TypeText(text=f"{evil}\n")])).observation
         assert (typed.last_action_error, typed.title) == (f"{evil} was not opened: {reason}", "start")
         for address in (evil, redirect):
-            with pytest.raises(EnvSetupError, match="'evil.localhost'"):
+            with pytest.raises(EnvSetupError, match=r"'evil\.localhost'"):
                 await env.goto(address)
         await env.goto(str(env.options.start_url))
         assert (await click(env, "#good")).title == "good"

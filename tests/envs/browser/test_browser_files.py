@@ -105,16 +105,13 @@ async def test_downloads_are_saved_under_names_of_their_own(env: BrowserEnv, pag
     body = f"<a id=get href='{pages.url('/file/report.csv')}'>get</a>"
     url = pages.serve(body)
     await env.reset(OpenPage(url))
-    notes = []
-    for _ in range(2):
-        observation = await click(env, "#get")
-        notes += list(observation.notes)
+    notes = [*(await click(env, "#get")).notes, *(await click(env, "#get")).notes]
 
-        async def look() -> bool:
-            notes.extend((await do(env)).notes)
-            return len(notes) >= 2
+    async def have_come() -> bool:
+        notes.extend((await do(env)).notes)
+        return len(notes) >= 2
 
-    await until(look)
+    await until(have_come)
     folder = env.downloads_dir
     assert sorted(notes) == [
         f"'report (1).csv' was downloaded (10 bytes) to {folder / 'report (1).csv'}",

@@ -27,7 +27,8 @@ EVENTS = """
 <script>
   window.log = [];
   for (const kind of ['click', 'dblclick', 'contextmenu', 'auxclick'])
-    pad.addEventListener(kind, e => { e.preventDefault(); log.push([kind, e.button, e.detail, e.clientX, e.clientY, e.shiftKey]) });
+    pad.addEventListener(kind, e => { e.preventDefault();
+      log.push([kind, e.button, e.detail, e.clientX, e.clientY, e.shiftKey]) });
 </script>"""
 
 
@@ -86,7 +87,8 @@ async def test_any_text_arrives_as_typed(env: BrowserEnv, pages: PageServer) -> 
 
 
 async def test_a_line_break_is_enter_and_a_tab_goes_on(env: BrowserEnv, pages: PageServer) -> None:
-    body = "<form onsubmit='window.sent = a.value + b.value; return false'><input id=a><input id=b><button>go</button></form>"
+    body = """<form onsubmit='window.sent = a.value + b.value; return false'>
+      <input id=a><input id=b><button>go</button></form>"""
     await env.reset(OpenPage(pages.serve(body)))
     await click(env, "#a")
     await do(env, TypeText(text="one\ttwo\n"))
@@ -172,7 +174,8 @@ async def test_a_key_that_does_not_exist_stops_the_step(env: BrowserEnv, pages: 
 
 
 async def test_the_wheel_turns_by_a_hundred_pixels_at_the_point(env: BrowserEnv, pages: PageServer) -> None:
-    body = """<div id=box style="width:200px;height:200px;overflow:scroll"><div style="width:2000px;height:2000px"></div></div>
+    body = """<div id=box style="width:200px;height:200px;overflow:scroll">
+      <div style="width:2000px;height:2000px"></div></div>
       <div style="height:5000px"></div>"""
     await env.reset(OpenPage(pages.serve(body)))
     await do(env, Scroll(dy=-3, x_px=600, y_px=400))
@@ -194,12 +197,14 @@ async def test_a_slider_is_dragged(env: BrowserEnv, pages: PageServer) -> None:
 
 
 DRAG_AND_DROP = """
-<div id=source draggable=true style="position:absolute;left:50px;top:50px;width:80px;height:40px;background:#8bf">drag</div>
+<div id=source draggable=true
+  style="position:absolute;left:50px;top:50px;width:80px;height:40px;background:#8bf">drag</div>
 <div id=target style="position:absolute;left:400px;top:300px;width:120px;height:90px;background:#ddd"></div>
 <script>
   source.addEventListener('dragstart', e => e.dataTransfer.setData('text/plain', 'cargo'));
   target.addEventListener('dragover', e => e.preventDefault());
-  target.addEventListener('drop', e => { e.preventDefault(); target.textContent = e.dataTransfer.getData('text/plain') });
+  target.addEventListener('drop', e => { e.preventDefault();
+    target.textContent = e.dataTransfer.getData('text/plain') });
 </script>"""
 
 

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from envs.actions import Click, Hotkey, Move, TypeText
 from envs.browser import BrowserEnv, BrowserOptions, find_browser
@@ -152,7 +154,7 @@ async def test_a_proxy_is_used(pages: PageServer) -> None:
 
 
 SECRET = "tr0ub4dor & 3"
-SECRETS = f"""<title>{SECRET}</title><style>body > * {{ display: block; margin: 20px; font: 20px monospace }}</style>
+SECRETS = f"""<style>body > * {{ display: block; margin: 20px; font: 20px monospace }}</style>
 <input id=shown value="{SECRET}"> <input id=dots type=password value="{SECRET}">
 <p id=text>The word is {SECRET}, they say.</p> <p id=split>{SECRET[:4]}<b>{SECRET[4:]}</b></p>
 <p id=plain>nothing here</p> <iframe id=frame style="border:3px solid;width:400px;height:60px"
@@ -160,8 +162,12 @@ SECRETS = f"""<title>{SECRET}</title><style>body > * {{ display: block; margin: 
 <div id=host></div><script>host.attachShadow({{mode: 'open'}}).innerHTML = '<p>{SECRET}</p>'</script>"""
 
 
+def count_black(image: Image.Image) -> int:
+    return int((np.asarray(image) == 0).all(axis=2).sum())
+
+
 async def test_secrets_are_in_no_picture_and_no_text(pages: PageServer) -> None:
-    url = pages.serve(SECRETS)
+    url = pages.serve(SECRETS, title=SECRET)
     plain, masked = (
         BrowserEnv(BrowserOptions(start_url=url)),
         BrowserEnv(BrowserOptions(start_url=url, masked_texts=(SECRET,))),
@@ -171,11 +177,11 @@ async def test_secrets_are_in_no_picture_and_no_text(pages: PageServer) -> None:
         assert after.title == "***"
         for selector in ("shown", "text", "split", "frame", "host", "dots", "plain"):
             box = await masked.page.evaluate(
-                f"(() => {{ const b = {selector}.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom] }})()"
+                f"(box => [box.left, box.top, box.right, box.bottom])({selector}.getBoundingClientRect())"
             )
             crop = tuple(round(side) for side in box)
-            black = sum(pixel == (0, 0, 0) for pixel in picture(after).crop(crop).getdata())
-            usual = sum(pixel == (0, 0, 0) for pixel in before.crop(crop).getdata())
+            black = count_black(picture(after).crop(crop))
+            usual = count_black(before.crop(crop))
             assert (selector, black > usual + 1500) == (selector, selector not in ("dots", "plain"))
         observation = await do(masked, Hotkey(keys=("ctrl", "l")), TypeText(text=f"{url}?q={SECRET}\n"))
         assert observation.url == f"{url}?q=***"
@@ -210,7 +216,7 @@ async def test_scroll_bars_are_shown(pages: PageServer) -> None:
 
 async def test_with_a_window(pages: PageServer) -> None:
     if not os.environ.get("DISPLAY") or find_browser(headless=False) is None:
-        with pytest.raises(EnvSetupError, match="display|window"):
+        with pytest.raises(EnvSetupError, match=r"display|window"):
             await ask("1", start_url=pages.serve(""), headless=False)
         return
     assert await ask("innerWidth", start_url=pages.serve(""), headless=False) == 1280
@@ -225,7 +231,7 @@ async def test_nothing_grows_over_many_steps(pages: PageServer) -> None:
         await click(env, "#go")
         await until(lambda: asyncio.sleep(0.2, True))
         before = len(asyncio.all_tasks())
-        for _ in range(150):
+        for _ in range(60):
             await env.step([Click(x_px=12, y_px=12)])
         await asyncio.sleep(0.2)
         episode = env._episode

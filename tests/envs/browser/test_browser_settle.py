@@ -59,7 +59,8 @@ async def test_answers_of_the_server_are_waited_for(env: BrowserEnv, pages: Page
 
 async def test_changes_of_the_page_are_waited_for(env: BrowserEnv, pages: PageServer) -> None:
     body = """<button id=go>go</button><ol id=list></ol><script>go.onclick = () => {
-      let left = 10; const add = () => { list.append(document.createElement('li')); if (--left) setTimeout(add, 20) }; add() }
+      let left = 10; const add = () => {
+        list.append(document.createElement('li')); if (--left) setTimeout(add, 20) }; add() }
     </script>"""
     await env.reset(OpenPage(pages.serve(body)))
     await click(env, "#go")
@@ -67,7 +68,8 @@ async def test_changes_of_the_page_are_waited_for(env: BrowserEnv, pages: PageSe
 
 
 async def test_short_animations_are_waited_for(env: BrowserEnv, pages: PageServer) -> None:
-    body = """<style>#box { width: 10px; height: 10px; background: red; transition: width 0.4s } .wide { width: 300px !important }
+    body = """<style>#box { width: 10px; height: 10px; background: red; transition: width 0.4s }
+      .wide { width: 300px !important }
       #spin { animation: turn 1s infinite } @keyframes turn { to { rotate: 1turn } }</style>
       <button id=go onclick="box.className = 'wide'">go</button><div id=box></div><div id=spin>o</div>"""
     await env.reset(OpenPage(pages.serve(body)))
@@ -77,7 +79,8 @@ async def test_short_animations_are_waited_for(env: BrowserEnv, pages: PageServe
 
 
 async def test_a_page_that_never_rests_is_waited_for_once(env: BrowserEnv, pages: PageServer) -> None:
-    body = "<button id=go>go</button><p id=out></p><script>setInterval(() => { out.textContent = performance.now() }, 10)</script>"
+    body = """<button id=go>go</button><p id=out></p>
+      <script>setInterval(() => { out.textContent = performance.now() }, 10)</script>"""
     began_s = time.monotonic()
     await env.reset(OpenPage(pages.serve(body)))
     assert time.monotonic() - began_s < 12
@@ -103,7 +106,8 @@ async def test_links_that_lead_nowhere_do_not_hold_things_up(env: BrowserEnv, pa
 
 
 async def test_a_busy_page_does_not_hang_the_env(env: BrowserEnv, pages: PageServer) -> None:
-    body = '<button id=go onclick="setTimeout(() => { const end = Date.now() + 9000; while (Date.now() < end); }, 50)">go</button>'
+    body = """<button id=go>go</button><script>
+      go.onclick = () => setTimeout(() => { const end = Date.now() + 9000; while (Date.now() < end); }, 50)</script>"""
     await env.reset(OpenPage(pages.serve(body)))
     await click(env, "#go")
     began_s = time.monotonic()

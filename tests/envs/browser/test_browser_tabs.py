@@ -162,7 +162,8 @@ async def test_a_page_that_is_not_there(env: BrowserEnv, pages: PageServer) -> N
 
 async def test_keys_held_in_one_tab_do_not_stay_down_there(env: BrowserEnv, pages: PageServer) -> None:
     second = pages.serve("two", title="second")
-    body = f"<a id=go href='{second}'>go</a><p id=pad>pad</p><script>pad.onclick = e => {{ window.ctrl = e.ctrlKey }}</script>"
+    script = "<script>pad.onclick = e => { window.ctrl = e.ctrlKey }</script>"
+    body = f"<a id=go href='{second}'>go</a><p id=pad>pad</p>{script}"
     await env.reset(OpenPage(pages.serve(body, title="first")))
     await do(env, KeyDown(key="ctrl"))
     assert (await click(env, "#go")).title == "second"
