@@ -1,36 +1,54 @@
 """Whole instructions on pages of many styles in a real browser; the DOM is only asked afterwards."""
 
-import os
-import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
 
 import pytest
 
-from tests.cua.models.literal.browser_driver import HEIGHT, WIDTH, follow
+from envs import InstructionTask
+from envs.browser import BrowserEnv
+from envs.browser.find import find_browser
+from tests.cua.models.literal.driver import Outcome, follow
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(find_browser() is None, reason="no browser was found; `cua setup` gets one"),
+]
 PAGES = Path(__file__).parent / "pages"
-_CLICKABLE_LISTS = "select, ::picker(select) { appearance: base-select !important }"
 
 
-def find_chromium() -> str | None:
-    names = (os.environ.get("K25_BROWSER", ""), "chromium-headless-shell", "chromium", "google-chrome")
-    return next((path for name in names if name and (path := shutil.which(name))), None)
+class _QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def base_url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_QuietHandler, directory=str(PAGES)))
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 @pytest.fixture
-async def page() -> AsyncIterator[Any]:
-    path = find_chromium()
-    if path is None:
-        pytest.skip("no Chromium on PATH and K25_BROWSER is not set")
-    from playwright.async_api import async_playwright
+async def env() -> AsyncIterator[BrowserEnv]:
+    browser = BrowserEnv()
+    yield browser
+    await browser.close()
 
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        await browser.close()
+
+async def follow_on_page(env: BrowserEnv, base_url: str, name: str, instruction: str) -> Outcome:
+    await env.reset(InstructionTask(instruction=instruction))
+    await env.goto(f"{base_url}/{name}.html")
+    observation = (await env.step([])).observation
+    return await follow(env, observation, instruction)
 
 
 VALUES = "Object.fromEntries([...document.querySelectorAll('input[id],select[id],textarea[id]')].map(e => [e.id, ['checkbox','radio'].includes(e.type) ? e.checked : e.value]))"
@@ -83,24 +101,38 @@ FORMS: list[tuple[str, str, str, object]] = [
     ("drag", "Drag Alpha to Trash", "log.textContent", "Alpha in Trash"),
     ("drag", "Drag 'Beta' and drop it on 'Archive'", "log.textContent", "Beta in Archive"),
     ("keypad", 'Click "7", "+", "8" and "="', "out.textContent", "15"),
+    (
+        "survey",
+        "Type Ann Lee into Full name, type 'Rue de la Paix 5, Paris' into Street and city, set Date of birth to 1990-12-31, "
+        "select Yes for Smoker, select No for 'Own car', select 'Every day' in 'How often do you read?', tick Jazz and untick Opera, "
+        "type 'Nothing.' into Remarks, click Submit answers",
+        f"({{...{VALUES}, title: document.title}})",
+        {"name": "Ann Lee", "street": "Rue de la Paix 5, Paris", "birth": "31.12.1990", "s1": True, "s2": False, "c1": False, "c2": True, "often": "Every day", "jazz": True, "rock": False, "opera": False, "remarks": "Nothing.", "title": "submitted"},
+    ),
+    ("mailbox", "Search for invoice", "document.title", "search invoice"),
+    ("mailbox", "Tick the checkbox in the row of 'Weekly report', tick the checkbox in the row of 'Invoice 2231' and click Archive", "document.title", "archived 1,3"),
+    ("mailbox", "Untick the checkbox in the row of 'Lunch?'\nClick Delete", "document.title", "deleted "),
+    ("mailbox", "Click '+ New message'. Type bob@example.org into To; type 'Hello' into Subject; type 'Line one\\nLine two' into Message; click Send", "[document.title, msg.value]", ["sent bob@example.org Hello", "Line one\nLine two"]),
+    ("gradient", "Click Get started", "document.title", "started"),
+    ("gradient", "Click 'Learn more' below 'Teams'", "document.title", "learn teams"),
+    ("gradient", "Click the second 'Learn more'", "document.title", "learn teams"),
+    ("gradient", "Scroll to 'Newsletter', type a@b.org into 'Your e-mail' and click Subscribe", "document.title", "subscribed a@b.org"),
+    ("editor", "Click in the editor and type 'Dear all,'. Press Enter. Type 'see you'. Press ctrl+b", "[ed.innerText.trim(), document.title]", ["Dear all,\nsee you", "ctrl+b"]),
+    ("editor", "Type 'Hello' into the document", "ed.innerText.trim()", "Hello"),
     ("keypad", "Click 9, then click *, click 6, click - , click 4 and click =", "out.textContent", "50"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "instruction", "script", "expected"), FORMS, ids=[f"{case[0]}-{i}" for i, case in enumerate(FORMS)]
+    ("name", "instruction", "script", "expected"), FORMS, ids=[f"{index}-{form[0]}" for index, form in enumerate(FORMS)]
 )
 async def test_instruction_has_its_effect(
-    page: Any, name: str, instruction: str, script: str, expected: object
+    env: BrowserEnv, base_url: str, name: str, instruction: str, script: str, expected: object
 ) -> None:
-    await page.goto((PAGES / f"{name}.html").as_uri())
-    await page.add_style_tag(content=_CLICKABLE_LISTS)
+    outcome = await follow_on_page(env, base_url, name, instruction)
 
-    outcome = await follow(page, instruction)
-
-    assert (outcome.status, await page.evaluate(script)) == ("success", expected), "\n".join(
-        [outcome.answer, *outcome.actions]
-    )
+    seen = await env.page.evaluate(script)
+    assert (outcome.status, seen) == ("success", expected), "\n".join([outcome.answer, *outcome.actions])
 
 
 ANSWERS = [
@@ -111,9 +143,9 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("name", "instruction", "expected"), ANSWERS)
-async def test_answer_is_what_stands_there(page: Any, name: str, instruction: str, expected: str) -> None:
-    await page.goto((PAGES / f"{name}.html").as_uri())
-
-    outcome = await follow(page, instruction)
+async def test_answer_is_what_stands_there(
+    env: BrowserEnv, base_url: str, name: str, instruction: str, expected: str
+) -> None:
+    outcome = await follow_on_page(env, base_url, name, instruction)
 
     assert (outcome.status, outcome.answer) == ("success", expected), outcome.actions
