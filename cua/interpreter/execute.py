@@ -40,7 +40,8 @@ def execute_block(statements: list[ast.stmt], scope: Scope) -> Flow:
         except Refused as refusal:
             raise CodeError(f"line {statement.lineno}: {refusal}") from None
         except _MISTAKES as error:
-            raise CodeError(f"line {statement.lineno}: {type(error).__name__}: {str(error)[:200]}") from None
+            text = str(error).replace("<lambda>()", "this call")[:200]
+            raise CodeError(f"line {statement.lineno}: {type(error).__name__}: {text}") from None
         if flow is not Flow.NEXT:
             return flow
     return Flow.NEXT
@@ -130,7 +131,9 @@ def _import(node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
 
 
 def _for(node: ast.For, scope: Scope) -> Flow:
-    for item in items_of(evaluate(node.iter, scope), scope.budget):
+    value = evaluate(node.iter, scope)
+    items = items_of(value, scope.budget)
+    for item in value if isinstance(value, list) else items:  # a list that grows meanwhile goes on, as in Python
         scope.budget.spend()
         assign(node.target, item, scope)
         if execute_block(node.body, scope) is Flow.BREAK:

@@ -87,7 +87,7 @@ def _call(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget
         case "range":
             return _range(args, budget)
         case "round":
-            return _round(*args, **kwargs)
+            return _round(args, kwargs)
         case "min" | "max":
             return _extreme(name, args, kwargs, budget)
         case "zip":
@@ -105,14 +105,17 @@ def _range(args: list[Value], budget: Budget) -> range:
     return result
 
 
-def _round(number: Value, ndigits: Value = None) -> Value:
-    if not is_number(number):
-        raise Refused(f"round() needs a number, not {kind(number)}")
+def _round(args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if not 1 <= len(args) <= 2 or kwargs.keys() - {"ndigits"}:
+        raise Refused("round() takes a number and a number of digits")
+    ndigits = kwargs.get("ndigits", args[1] if len(args) == 2 else None)
+    if not is_number(args[0]):
+        raise Refused(f"round() needs a number, not {kind(args[0])}")
     if ndigits is None:
-        return round(number)
+        return round(args[0])
     if not isinstance(ndigits, int) or abs(ndigits) > 20:
         raise Refused("round() takes a number of digits between -20 and 20")
-    return round(number, ndigits)
+    return round(args[0], ndigits)
 
 
 def _extreme(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:

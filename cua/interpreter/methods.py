@@ -40,6 +40,8 @@ _STR: dict[str, Callable[..., Any]] = {
 }
 _STR_BOUNDED = ("center", "format", "join", "ljust", "replace", "rjust", "zfill")
 
+_NUM_ARGUMENTS = {"join": (1,), "replace": (2, 3), "zfill": (1,), "ljust": (1, 2), "rjust": (1, 2), "center": (1, 2)}
+
 _LIST: dict[str, Callable[..., Any]] = {
     "append": list.append,
     "copy": list.copy,
@@ -103,6 +105,8 @@ def _bounded(text: str, name: str, args: Sequence[Value], kwargs: Mapping[str, V
         return format_template(text, args, kwargs, budget)
     if kwargs:
         raise Refused(f"{name}() takes no keyword arguments")
+    if len(args) not in _NUM_ARGUMENTS[name]:
+        raise Refused(f"{name}() takes {_NUM_ARGUMENTS[name][0]} argument(s), got {len(args)}")
     if name == "join":
         (parts,) = args
         items = list(budget.check(parts))

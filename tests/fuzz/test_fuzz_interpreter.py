@@ -1,16 +1,17 @@
 """Whatever the code: actions or CodeError, in bounded time, and actions that an env can carry out."""
 
+import contextlib
 import math
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from cua.errors import CodeError
 from cua.interpreter import Limits, run, to_pyautogui
 from envs import Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, ScreenGeometry, Scroll, Wait
 from envs.keys import normalize_key
-from tests.fuzz.programs import PROGRAMS
+from tests.fuzz.programs import PROGRAMS, TAME_PROGRAMS
 from tests.fuzz.settings import bounded_time, fuzzed
 
 GEOMETRY = ScreenGeometry(native_px=(1366, 768), sent_px=(1024, 576), offset_px=(-1366, 10))
@@ -64,6 +65,39 @@ def test_random_python_like_text(code):
 @example("for i in range(3):\n    pyautogui.press('tab')", "qwen25")
 def test_random_programs(code, mode):
     check(attempt(code, mode) or [])
+
+
+class AnyModule:
+    """Stands in for pyautogui and time when Python itself runs a tame program."""
+
+    MIDDLE = "middle"
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: contextlib.nullcontext()
+
+    def size(self):
+        return SCREEN.sent_px
+
+
+@fuzzed
+@given(TAME_PROGRAMS.filter(lambda code: "position" not in code))
+def test_variables_end_as_in_python(code):
+    """Programs come from our own grammar, so they may be executed; what the interpreter refuses is not."""
+    code += "\npyautogui.write(str((x, y, i, text, keys)))"
+    actions = attempt(code, geometry=SCREEN)
+    assume(actions is not None)
+    variables = {"pyautogui": AnyModule(), "time": AnyModule()}
+    exec(code.removeprefix("import pyautogui\n"), variables)
+    assert actions[-1].text == str(tuple(variables[name] for name in ("x", "y", "i", "text", "keys")))
+
+
+@fuzzed
+@given(TAME_PROGRAMS)
+def test_tame_programs_are_refused_only_at_a_limit(code):
+    try:
+        check(run(code, GEOMETRY, pointer_px=(-1000, 300)))
+    except CodeError as error:
+        assert any(limit in str(error) for limit in ("too much work", "too long", "waits", "actions in one step"))
 
 
 @fuzzed
