@@ -31,7 +31,7 @@ lint: dev
 	@$(VENV)/ruff check $(SOURCES)
 
 types: dev
-	@$(VENV)/mypy
+	@$(VENV)/python -m mypy
 
 docs: dev ## write the generated pages of docs/ anew
 	@$(VENV)/python scripts/make_docs.py

@@ -69,7 +69,7 @@ install_package() {
     || die "pip could not install the package: see its message above"
 }
 
-if ! "$venv/bin/python" -c '' 2>/dev/null || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+if ! "$venv/bin/python" -c '' 2>/dev/null || [ ! -x "$venv/bin/pip" ]; then
   make_venv
 fi
 stamp="$venv/.installed-$extra"
