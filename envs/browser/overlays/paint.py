@@ -1,6 +1,7 @@
 """Drawing over a screenshot: boxes and crisp text, measured in CSS pixels."""
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +28,11 @@ _FONT_FOLDERS = (
     "/System/Library/Fonts",
     "C:/Windows/Fonts",
 )
-_WIDE_FONTS = (
-    "NotoSansCJK-Regular",
-    "wqy-zenhei",
-    "DroidSansFallbackFull",
-    "NotoSans-Regular",
-    "DejaVuSans",
-    "Arial Unicode",
-)
+_OTHER_FONTS = ("DejaVuSans", "NotoSans-Regular", "LiberationSans-Regular", "Arial Unicode", "arial")
+_CJK_FONTS = ("NotoSansCJK-Regular", "wqy-zenhei", "DroidSansFallbackFull", "msgothic")
 _MAX_DRAWN = 4000
-_LATIN_END = 0x250
-_CJK_START = 0x1100
+_NO_CHAR = "\ue123"  # a private one, which fonts show as a box
+_CJK = re.compile("[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,26 +147,31 @@ def _words(paragraph: str, width_px: int) -> list[str]:
 
 
 def _font(text: str, size: float) -> "FreeTypeFont | ImageFont":
-    script = 0 if all(ord(char) < _LATIN_END or char == "…" for char in text) else 1
-    if any(ord(char) >= _CJK_START for char in text):
-        script = 2
-    return _load_font(script, round(size))
+    if all(map(_is_in_default_font, text)):
+        return _load_font(None, round(size))
+    names = _CJK_FONTS + _OTHER_FONTS if _CJK.search(text) else _OTHER_FONTS + _CJK_FONTS
+    return _load_font(_find_font(names), round(size))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_in_default_font(char: str) -> bool:
+    font = _load_font(None, 16)
+    return char == " " or bytes(font.getmask(char)) != bytes(font.getmask(_NO_CHAR))
 
 
 @functools.lru_cache(maxsize=32)
-def _load_font(script: int, size: int) -> "FreeTypeFont | ImageFont":
+def _load_font(path: str | None, size: int) -> "FreeTypeFont | ImageFont":
     from PIL import ImageFont
 
-    path = _wide_font_path(script) if script else None
     return ImageFont.truetype(path, size) if path else ImageFont.load_default(size=size)
 
 
 @functools.cache
-def _wide_font_path(script: int) -> str | None:
-    """A font of this system for scripts beyond Latin; the one for CJK, if any, only for those."""
-    names = _WIDE_FONTS if script == 2 else (*_WIDE_FONTS[3:], *_WIDE_FONTS[:3])
+def _find_font(names: tuple[str, ...]) -> str | None:
+    """The first of these fonts that this system has."""
+    folders = [Path(folder) for folder in _FONT_FOLDERS if Path(folder).is_dir()]
     for name in names:
-        for folder in _FONT_FOLDERS:
-            for path in Path(folder).glob(f"**/{name}.tt[fc]") if Path(folder).is_dir() else ():
+        for folder in folders:
+            for path in folder.glob(f"**/{name}.tt[fc]"):
                 return str(path)
     return None
