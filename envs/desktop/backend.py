@@ -112,8 +112,16 @@ class Backend(Protocol):
         """
         ...
 
-    def wait_processed(self, timeout_s: float) -> bool | None:
-        """Wait until the active window has worked off its input: False, not in time; None, it does not tell."""
+    def wait_processed(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
+        """Wait until the active window has worked off its input.
+
+        Args:
+            timeout_s: Longest wait.
+            typed_only: Whether the input was text alone.
+
+        Returns:
+            Whether it has; None when the window does not tell.
+        """
         ...
 
     def has_window_manager(self) -> bool:

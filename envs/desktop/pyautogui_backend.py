@@ -101,7 +101,7 @@ class PyAutoGuiBackend:
         clock.pause(_PASTE_S)
         self.set_clipboard(before)
 
-    def wait_processed(self, timeout_s: float) -> bool | None:
+    def wait_processed(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
         """The system does not tell."""
         return None
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from envs.actions import Action, Move, Terminate, Wait
+from envs.actions import Action, Move, Terminate, TypeText, Wait
 from envs.desktop.backend import Frame, Region
 from envs.desktop.clock import Clock
 from envs.desktop.desk import Desk
@@ -58,6 +58,7 @@ class Session:
         self.is_lost = False
         self._options = options
         self._before: Frame | None = None
+        self._typed_only = False
 
     def start(self) -> None:
         """Start the desktop.
@@ -80,6 +81,7 @@ class Session:
         assert self.performer is not None
         self.clock.resume()
         self._before = None
+        self._typed_only = all(isinstance(action, TypeText) for action in actions)
         if not all(isinstance(action, Move | Wait | Terminate) for action in actions):
             self._before = self._camera.grab()
         for action in actions:
@@ -101,7 +103,7 @@ class Session:
         backend = self.desk.backend
         begin = time.perf_counter()
         if after_input:
-            backend.wait_processed(self._options.settle_timeout_s)
+            backend.wait_processed(self._options.settle_timeout_s, typed_only=self._typed_only)
         settled = self._settler.wait(self._before)
         settled_at = time.perf_counter()
         pointer_px = backend.pointer_px()

@@ -1,5 +1,6 @@
 """An X11 display behind the `Backend` interface: input through XTEST, grabs through shared memory."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from envs.require import require
 
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7  # buttons that stand for the wheel
-_MANAGER_ANSWER_S = 0.02
+_MIN_MANAGER_PATIENCE_S, _MAX_MANAGER_PATIENCE_S = 0.01, 2.0
 _SPARE_KEYS_PRIVATE, _SPARE_KEYS_SHARED = 64, 8
 
 
@@ -50,10 +51,11 @@ class X11Backend:
         self._windows = Windows(self._connection)
         self._catch_up = CatchUp(self._connection, self._windows)
         spare = _SPARE_KEYS_PRIVATE if is_private else _SPARE_KEYS_SHARED
-        self._keyboard = Keyboard(self._connection, self._catch_up.wait, spare)
+        self._keyboard = Keyboard(self._connection, partial(self._catch_up.wait, typed_only=True), spare)
         self._cursor = CursorReader(self._display)
         self._grabber = Grabber(name, lambda: cookie_from(xauthority))
         self._clipboard: Clipboard | None = None
+        self._manager_patience_s = _MIN_MANAGER_PATIENCE_S
 
     def screen(self) -> Region:
         """The root window."""
@@ -109,16 +111,18 @@ class X11Backend:
         """Type any Unicode text."""
         self._keyboard.type_text(text, interval_s, clock)
 
-    def wait_processed(self, timeout_s: float) -> bool | None:
+    def wait_processed(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
         """Wait until the active window has worked off its input; None when it does not tell."""
-        return self._catch_up.wait(timeout_s)
+        return self._catch_up.wait(timeout_s, typed_only=typed_only)
 
     def has_window_manager(self) -> bool:
         """Whether somebody manages the windows and has finished starting."""
         if not self._windows.has_manager():
             return False
-        # It marks the root window before it listens, so an answer is what counts.
-        return self._catch_up.wait_for_manager(_MANAGER_ANSWER_S) or not self._catch_up.manager_can_answer()
+        # It marks the root window before it listens, so an answer is what counts. A question from before
+        # is lost, hence the first short waits; on a loaded machine answers take long, hence the later long ones.
+        self._manager_patience_s = min(2 * self._manager_patience_s, _MAX_MANAGER_PATIENCE_S)
+        return self._catch_up.wait_for_manager(self._manager_patience_s) or not self._catch_up.manager_can_answer()
 
     def num_windows(self) -> int | None:
         """How many windows programs show; None when the system does not tell."""

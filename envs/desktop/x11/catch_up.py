@@ -30,17 +30,22 @@ class CatchUp:
         self._connection = connection
         self._windows = windows
         self._root = connection.root
-        self._own = self._root.create_window(0, 0, 1, 1, 0, x.CopyFromParent, event_mask=x.PropertyChangeMask)
         self._num_pings = 0
+        self._asker: Any = None
 
-    def wait(self, timeout_s: float) -> bool | None:
+    def wait(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
         """Wait until input sent so far was worked off.
+
+        Args:
+            timeout_s: Longest wait.
+            typed_only: Whether it was text alone, which does not go through the window manager.
 
         Returns:
             Whether the active window said so in time; None when it does not answer pings.
         """
         deadline = time.monotonic() + timeout_s
-        self.wait_for_manager(timeout_s)
+        if not typed_only:
+            self.wait_for_manager(timeout_s)
         return self._wait_for_window(deadline)
 
     def manager_can_answer(self) -> bool:
@@ -52,12 +57,19 @@ class CatchUp:
         """Wait until the window manager has worked off its input; False when it does not say so in time."""
         if not self.manager_can_answer():
             return False
-        atom = self._connection.atom
-        request = self._message(window=self._own, client_type=atom("_NET_REQUEST_FRAME_EXTENTS"), data=(32, [0] * 5))
-        mask = self._x.SubstructureRedirectMask | self._x.SubstructureNotifyMask
-        self._root.send_event(request, event_mask=mask)
-        deadline = time.monotonic() + timeout_s
-        return self._await(lambda event: event.type == self._x.PropertyNotify and event.window == self._own, deadline)
+        x, atom = self._x, self._connection.atom
+        # A new window for each request, made before the last one goes, so that a late answer is not taken for this one.
+        asker = self._root.create_window(0, 0, 1, 1, 0, x.CopyFromParent, event_mask=x.PropertyChangeMask)
+        if self._asker is not None:
+            self._asker.destroy()
+        self._asker = asker
+        request = self._message(window=asker, client_type=atom("_NET_REQUEST_FRAME_EXTENTS"), data=(32, [0] * 5))
+        self._root.send_event(request, event_mask=x.SubstructureRedirectMask | x.SubstructureNotifyMask)
+        answer = (x.PropertyNotify, atom("_NET_FRAME_EXTENTS"), asker)
+        return self._await(
+            lambda event: event.type == answer[0] and (event.type, event.atom, event.window) == answer,
+            time.monotonic() + timeout_s,
+        )
 
     def _wait_for_window(self, deadline: float) -> bool | None:
         atom, window = self._connection.atom, self._windows.active()
