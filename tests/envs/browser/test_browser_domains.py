@@ -29,7 +29,7 @@ RULES = pytest.mark.parametrize(
 async def test_nothing_of_a_blocked_domain_is_asked_for(
     pages: PageServer, rules: dict[str, tuple[str, ...]], reason: str
 ) -> None:
-    evil = pages.serve("evil", host="evil.localhost")
+    evil = pages.serve("wicked", host="evil.localhost")
     redirect = pages.url(f"/redirect?to={evil}")
     body = f"""<iframe id=frame></iframe><script>
       const tell = promise => promise.then(() => 'evil', () => 'blocked');
@@ -57,7 +57,7 @@ async def test_nothing_of_a_blocked_domain_is_asked_for(
         result = await env.step([])
         assert result.observation.last_action_error is None
         assert f"{evil} was blocked: {reason}" in result.info["blocked"]
-        assert "evil" not in "".join([await frame.content() for frame in env.page.frames[1:]])
+        assert "wicked" not in "".join([await frame.content() for frame in env.page.frames[1:]])
         assert urlsplit(evil).path not in pages.seen
     finally:
         await env.close()
