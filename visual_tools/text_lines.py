@@ -15,6 +15,9 @@ _CENTRE_GAP_FONTS = 1.9
 """Detector boxes are about twice as high as the font size. Words stand 0.25 to 0.4 font sizes apart, neighbours in a
 menu bar or a table 0.8 and more (no ink between), two labels with a radio button between them 1.9 (by middles)."""
 
+_BOX_SIGNS = "□■☐☑☒▢▣◻◼口回○●◯◉◎▪"
+"""What a checkbox or a radio button before a text is read as; it is no part of the text."""
+
 CharSpans = tuple[tuple[float, float], ...]
 
 
@@ -61,6 +64,8 @@ def _main_rows(ink: NDArray[np.bool_]) -> tuple[int, int]:
 
 def _split(text: str, centres: list[float], blank: NDArray[np.bool_], font_px: float) -> list[tuple[int, int]]:
     visible = [index for index, char in enumerate(text) if not char.isspace()]
+    while len(visible) > 1 and text[visible[0]] in _BOX_SIGNS:
+        del visible[0]
     if not visible:
         return []
     parts, start, previous = [], visible[0], visible[0]

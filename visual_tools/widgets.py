@@ -15,6 +15,10 @@ borders and fills of pale designs (#f8f9fa on white is 7) above."""
 
 _MIN_SIDE_PX = 9
 _MIN_FILL = 0.86
+_MIN_NOTCHED_FILL = 0.55
+_MIN_SIDE_COVER = 0.65
+"""A letter that nearly touches a border cuts a notch into a low field: then all four sides must be there."""
+
 _MIN_LINE_PX = 48
 _MAX_LINE_THICKNESS_PX = 4
 
@@ -69,7 +73,7 @@ def find_rectangles(
         left, top, width, height = (int(value) for value in stats[index, :4])
         mask = (labels[top : top + height, left : left + width] == index).astype(np.uint8)
         fill = _outline_area(mask) / (width * height)
-        if fill < _MIN_FILL:
+        if fill < _MIN_FILL and not (fill > _MIN_NOTCHED_FILL and height < 90 and _has_four_sides(mask)):
             continue
         colour = np.median(image[top : top + height, left : left + width][mask.astype(bool)], axis=0)
         red, green, blue = (int(value) for value in colour)
@@ -86,6 +90,11 @@ def _outline_area(mask: NDArray[np.uint8]) -> float:
     contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     largest = max(contours, key=len)
     return float(cv2.contourArea(largest)) + len(largest) / 2 + 1
+
+
+def _has_four_sides(mask: NDArray[np.uint8]) -> bool:
+    sides = (mask[:2].max(axis=0), mask[-2:].max(axis=0), mask[:, :2].max(axis=1), mask[:, -2:].max(axis=1))
+    return all(float(side.mean()) >= _MIN_SIDE_COVER for side in sides)
 
 
 def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> list[Box]:

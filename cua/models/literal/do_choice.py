@@ -5,11 +5,11 @@ from cua.models.literal.do_pointer import locate, miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_target import choose
 from cua.models.literal.find_text import Found, find_text, name_nearest
-from cua.models.literal.find_toggle import find_toggle
+from cua.models.literal.find_toggle import FoundToggle, find_toggle
 from cua.models.literal.moves import Act, Already, Failed, Move, at, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import SelectOption, SetValue, Target, Tick
+from cua.models.literal.steps import Relation, SelectOption, SetValue, Target, Tick
 from cua.models.literal.text_match import WHOLE, fit_texts
 from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
@@ -28,10 +28,19 @@ def plan_tick(step: Tick, screen: Screen) -> Move:
             return Failed(reason=f'no checkbox is seen beside "{choice.place.line.text}", so its state cannot be read')
         code = (f"pyautogui.click({at(screen, choice.place.point)})",)
         return Act(code=code, thought=f"{choice.why}. I see no box beside it, so I click the text.")
-    if toggle.is_on == step.is_on:
+    return _click_toggle(screen, toggle, is_on=step.is_on)
+
+
+def _click_toggle(screen: Screen, toggle: FoundToggle, *, is_on: bool) -> Move:
+    if toggle.is_on == is_on:
         return Already(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} already.')
     code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
     return Act(code=code, thought=f'The box beside "{toggle.label}" is {"on" if toggle.is_on else "off"}.')
+
+
+def _in_group(option: Target, group: Target) -> Target:
+    """An option of a group of radio buttons: the one nearest to the group's name."""
+    return Target(text=option.text, relation=Relation(kind="near", anchor=group.text))
 
 
 def plan_set(step: SetValue, screen: Screen, progress: Progress) -> Move:
@@ -54,6 +63,10 @@ def plan_select(step: SelectOption, screen: Screen, progress: Progress) -> Move:
     if not progress.count("open"):
         if found is None:
             return miss(screen, step.field)
+        if not has_down_arrow(screen.crop(found.box_px)):
+            toggle = find_toggle(screen, _in_group(step.option, step.field))
+            if toggle is not None:
+                return _click_toggle(screen, toggle, is_on=True)
         if _shows(found, step.option.text):
             return Already(thought=f'"{step.option.text}" is chosen already.')
         code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
@@ -83,7 +96,7 @@ def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | No
     option = step.option.text
     if found is None or _shows(found, option):
         return Already(thought=f'"{option}" is chosen.')
-    if progress.last == "pick" and has_down_arrow(screen.crop(found.box_px)):
+    if progress.last == "pick" and not _may_show(found, option) and has_down_arrow(screen.crop(found.box_px)):
         typed = (
             f"pyautogui.click({at(screen, found.box_px.center)})",
             f"pyautogui.write({quote(option)})",
@@ -98,7 +111,13 @@ def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | No
 
 
 def _shows(found: Field, option: str) -> bool:
-    return any(fit.score >= WHOLE for fit in fit_texts(option, found.text))
+    return any(fit.score >= WHOLE for text in (*found.texts, found.text) for fit in fit_texts(option, text))
+
+
+def _may_show(found: Field, option: str) -> bool:
+    """Whether the field may show an option: it does, in part, or nothing can be read in it."""
+    legible = [text for text in found.texts if len(text) > 2]
+    return not legible or any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
 
 
 def _find_row(screen: Screen, option: str, found: Field | None) -> Found | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cua.models.literal.find_target import distance
-from cua.models.literal.find_text import Found, find_named, find_text, keep_best
+from cua.models.literal.find_text import Found, contrast, find_named, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
 from cua.models.literal.text_match import WHOLE, fit_texts
@@ -11,6 +11,7 @@ from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 from visual_tools.widgets import find_rectangles
 
+_GOOD_COST = 1.1
 _MAX_COST = 2.2
 
 
@@ -21,14 +22,19 @@ class Field:
     Attributes:
         box_px: Inside its border.
         label: The text that names it, if one does.
-        text: What it holds, placeholders included.
+        texts: What it holds, placeholders included, one for each line or part of a line.
         why: How it was found, for the thought.
     """
 
     box_px: Box
     label: TextLine | None
-    text: str
+    texts: tuple[str, ...]
     why: str
+
+    @property
+    def text(self) -> str:
+        """What it holds, in one line."""
+        return " ".join(self.texts)
 
 
 def find_field(screen: Screen, target: Target) -> Field | None:
@@ -49,10 +55,16 @@ def find_field(screen: Screen, target: Target) -> Field | None:
     )
     if target.ordinal is not None and not _is_name(target, labels):
         ranked = _by_ordinal(ranked, target.ordinal)
+    bare = None if ranked and ranked[0][0] <= _GOOD_COST else _find_bare(screen, labels[0])
+    if bare is not None:
+        return bare
     if ranked and ranked[0][0] <= _MAX_COST:
         _, box, label, how = ranked[0]
         return _make(screen, box, label.line, f'the box {how} the label "{label.line.text}"')
-    return _find_bare(screen, labels[0])
+    line = labels[0].line
+    return _make(
+        screen, labels[0].box_px, line, f'"{line.text}", near which no box is seen: pressing it focuses its field'
+    )
 
 
 def find_field_boxes(screen: Screen) -> list[Box]:
@@ -142,13 +154,15 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
         and abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8)
         and box.top < label.bottom
     ):
-        if _is_between(screen, Box(label.right + 2, label.top, box.left - 2, label.bottom)):
+        if _lines_between(screen, Box(label.right + 2, label.top, box.left - 2, label.bottom)):
             return None
         return 0.1 + gap_x / 300, "right of"
     if gap_y >= -line_height and box.overlap_x(label) > 0 and label.center[1] <= box.top + 2:
-        if gap_y > 4 * line_height or _is_between(screen, Box(label.left, label.bottom + 2, label.right, box.top - 2)):
+        between = _lines_between(screen, Box(label.left, label.bottom + 2, label.right, box.top - 2))
+        if gap_y > 4 * line_height or not all(_is_hint(screen, line.box_px, label) for line in between):
             return None
-        return 0.1 + max(gap_y, 0) / (4 * line_height) + abs(box.left - label.left) / 250, "below"
+        cost = 0.1 + max(gap_y, 0) / (4 * line_height) + abs(box.left - label.left) / 250
+        return cost + 0.2 * len(between), "below"
     if 0 <= label.left - box.right < 60 and abs(label.center[1] - box.center[1]) < box.height / 2:
         return 1.2, "left of"
     if 0 <= label.top - box.bottom < 1.5 * line_height and box.overlap_x(label) > 0:
@@ -156,13 +170,20 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
     return None
 
 
-def _is_between(screen: Screen, gap: Box) -> bool:
+def _lines_between(screen: Screen, gap: Box) -> list[TextLine]:
+    """Texts in the gap between a label and a box; stars, colons and the like do not count."""
     if gap.width <= 0 or gap.height <= 0:
-        return False
-    return any(
-        line.box_px.intersection(gap) > 0.3 * line.box_px.area and len(line.text.strip("*:()")) > 1
+        return []
+    return [
+        line
         for line in screen.lines
-    )
+        if line.box_px.intersection(gap) > 0.3 * line.box_px.area and len(line.text.strip("*:()")) > 1
+    ]
+
+
+def _is_hint(screen: Screen, line: Box, label: Box) -> bool:
+    """Whether a text below a label is an explanation: smaller or paler than the label."""
+    return line.height < 0.85 * label.height or contrast(screen, line) < 0.85 * contrast(screen, label)
 
 
 def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> list[tuple[float, Box, Found, str]]:
@@ -175,8 +196,8 @@ def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> li
     return [ordered[ordinal - 1 if ordinal > 0 else -1]]
 
 
-def _find_bare(screen: Screen, label: Found) -> Field:
-    """A field without a visible box: the space above the next rule, else the label itself."""
+def _find_bare(screen: Screen, label: Found) -> Field | None:
+    """A field without a closed box: one whose border a label opens, or the space above the next rule."""
     box = label.box_px
     framed = _find_framed(screen, box)
     if framed is not None:
@@ -194,9 +215,7 @@ def _find_bare(screen: Screen, label: Found) -> Field:
                 label.line,
                 f'the line right of "{label.line.text}"',
             )
-    return _make(
-        screen, box, label.line, f'no box is seen near "{label.line.text}", and pressing a label focuses its field'
-    )
+    return None
 
 
 def _find_framed(screen: Screen, label: Box) -> Box | None:
@@ -254,4 +273,4 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
 
 def _make(screen: Screen, box: Box, label: TextLine | None, why: str) -> Field:
     inside = [line for line in screen.lines_in(box) if line is not label or box.contains(line.box_px)]
-    return Field(box_px=box, label=label, text=" ".join(line.text for line in inside), why=why)
+    return Field(box_px=box, label=label, texts=tuple(line.text for line in inside), why=why)

@@ -8,6 +8,13 @@ from cua.models.literal.steps import Target
 from visual_tools.box import Box
 from visual_tools.toggles import Toggle, find_toggles
 
+_REACH_LEFT_PX = 90
+_REACH_RIGHT_PX = 420
+_RIGHT_COST_PX = 8.0
+_TAKEN_COST_PX = 60.0
+"""How far from its label a toggle may stand, and what counts against one: standing right of the label, and standing
+nearer to another text."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundToggle:
@@ -30,7 +37,9 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
     if choice is None:
         return None
     label = choice.place.box_px
-    near = Box(label.left - 90, label.top - label.height - 8, label.right + 420, label.bottom + label.height + 8)
+    is_row = not target.text and target.relation is not None and target.relation.kind == "row"
+    left, right = (0, screen.width) if is_row else (label.left - _REACH_LEFT_PX, label.right + _REACH_RIGHT_PX)
+    near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
     toggles = find_toggles(screen.crop(near))
     ranked = sorted(
@@ -38,7 +47,7 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
             (cost, toggle, box)
             for toggle in toggles
             for box in [_shift(toggle, near)]
-            for cost in [_cost(box, label)]
+            for cost in [_cost(screen, box, label)]
             if cost is not None
         ),
         key=lambda item: item[0],
@@ -54,12 +63,21 @@ def _shift(toggle: Toggle, near: Box) -> Box:
     return Box(box.left + near.left, box.top + near.top, box.right + near.left, box.bottom + near.top)
 
 
-def _cost(box: Box, label: Box) -> float | None:
+def _cost(screen: Screen, box: Box, label: Box) -> float | None:
     """How unlikely a toggle belongs to a label, in pixels; None for not at all."""
     if abs(box.center[1] - label.center[1]) > max(label.height, box.height) * 0.8:
         return None
-    if box.right <= label.left + 4:
-        return float(label.left - box.right)
-    if box.left >= label.right - 4:
-        return 40.0 + (box.left - label.right)
-    return None
+    is_left = box.center[0] < label.left + min(label.height, 0.3 * label.width)
+    gap = float(max(label.left - box.right if is_left else box.left - label.right, 0))
+    if not is_left and box.center[0] < label.right:
+        return None
+    closer = any(_is_closer(line.box_px, box, gap, is_left) for line in screen.lines)
+    return gap + (0 if is_left else _RIGHT_COST_PX) + (_TAKEN_COST_PX if closer else 0)
+
+
+def _is_closer(text: Box, box: Box, gap: float, is_left: bool) -> bool:
+    """Whether a text on the toggle's other side is much nearer to it than the label is."""
+    if text.overlap_y(box) < 0.4 * min(text.height, box.height):
+        return False
+    other = box.left - text.right if is_left else text.left - box.right
+    return -2 <= other < 0.6 * gap

@@ -65,7 +65,7 @@ TYPING: tuple[Rule, ...] = (
     rule(r"(?:fill(?: in| out)?|complete|populate) (?P<field>.+?) (?:with|by typing|as) (?P<text>.+)", _set),
     rule(rf"(?:replace|overwrite) (?:{_CONTENT} (?:of|in) )?(?P<field>.+?) (?:with|by) (?P<text>.+)", _set),
     rule(
-        r"(?:set|change|switch|update|edit) (?:the )?(?:(?:value|text|date) of )?(?P<field>.+?) (?:to|=|as)"
+        r"(?:set|change|switch|update|edit) (?:the )?(?:(?:value|text) of )?(?P<field>.+?) (?:to|=|as)"
         r" (?P<text>.+)",
         _set,
     ),
