@@ -165,8 +165,6 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
         return cost + 0.2 * len(between), "below"
     if 0 <= label.left - box.right < 60 and abs(label.center[1] - box.center[1]) < box.height / 2:
         return 1.2, "left of"
-    if 0 <= label.top - box.bottom < 1.5 * line_height and box.overlap_x(label) > 0:
-        return 1.5, "above"
     return None
 
 
