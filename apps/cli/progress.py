@@ -109,7 +109,7 @@ def print_result(result: RunResult, report: str | None) -> None:
     )
     if report:
         typer.echo(f"report: {report}", err=True)
-    if end.answer is not None:
+    if end.answer is not None and end.status != "failed":  # then it is the reason, which stands above
         typer.echo(safe_lines(end.answer) if sys.stdout.isatty() else end.answer)
 
 
