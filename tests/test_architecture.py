@@ -110,9 +110,9 @@ def test_no_heavy_package_at_module_top_level() -> None:
 
 IMPORT_SCRIPT = """
 import json, sys, time
-started = time.perf_counter()
+started = time.process_time()  # of the processor, which a busy machine does not stretch as it does the clock
 import cua, envs, visual_tools
-took_s = time.perf_counter() - started
+took_s = time.process_time() - started
 print(json.dumps({"took_s": took_s, "loaded": sorted({name.split(".")[0] for name in sys.modules})}))
 """
 
@@ -166,6 +166,14 @@ def test_model_text_is_never_executed() -> None:
     assert found == []
 
 
+def passes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether what was caught is raised again, here or by whoever waits for the future."""
+    return any(
+        isinstance(node, ast.Raise) or (isinstance(node, ast.Attribute) and node.attr == "set_exception")
+        for node in ast.walk(handler)
+    )
+
+
 def test_broad_excepts_stand_only_at_the_edges() -> None:
     edges = {"apps/cli", "cua/tools", "envs/check_env"}  # the last one judges foreign code
     found = [
@@ -174,7 +182,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
-        and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
+        and not passes_on(node)
         and not any(module_of(path).replace(".", "/").startswith(edge) for edge in edges)
     ]
     assert found == []

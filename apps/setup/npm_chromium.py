@@ -93,5 +93,14 @@ def _unpack(scratch: Path, target: Path) -> None:
 
 
 def _untar(archive: Path, folder: Path) -> None:
+    """Unpack into `folder`, and nothing outside of it. Python before 3.11.4 has no filter for that."""
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(folder, filter="data")
+            return
+        root = folder.resolve()
+        for member in tar:
+            inside = (root / member.name).resolve().is_relative_to(root)
+            if not inside or not (member.isfile() or member.isdir()):
+                raise tarfile.TarError(f"{archive.name} holds {member.name!r}, which does not belong there")
+            tar.extract(member, root)

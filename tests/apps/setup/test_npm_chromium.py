@@ -4,6 +4,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from apps.setup.npm_chromium import PACKAGE, browser_folder, get_npm_chromium, missing_programs
 from envs.browser.find import find_browser
 from tests.apps.setup.machine import BareMachine
@@ -80,3 +82,29 @@ async def test_a_package_without_the_browser_is_refused(machine: BareMachine, tm
     add_node(machine)
     assert "could not be unpacked" in (await get_npm_chromium(print) or "")
     assert list(browser_folder().parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("has_filter", [True, False], ids=["new Python", "old Python"])
+@pytest.mark.parametrize("name", ["../outside", "/outside"])
+async def test_nothing_is_unpacked_outside(
+    machine: BareMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_filter: bool, name: str
+) -> None:
+    if not has_filter:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    with tarfile.open(tmp_path / "source.tgz", "w:gz") as tar:
+        add_file(tar, name, b"x")
+    machine.add("npm", f"cp {tmp_path}/source.tgz other.tgz")
+    add_node(machine)
+    assert "could not be unpacked" in (await get_npm_chromium(print) or "")
+    assert list(browser_folder().parent.iterdir()) == []
+
+
+async def test_unpacking_with_an_old_python(
+    machine: BareMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    make_package(tmp_path / "source.tgz")
+    machine.add("npm", f"cp {tmp_path}/source.tgz sparticuz-chromium.tgz")
+    add_node(machine)
+    assert await get_npm_chromium(print) is None
+    assert (browser_folder() / "lib" / "libnss3.so").read_bytes() == b"library"
