@@ -30,6 +30,13 @@ def find_ink(crop: NDArray[np.uint8], background: NDArray[np.uint8] | None = Non
     return np.asarray(difference >= max(24, int(difference.max()) // 4))
 
 
+def measure_contrast(crop: NDArray[np.uint8]) -> int:
+    """The strongest difference between a crop's pixels and its background, 0 to 255; 0 for an empty crop."""
+    if crop.size == 0:
+        return 0
+    return int(np.abs(crop.astype(np.int16) - find_background(crop).astype(np.int16)).max())
+
+
 def find_runs(mask: NDArray[np.bool_] | np.bool_, max_gap: int = 0) -> list[tuple[int, int]]:
     """Start and end (just outside) of each run of True; runs at most `max_gap` apart are joined."""
     padded = np.concatenate(([False], mask, [False])).astype(np.int8)

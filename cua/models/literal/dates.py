@@ -74,7 +74,10 @@ def _find_order(shown: str) -> tuple[str, str] | None:
 
 
 def _part(letters: str) -> str:
-    return {"d": "d", "t": "d", "j": "d", "m": "m", "y": "y", "a": "y", "g": "d"}.get(letters[0].lower(), "?")
+    """What letters such as "mm", "TT" or "aaaa" stand for; four of them are a year in any language."""
+    if len(letters) == 4 or letters[0] in "yY":
+        return "y"
+    return "m" if letters[0] in "mM" else "d"
 
 
 def _format_month(text: str, shown: str) -> str | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cua.models.literal.find_target import distance
-from cua.models.literal.find_text import Found, contrast, find_named, find_text, keep_best
+from cua.models.literal.find_text import Found, find_named, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
 from cua.models.literal.text_match import WHOLE, fit_texts
@@ -181,7 +181,7 @@ def _lines_between(screen: Screen, gap: Box) -> list[TextLine]:
 
 def _is_hint(screen: Screen, line: Box, label: Box) -> bool:
     """Whether a text below a label is an explanation: smaller or paler than the label."""
-    return line.height < 0.85 * label.height or contrast(screen, line) < 0.85 * contrast(screen, label)
+    return line.height < 0.85 * label.height or screen.contrast(line) < 0.85 * screen.contrast(label)
 
 
 def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> list[tuple[float, Box, Found, str]]:

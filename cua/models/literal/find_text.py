@@ -132,15 +132,6 @@ def find_button(screen: Screen, text: Box) -> Box | None:
     return None
 
 
-def contrast(screen: Screen, box: Box) -> int:
-    """The strongest difference between a text and its background, 0 to 255."""
-    crop = screen.crop(box.padded(2))
-    if crop.size == 0:
-        return 0
-    background = find_background(crop).astype(np.int16)
-    return int(np.abs(crop.astype(np.int16) - background).max())
-
-
 def is_coloured(screen: Screen, box: Box) -> bool:
     """Whether a text is in a colour of its own, as links are."""
     crop = screen.crop(box).reshape(-1, 3).astype(np.int16)
@@ -164,6 +155,6 @@ def _look(screen: Screen, line: TextLine, button: Box | None) -> float:
         look += 0.04
     if len(line.text) > 40:
         look -= 0.03
-    if contrast(screen, line.box_px) < 110:
+    if screen.contrast(line.box_px) < 110:
         look -= 0.05
     return look

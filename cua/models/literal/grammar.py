@@ -51,7 +51,8 @@ _VERB = re.compile(
 _PAIR_VERB = re.compile(r"(?:set|change|update)\b.*\sto\s|(?:fill|complete|replace)\b.*\swith\s", re.I | re.S)
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
 _NOTHING = re.compile(
-    r"(?:(?:that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thanks?(?:\s+you)?|thank\s+you|etc))",
+    r"that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thank(?:s|\s+you)+"
+    r"|etc|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|then|finally|lastly|please|and",
     re.I,
 )
 
@@ -140,6 +141,8 @@ def _read_with(verb: str, text: str, quotes: Quotes) -> list[PlainStep] | None:
         pair = re.fullmatch(r"([^:=]{1,60}?)\s*[:=]\s+(.+)", text, re.S)
         if pair is not None:
             return _read(f"set {pair[1]} to {pair[2]}", quotes)
+    if text[0].islower() and not quotes.marks(text):
+        return None  # more likely a verb that is not known than a name
     return _read(f"{verb} {text}", quotes)
 
 

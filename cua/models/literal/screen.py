@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.glyphs import read_sign
-from visual_tools.ink import find_ink
+from visual_tools.ink import find_ink, measure_contrast
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
 from visual_tools.require import require
 from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles
 
 _NUM_REMEMBERED = 4
+_DIMMED_CONTRAST = 185
 
 
 @dataclass(eq=False)
@@ -55,8 +56,15 @@ class Screen:
 
     @cached_property
     def dialog(self) -> Box | None:
-        """A panel in the middle of a dimmed page, if there is one."""
-        return find_dialog(self.image, self.rectangles)
+        """A panel in the middle of a page whose texts are all dimmed, if there is one."""
+        panel = find_dialog(self.image, self.rectangles)
+        if panel is None:
+            return None
+        inside = [line for line in self.lines if panel.contains(line.box_px)]
+        outside = [line for line in self.lines if panel.intersection(line.box_px) == 0]
+        is_dimmed = len(outside) > 1 and all(self.contrast(line.box_px) < _DIMMED_CONTRAST for line in outside)
+        is_clear = any(self.contrast(line.box_px) >= _DIMMED_CONTRAST for line in inside)
+        return panel if is_dimmed and is_clear else None
 
     @cached_property
     def glyph_lines(self) -> list[TextLine]:
@@ -70,6 +78,10 @@ class Screen:
             if line is not None:
                 found.append(line)
         return found
+
+    def contrast(self, box: Box) -> int:
+        """The strongest difference between a text and its background, 0 to 255."""
+        return measure_contrast(self.crop(box.padded(2)))
 
     def lines_in(self, box: Box) -> list[TextLine]:
         """The lines whose middle lies in a box."""

@@ -118,6 +118,8 @@ def _fit_fuzzy(wanted: str, seen: str) -> float:
     one, other = squash(wanted), squash(seen)
     if min(len(one), len(other)) < _MIN_FUZZY_LENGTH or re.sub(r"\D", "", wanted) != re.sub(r"\D", "", seen):
         return 0.0
+    if one.startswith(other) or other.startswith(one):
+        return 0.0  # "Saved" is another word than "Save", not a misread one
     ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
     return 0.3 + 0.35 * ratio if ratio >= _FUZZY_RATIO else 0.0
 

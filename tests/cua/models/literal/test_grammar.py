@@ -1,0 +1,191 @@
+"""Instructions to steps; whole lists are compared."""
+
+import pytest
+
+from cua.models.literal.grammar import parse_instruction
+from cua.models.literal.steps import (
+    AnswerDialog,
+    CheckShown,
+    ClearField,
+    Click,
+    Drag,
+    OpenAddress,
+    PressKeys,
+    Relation,
+    Report,
+    ScrollBy,
+    ScrollUntil,
+    SelectOption,
+    SetValue,
+    Target,
+    Tick,
+    TypeText,
+    Unreadable,
+    WaitFor,
+    WaitSeconds,
+)
+
+
+def quoted(text: str, **more: object) -> Target:
+    return Target(text=text, **more)  # type: ignore[arg-type]
+
+
+def plain(text: str, phrase: str | None = None, **more: object) -> Target:
+    return Target(text=text, phrase=text if phrase is None else phrase, **more)  # type: ignore[arg-type]
+
+
+CASES: list[tuple[str, list[object]]] = [
+    ("click 'Save'", [Click(target=quoted("Save"))]),
+    ("Double-click on “Report”", [Click(target=quoted("Report"), clicks=2)]),
+    (
+        'right click "foo", then middle-click the link "bar"',
+        [Click(target=quoted("foo"), button="right"), Click(target=quoted("bar", role="link"), button="middle")],
+    ),
+    ("hover over Products", [Click(target=plain("Products"), clicks=0)]),
+    ('click the second "Delete"', [Click(target=quoted("Delete", ordinal=2))]),
+    ("click the last Edit", [Click(target=plain("Edit", "last Edit", ordinal=-1))]),
+    ("click Sign in", [Click(target=plain("Sign in"))]),
+    ("click the Save button", [Click(target=plain("Save", "Save button", role="button"))]),
+    (
+        "click Save next to Total",
+        [Click(target=plain("Save", "Save next to Total", relation=Relation(kind="near", anchor="Total")))],
+    ),
+    (
+        "click 'Delete' in the row of 'Coffee'",
+        [Click(target=quoted("Delete", relation=Relation(kind="row", anchor="Coffee")))],
+    ),
+    (
+        "click the Delete button in the row with 'Coffee'",
+        [Click(target=quoted("Delete", role="button", relation=Relation(kind="row", anchor="Coffee")))],
+    ),
+    ("click 'Delete' in the third row", [Click(target=quoted("Delete", ordinal=3))]),
+    (
+        "click 'A' below 'B' and click 'C' above 'D'",
+        [
+            Click(target=quoted("A", relation=Relation(kind="below", anchor="B"))),
+            Click(target=quoted("C", relation=Relation(kind="above", anchor="D"))),
+        ],
+    ),
+    (
+        "click 'A' to the left of 'B'; click 'C' right of 'D'",
+        [
+            Click(target=quoted("A", relation=Relation(kind="left", anchor="B"))),
+            Click(target=quoted("C", relation=Relation(kind="right", anchor="D"))),
+        ],
+    ),
+    ("click at (0.25, 0.5)", [Click(target=Target(position=(0.25, 0.5)))]),
+    ('click "7", "+", "8" and "="', [Click(target=quoted(text)) for text in "7+8="]),
+    ("click File -> Save As", [Click(target=plain("File")), Click(target=plain("Save As"))]),
+    (
+        "type 12.50 into Amount and click Save",
+        [TypeText(text="12.50", field=plain("Amount")), Click(target=plain("Save"))],
+    ),
+    (
+        "Enter 'Lunch, then tea; and click' in the Description field.",
+        [TypeText(text="Lunch, then tea; and click", field=plain("Description", "Description field", role="field"))],
+    ),
+    ("type s3cret! into Password", [TypeText(text="s3cret!", field=plain("Password"))]),
+    ("Type {{password}} into Password", [TypeText(text="{{password}}", field=plain("Password"))]),
+    ("type 'It's ok' into \"Bob's note\"", [TypeText(text="It's ok", field=quoted("Bob's note"))]),
+    ("type hello", [TypeText(text="hello")]),
+    ("type 'hello world' into the document", [TypeText(text="hello world", field=plain("", "document", role="area"))]),
+    ("append ' and more' to Notes", [TypeText(text=" and more", field=plain("Notes"), append=True)]),
+    (
+        "Fill Amount with 3 and Date with 2026-03-04",
+        [SetValue(field=plain("Amount"), value="3"), SetValue(field=plain("Date"), value="2026-03-04")],
+    ),
+    (
+        'set "Due date" to 2026-05-06 and "Owner" to Ann',
+        [SetValue(field=quoted("Due date"), value="2026-05-06"), SetValue(field=quoted("Owner"), value="Ann")],
+    ),
+    (
+        "Fill in the form:\n  Name: Bob\n  City: Paris",
+        [SetValue(field=plain("Name"), value="Bob"), SetValue(field=plain("City"), value="Paris")],
+    ),
+    ("set Wifi to off", [Tick(target=plain("Wifi"), is_on=False)]),
+    ("clear the Amount field", [ClearField(field=plain("Amount", "Amount field", role="field"))]),
+    (
+        "choose Travel from the Category list",
+        [SelectOption(option=Target(text="Travel"), field=plain("Category", "Category list", role="list"))],
+    ),
+    ("select 'Travel' in Category", [SelectOption(option=Target(text="Travel"), field=plain("Category"))]),
+    ("select the 'Card' radio button", [Tick(target=quoted("Card", role="radio"))]),
+    (
+        "tick Reimbursable and uncheck 'Send mail'",
+        [Tick(target=plain("Reimbursable")), Tick(target=quoted("Send mail"), is_on=False)],
+    ),
+    ("make sure that Reimbursable is not ticked", [Tick(target=plain("Reimbursable"), is_on=False)]),
+    (
+        "press ctrl+s, press Tab 3 times then press Enter twice",
+        [PressKeys(keys=("ctrl", "s")), PressKeys(keys=("tab",), times=3), PressKeys(keys=("enter",), times=2)],
+    ),
+    ("press Control-Shift-T and press ctrl++", [PressKeys(keys=("ctrl", "shift", "t")), PressKeys(keys=("ctrl", "+"))]),
+    ("press Save", [Click(target=plain("Save"))]),
+    ("press the '7' button", [Click(target=quoted("7", role="button"))]),
+    (
+        "scroll down 2 pages; scroll up 3 notches; scroll to the bottom",
+        [
+            ScrollBy(direction="down", notches=10),
+            ScrollBy(direction="up", notches=3),
+            ScrollBy(direction="down", notches=None),
+        ],
+    ),
+    (
+        "Please scroll down until you see 'Terms', then click it",
+        [ScrollUntil(target=quoted("Terms")), Click(target=quoted("Terms"))],
+    ),
+    ("drag 'A' and drop it on 'B'", [Drag(source=quoted("A"), onto=quoted("B"))]),
+    ("drag the 'Volume' to the right by 40 pixels", [Drag(source=quoted("Volume"), by_px=(40, 0))]),
+    (
+        "wait until 'Saved' appears; wait until 'Loading' disappears; wait 2 seconds; wait 500 ms",
+        [
+            WaitFor(text="Saved"),
+            WaitFor(text="Loading", is_shown=False),
+            WaitSeconds(duration_s=2),
+            WaitSeconds(duration_s=0.5),
+        ],
+    ),
+    (
+        "1. Open http://localhost:8000/a?x=1. 2. Go to example.org/b; 3) go back",
+        [
+            OpenAddress(url="http://localhost:8000/a?x=1"),
+            OpenAddress(url="example.org/b"),
+            PressKeys(keys=("alt", "left")),
+        ],
+    ),
+    ("accept the dialog. Dismiss the alert", [AnswerDialog(accept=True), AnswerDialog(accept=False)]),
+    ("What is the Total?", [Report(target=plain("Total"))]),
+    ("report the text next to 'Total'", [Report(target=quoted("Total"))]),
+    (
+        "tell me the Amount in the row of 'Coffee'",
+        [Report(target=quoted("Amount", relation=Relation(kind="row", anchor="Coffee")))],
+    ),
+    (
+        "check that 'Saved' is shown and verify that 'Error' is not shown",
+        [CheckShown(target=quoted("Saved")), CheckShown(target=quoted("Error"), is_shown=False)],
+    ),
+    ("check that Total is 45.00", [CheckShown(target=plain("Total"), value="45.00")]),
+    (
+        "Add an expense: click New, type 5 into Amount. Done.",
+        [Click(target=plain("New")), TypeText(text="5", field=plain("Amount"))],
+    ),
+    (
+        "First, click 'A'. Next, please click 'B'. Finally click 'C', thanks",
+        [Click(target=quoted("A")), Click(target=quoted("B")), Click(target=quoted("C"))],
+    ),
+    ("- click 'A'\n* click 'B'\n• click 'C'\nStep 4: click 'D'", [Click(target=quoted(text)) for text in "ABCD"]),
+    ("Frobnicate the widget", [Unreadable(text="Frobnicate the widget")]),
+    ("日本語 {x} 🙂", [Unreadable(text="日本語 {x} 🙂")]),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("instruction", "steps"), CASES, ids=[case[0][:40] for case in CASES])
+def test_instruction_is_read_as_steps(instruction: str, steps: list[object]) -> None:
+    assert parse_instruction(instruction) == steps
+
+
+def test_a_long_instruction_is_read_in_time() -> None:
+    instruction = "\n".join(f'click "Button {index}" and type "a, b; c {index}" into the field' for index in range(400))
+
+    assert len(parse_instruction(instruction)) == 800
