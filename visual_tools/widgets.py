@@ -42,10 +42,10 @@ def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Where colour changes between a pixel and its right or lower neighbour: (H, W) uint8, 0 or 1."""
     cv2 = require("cv2", "literal")
     edges = np.zeros(image.shape[:2], dtype=np.uint8)
-    down = cv2.absdiff(image[1:], image[:-1]).max(axis=2) > _EDGE_STEP
-    right = cv2.absdiff(image[:, 1:], image[:, :-1]).max(axis=2) > _EDGE_STEP
-    edges[:-1] |= down
-    edges[:, :-1] |= right
+    if image.shape[0] > 1:
+        edges[:-1] |= cv2.absdiff(image[1:], image[:-1]).max(axis=2) > _EDGE_STEP
+    if image.shape[1] > 1:
+        edges[:, :-1] |= cv2.absdiff(image[:, 1:], image[:, :-1]).max(axis=2) > _EDGE_STEP
     return edges
 
 
@@ -100,10 +100,12 @@ def _has_four_sides(mask: NDArray[np.uint8]) -> bool:
 def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> list[Box]:
     """Horizontal rules (separators, the line below a flat input), top to bottom, (H, W, 3) uint8 RGB."""
     cv2 = require("cv2", "literal")
+    if image.shape[0] < 2 or image.shape[1] < min_length_px:
+        return []
     below = np.zeros(image.shape[:2], dtype=np.uint8)
     below[:-1] = cv2.absdiff(image[1:], image[:-1]).max(axis=2) > _EDGE_STEP
-    runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, min_length_px), np.uint8))
-    joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_LINE_THICKNESS_PX, 1), np.uint8))
+    runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, min_length_px | 1), np.uint8))
+    joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_LINE_THICKNESS_PX | 1, 1), np.uint8))
     count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
     lines = []
     for index in range(1, count):

@@ -1,0 +1,27 @@
+"""Pictures for tests: text and boxes drawn by Pillow, (H, W, 3) uint8 RGB."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+
+class Canvas:
+    """A picture to draw on."""
+
+    def __init__(self, width: int = 400, height: int = 200, colour: str = "white") -> None:
+        self.picture = Image.new("RGB", (width, height), colour)
+        self.draw: Any = ImageDraw.Draw(self.picture)
+
+    def text(self, x: int, y: int, text: str, size: int = 18, colour: str = "black") -> "Canvas":
+        self.draw.text((x, y), text, fill=colour, font=ImageFont.load_default(size))
+        return self
+
+    def box(self, left: int, top: int, right: int, bottom: int, **more: Any) -> "Canvas":
+        self.draw.rectangle((left, top, right - 1, bottom - 1), **more)
+        return self
+
+    @property
+    def array(self) -> NDArray[np.uint8]:
+        return np.asarray(self.picture)

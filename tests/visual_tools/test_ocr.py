@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from tests.visual_tools.drawing import Canvas
+from visual_tools.box import Box
+from visual_tools.ocr import OcrEngine, read_text
+
+
+@pytest.fixture(scope="module")
+def engine() -> OcrEngine:
+    return OcrEngine()
+
+
+def test_lines_are_read_from_top_to_bottom_with_tight_boxes(engine: OcrEngine) -> None:
+    lines = engine.read_text(Canvas().text(20, 100, "Second line").text(40, 20, "First").array)
+
+    assert [line.text for line in lines] == ["First", "Second line"]
+    assert all(line.confidence > 0.9 for line in lines)
+    assert Box(38, 18, 90, 44).contains(lines[0].box_px)
+    assert lines[0].box_px.height >= 10
+
+
+def test_words_have_boxes_of_their_own(engine: OcrEngine) -> None:
+    canvas = Canvas().text(20, 20, "Edit Delete")
+    split_x = 20 + canvas.draw.textlength("Edit ", font_size=18)
+
+    words = engine.read_text(canvas.array)[0].words
+
+    assert [word for word, _ in words] == ["Edit", "Delete"]
+    assert words[0][1].right <= split_x + 3 and words[1][1].left >= split_x - 5
+
+
+def test_columns_of_a_table_are_lines_of_their_own(engine: OcrEngine) -> None:
+    lines = engine.read_text(Canvas().text(20, 20, "Coffee").text(110, 20, "3.50").text(180, 20, "Total").array)
+
+    assert sorted(line.text for line in lines) == ["3.50", "Coffee", "Total"]
+
+
+def test_light_text_on_dark_is_read(engine: OcrEngine) -> None:
+    lines = engine.read_text(Canvas(colour="#102030").text(20, 20, "Dark mode", colour="#e0e0e0").array)
+
+    assert [line.text for line in lines] == ["Dark mode"]
+
+
+def test_a_second_picture_is_searched_only_where_it_differs(engine: OcrEngine) -> None:
+    canvas = Canvas(900, 600).text(20, 20, "Stays").text(20, 300, "Before").text(600, 500, "Far away")
+    engine.read_text(canvas.array)
+
+    changed = canvas.box(0, 290, 200, 340, fill="white").text(20, 300, "After that")
+    fresh = OcrEngine().read_text(changed.array)
+
+    assert [(line.text, line.box_px) for line in engine.read_text(changed.array)] == [
+        (line.text, line.box_px) for line in fresh
+    ]
+    assert [line.text for line in fresh] == ["Stays", "After that", "Far away"]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 500), (500, 3), (40, 40)])
+def test_pictures_without_text_have_no_lines(engine: OcrEngine, size: tuple[int, int]) -> None:
+    assert engine.read_text(np.full((*size, 3), 255, np.uint8)) == []
+
+
+def test_crop_of_one_line_is_read(engine: OcrEngine) -> None:
+    text, confidence = engine.read_crop(Canvas(120, 30).text(5, 4, "hello").array)
+
+    assert text == "hello"
+    assert confidence > 0.9
+
+
+def test_shared_engine_reads() -> None:
+    assert [line.text for line in read_text(Canvas().text(20, 20, "Shared").array)] == ["Shared"]
