@@ -10,13 +10,17 @@ from visual_tools.ink import find_runs
 from visual_tools.text_recognition import Recognized
 
 _FONT_PER_BOX = 0.5
-_GAP_FONTS = 0.8
+_GAP_FONTS = 0.85
+_PUNCTUATION_FONTS = 0.4
 _CENTRE_GAP_FONTS = 1.9
-"""Detector boxes are about twice as high as the font size. Words stand 0.25 to 0.4 font sizes apart, neighbours in a
-menu bar or a table 0.8 and more (no ink between), two labels with a radio button between them 1.9 (by middles)."""
+"""Detector boxes are about twice as high as the font size. Words stand 0.25 to 0.4 font sizes apart, in fixed pitch up
+to 0.8, and there a comma or colon adds its own white; neighbours in a menu bar or a table stand further apart, with no
+ink between. Two labels with a radio button between them are 1.9 font sizes apart (by their middles)."""
 
 _BOX_SIGNS = "□■☐☑☒▢▣◻◼口回○●◯◉◎▪"
 """What a checkbox or a radio button before a text is read as; it is no part of the text."""
+
+_PUNCTUATION = ",.:;"
 
 CharSpans = tuple[tuple[float, float], ...]
 
@@ -72,7 +76,8 @@ def _split(text: str, centres: list[float], blank: NDArray[np.bool_], font_px: f
     for index in visible[1:]:
         left, right = int(centres[previous]), int(centres[index]) + 1
         widest = max((end - begin for begin, end in find_runs(blank[left:right])), default=0)
-        if widest > _GAP_FONTS * font_px or right - left > _CENTRE_GAP_FONTS * font_px + 4:
+        allowed = _GAP_FONTS + (_PUNCTUATION_FONTS if text[previous] in _PUNCTUATION else 0.0)
+        if widest > allowed * font_px or right - left > _CENTRE_GAP_FONTS * font_px + 4:
             parts.append((start, previous + 1))
             start = index
         previous = index

@@ -262,7 +262,11 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
         )
     if target.role == "area" or not usable:
         leaves = [rectangle.box_px for rectangle in screen.rectangles if rectangle.box_px.height > 40]
-        usable = [box for box in leaves if sum(box.contains(other) for other in leaves) <= 2] or leaves or [screen.box]
+        usable = (
+            [box for box in leaves if not any(box != other and box.contains(other) for other in leaves)]
+            or leaves
+            or [screen.box]
+        )
         return _make(screen, max(usable, key=lambda box: box.area), None, "the largest empty area")
     ordered = sorted(usable, key=lambda box: (box.top, box.left))
     index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1

@@ -12,6 +12,8 @@ from visual_tools.ink import find_background
 from visual_tools.ocr import TextLine
 
 _SAME_ROW = 0.5
+_MAX_JOINED = 4
+_MAX_CHAINS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ def find_text(screen: Screen, text: str) -> list[Found]:
     found = _find_in(screen, text, screen.lines)
     if len(text) <= 3 and not any(place.fit >= WHOLE for place in found):
         found += _find_in(screen, text, screen.glyph_lines)
-    if not any(place.fit >= CONTAINED for place in found):
+    if " " in text.strip() and not any(place.fit >= CONTAINED for place in found):
         found += _find_in(screen, text, joined_lines(screen.lines))
     return sorted(found, key=lambda place: (-round(place.score, 2), place.box_px.top, place.box_px.left))
 
@@ -88,22 +90,21 @@ def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
 
 
 def joined_lines(lines: list[TextLine]) -> list[TextLine]:
-    """Neighbours joined: parts of one row that stand close, and a line with the one that it wraps onto."""
-    joined = []
-    for first in lines:
-        for second in lines:
-            if first is second:
-                continue
-            one, other = first.box_px, second.box_px
-            height = max(one.height, other.height)
-            beside = (
-                one.overlap_y(other) > _SAME_ROW * min(one.height, other.height)
-                and -2 < other.left - one.right < 3 * height
-            )
-            wrapped = 0 <= other.top - one.bottom < 1.2 * height and abs(other.left - one.left) < 2 * height
-            if beside or wrapped:
-                joined.append(_join(first, second))
+    """Neighbours joined, up to some at a time: parts of a row that stand close, and a line with what it wraps onto."""
+    joined, chains = [], list(lines)
+    for _ in range(_MAX_JOINED - 1):
+        chains = [_join(chain, line) for chain in chains for line in lines if _continues(chain.box_px, line.box_px)]
+        chains = chains[:_MAX_CHAINS]
+        joined += chains
     return joined
+
+
+def _continues(one: Box, other: Box) -> bool:
+    """Whether a text in `other` may go on from one that ends in `one`: beside it, or on the next line."""
+    height = min(one.height, other.height)
+    is_beside = one.overlap_y(other) > _SAME_ROW * height and -2 < other.left - one.right < 3 * height
+    is_below = 0 <= other.top - one.bottom < 1.2 * height and abs(other.left - one.left) < 2 * height
+    return is_beside or is_below
 
 
 def _join(first: TextLine, second: TextLine) -> TextLine:
@@ -157,4 +158,4 @@ def _look(screen: Screen, line: TextLine, button: Box | None) -> float:
         look -= 0.03
     if screen.contrast(line.box_px) < 110:
         look -= 0.05
-    return look
+    return look - 0.15 * (1 - line.confidence)

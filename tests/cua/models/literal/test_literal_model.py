@@ -99,9 +99,7 @@ async def test_failed_check_says_what_is_there() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "instruction", ["", "   ", "Book me a nice trip", "click Save; frobnicate it", "{x} 日本 🙂"]
-)
+@pytest.mark.parametrize("instruction", ["", "   ", "Book me a nice trip", "click Save; frobnicate it", "{x} 日本 🙂"])
 async def test_unreadable_instruction_fails_at_once_and_says_what_can_be_read(instruction: str) -> None:
     turn = await ask(instruction)
 
