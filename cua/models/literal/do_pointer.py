@@ -1,4 +1,4 @@
-"""Clicks, hovering, drags and dialogs."""
+"""Clicks, hovering and drags."""
 
 from cua.models.literal.find_field import find_field
 from cua.models.literal.find_target import Choice, choose
@@ -6,26 +6,9 @@ from cua.models.literal.find_text import find_text, name_nearest
 from cua.models.literal.find_toggle import find_toggle
 from cua.models.literal.moves import Act, Failed, Missing, Move, at
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import AnswerDialog, Click, Drag, Target
-from cua.models.literal.text_match import WHOLE
+from cua.models.literal.steps import Click, Drag, Target
 
 _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
-_ACCEPT = (
-    "OK",
-    "Yes",
-    "Accept",
-    "Confirm",
-    "Continue",
-    "Delete",
-    "Save",
-    "Allow",
-    "Agree",
-    "Leave",
-    "Close",
-    "Got it",
-    "Done",
-)
-_DISMISS = ("Cancel", "No", "Dismiss", "Close", "Stay", "Not now", "Reject", "Decline", "Deny", "Abort", "OK")
 
 
 def plan_click(step: Click, screen: Screen) -> Move:
@@ -53,25 +36,6 @@ def plan_drag(step: Drag, screen: Screen) -> Move:
         f"pyautogui.dragTo({at(screen, end)}, duration=0.5, button='left')",
     )
     return Act(code=code, thought=f"{why}. {why_end}".strip())
-
-
-def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
-    """Press the dialog's button."""
-    for text in _ACCEPT if step.accept else _DISMISS:
-        choice = choose(screen, Target(text=text))
-        if (
-            choice is None
-            or choice.place.fit < WHOLE
-            or (choice.place.button is None and len(text) > 3 and screen.dialog is None)
-        ):
-            continue
-        if screen.dialog is None or screen.dialog.contains(choice.place.box_px):
-            return Act(
-                code=(f"pyautogui.click({at(screen, choice.place.point)})",),
-                thought=f'The dialog has a button "{text}".',
-            )
-    wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
-    return Missing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
 
 
 def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:

@@ -14,7 +14,8 @@ from cua.models.literal.do_looking import (
     plan_wait_for,
     scroll,
 )
-from cua.models.literal.do_pointer import plan_click, plan_dialog, plan_drag
+from cua.models.literal.do_dialog import plan_dialog
+from cua.models.literal.do_pointer import plan_click, plan_drag
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Phase, Progress, format_action
 from cua.models.literal.screen import Screen
