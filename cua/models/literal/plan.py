@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cua.models.literal.do_choice import plan_select, plan_set, plan_tick
+from cua.models.literal.do_dialog import plan_dialog
 from cua.models.literal.do_keyboard import plan_clear, plan_open, plan_press, plan_type
 from cua.models.literal.do_looking import (
     plan_check,
@@ -14,7 +15,6 @@ from cua.models.literal.do_looking import (
     plan_wait_for,
     scroll,
 )
-from cua.models.literal.do_dialog import plan_dialog
 from cua.models.literal.do_pointer import plan_click, plan_drag
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Phase, Progress, format_action
