@@ -69,18 +69,25 @@ async def test_killing_the_parent_ends_everything(number: signal.Signals) -> Non
         names = {process.name() for process in started}
         assert {"Xvfb", "openbox", "mousepad", "xterm", "sleep", "dbus-daemon"} <= names
         assert sum(process.name() == "sleep" for process in started) == 3, "two of them went to the background"
+        socket = socket_of(display)
+        assert socket is not None
         parent.send_signal(number)
         await asyncio.to_thread(parent.wait, 10)
         await until(lambda: not any(map(is_alive, started)), what="the end of all programs")
         await until(lambda: not folder.exists(), what="the removal of the folder")
-        assert not socket_of(display).exists()
+        assert socket_of(display) != socket
     finally:
         parent.kill()
         parent.stdout.close()  # type: ignore[union-attr]
 
 
-def socket_of(display: int) -> Path:
-    return Path(f"/tmp/.X11-unix/X{display}")
+def socket_of(display: int) -> tuple[int, int] | None:
+    """Which socket a display has, None for none: another server may take the number once it is free."""
+    try:
+        found = Path(f"/tmp/.X11-unix/X{display}").stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 async def test_close_ends_everything(make_env: MakeEnv) -> None:
@@ -90,10 +97,13 @@ async def test_close_ends_everything(make_env: MakeEnv) -> None:
     number, folder = int(env.display.removeprefix(":")), env.home.parent
     started = set(below(os.getpid())) - before
     assert {"Xvfb", "openbox", "mousepad", "xterm"} <= {process.name() for process in started}
+    socket = socket_of(number)
+    assert socket is not None
     await env.close()
     await env.close()
     assert [process for process in started if is_alive(process)] == []
-    assert (folder.exists(), socket_of(number).exists()) == (False, False)
+    assert not folder.exists()
+    assert socket_of(number) != socket
 
 
 async def test_a_task_whose_setup_fails_leaves_nothing() -> None:
