@@ -109,16 +109,31 @@ def peer(display: str, python: str, times: int) -> dict[str, float]:
     shot = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
     found = {
         "action process": median_ms(
-            timed(lambda: subprocess.run([python, "-c", code], env=env, check=True, stderr=subprocess.DEVNULL), times)
+            timed(
+                lambda: subprocess.run(
+                    [python, "-c", code], env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                ),
+                times,
+            )
         ),
         "pyautogui screenshot process": median_ms(
-            timed(lambda: subprocess.run([python, "-c", shot], env=env, check=True, stderr=subprocess.DEVNULL), times)
+            timed(
+                lambda: subprocess.run(
+                    [python, "-c", shot], env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                ),
+                times,
+            )
         ),
     }
     if shutil.which("scrot"):
         command = ["scrot", "--overwrite", "/dev/shm/peer.png"]
         found["scrot process"] = median_ms(
-            timed(lambda: subprocess.run(command, env=env, check=True, stderr=subprocess.DEVNULL), times)
+            timed(
+                lambda: subprocess.run(
+                    command, env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                ),
+                times,
+            )
         )
     return found
 
