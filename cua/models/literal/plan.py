@@ -152,6 +152,6 @@ def give_up(reason: str, thoughts: Sequence[str] = ()) -> Decision:
 
 def _finish(total: int, answers: Sequence[str], thoughts: Sequence[str]) -> Decision:
     done = f"all {total} steps are done" if total > 1 else "the step is done"
-    answer = "\n".join(answers) if answers else done
-    code = f"computer.terminate(status={quote('success')}, answer={quote(answer)})"
+    answer = ", answer=" + quote("\n".join(answers)) if answers else ""  # nothing was asked for: no answer
+    code = f"computer.terminate(status={quote('success')}{answer})"
     return Decision(thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code)

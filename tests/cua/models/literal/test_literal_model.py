@@ -15,7 +15,7 @@ from cua.protocol import parse
 from cua.step import Turn
 
 FORM = (Path(__file__).parent / "screens" / "form.png").read_bytes()
-DONE = "computer.terminate(status='success', answer='all 2 steps are done')"
+DONE = "computer.terminate(status='success')"
 
 
 def blank_picture() -> bytes:
