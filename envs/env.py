@@ -40,7 +40,11 @@ class Env(Protocol):
         ...
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What would get a click there (`button "Delete"`), for guards and reports; None if unknown."""
+        """What would get a click there, for guards and reports; None if unknown.
+
+        An element where the env knows it (`button "Delete"`, `link "Next" -> https://...`), else the
+        window around it (`window "Title"`).
+        """
         ...
 
     async def close(self) -> None:

@@ -6,6 +6,10 @@ from urllib.parse import urlsplit
 from envs import Action
 
 
+WINDOW_ONLY = ("window ", "frame of window ", "popup of ", "the desktop")
+"""How descriptions begin that name a window and not what is in it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """One action with its surroundings.
@@ -25,6 +29,11 @@ class Facts:
     claim: str
     url: str | None
     uses_secret: bool = False
+
+    @property
+    def is_element_known(self) -> bool:
+        """Whether `target` names the element itself; a desktop can only name the window around it."""
+        return self.target is not None and not self.target.startswith(WINDOW_ONLY)
 
     @property
     def domain(self) -> str:

@@ -62,8 +62,8 @@ def classify(facts: Facts, allowed_domains: tuple[str, ...] = ()) -> Risk | None
 
 
 def _of_target(facts: Facts, allowed_domains: tuple[str, ...]) -> Risk | None:
-    if facts.target is None:
-        return _of_words(facts.claim)
+    if facts.target is None or not facts.is_element_known:
+        return _of_words(facts.claim) or _of_words(facts.target or "")
     link = _LINK.search(facts.target)
     label = facts.target[: link.start()] if link else facts.target
     if link and allowed_domains:

@@ -50,12 +50,9 @@ class Rule:
             return None
         if self.text and not self.text.search(_typed(facts)):
             return None
-        if self.target and facts.target is None:
-            return (
-                "ask" if self.decision == "deny" and facts.verb in {"click", "mousedown", "mouseup", "drag"} else None
-            )
         if self.target and not self.target.search(facts.target or ""):
-            return None
+            may_apply = facts.verb in {"click", "mousedown", "mouseup", "drag"} and not facts.is_element_known
+            return "ask" if may_apply and self.decision == "deny" else None
         return self.decision
 
 

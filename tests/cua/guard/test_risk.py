@@ -46,6 +46,19 @@ def test_the_models_claim_decides_only_where_nothing_is_known() -> None:
     assert classify(facts(target='link "Help"', claim="Click the Delete button")) is None
 
 
+@pytest.mark.parametrize(
+    ("target", "claim", "risk"),
+    [
+        ('window "Files"', "Click the Delete button", "delete"),
+        ('popup of "Mousepad"', "Click Send", "send"),
+        ('window "Delete 3 files?"', "Click the middle button", "delete"),
+        ('window "Files"', "Click the second file", None),
+    ],
+)
+def test_where_only_the_window_is_known_the_claim_counts_too(target: str, claim: str, risk: str | None) -> None:
+    assert classify(facts(target=target, claim=claim)) == risk
+
+
 def test_leaving_the_allowed_domains_is_a_risk() -> None:
     link = 'link "Next" -> https://other.example.org/x'
     assert classify(facts(target=link), ("shop.example.com",)) == "leave_domains"

@@ -39,6 +39,7 @@ CLICK = Click(x_px=1, y_px=1)
         (facts(CLICK, "click", 'button "Delete Account"'), "deny"),
         (facts(CLICK, "click", 'button "Save"'), "ask"),
         (facts(CLICK, "click", 'button "Save"', "https://wiki.intranet.example.com/x"), "allow"),
+        (facts(CLICK, "click", 'window "Account"', "https://intranet.example.com/"), "ask"),  # only the window is known
         (facts(CLICK, "click", None), "ask"),  # a deny rule that may apply
         (facts(CLICK, "click", None, "https://intranet.example.com/"), "ask"),
         (facts(TypeText(text="Drop Table x"), "typetext"), "deny"),
