@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 from envs import Action
 
-
 WINDOW_ONLY = ("window ", "frame of window ", "popup of ", "the desktop")
 """How descriptions begin that name a window and not what is in it."""
 
