@@ -101,8 +101,10 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
             text = f"{retry.error} (try {retry.number} of {retry.max_retries} again in {retry.wait_s:.1f} s)"
             listener(Noted(kind="retry", text=text))
 
+    thoughts = ("reasoning",) if settings.thinking else ("reasoning", "content")
+
     def show(delta: Delta) -> None:
-        if listener and delta.kind in ("reasoning", "content"):
+        if listener and delta.kind in thoughts:
             listener(Thinking(text=delta.text))
 
     return make_model(
