@@ -11,16 +11,15 @@ PYTHON is an interpreter that has pyautogui; without it the peer is left out.
 import argparse
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
-import shutil
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from cua import Agent, AgentOptions, Caps, Guard, Message, Reply, Sampling, Tool
 from cua.record import Record
@@ -28,6 +27,7 @@ from cua.trajectory import RunHeader, TrajectoryWriter
 from envs import Env, InstructionTask
 
 PAGE = "data:text/html," + "<h1>Step</h1><input><button>Save</button>" + "<p>Some ordinary text on a page.</p>" * 20
+GOALS_MS = {"browser": 60, "desktop": 25}
 STAGES = ("interpret", "guard", "record", "act", "observe", "settle", "model")
 
 
@@ -105,36 +105,22 @@ def open_display() -> Iterator[str]:
 def peer(display: str, python: str, times: int) -> dict[str, float]:
     """One step as OSWorld's harness does it: action in a new process, screenshot in another. Median ms."""
     env = {**os.environ, "DISPLAY": display, "XAUTHORITY": "/dev/null"}
-    code = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
-    shot = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
-    found = {
-        "action process": median_ms(
-            timed(
-                lambda: subprocess.run(
-                    [python, "-c", code], env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                ),
-                times,
-            )
-        ),
-        "pyautogui screenshot process": median_ms(
-            timed(
-                lambda: subprocess.run(
-                    [python, "-c", shot], env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                ),
-                times,
-            )
-        ),
+    action = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
+    picture = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
+    commands = {
+        "action process": [python, "-c", action],
+        "pyautogui screenshot process": [python, "-c", picture],
+        "scrot process": ["scrot", "--overwrite", "/dev/shm/peer.png"],
     }
-    if shutil.which("scrot"):
-        command = ["scrot", "--overwrite", "/dev/shm/peer.png"]
-        found["scrot process"] = median_ms(
-            timed(
-                lambda: subprocess.run(
-                    command, env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                ),
-                times,
-            )
-        )
+    silent = subprocess.DEVNULL
+
+    def run(command: list[str]) -> None:
+        subprocess.run(command, env=env, check=True, stdout=silent, stderr=silent)
+
+    found = {}
+    for name, command in commands.items():
+        with contextlib.suppress(FileNotFoundError, subprocess.CalledProcessError):  # scrot, gnome-screenshot
+            found[name] = median_ms(timed(functools.partial(run, command), times))
     return found
 
 
@@ -149,43 +135,49 @@ def show(stages: list[dict[str, float]], walls: list[float]) -> float:
     return median_ms(rest)
 
 
+def make_env(kind: str, display: str) -> Env:
+    """The world of our steps: an ordinary page of 1280x720, or a full-HD desktop full of text."""
+    if kind == "browser":
+        from envs.browser import BrowserEnv, BrowserOptions
+
+        return BrowserEnv(BrowserOptions(start_url=PAGE))
+    from envs.desktop import DesktopEnv, DesktopOptions
+
+    return DesktopEnv(DesktopOptions(display=display, app="xterm -maximized -e 'seq 1 2000; sleep 3600'"))
+
+
+def show_peer(display: str, python: str, ours_ms: float) -> None:
+    """Measure and print the usual way of a step on the same display."""
+    found = peer(display, python, 10)
+    for name, value in found.items():
+        print(f"  peer, {name}: p50 {value:.0f} ms")
+    screen = min(value for name, value in found.items() if "action" not in name)
+    print(f"  one step the usual way / ours: {(found['action process'] + screen) / ours_ms:.1f}x")
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("env", choices=["browser", "desktop"])
+    parser.add_argument("env", choices=list(GOALS_MS))
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--peer-python")
     parser.add_argument("--no-fsync", action="store_true", help="record without waiting for the disk")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        writer = TrajectoryWriter.create(
-            Path(folder), RunHeader(instruction="measure"), is_durable=not arguments.no_fsync
-        )
-        if arguments.env == "browser":
-            from envs.browser import BrowserEnv, BrowserOptions
-
-            env: Any = BrowserEnv(BrowserOptions(start_url=PAGE))
-            goal = 60
-        else:
-            from envs.desktop import DesktopEnv, DesktopOptions
-
-            display = stack.enter_context(open_display())
-            env = DesktopEnv(DesktopOptions(display=display, app="xterm -maximized -e 'seq 1 2000; sleep 3600'"))
-            goal = 25
-        try:
-            stages, walls = await measure(env, arguments.steps, writer)
-            print(f"{arguments.env}, {arguments.steps} steps")
-            ours = show(stages, walls)
-            print(f"  goal {goal} ms: {'met' if ours <= goal else 'missed'}")
-            if arguments.peer_python and arguments.env == "desktop":
-                found = await asyncio.to_thread(peer, display, arguments.peer_python, 10)
-                for name, value in found.items():
-                    print(f"  peer, {name}: p50 {value:.0f} ms")
-                screen = min(value for name, value in found.items() if "action" not in name)
-                print(f"  one step the usual way / ours: {(found['action process'] + screen) / ours:.1f}x")
-        finally:
-            await env.close()
-            writer.close()
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        display = stack.enter_context(open_display())
+        header = RunHeader(instruction="measure")
+        with TrajectoryWriter.create(folder, header, is_durable=not arguments.no_fsync) as writer:
+            env = make_env(arguments.env, display)
+            try:
+                stages, walls = await measure(env, arguments.steps, writer)
+            finally:
+                await env.close()
+        print(f"{arguments.env}, {arguments.steps} steps")
+        ours = show(stages, walls)
+        goal = GOALS_MS[arguments.env]
+        print(f"  goal {goal} ms: {'met' if ours <= goal else 'missed'}")
+        if arguments.peer_python:
+            await asyncio.to_thread(show_peer, display, arguments.peer_python, ours)
 
 
 if __name__ == "__main__":
