@@ -23,7 +23,7 @@ TASK = InstructionTask(instruction="test")
     ("url", "message"),
     [
         ("http://127.0.0.1:45/", r"nothing answers at that address \(connection refused\)"),
-        ("http://no-such-host.invalid/", "there is no such host"),
+        ("http://no-such-host.invalid/", "there is no (such host|network)"),
         ("htp://example.com", "addresses of the kind 'htp:' are not taken; write http:// or https://"),
         ("not an address", "is not a web address"),
         ("file:///no/such/file.html", "there is no such file"),
