@@ -45,6 +45,7 @@ fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
 bench: dev ## print our figures beside the usual way of doing a step
 	@test -x $(PEER) || { $(VENV)/python -m venv .venv/peer && $(PEER) -m pip install --quiet pyautogui pillow; }
 	@$(VENV)/python benchmarks/startup.py
+	@$(VENV)/python benchmarks/literal.py
 	@$(VENV)/python benchmarks/step_overhead.py browser --peer-python $(PEER)
 	@$(VENV)/python benchmarks/step_overhead.py desktop --peer-python $(PEER)
 
