@@ -20,7 +20,7 @@ from PIL import Image
 
 from cua.models.literal import LiteralModel
 from cua.protocol import ProtocolOptions, to_messages
-from envs import InstructionTask, Observation
+from envs import InstructionTask, Observation, TypeText
 from envs.browser import BrowserEnv, BrowserOptions
 
 ROWS = "".join(
@@ -28,19 +28,18 @@ ROWS = "".join(
     for n in range(1000, 1016)
 )
 PAGE = (
-    "data:text/html,<h1>Orders</h1><label>Search</label> <input> <button>Find</button>"
+    "data:text/html,<h1>Orders</h1><label>Search</label> <input autofocus> <button>Find</button>"
     f"<table border=1 cellpadding=4>{ROWS}</table>"
 )
 
 
 async def look_twice() -> tuple[Observation, Observation]:
     """A page full of text, and the same page after something was typed."""
-    from envs import Click, TypeText
-
     env = BrowserEnv(BrowserOptions(start_url=PAGE))
     try:
         first = await env.reset(InstructionTask(instruction=""))
-        second = (await env.step([Click(x_px=120, y_px=100), TypeText(text="ab")])).observation
+        second = (await env.step([TypeText(text="lamp")])).observation
+        assert first.screenshot != second.screenshot
         return first, second
     finally:
         await env.close()
