@@ -65,10 +65,10 @@ async def test_point_lies_on_the_target(name: str, instruction: str, box: tuple[
 
 
 CODES = [
-    ("form", "untick Reimbursable", "computer.terminate(status='success', answer='the step is done')"),
-    ("form", "select the Cash radio button", "computer.terminate(status='success', answer='the step is done')"),
+    ("form", "untick Reimbursable", "computer.terminate(status='success')"),
+    ("form", "select the Cash radio button", "computer.terminate(status='success')"),
     ("form", "tell me the Amount in the row of 'Train ticket'", "time.sleep(0.1)"),
-    ("form", "check that 'Add expense' is shown", "computer.terminate(status='success', answer='the step is done')"),
+    ("form", "check that 'Add expense' is shown", "computer.terminate(status='success')"),
     ("form", "press ctrl+s", "pyautogui.hotkey('ctrl', 's')"),
     ("form", "type 'a\"b'", "pyautogui.write('a\"b')"),
     ("form", "press Tab 3 times", "pyautogui.press('tab', presses=3)"),
