@@ -71,7 +71,13 @@ async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser
     api = require("playwright.async_api", "browser")
     path, how = _choose(options)
     marker = f"--k25-browser={uuid.uuid4().hex}"
-    playwright = await api.async_playwright().start()
+    try:
+        playwright = await api.async_playwright().start()
+    except Exception as error:  # Playwright has no class of its own for a driver that cannot run
+        raise EnvSetupError(
+            f"Playwright's driver does not start: {error}. A library may be missing (libatomic1, say). "
+            "Find out and mend it with: cua setup"
+        ) from error
     try:
         browser = await playwright.chromium.launch(
             executable_path=path,

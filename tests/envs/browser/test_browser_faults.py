@@ -19,6 +19,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 TASK = InstructionTask(instruction="test")
 
 
+async def test_a_driver_that_cannot_run_is_told_with_what_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", "/bin/false")
+    env = BrowserEnv()
+    with pytest.raises(EnvSetupError, match="driver does not start: .* cua setup"):
+        await env.reset(TASK)
+    await env.close()
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
