@@ -22,7 +22,7 @@ TASK = InstructionTask(instruction="test")
 async def test_a_driver_that_cannot_run_is_told_with_what_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", "/bin/false")
     env = BrowserEnv()
-    with pytest.raises(EnvSetupError, match="driver does not start: .* cua setup"):
+    with pytest.raises(EnvSetupError, match=r"driver does not start: .* cua setup"):
         await env.reset(TASK)
     await env.close()
 
