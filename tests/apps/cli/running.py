@@ -1,5 +1,6 @@
 """Run the real `cua` command as a process of its own."""
 
+import contextlib
 import json
 import os
 import signal
@@ -74,6 +75,22 @@ def start(runs_dir: Path, *arguments: str, **more: str) -> "subprocess.Popen[str
         cwd=runs_dir,
         start_new_session=True,
     )
+
+
+def wait_until_in_charge(process: "subprocess.Popen[str]") -> None:
+    """Wait until our code runs and not only Python's start, which no program can make orderly.
+
+    Python catches SIGINT while it starts; the first thing that `cua` does is to give it back.
+    """
+    wait_until(lambda: _catches_sigint(process.pid))
+    with contextlib.suppress(AssertionError):  # on a slow machine the next switch may be connected already
+        wait_until(lambda: not _catches_sigint(process.pid), timeout_s=2)
+
+
+def _catches_sigint(pid: int) -> bool:
+    rows = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(row.split()[1], 16) for row in rows if row.startswith("SigCgt:"))
+    return bool(caught >> (signal.SIGINT - 1) & 1)
 
 
 def press_ctrl_c(process: "subprocess.Popen[str]") -> None:

@@ -22,6 +22,7 @@ from tests.apps.cli.running import (
     start,
     wait_until,
     wait_until_gone,
+    wait_until_in_charge,
 )
 
 pytestmark = pytest.mark.browser
@@ -150,13 +151,14 @@ def test_ctrl_c_at_any_moment_leaves_a_readable_record_and_no_process(tmp_path: 
     process = start(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "stream-json")
     assert process.stdout is not None
     events = {"at once": 0, "start": 1, "first screenshot": 2, "waiting": 6, "second step": 5}[moment]
+    wait_until_in_charge(process)
     for _ in range(events):
         process.stdout.readline()
     below = descendants(process)
     press_ctrl_c(process)
     _, stderr = process.communicate(timeout=30)
-    assert process.returncode == (-signal.SIGINT if events == 0 else 130)  # a shell shows both as 130
-    assert events == 0 or "Traceback" not in stderr
+    assert process.returncode in ((-signal.SIGINT, 130) if events == 0 else (130,))  # a shell shows both as 130
+    assert "Traceback" not in stderr
     for run in tmp_path.glob("*/trajectory.jsonl"):
         record = load_run(run.parent)
         assert record.end is None or record.end.status == "stopped"
