@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cua.end import Cap
 from cua.loop_detection import LoopDetector
 from cua.messages import Usage
 from cua.step import Step
+from cua.trajectory.resume import forget_picture
 
 
 class CapReachedError(Exception):
@@ -51,7 +52,7 @@ class Episode:
         """Append finished steps and let old pictures go, so that memory stays flat."""
         self.steps.extend(steps)
         for position in range(len(self.steps) - self.keep_images - 1, -1, -1):
-            step = self.steps[position]
-            if not step.observation.screenshot:
+            step = forget_picture(self.steps[position])
+            if step is self.steps[position]:  # this one and all before it have been let go already
                 break
-            self.steps[position] = replace(step, observation=replace(step.observation, screenshot=b""))
+            self.steps[position] = step

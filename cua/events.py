@@ -50,9 +50,7 @@ class StepDone:
     usage: Usage
 
 
-NoteKind = Literal[
-    "parse_error", "refused", "approved", "loop", "redirect", "paused", "resumed", "answer", "retry", "info"
-]
+NoteKind = Literal["parse_error", "refused", "approved", "loop", "redirect", "retry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
