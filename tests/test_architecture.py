@@ -15,7 +15,8 @@ FLOORS = {"visual_tools": 0, "envs": 0, "model_runtime": 0, "cua": 1, "apps": 2}
 FORBIDDEN = {("cua", "model_runtime")}
 HEAVY = (
     "torch triton transformers vllm playwright cv2 rapidocr onnxruntime openai Xlib mss pyautogui uvicorn starlette "
-    "numpy PIL IPython ipykernel gradio ray docx jsonschema httpx"
+    "numpy PIL IPython ipykernel jupyter_client zmq nbformat gradio ray docx jsonschema httpx "
+    "scipy skimage numba av matplotlib pandas zxingcpp pypdfium2"
 ).split()
 MAX_LINES = 600
 USUAL_LINES = 400

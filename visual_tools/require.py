@@ -5,8 +5,10 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+from visual_tools.errors import VisualError
 
-class MissingPackageError(Exception):
+
+class MissingPackageError(VisualError):
     """An optional package is not installed; the text is the line to type."""
 
 
