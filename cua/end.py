@@ -7,7 +7,7 @@ from cua.messages import Usage
 
 Status = Literal["succeeded", "failed", "unverified", "capped", "stopped", "error"]
 Cap = Literal["steps", "time", "tokens", "cost", "parse_errors", "loop"]
-ErrorSource = Literal["model", "env", "record", "task"]
+ErrorSource = Literal["model", "env", "record", "task", "sandbox"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

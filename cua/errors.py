@@ -4,7 +4,8 @@ Exception
 ├── CuaError              the operator: printed without a traceback
 │   ├── ConfigError       a setting is wrong
 │   ├── ModelError        the model endpoint; `retryable` says whether waiting can help
-│   │   └── TruncatedReplyError   the reply hit the token limit: not a failure, raise the limit
+│   │   ├── TruncatedReplyError   the reply hit the token limit: not a failure, raise the limit
+│   │   └── ContextOverflowError  the conversation is longer than the model's context
 │   └── TrajectoryError   the record of a run cannot be written or read
 ├── ReplyError            the model: a reply that is not in the protocol
 └── CodeError             the model: code that the interpreter refuses
@@ -46,6 +47,13 @@ class TruncatedReplyError(ModelError):
     def __init__(self, message: str, *, reply: "Reply | None" = None) -> None:
         super().__init__(message, retryable=False)
         self.reply = reply
+
+
+class ContextOverflowError(ModelError):
+    """The conversation is longer than the model's context."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
 
 
 class TrajectoryError(CuaError):

@@ -52,11 +52,24 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What the model gets back from a tool (`parts`), and what the person sees (`display`)."""
+    """What came of a tool call.
+
+    Attributes:
+        parts: What the model gets back.
+        is_error: Whether the call failed.
+        display: What the person sees, where that is not the text of `parts`.
+        data: Facts for programs, such as a cell's code and outputs; JSON values.
+    """
 
     parts: tuple[Part, ...]
     is_error: bool = False
     display: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def text(self) -> str:
+        """All text parts joined; pictures left out."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

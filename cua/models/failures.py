@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cua.errors import ModelError
+from cua.errors import ContextOverflowError, ModelError
 from cua.models.endpoint import Endpoint
 from cua.models.names import did_you_mean
 from cua.models.retry import OverloadedError
@@ -29,6 +29,8 @@ class _Hint(NamedTuple):
     text: str
 
 
+_CONTEXT = r"context.length|maximum context|too many tokens|context.window|prompt is too long"
+
 _HINTS = (
     _Hint((400, 422), r"invalid temperature|only [\d.]+ is allowed", TEMPERATURE_HINT),
     _Hint(
@@ -38,7 +40,7 @@ _HINTS = (
     ),
     _Hint(
         (400, 413, 422),
-        r"context.length|maximum context|too many tokens|context.window|prompt is too long",
+        _CONTEXT,
         "the conversation is longer than the model's context: send fewer images, or raise the server's limit",
     ),
     _Hint(
@@ -83,6 +85,8 @@ def status_failure(
     if (status in _RETRYABLE or status >= 500) and status not in _NEVER_RETRYABLE and not is_quota:
         return OverloadedError(shown, retry_after_s=retry_after_s(headers))
     hint = _hint(status, text, endpoint, model, known_models)
+    if status in (400, 413, 422) and re.search(_CONTEXT, text, re.IGNORECASE):
+        return ContextOverflowError(_with_hint(shown, hint))
     return ModelError(_with_hint(shown, hint), retryable=False)
 
 

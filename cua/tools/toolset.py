@@ -1,0 +1,82 @@
+"""Dispatches tool calls. Nothing that a model writes can raise here: each mistake is a result that it can read."""
+
+import json
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cua.messages import TextPart, ToolCall, ToolResult
+from cua.model import Tool
+from cua.models.names import did_you_mean
+from visual_tools.errors import SandboxError
+
+
+def failed(text: str) -> ToolResult:
+    """A result that tells the model what was wrong."""
+    return ToolResult(parts=(TextPart(text=text),), is_error=True)
+
+
+class Toolset:
+    """The tools of a run, by name.
+
+    Attributes:
+        tools: In the order in which the model is shown them.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = tuple(tools)
+        self._by_name = {tool.name: tool for tool in tools}
+        if len(self._by_name) != len(self.tools):
+            raise ValueError(f"two tools have the same name: {[tool.name for tool in tools]}")
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Carry one call out.
+
+        Returns:
+            The tool's result; or one with `is_error` for an unknown tool, arguments that are no JSON or do
+            not fit the schema, and a tool that broke.
+
+        Raises:
+            SandboxError: Code cannot be run any more; not the model's mistake.
+        """
+        tool = self._by_name.get(call.name)
+        if tool is None:
+            return failed(f"There is no tool {call.name!r}.{did_you_mean(call.name, self._by_name)}")
+        arguments = _read_json(call.arguments)
+        if isinstance(arguments, str):
+            return failed(f"The arguments of {call.name} cannot be read: {arguments}")
+        wrong = _why_wrong(arguments, tool.parameters)
+        if wrong:
+            return failed(f"The arguments of {call.name} do not fit: {wrong}")
+        try:
+            return await tool.call(arguments)
+        except SandboxError:
+            raise
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            return failed(
+                f"The tool {call.name} broke ({type(error).__name__}: {error}, {last.name}). Try another way."
+            )
+
+
+def _read_json(text: str) -> dict[str, Any] | str:
+    """The arguments, or what is wrong with them."""
+    try:
+        value = json.loads(text or "{}", strict=False)  # models put raw line ends into strings
+    except json.JSONDecodeError as error:
+        return f"not JSON ({error}). Write one JSON object."
+    if not isinstance(value, dict):
+        return f"expected a JSON object, found {type(value).__name__}."
+    return value
+
+
+def _why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    import jsonschema
+
+    errors = jsonschema.Draft202012Validator(dict(schema)).iter_errors(dict(arguments))
+    error = jsonschema.exceptions.best_match(errors)
+    if error is None:
+        return ""
+    known = ", ".join(schema.get("properties", {}))
+    where = "" if error.json_path == "$" else f" at {error.json_path}"
+    return f"{error.message[:300]}{where}. It takes: {known}."
