@@ -1,0 +1,24 @@
+"""Load, save, cut, turn and mark pictures."""
+
+from visual_tools.images.load import ImageSource, load_image
+from visual_tools.images.marks import BoxMark, Color, Mark, PathMark, PointMark, TextMark, annotate
+from visual_tools.images.save import save_image
+from visual_tools.images.views import BoxLike, Zoom, crop, rotate, zoom
+
+__all__ = [
+    "BoxLike",
+    "BoxMark",
+    "Color",
+    "ImageSource",
+    "Mark",
+    "PathMark",
+    "PointMark",
+    "TextMark",
+    "Zoom",
+    "annotate",
+    "crop",
+    "load_image",
+    "rotate",
+    "save_image",
+    "zoom",
+]

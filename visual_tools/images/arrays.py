@@ -1,0 +1,100 @@
+"""Turn an array that means a picture into (H, W, 3) uint8 RGB."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import ImageError
+
+_SHAPES = "(H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
+
+
+def picture_from_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
+    """An (H, W, 3) uint8 array is handed back as it is; see `load_image` for the others.
+
+    Raises:
+        ImageError: Shape, type or values are not those of a picture.
+    """
+    _check_shape(array, max_pixels)
+    levels = _to_levels(array)
+    if levels.ndim == 2:
+        levels = levels[:, :, None]
+    if levels.shape[2] == 1:
+        return np.repeat(levels, 3, axis=2)
+    return flatten_alpha(levels) if levels.shape[2] == 4 else levels
+
+
+def flatten_alpha(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What an (H, W, 4) uint8 RGBA picture looks like on white: (H, W, 3) uint8."""
+    result = np.empty((*levels.shape[:2], 3), np.uint8)
+    rows = max(1, 2**22 // max(levels.shape[1], 1))  # a band at a time bounds the memory
+    for top in range(0, levels.shape[0], rows):
+        band = levels[top : top + rows]
+        alpha = band[:, :, 3:].astype(np.uint32)
+        result[top : top + rows] = (band[:, :, :3] * alpha + 255 * (255 - alpha) + 127) // 255
+    return result
+
+
+def levels_from_16_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """0 to 65535 becomes 0 to 255, rounded."""
+    return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def levels_from_share(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """0.0 to 1.0 becomes 0 to 255, rounded; what is beyond is clipped, and what is not a number is 0."""
+    levels: NDArray[np.uint8] = np.rint(np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
+    return levels
+
+
+def _check_shape(array: NDArray[Any], max_pixels: int) -> None:
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+        hint = ""
+        if array.ndim == 3 and array.shape[0] in (1, 3, 4):
+            hint = " It looks like channels first: use array.transpose(1, 2, 0)."
+        raise ImageError(f"found an array of shape {array.shape}, expected a picture: {_SHAPES}.{hint}")
+    if 0 in array.shape:
+        raise ImageError(f"found an empty array of shape {array.shape}, expected a picture of at least 1x1 pixels")
+    check_num_pixels(array.shape[1], array.shape[0], max_pixels)
+
+
+def check_num_pixels(width: int, height: int, max_pixels: int) -> None:
+    """Raise when a picture is larger than the caller wants to handle.
+
+    Raises:
+        ImageError: It is.
+    """
+    if width * height > max_pixels:
+        raise ImageError(
+            f"found a picture of {width}x{height} = {width * height / 1e6:.0f} megapixels, expected at most "
+            f"{max_pixels / 1e6:g}. If you trust where it comes from, pass max_pixels={width * height}."
+        )
+
+
+def _to_levels(array: NDArray[Any]) -> NDArray[np.uint8]:
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8) * np.uint8(255)
+    if array.dtype == np.uint16:
+        return levels_from_16_bit(array)
+    if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
+        raise ImageError(f"found an array of {array.dtype}, expected uint8 (0 to 255), uint16, bool or float (0 to 1)")
+    low, high = _range_of(array)
+    is_float = np.issubdtype(array.dtype, np.floating)
+    top = 1.0 if is_float else 255
+    if low < -1e-6 or high > top + 1e-6:
+        hint = (
+            "divide by 255, or use .astype(np.uint8)" if is_float and high <= 255 and low >= 0 else "rescale it first"
+        )
+        raise ImageError(
+            f"found an array of {array.dtype} with values from {low:g} to {high:g}, expected 0 to {top:g}: {hint}"
+        )
+    return levels_from_share(array) if is_float else array.astype(np.uint8)
+
+
+def _range_of(array: NDArray[Any]) -> tuple[float, float]:
+    """Lowest and highest value, those that are not a number apart."""
+    if np.issubdtype(array.dtype, np.floating):
+        return float(np.fmin.reduce(array, axis=None)), float(np.fmax.reduce(array, axis=None))
+    return float(array.min()), float(array.max())

@@ -1,0 +1,197 @@
+"""Read a picture from a file, bytes, Pillow or an array."""
+
+import io
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from visual_tools.errors import ImageError
+from visual_tools.images.arrays import check_num_pixels, picture_from_array
+from visual_tools.images.modes import array_from_picture
+
+ImageSource = str | os.PathLike[str] | bytes | bytearray | memoryview | Image.Image | NDArray[Any]
+"""What every function here takes for a picture."""
+
+MAX_PIXELS = 200_000_000
+
+BROKEN_FILE = (
+    *(OSError, SyntaxError, ValueError, EOFError, TypeError, LookupError, OverflowError, MemoryError),
+    *(struct.error, zlib.error, Image.DecompressionBombError),
+)
+"""What Pillow raises for files that are cut off, damaged or no pictures."""
+
+_VIDEO_SUFFIXES = {
+    ".mp4",
+    ".m4v",
+    ".mov",
+    ".mkv",
+    ".webm",
+    ".avi",
+    ".mpg",
+    ".mpeg",
+    ".wmv",
+    ".flv",
+    ".ts",
+    ".ogv",
+    ".3gp",
+}
+_PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"hevc")
+_pillow_limit = threading.RLock()
+
+
+def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+    """A picture as an array, whatever it was stored as.
+
+    Files: PNG, JPEG, WEBP, GIF, BMP, TIFF and the others that Pillow reads. The rotation that a camera noted (EXIF) is
+    applied, colours of an embedded profile become sRGB, transparent parts are shown on white, and of several frames
+    or pages the first is taken (`load_pages` reads all). 16-bit grey values are scaled to 8 bits (0 to 65535 becomes
+    0 to 255). Floating-point and 32-bit files hold 0 to 1 and 0 to 65535; others are stretched from lowest to highest.
+
+    Arrays: (H, W), (H, W, 1), (H, W, 3) RGB or (H, W, 4) RGBA of uint8, uint16 (0 to 65535), bool, float (0 to 1), or
+    other integers from 0 to 255. An (H, W, 3) uint8 array is handed back as it is, not copied.
+
+    Args:
+        source: Path, bytes of a file, Pillow picture or array.
+        max_pixels: Refuse larger pictures, before they are decoded.
+
+    Returns:
+        (H, W, 3) uint8 RGB.
+
+    Raises:
+        ImageError: There is no such file, it is damaged, no picture or too large; or the array is no picture.
+
+    Example:
+        >>> load_image(np.array([[0.0, 1.0]])).tolist()
+        [[[0, 0, 0], [255, 255, 255]]]
+    """
+    if isinstance(source, np.ndarray):
+        return picture_from_array(source, max_pixels)
+    if isinstance(source, Image.Image):
+        check_has_pixels(source, "this Pillow picture")
+        check_num_pixels(source.width, source.height, max_pixels)
+        return _decode(source, "this Pillow picture")
+    with open_picture(source) as picture:
+        check_num_pixels(picture.width, picture.height, max_pixels)
+        return _decode(picture, name_of(source))
+
+
+@contextmanager
+def open_picture(source: Any) -> Iterator[Image.Image]:
+    """A picture file with its header read; Pillow's own limit of size is off until it is closed again.
+
+    Raises:
+        ImageError: It is no picture.
+    """
+    data, name = read_bytes(source), name_of(source)
+    with _without_pillow_limit():
+        try:
+            picture = Image.open(io.BytesIO(data))
+        except BROKEN_FILE as error:
+            raise ImageError(_explain(data, name)) from error
+        with picture:
+            check_has_pixels(picture, name)
+            yield picture
+
+
+def check_has_pixels(picture: Image.Image, name: str) -> None:
+    """Raise for a picture without any.
+
+    Raises:
+        ImageError: It has none.
+    """
+    if 0 in picture.size:
+        raise ImageError(f"{name} has {picture.width}x{picture.height} pixels, expected at least 1x1")
+
+
+def read_bytes(source: Any) -> bytes:
+    """The bytes of a file, given as such or by path.
+
+    Raises:
+        ImageError: There is no such file, or it is empty.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        data = bytes(source)
+    elif isinstance(source, str | os.PathLike):
+        data = _read_file(Path(source).expanduser())
+    else:
+        raise ImageError(
+            f"found {type(source).__name__}, expected a path, bytes of a file, a Pillow picture or an array"
+        )
+    if not data:
+        raise ImageError(f"{name_of(source)} is empty, expected a picture file")
+    return data
+
+
+def name_of(source: Any) -> str:
+    """How to speak of a source in an error."""
+    return f"{Path(source)}" if isinstance(source, str | os.PathLike) else f"the {len(source)} bytes"
+
+
+def _read_file(path: Path) -> bytes:
+    if path.suffix.lower() in _VIDEO_SUFFIXES:
+        raise ImageError(f"{path} is a video, expected a picture. Use visual_tools.video, sample_frames for example.")
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ImageError(f"there is no file {path}{_hint_of_neighbours(path)}") from error
+    except (OSError, ValueError) as error:
+        raise ImageError(f"{path} cannot be read: {error}. Give the path of a picture file.") from error
+
+
+def _hint_of_neighbours(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"; the folder {path.parent} does not exist either. Check the path."
+    names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
+    listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return f". Files in that folder: {listed}." if names else "; that folder has no files. Check the path."
+
+
+def _decode(picture: Image.Image, name: str) -> NDArray[np.uint8]:
+    try:
+        picture.load()
+        return array_from_picture(_upright(picture))
+    except BROKEN_FILE as error:
+        reason = f"{picture.format} cannot be decoded: {error or type(error).__name__}"
+        raise ImageError(f"{name} is damaged ({reason}), expected a whole picture. Get the file again.") from error
+
+
+def _upright(picture: Image.Image) -> Image.Image:
+    """Turned as the camera noted; a note that cannot be read is none."""
+    try:
+        return ImageOps.exif_transpose(picture)
+    except BROKEN_FILE:
+        return picture
+
+
+def _explain(data: bytes, name: str) -> str:
+    """Why a file is no picture, and what reads it."""
+    start = data[:1024].lstrip()
+    if start.startswith(b"%PDF"):
+        return f"{name} is a PDF, expected a picture. Use visual_tools.load_pages."
+    is_video = (data[4:8] == b"ftyp" and data[8:12] not in _PICTURE_BRANDS) or data[:4] == b"\x1aE\xdf\xa3"
+    if is_video or (data[:4] == b"RIFF" and data[8:12] == b"AVI "):
+        return f"{name} is a video, expected a picture. Use visual_tools.video, sample_frames for example."
+    expected = "expected a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF)"
+    if b"<svg" in start.lower():
+        return f"{name} is an SVG drawing, {expected}. Render it first, in a browser for example."
+    return f"{name} is no picture or its start is damaged (it begins with {data[:12]!r}), {expected}. Check the file."
+
+
+@contextmanager
+def _without_pillow_limit() -> Iterator[None]:
+    """Pillow's limit is one global for the process, lower than ours, and warns besides; ours is checked instead."""
+    with _pillow_limit:
+        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = before

@@ -1,0 +1,231 @@
+"""Things to draw onto a picture, and the drawing of them."""
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageColor, ImageDraw
+
+from visual_tools.errors import ImageError
+from visual_tools.images.fonts import load_font
+from visual_tools.images.load import ImageSource, load_image
+from visual_tools.images.views import BoxLike, make_box
+from visual_tools.require import require
+
+Color = str | Sequence[int]
+"""A name or code as in CSS ("red", "#ff8800"), or red, green, blue from 0 to 255."""
+
+_FAR_PX = 2.0**28
+_LIGHT = 140
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointMark:
+    """A ring with a dot in its middle.
+
+    Attributes:
+        x_px: Column.
+        y_px: Row.
+        label: Text beside it.
+        color: Of ring and label.
+    """
+
+    x_px: float
+    y_px: float
+    label: str = ""
+    color: Color = "red"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxMark:
+    """A frame.
+
+    Attributes:
+        box: A `Box`, or left, top, right, bottom in pixels.
+        label: Text above its top left corner.
+        color: Of frame and label.
+    """
+
+    box: BoxLike
+    label: str = ""
+    color: Color = "red"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathMark:
+    """A line through points.
+
+    Attributes:
+        points: x and y of each, in pixels: (N, 2).
+        label: Text at its first point.
+        color: Of line and label.
+        width_px: Thickness; None fits the size of the picture.
+        is_closed: Whether the last point is joined to the first.
+    """
+
+    points: Sequence[Sequence[float]] | NDArray[Any] = field(repr=False)
+    label: str = ""
+    color: Color = "red"
+    width_px: int | None = None
+    is_closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMark:
+    """Text on a ground of its own.
+
+    Attributes:
+        x_px: Left edge.
+        y_px: Top edge.
+        text: What to write.
+        color: Of the ground; the letters are black or white, whichever can be read on it.
+    """
+
+    x_px: float
+    y_px: float
+    text: str
+    color: Color = "red"
+
+
+Mark = PointMark | BoxMark | PathMark | TextMark
+
+
+def annotate(image: ImageSource, marks: Mark | Iterable[Mark]) -> NDArray[np.uint8]:
+    """Draw marks onto a copy of a picture, in their order, the labels above all.
+
+    Lines and letters are sized by the picture; what reaches over the border is cut, labels are moved inside.
+
+    Args:
+        image: Anything `load_image` takes.
+        marks: One mark or several.
+
+    Returns:
+        (H, W, 3) uint8 RGB, a new picture.
+
+    Raises:
+        ImageError: A mark, a colour or a coordinate is none.
+
+    Example:
+        >>> picture = annotate(np.zeros((90, 160, 3), np.uint8), [BoxMark(box=(10, 30, 60, 80), label="door")])
+    """
+    picture = load_image(image).copy()
+    listed = [marks] if isinstance(marks, Mark) else list(marks)
+    line_px = choose_line_px(picture)
+    for mark in listed:
+        _draw_shape(picture, mark, line_px)
+    labels = [label for mark in listed if (label := _label_of(mark, line_px))[2]]
+    if not labels:
+        return picture
+    canvas = Image.fromarray(picture)
+    draw = ImageDraw.Draw(canvas)
+    for x_px, y_px, text, color in labels:
+        draw_label(draw, canvas.size, (x_px, y_px), text, color)
+    return np.array(canvas)
+
+
+def choose_line_px(picture: NDArray[np.uint8]) -> int:
+    """How thick a line must be to be seen when all of the picture is looked at."""
+    longer_px = max(picture.shape[:2])
+    return 1 if longer_px <= 150 else 1 + max(1, round(longer_px / 500))
+
+
+def parse_color(color: Color) -> tuple[int, int, int]:
+    """Red, green, blue from 0 to 255.
+
+    Raises:
+        ImageError: It is no colour.
+    """
+    if isinstance(color, str):
+        try:
+            red, green, blue = ImageColor.getrgb(color.strip())[:3]
+            return red, green, blue
+        except ValueError as error:
+            near = difflib.get_close_matches(color.lower(), ImageColor.colormap, n=3)
+            hint = f"; near are {', '.join(near)}" if near else ""
+            raise ImageError(f"found the colour {color!r}, expected a CSS name, #rrggbb or (r, g, b){hint}") from error
+    values = [int(value) for value in color]
+    if len(values) != 3 or not all(0 <= value <= 255 for value in values):
+        raise ImageError(f"found the colour {tuple(values)}, expected red, green and blue from 0 to 255")
+    return values[0], values[1], values[2]
+
+
+def draw_label(
+    draw: Any, size: tuple[int, int], left_top: tuple[float, float], text: str, color: tuple[int, int, int]
+) -> None:
+    """Text on a ground of a colour, moved so that it lies on a picture of this width and height."""
+    font = load_font(max(11, min(48, round(max(size) / 60))))
+    left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font)
+    pad = max(2, round((bottom - top) / 6))
+    width, height = right - left + 2 * pad, bottom - top + 2 * pad
+    x = min(max(left_top[0], 0), max(size[0] - width, 0))
+    y = min(max(left_top[1], 0), max(size[1] - height, 0))
+    draw.rectangle((x, y, x + width - 1, y + height - 1), fill=color)
+    lightness = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]
+    ink = (0, 0, 0) if lightness > _LIGHT else (255, 255, 255)
+    draw.multiline_text((x + pad - left, y + pad - top), text, font=font, fill=ink)
+
+
+def _draw_shape(picture: NDArray[np.uint8], mark: Mark, line_px: int) -> None:
+    color = parse_color(mark.color)
+    if isinstance(mark, PathMark):
+        _draw_line(picture, _check_points(mark.points), color, mark.width_px or line_px, mark.is_closed)
+    elif isinstance(mark, BoxMark):
+        box = make_box(mark.box)
+        right, bottom = max(box.right - 1, box.left), max(box.bottom - 1, box.top)
+        corners = [(box.left, box.top), (right, box.top), (right, bottom), (box.left, bottom)]
+        _draw_line(picture, _check_points(corners), color, line_px, True)
+    elif isinstance(mark, PointMark):
+        _draw_point(picture, _check_points([(mark.x_px, mark.y_px)])[0], color, line_px)
+    elif not isinstance(mark, TextMark):
+        raise ImageError(f"found a mark {mark!r}, expected PointMark, BoxMark, PathMark or TextMark")
+
+
+def _draw_line(
+    picture: NDArray[np.uint8], points: NDArray[np.int32], color: tuple[int, int, int], width_px: int, is_closed: bool
+) -> None:
+    cv2 = require("cv2", "visual")
+    if len(points) == 1:
+        points = np.repeat(points, 2, axis=0)
+    cv2.polylines(picture, [points[:, None]], is_closed, color, max(1, int(width_px)), cv2.LINE_8)
+
+
+def _draw_point(
+    picture: NDArray[np.uint8], point: NDArray[np.int32], color: tuple[int, int, int], line_px: int
+) -> None:
+    """A coloured ring between two thin ones that are seen on its own colour too."""
+    cv2 = require("cv2", "visual")
+    center, radius = (int(point[0]), int(point[1])), 3 * line_px + 2
+    edge = (0, 0, 0) if sum(color) > 3 * _LIGHT else (255, 255, 255)
+    cv2.circle(picture, center, radius, edge, 3 * line_px, cv2.LINE_AA)
+    cv2.circle(picture, center, radius, color, line_px, cv2.LINE_AA)
+    cv2.circle(picture, center, max(line_px - 1, 0), color, -1)
+
+
+def _check_points(points: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.int32]:
+    try:
+        values = np.asarray(points, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ImageError("found points that are no numbers, expected x and y in pixels for each") from error
+    if values.ndim != 2 or values.shape[1] != 2 or not len(values):
+        raise ImageError(f"found points of shape {values.shape}, expected (N, 2): x and y in pixels for each")
+    if not np.isfinite(values).all():
+        raise ImageError("found a point with a coordinate that is not a finite number, expected pixels")
+    return np.rint(np.clip(values, -_FAR_PX, _FAR_PX)).astype(np.int32)
+
+
+def _label_of(mark: Mark, line_px: int) -> tuple[float, float, str, tuple[int, int, int]]:
+    """Left, top, text and colour of what is written for a mark."""
+    color = parse_color(mark.color)
+    if isinstance(mark, TextMark):
+        if not (math.isfinite(mark.x_px) and math.isfinite(mark.y_px)):
+            raise ImageError(f"found a text at {mark.x_px}, {mark.y_px}, expected pixels")
+        return mark.x_px, mark.y_px, mark.text, color
+    if isinstance(mark, BoxMark):
+        box = make_box(mark.box)
+        return box.left, box.top - 10 * line_px - 8, mark.label, color
+    first = (mark.x_px, mark.y_px) if isinstance(mark, PointMark) else tuple(_check_points(mark.points)[0])
+    return first[0] + 5 * line_px + 4, first[1] - 5 * line_px - 6, mark.label, color
