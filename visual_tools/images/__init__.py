@@ -1,7 +1,9 @@
 """Load, save, cut, turn and mark pictures."""
 
+from visual_tools.images.grid import overlay_grid
 from visual_tools.images.load import ImageSource, load_image
 from visual_tools.images.marks import BoxMark, Color, Mark, PathMark, PointMark, TextMark, annotate
+from visual_tools.images.pages import Page, Pages, load_pages
 from visual_tools.images.save import save_image
 from visual_tools.images.views import BoxLike, Zoom, crop, rotate, zoom
 
@@ -11,6 +13,8 @@ __all__ = [
     "Color",
     "ImageSource",
     "Mark",
+    "Page",
+    "Pages",
     "PathMark",
     "PointMark",
     "TextMark",
@@ -18,6 +22,8 @@ __all__ = [
     "annotate",
     "crop",
     "load_image",
+    "load_pages",
+    "overlay_grid",
     "rotate",
     "save_image",
     "zoom",

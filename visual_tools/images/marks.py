@@ -79,8 +79,8 @@ class TextMark:
     """Text on a ground of its own.
 
     Attributes:
-        x_px: Left edge.
-        y_px: Top edge.
+        x_px: Left edge of the text.
+        y_px: Its lower edge.
         text: What to write.
         color: Of the ground; the letters are black or white, whichever can be read on it.
     """
@@ -154,15 +154,15 @@ def parse_color(color: Color) -> tuple[int, int, int]:
 
 
 def draw_label(
-    draw: Any, size: tuple[int, int], left_top: tuple[float, float], text: str, color: tuple[int, int, int]
+    draw: Any, size: tuple[int, int], left_bottom: tuple[float, float], text: str, color: tuple[int, int, int]
 ) -> None:
     """Text on a ground of a colour, moved so that it lies on a picture of this width and height."""
     font = load_font(max(11, min(48, round(max(size) / 60))))
     left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font)
-    pad = max(2, round((bottom - top) / 6))
+    pad = max(2, round(font.size / 6))
     width, height = right - left + 2 * pad, bottom - top + 2 * pad
-    x = min(max(left_top[0], 0), max(size[0] - width, 0))
-    y = min(max(left_top[1], 0), max(size[1] - height, 0))
+    x = min(max(left_bottom[0], 0), max(size[0] - width, 0))
+    y = min(max(left_bottom[1] - height, 0), max(size[1] - height, 0))
     draw.rectangle((x, y, x + width - 1, y + height - 1), fill=color)
     lightness = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]
     ink = (0, 0, 0) if lightness > _LIGHT else (255, 255, 255)
@@ -218,7 +218,7 @@ def _check_points(points: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[n
 
 
 def _label_of(mark: Mark, line_px: int) -> tuple[float, float, str, tuple[int, int, int]]:
-    """Left, top, text and colour of what is written for a mark."""
+    """Left, bottom, text and colour of what is written for a mark."""
     color = parse_color(mark.color)
     if isinstance(mark, TextMark):
         if not (math.isfinite(mark.x_px) and math.isfinite(mark.y_px)):
@@ -226,6 +226,6 @@ def _label_of(mark: Mark, line_px: int) -> tuple[float, float, str, tuple[int, i
         return mark.x_px, mark.y_px, mark.text, color
     if isinstance(mark, BoxMark):
         box = make_box(mark.box)
-        return box.left, box.top - 10 * line_px - 8, mark.label, color
+        return box.left - line_px // 2, box.top, mark.label, color
     first = (mark.x_px, mark.y_px) if isinstance(mark, PointMark) else tuple(_check_points(mark.points)[0])
-    return first[0] + 5 * line_px + 4, first[1] - 5 * line_px - 6, mark.label, color
+    return first[0] + 4 * line_px + 4, first[1] - 4 * line_px, mark.label, color

@@ -1,0 +1,164 @@
+"""Read documents of many pages: PDF, TIFF, animated pictures."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import ImageError
+from visual_tools.images.arrays import check_num_pixels
+from visual_tools.images.load import BROKEN_FILE, MAX_PIXELS, name_of, open_picture, read_bytes
+from visual_tools.images.modes import array_from_picture
+from visual_tools.require import require
+
+_POINTS_AN_INCH = 72.0
+_NUM_CHARS_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a document, or one frame of an animated picture.
+
+    Attributes:
+        number: From 1.
+        image: (H, W, 3) uint8 RGB.
+        text: Its text as stored in a PDF; "" for a scanned page and for pictures (`read_text` reads those).
+    """
+
+    number: int
+    image: NDArray[np.uint8] = field(repr=False)
+    text: str = field(repr=False, default="")
+
+    def __repr__(self) -> str:
+        height, width = self.image.shape[:2]
+        start = " ".join(self.text.split())
+        start = start[:_NUM_CHARS_SHOWN] + ("..." if len(start) > _NUM_CHARS_SHOWN else "")
+        return f"Page(number={self.number}, size={width}x{height}, text={start!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """Pages of a document; may be indexed and looped over.
+
+    Attributes:
+        pages: Those that were read, in the order asked for.
+        num_pages: How many the document has.
+    """
+
+    pages: tuple[Page, ...]
+    num_pages: int
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+    def __iter__(self) -> Iterator[Page]:
+        return iter(self.pages)
+
+    @overload
+    def __getitem__(self, index: int) -> Page: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Page, ...]: ...
+    def __getitem__(self, index: int | slice) -> Page | tuple[Page, ...]:
+        return self.pages[index]
+
+
+def load_pages(
+    path: str | os.PathLike[str] | bytes,
+    *,
+    dpi: float = 150,
+    pages: int | Iterable[int] | None = None,
+    max_pages: int = 50,
+) -> Pages:
+    """The pages of a PDF or TIFF, or the frames of an animated picture, as pictures; a still picture has one page.
+
+    Args:
+        path: Path or bytes of the file.
+        dpi: Pixels an inch that the pages of a PDF are drawn with; other files have pixels of their own.
+        pages: Number or numbers of the pages wanted, from 1; None is the first `max_pages`.
+        max_pages: Read no more than these at once.
+
+    Raises:
+        ImageError: There is no such file, it is damaged, encrypted or no document; a page is not in it; too many pages
+            or too many pixels are asked for.
+
+    Example:
+        >>> document = load_pages("report.pdf", pages=[1, 2])  # doctest: +SKIP
+        >>> document[0].text, document[0].image.shape          # doctest: +SKIP
+    """
+    data = read_bytes(path)
+    wanted = [pages] if isinstance(pages, int) else None if pages is None else list(pages)
+    if wanted is not None and len(wanted) > max_pages:
+        raise ImageError(f"found {len(wanted)} pages asked for, expected at most max_pages={max_pages}")
+    is_pdf = b"%PDF" in data[:1024]
+    return _read_pdf(data, name_of(path), dpi, wanted, max_pages) if is_pdf else _read_frames(path, wanted, max_pages)
+
+
+def _choose(wanted: list[int] | None, num_pages: int, max_pages: int, name: str) -> list[int]:
+    if wanted is None:
+        return list(range(1, min(num_pages, max_pages) + 1))
+    wrong = [number for number in wanted if not 1 <= number <= num_pages]
+    if wrong:
+        raise ImageError(f"{name} has no page {wrong[0]}, expected 1 to {num_pages}")
+    return wanted
+
+
+def _read_pdf(data: bytes, name: str, dpi: float, wanted: list[int] | None, max_pages: int) -> Pages:
+    pdfium = require("pypdfium2", "visual")
+    if not 1 <= dpi <= 2400:
+        raise ImageError(f"found dpi={dpi}, expected 1 to 2400; 72 is small, 150 is readable, 300 is fine print")
+    try:
+        document = pdfium.PdfDocument(data)
+    except pdfium.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise ImageError(f"{name} is encrypted and needs a password; save it without one and try again") from error
+        raise ImageError(f"{name} is a damaged PDF ({error}), expected a whole one. Get the file again.") from error
+    try:
+        num_pages = len(document)
+        numbers = _choose(wanted, num_pages, max_pages, name)
+        try:
+            return Pages(pages=tuple(_draw_page(document, n, dpi, name) for n in numbers), num_pages=num_pages)
+        except pdfium.PdfiumError as error:
+            raise ImageError(f"{name} has a damaged page ({error}). Ask for other pages.") from error
+    finally:
+        document.close()
+
+
+def _draw_page(document: Any, number: int, dpi: float, name: str) -> Page:
+    page = document[number - 1]
+    try:
+        scale = dpi / _POINTS_AN_INCH
+        width, height = (max(1, round(side * scale)) for side in page.get_size())
+        if width * height > MAX_PIXELS:
+            raise ImageError(
+                f"page {number} of {name} has {width}x{height} pixels at dpi={dpi:g}, expected at most "
+                f"{MAX_PIXELS // 10**6} megapixels. Take a lower dpi."
+            )
+        image = np.array(page.render(scale=scale, rev_byteorder=True).to_numpy()[:, :, :3])
+        words = page.get_textpage()
+        text = words.get_text_bounded().replace("\r\n", "\n")
+        words.close()
+        return Page(number=number, image=image, text=text)
+    finally:
+        page.close()
+
+
+def _read_frames(source: Any, wanted: list[int] | None, max_pages: int) -> Pages:
+    with open_picture(source) as picture:
+        name = name_of(source)
+        check_num_pixels(picture.width, picture.height, MAX_PIXELS)
+        try:
+            num_frames = int(getattr(picture, "n_frames", 1))
+            numbers = _choose(wanted, num_frames, max_pages, name)
+            return Pages(pages=tuple(_read_frame(picture, n) for n in numbers), num_pages=num_frames)
+        except BROKEN_FILE as error:
+            raise ImageError(f"{name} is damaged ({picture.format}: {error}). Get the file again.") from error
+
+
+def _read_frame(picture: Any, number: int) -> Page:
+    if number > 1 or picture.tell():
+        picture.seek(number - 1)
+    picture.load()
+    return Page(number=number, image=array_from_picture(picture))
