@@ -14,16 +14,16 @@ from cua.end import End, RunResult
 from cua.episode import CapReachedError, Episode
 from cua.errors import ModelError, TrajectoryError
 from cua.events import Decided, Event, Listener, Noted, NoteKind, Observed, RunEnded, RunStarted, StepDone
-from cua.guard import Guard, Verdict
+from cua.guard import Guard
 from cua.masking import Masker
 from cua.messages import Sampling, Usage
 from cua.model import Model
 from cua.protocol import ProtocolOptions
 from cua.record import NoRecord, Record
 from cua.secrets import Secrets
-from cua.step import Step, Turn
+from cua.step import Step
 from cua.verdict import judge, judge_capped
-from envs import Action, Env, EnvError, Observation, Task, Terminate
+from envs import Env, EnvError, Observation, Task, Terminate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Agent:
         self._listener = listener
         self._actor = Actor(
             env=env,
-            guard=self._uncounted(guard or Guard()),
+            guard=(guard or Guard()).waiting_by(self.control.away),
             secrets=self.secrets,
             masker=masker,
             schema=self.options.answer_schema,
@@ -187,17 +187,6 @@ class Agent:
         episode.add([step])
         self._tell(StepDone(step=step, usage=episode.usage))
         return _with_note(outcome.observation, nudge), outcome.terminate
-
-    def _uncounted(self, guard: Guard) -> Guard:
-        """The same guard, whose questions to a person do not count against the time limit."""
-        approver = guard.approver
-        if approver is None:
-            return guard
-
-        async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
-            return await self.control.away(approver(verdict, turn, actions))
-
-        return replace(guard, approver=ask)
 
     def _check_caps(self, episode: Episode) -> None:
         reached = self.options.caps.reached(

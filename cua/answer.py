@@ -1,12 +1,17 @@
 """Check the final answer against a JSON schema."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cua.errors import ConfigError
+
+MARK = re.compile(r"\[\^(\d+)(?:\.(\d+))?\^\]")
+"""How an answer cites a result: `[^3^]` a tool call, `[^3.1^]` its first picture. Source of the form: report, E.6."""
+_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,14 @@ class AnswerSchema:
     def note(self) -> str:
         """What the model is told about it."""
         return f"Give the answer of computer.terminate as JSON that satisfies this schema: {json.dumps(self.schema)}"
+
+    @property
+    def text_note(self) -> str:
+        """The same, where the answer is the last reply and not an argument of a call."""
+        return (
+            "Give the final answer as JSON in a ```json block. The JSON must satisfy this schema: "
+            f"{json.dumps(self.schema)}. Put marks such as [^3^] after the block."
+        )
 
     def parse(self, answer: str | None) -> Any:
         """The answer as a value: JSON where it is JSON, else the text itself.
@@ -37,6 +50,15 @@ class AnswerSchema:
                 return value
         assert error is not None
         raise ValueError(f"the answer {answer!r} does not satisfy the schema at {error.json_path}: {error.message}")
+
+    def parse_in_text(self, text: str) -> Any:
+        """The value in a longer answer: its last fenced block, else all of it; marks such as [^3^] left out.
+
+        Raises:
+            ValueError: Nothing there satisfies the schema; the text says where and how.
+        """
+        blocks = _BLOCK.findall(text)
+        return self.parse(blocks[-1] if blocks else MARK.sub("", text).strip())
 
 
 def _readings(answer: str) -> list[Any]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cua.end import RunResult
-from cua.messages import Usage
+from cua.messages import Reply, Usage
 from cua.step import Step, Turn
+from cua.tool_step import CallOutcome, ToolStep
 from envs import Action, Observation
 
 
@@ -50,7 +51,31 @@ class StepDone:
     usage: Usage
 
 
-NoteKind = Literal["parse_error", "refused", "approved", "loop", "redirect", "retry"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsStarted:
+    """The model called tools and they begin to work."""
+
+    index: int
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReturned:
+    """One tool call came back; several may come in any order."""
+
+    index: int
+    outcome: CallOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStepDone:
+    """A step of a tool-using run is finished and on disk."""
+
+    step: ToolStep
+    usage: Usage
+
+
+NoteKind = Literal["parse_error", "refused", "approved", "loop", "redirect", "retry", "context"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,5 +93,7 @@ class RunEnded:
     result: RunResult
 
 
-Event = RunStarted | Observed | Thinking | Decided | StepDone | Noted | RunEnded
+GuiEvent = Observed | Decided | StepDone
+ToolEvent = CallsStarted | CallReturned | ToolStepDone
+Event = RunStarted | Thinking | Noted | RunEnded | GuiEvent | ToolEvent
 Listener = Callable[[Event], None]

@@ -1,7 +1,7 @@
 """The guard: allowed, ask, or denied, for all actions of a step at once."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cua.guard.facts import Facts
@@ -55,6 +55,21 @@ class Guard:
     allowed_domains: tuple[str, ...] = ()
     secrets: Secrets = field(default_factory=Secrets)
     approver: Approver | None = None
+
+    def waiting_by(self, away: Callable[[Awaitable[bool]], Awaitable[bool]]) -> "Guard":
+        """The same guard, which awaits a person through `away`: their time does not count as the run's.
+
+        Args:
+            away: `Control.away`.
+        """
+        approver = self.approver
+        if approver is None:
+            return self
+
+        async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+            return await away(approver(verdict, turn, actions))
+
+        return replace(self, approver=ask)
 
     async def check(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> Verdict:
         """The strictest verdict over all actions; a person is asked here, so `ask` never comes back."""

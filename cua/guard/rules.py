@@ -5,6 +5,7 @@ default = "allow"                  # for actions that no rule names
 [[rule]]
 decision = "deny"                  # deny | ask | allow; the first rule that matches decides
 actions = ["click"]                # verbs; leave out for all
+tools = ["shell"]                  # or tools: then the rule is about tool calls, and `text` is searched in arguments
 target = "(?i)delete account"      # regular expression, searched in what the click lands on
 text = "(?i)drop table"            # the same for typed text and keys ("ctrl+w")
 domains = ["admin.example.com"]    # only on these pages
@@ -13,6 +14,7 @@ reason = "accounts are deleted by people"
 
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,17 +36,28 @@ class Rule:
 
     decision: Decision
     actions: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     target: re.Pattern[str] | None = None
     text: re.Pattern[str] | None = None
     domains: tuple[str, ...] = ()
     reason: str = ""
+
+    def decide_call(self, name: str, arguments: str) -> Decision | None:
+        """This rule's decision about a tool call, or None when it does not apply.
+
+        A rule with neither `tools` nor a condition on screens holds for both; the arguments are the call's JSON.
+        """
+        is_about_screens = self.actions or self.target or self.domains
+        if is_about_screens or (self.tools and name not in self.tools):
+            return None
+        return None if self.text and not self.text.search(arguments) else self.decision
 
     def decide(self, facts: Facts) -> Decision | None:
         """This rule's decision, or None when it does not apply.
 
         A `deny` rule about a target that nobody can describe becomes `ask`: it may well apply.
         """
-        if self.actions and facts.verb not in self.actions:
+        if self.tools or (self.actions and facts.verb not in self.actions):
             return None
         if self.domains and not is_within(facts.domain, self.domains):
             return None
@@ -64,9 +77,16 @@ class Rules:
     default: Decision | None = None
 
     def decide(self, facts: Facts) -> tuple[Decision | None, str]:
-        """The first decision that applies, with its reason."""
+        """The first decision that applies to an action, with its reason."""
+        return self._first(lambda rule: rule.decide(facts))
+
+    def decide_call(self, name: str, arguments: str) -> tuple[Decision | None, str]:
+        """The first decision that applies to a tool call, with its reason."""
+        return self._first(lambda rule: rule.decide_call(name, arguments))
+
+    def _first(self, decide: Callable[[Rule], Decision | None]) -> tuple[Decision | None, str]:
         for rule in self.rules:
-            decision = rule.decide(facts)
+            decision = decide(rule)
             if decision is not None:
                 return decision, rule.reason or "a rule of the policy file"
         return self.default, "the policy file's default"
@@ -86,6 +106,7 @@ def load_rules(path: Path) -> Rules:
         model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
         decision: Decision
         actions: tuple[Literal[VERBS], ...] = ()  # type: ignore[valid-type]
+        tools: tuple[str, ...] = ()
         target: pattern = None
         text: pattern = None
         domains: tuple[str, ...] = ()

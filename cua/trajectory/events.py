@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from cua.end import RunResult
-from cua.messages import Reply
+from cua.messages import Reply, ToolCall
 from cua.step import Turn
 from envs import (
     Click,
@@ -146,6 +146,63 @@ class ActedEvent:
     event: Literal["acted"] = "acted"
 
 
+Sha256 = Annotated[str, Field(pattern=r"^(|[0-9a-f]{64})$")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPart:
+    """A part of a message. `image` is the SHA-256 of a picture, its name in `images/`."""
+
+    part: Literal["text", "image"]
+    text: str = ""
+    image: Sha256 = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedOutcome:
+    """A tool call and what came of it; the fields are those of `CallOutcome` and `ToolResult`."""
+
+    number: int
+    call: ToolCall
+    parts: tuple[RecordedPart, ...]
+    is_error: bool
+    display: str | None
+    data: Mapping[str, Any]
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedEvent:
+    """A tool-using run begins with this question; its steps are `replied`, `calling` and `called`."""
+
+    at: float
+    parts: tuple[RecordedPart, ...]
+    event: Literal["asked"] = "asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingEvent:
+    """Written and on disk before the first of `calls` is carried out."""
+
+    at: float
+    index: int
+    calls: tuple[ToolCall, ...]
+    event: Literal["calling"] = "calling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalledEvent:
+    """A step of a tool-using run is finished."""
+
+    at: float
+    index: int
+    outcomes: tuple[RecordedOutcome, ...]
+    remark: str | None
+    started_at: float
+    timings: Mapping[str, float]
+    event: Literal["called"] = "called"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """Something worth knowing that is not a step.
@@ -183,4 +240,6 @@ class EndedEvent:
     event: Literal["ended"] = "ended"
 
 
-Event = RunEvent | ObservedEvent | RepliedEvent | ActingEvent | ActedEvent | Note | ResumedEvent | EndedEvent
+GuiEvent = ObservedEvent | ActingEvent | ActedEvent
+ToolEvent = AskedEvent | CallingEvent | CalledEvent
+Event = RunEvent | RepliedEvent | Note | ResumedEvent | EndedEvent | GuiEvent | ToolEvent

@@ -16,6 +16,9 @@ from cua.trajectory.events import (
     SCHEMA_VERSION,
     ActedEvent,
     ActingEvent,
+    AskedEvent,
+    CalledEvent,
+    CallingEvent,
     EndedEvent,
     Event,
     Note,
@@ -26,8 +29,10 @@ from cua.trajectory.events import (
     RunHeader,
 )
 from cua.trajectory.folder import TRAJECTORY
+from cua.trajectory.images import ImageFolder
 from cua.trajectory.lines import whole_lines
 from cua.trajectory.run_record import Outcome, Pending, RunRecord, interrupted_step
+from cua.trajectory.tool_reader import ToolReader
 from envs import Observation
 
 
@@ -37,7 +42,8 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
     Args:
         run_dir: The run's folder.
         images: How many pictures to load, the latest ones; None for all. Earlier observations carry
-            b"" as their screenshot; `RunRecord.picture` reads any of them.
+            b"" as their screenshot; `RunRecord.picture` reads any of them. A tool-using run is loaded with
+            all its pictures, or with none for 0.
 
     Raises:
         TrajectoryError: There is no run, or its record is damaged (the text names the line).
@@ -48,7 +54,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
         lines = whole_lines(path)
     if not lines:
         raise TrajectoryError(f"{path} holds no complete line: the run broke off before it began")
-    reader = _Reader(folder)
+    reader = _Reader(folder, with_tool_pictures=images != 0)
     for number, line in enumerate(lines, start=1):
         try:
             reader.read(from_line(line))
@@ -63,8 +69,9 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
 class _Reader:
     """Puts events together to steps. A `ValueError` means that an event cannot stand where it stands."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, *, with_tool_pictures: bool) -> None:
         self._run_dir = run_dir
+        self._tools = ToolReader(ImageFolder(run_dir) if with_tool_pictures else None)
         self._header: RunHeader | None = None
         self._steps: list[Step] = []
         self._outcomes: list[Outcome] = []
@@ -92,8 +99,13 @@ class _Reader:
                 self._header = event.header
             case ObservedEvent():
                 self._observed(event)
+            case RepliedEvent() if self._tools.is_open:
+                self._usage += event.reply.usage
+                self._tools.replied(event)
             case RepliedEvent():
                 self._replied(event)
+            case AskedEvent() | CallingEvent() | CalledEvent():
+                self._tools.read(event)
             case ActingEvent():
                 self._pending = replace(self._open(event.index), turn=event.turn, actions=event.actions)
             case ActedEvent():
@@ -112,6 +124,9 @@ class _Reader:
             run_dir=self._run_dir,
             header=self._header,
             steps=tuple(self._steps),
+            question=self._tools.question,
+            tool_steps=tuple(self._tools.steps),
+            pending_calls=self._tools.pending_calls,
             outcomes=tuple(self._outcomes),
             pending=self._pending,
             notes=tuple(self._notes),

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from cua.end import End, RunResult
-from cua.messages import Reply, Usage
+from cua.messages import Part, Reply, ToolCall, Usage
 from cua.step import Step, Turn
+from cua.tool_step import ToolStep
 from cua.trajectory.events import Note, RunHeader
 from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
@@ -70,6 +71,9 @@ class RunRecord:
         run_dir: The run's folder.
         header: What it was started with.
         steps: Finished steps in order; most of them without their picture, see `load_run`.
+        question: What a tool-using run was asked; empty for a GUI run.
+        tool_steps: Finished steps of a tool-using run, in order.
+        pending_calls: Tool calls that were begun and of which nothing more is known.
         outcomes: What became of each, same order.
         pending: The step that was going on when the record ends; after an end, the last screen.
         notes: Everything else worth knowing, in order of time.
@@ -84,6 +88,9 @@ class RunRecord:
     run_dir: Path
     header: RunHeader
     steps: tuple[Step, ...] = ()
+    question: tuple[Part, ...] = ()
+    tool_steps: tuple[ToolStep, ...] = ()
+    pending_calls: tuple[ToolCall, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     pending: Pending | None = None
     notes: tuple[Note, ...] = ()
@@ -93,6 +100,11 @@ class RunRecord:
     images: Mapping[int, str] = field(default_factory=dict)
     resumed_at: tuple[float, ...] = ()
     last_at: float = 0.0
+
+    @property
+    def num_steps(self) -> int:
+        """Finished steps, of either kind."""
+        return len(self.steps) + len(self.tool_steps)
 
     @property
     def end(self) -> End | None:

@@ -168,7 +168,7 @@ def _summarize_unended(run_dir: Path) -> RunSummary:
         env=record.header.env,
         status="running" if is_running else "interrupted",
         reason="it is being written" if is_running else "its process ended before the run did; --resume goes on",
-        num_steps=len(record.steps),
+        num_steps=record.num_steps,
         total_tokens=record.usage.total_tokens,
         cost_usd=record.usage.cost_usd,
         duration_s=max(0.0, until - record.header.started_at),

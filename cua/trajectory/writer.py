@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from cua.end import RunResult
 from cua.errors import TrajectoryError
@@ -69,7 +69,7 @@ class TrajectoryWriter:
         redact: Callable[[str], str] = str,
         *,
         is_durable: bool = True,
-    ) -> "TrajectoryWriter":
+    ) -> Self:
         """Make a new run folder and write its first line.
 
         Args:
@@ -100,9 +100,7 @@ class TrajectoryWriter:
         return writer
 
     @classmethod
-    def reopen(
-        cls, run_dir: Path | str, redact: Callable[[str], str] = str, *, is_durable: bool = True
-    ) -> "TrajectoryWriter":
+    def reopen(cls, run_dir: Path | str, redact: Callable[[str], str] = str, *, is_durable: bool = True) -> Self:
         """Go on with a run: drop a torn last line and write `resumed`.
 
         Read the record with `load_run` and `resume_steps` *before*; what was being done when the run
@@ -210,7 +208,7 @@ class TrajectoryWriter:
             self._lines.close()
         self._lock.release()
 
-    def __enter__(self) -> "TrajectoryWriter":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,0 +1,265 @@
+"""The tool-using agent: ask, call, look, until the model answers without a call or somebody ends the run."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cua.caps import Caps
+from cua.control import Control, StoppedError
+from cua.end import End, RunResult
+from cua.episode import CapReachedError
+from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
+from cua.events import CallReturned, CallsStarted, Event, Listener, Noted, NoteKind, RunEnded, RunStarted, ToolStepDone
+from cua.guard import Guard
+from cua.messages import Message, Part, Reply, TextPart, Usage
+from cua.model import Model
+from cua.tool_agent.calls import Caller
+from cua.tool_agent.context import SUMMARY_REQUEST, count_tokens, fold
+from cua.tool_agent.conversation import Fold, to_messages
+from cua.tool_agent.ids import with_own_ids
+from cua.tool_agent.options import ToolAgentOptions
+from cua.tool_record import NoToolRecord, ToolRecord
+from cua.tool_step import CallOutcome, ToolStep
+from cua.tools.toolset import Toolset
+from visual_tools.errors import SandboxError
+
+CUT = (
+    "Your reply was cut at the limit of {limit} tokens for one step. Think less at a time: take one small step now, "
+    "with a tool call, or give the answer."
+)
+EMPTY = "Your reply held neither an answer nor a tool call. Call a tool, or answer the question."
+UNKNOWN_END = "the model's answer; nothing checks it but its own evidence"
+
+
+class ToolAgent:
+    """Answers one question with tools. `control` pauses and stops it from outside."""
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        toolset: Toolset,
+        options: ToolAgentOptions,
+        guard: Guard | None = None,
+        record: ToolRecord | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self.model = model
+        self.toolset = toolset
+        self.options = options
+        self.control = Control()
+        self.steps: list[ToolStep] = []
+        self.usage = Usage()
+        self._record: ToolRecord = record or NoToolRecord()
+        self._listener = listener
+        self._caller = Caller(
+            toolset=toolset,
+            guard=(guard or Guard()).waiting_by(self.control.away),
+            control=self.control,
+            is_isolated=options.is_isolated,
+            returned=self._returned,
+        )
+        self._question: tuple[Part, ...] = ()
+        self._fold = Fold()
+        self._last_usage: Usage | None = None
+        self._num_unusable = 0
+        self._started = time.monotonic()
+
+    @property
+    def num_calls(self) -> int:
+        """Tool calls so far, over the whole run."""
+        return sum(len(step.outcomes) for step in self.steps)
+
+    async def run(self, question: Sequence[Part]) -> RunResult:
+        """Answer a question, from the first call of the model to a written end.
+
+        Args:
+            question: Pictures first, then words.
+
+        Raises:
+            Exception: Only what is a defect of ours.
+        """
+        self.control.attach()
+        self._question, self._started = tuple(question), time.monotonic()
+        words = "".join(part.text for part in question if isinstance(part, TextPart))
+        self._tell(RunStarted(instruction=words, run_dir=self._record.shown_dir))
+        end = await self._to_the_end()
+        result = self._written(
+            RunResult(
+                end=end,
+                num_steps=len(self.steps),
+                usage=self.usage,
+                duration_s=self._time_s(),
+                run_dir=self._record.shown_dir,
+            )
+        )
+        self._tell(RunEnded(result=result))
+        return result
+
+    async def _to_the_end(self) -> End:
+        try:
+            self._record.asked(self._question)
+            return await self._loop()
+        except CapReachedError as cap:
+            return End(status="capped", cap=cap.cap, reason=str(cap))
+        except StoppedError as error:
+            return End(status="stopped", reason=str(error))
+        except ContextOverflowError as error:
+            return End(status="failed", reason=f"context overflow: {error}")
+        except ModelError as error:
+            return End(status="error", source="model", reason=str(error), retryable=error.retryable)
+        except SandboxError as error:
+            return End(status="error", source="sandbox", reason=str(error), retryable=True)
+        except TrajectoryError as error:
+            return End(status="error", source="record", reason=str(error), retryable=True)
+
+    async def _loop(self) -> End:
+        while True:
+            await self.control.checkpoint()
+            await self._fold_if_long()
+            self._check_caps(self.options.caps)
+            answer = await self._step()
+            if answer is not None:
+                return End(status="unverified", reason=UNKNOWN_END, answer=answer)
+
+    async def _step(self) -> str | None:
+        """One reply and its calls; the final answer when there is one."""
+        index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
+        reply, remark = await self._ask(index)
+        model_s, started = time.monotonic() - started, time.monotonic()
+        outcomes: tuple[CallOutcome, ...] = ()
+        answer = None
+        if reply.tool_calls and remark is None:
+            self._record.calling(index, reply.tool_calls)
+            self._tell(CallsStarted(index=index, reply=reply))
+            outcomes = await self._caller.run(reply.tool_calls, self.num_calls)
+        elif remark is None:
+            answer, remark = self._read_answer(reply.content)
+        step = ToolStep(
+            index=index,
+            reply=reply,
+            outcomes=outcomes,
+            remark=remark,
+            started_at=started_at,
+            timings={"model": model_s, "tools": time.monotonic() - started},
+        )
+        self._finish(step)
+        return answer
+
+    async def _ask(self, index: int) -> tuple[Reply, str | None]:
+        """The model's reply, and what it must be told when the reply cannot be used."""
+        remark = None
+        try:
+            reply = await self._generate_within_context()
+        except TruncatedReplyError as error:
+            if error.reply is None:
+                raise
+            limit = self.options.sampling.max_tokens if self.options.sampling else None
+            remark = CUT.format(limit=limit or "the server's")
+            reply = replace(error.reply, tool_calls=())  # arguments that were cut are not to be run
+        reply = with_own_ids(reply, self.num_calls)
+        self._record.replied(index, reply)
+        return reply, remark
+
+    async def _generate_within_context(self) -> Reply:
+        """The reply; when the server finds the conversation too long, once more after giving parts of it up."""
+        try:
+            return await self._generate(self._messages())
+        except ContextOverflowError as error:
+            await self._give_up_parts(str(error))
+            return await self._generate(self._messages())
+
+    async def _generate(self, messages: Sequence[Message]) -> Reply:
+        work = self.model.generate(messages, self.toolset.tools, self.options.sampling)
+        try:
+            reply = await self.control.unless_stopped(work)
+        except TruncatedReplyError as error:
+            self._count(error.reply)
+            raise
+        self._count(reply)
+        return reply
+
+    def _count(self, reply: Reply | None) -> None:
+        if reply is not None:
+            self.usage += reply.usage
+            self._last_usage = reply.usage
+
+    def _read_answer(self, content: str) -> tuple[str | None, str | None]:
+        """The answer, or what the model must be told instead."""
+        if not content.strip():
+            return None, EMPTY
+        schema = self.options.answer_schema
+        if schema is None:
+            return content.strip(), None
+        try:
+            return json.dumps(schema.parse_in_text(content), ensure_ascii=False), None
+        except ValueError as error:
+            return None, f"{error}. Answer again."
+
+    def _finish(self, step: ToolStep) -> None:
+        self.steps.append(step)
+        self._record.called(step)
+        self._tell(ToolStepDone(step=step, usage=self.usage))
+        if step.remark is None:
+            self._num_unusable = 0
+            return
+        self._num_unusable += 1
+        self._note("parse_error", step.remark)
+        if self._num_unusable >= self.options.caps.max_parse_errors:
+            raise CapReachedError(
+                "parse_errors", f"{self._num_unusable} replies in a row could not be used; the last one: {step.remark}"
+            )
+
+    async def _fold_if_long(self) -> None:
+        most = self.options.context.max_tokens
+        num_tokens = count_tokens(self._messages(), self._last_usage)
+        if self.steps and most is not None and num_tokens > most:
+            await self._give_up_parts(f"{num_tokens} tokens, the threshold is {most}")
+
+    async def _give_up_parts(self, why: str) -> None:
+        strategy = self.options.context.strategy
+        self._fold, note = await fold(self._fold, self.steps, why, strategy, self._sum_up)
+        self._last_usage = None
+        self._note("context", f"{strategy}: {note}")
+
+    def _messages(self) -> list[Message]:
+        return to_messages(self.options.system_prompt, self._question, self.steps, self._fold)
+
+    async def _sum_up(self) -> str:
+        """A summary of the conversation by the model itself."""
+        self._check_caps(self.options.caps)
+        request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
+        work = self.model.generate([*self._messages(), request], (), self.options.sampling)
+        reply = await self.control.unless_stopped(work)
+        self._count(reply)
+        return reply.content
+
+    def _check_caps(self, caps: Caps) -> None:
+        reached = caps.reached(num_steps=len(self.steps), time_s=self._time_s(), usage=self.usage)
+        if reached:
+            raise CapReachedError(*reached)
+
+    def _time_s(self) -> float:
+        return time.monotonic() - self._started - self.control.waited_s
+
+    def _written(self, result: RunResult) -> RunResult:
+        """The result, on disk; or, when that fails, the result that says so."""
+        if result.end.source == "record":
+            return result
+        try:
+            self._record.ended(result)
+        except TrajectoryError as error:
+            return replace(result, end=End(status="error", source="record", reason=str(error), retryable=True))
+        return result
+
+    def _returned(self, outcome: CallOutcome) -> None:
+        self._tell(CallReturned(index=len(self.steps) + 1, outcome=outcome))
+
+    def _note(self, kind: NoteKind, text: str) -> None:
+        self._record.note(kind, text)
+        self._tell(Noted(kind=kind, text=text))
+
+    def _tell(self, event: Event) -> None:
+        if self._listener is not None:
+            self._listener(event)
