@@ -1,0 +1,133 @@
+"""One-coloured areas of a drawn picture: edges, thin lines and writing are handed to what lies around them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette
+from visual_tools.require import require
+
+_MIN_FLAT_PIXELS = 4
+_MIN_REACH = 0.0015
+_LINE_SLENDERNESS = 60.0
+_LINE_FILL = 0.15
+_LINE_CHROMA = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """A connected area of one colour.
+
+    Attributes:
+        number: Its number in `Areas.map`.
+        color: Its number in the palette.
+        area_px: Pixels.
+        box_px: Tight around it.
+        reach_px: How far its innermost pixel is from its edge.
+    """
+
+    number: int
+    color: int
+    area_px: int
+    box_px: Box
+    reach_px: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Areas:
+    """A picture cut into one-coloured areas, nothing left over.
+
+    Attributes:
+        map: Number of the area of each pixel, (H, W) int32.
+        colors: Number of the colour of each pixel, (H, W) uint8.
+        items: All areas, largest first.
+    """
+
+    map: NDArray[np.int32] = field(repr=False)
+    colors: NDArray[np.uint8] = field(repr=False)
+    items: tuple[Area, ...]
+
+    def mask(self, area: Area) -> NDArray[np.bool_]:
+        """The pixels of an area within its box."""
+        box = area.box_px
+        return self.map[box.top : box.bottom, box.left : box.right] == area.number
+
+
+def find_areas(image: NDArray[np.uint8], flat: NDArray[np.bool_], palette: Palette) -> Areas | None:
+    """Cut a drawn picture into areas; None when nothing in it is one.
+
+    An area starts from flat pixels of one colour. What belongs to none (anti-aliased edges, outlines,
+    grid lines, letters) goes to the area nearest to it, so an edge falls in its middle.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        flat: What `palette.find_flat` says.
+        palette: What `palette.find_palette` says.
+    """
+    labels = apply_palette(image, palette)
+    first = _measure(labels, flat)
+    least = max(1.5, _MIN_REACH * min(labels.shape))
+    kept = [
+        area
+        for area in first.items
+        if area.color != NO_COLOR and area.reach_px >= least and not _is_line(area, palette.lab[area.color])
+    ]
+    if not kept:
+        return None
+    return fill_from(first, kept)
+
+
+def fill_from(areas: Areas, kept: Iterable[Area]) -> Areas:
+    """Keep these areas alone and hand every other pixel to the nearest of them."""
+    cv2 = require("cv2", "visual")
+    is_kept = np.zeros(int(areas.map.max()) + 1, bool)
+    is_kept[[area.number for area in kept]] = True
+    seeds = is_kept[areas.map]
+    _, nearest = cv2.distanceTransformWithLabels(
+        (~seeds).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
+    )
+    color_of = np.full(int(nearest.max()) + 1, NO_COLOR, np.uint8)
+    color_of[nearest[seeds]] = areas.colors[seeds]
+    return _measure(color_of[nearest], None)
+
+
+def _measure(labels: NDArray[np.uint8], flat: NDArray[np.bool_] | None) -> Areas:
+    """The connected areas of equal labels; with `flat`, only those that hold some flat pixels."""
+    cv2, ndimage, measure = (require(name, "visual") for name in ("cv2", "scipy.ndimage", "skimage.measure"))
+    numbers = measure.label(labels, background=-1, connectivity=1).astype(np.int32)
+    count = int(numbers.max())
+    sizes = np.bincount(numbers.ravel(), minlength=count + 1)
+    enough = sizes if flat is None else np.bincount(numbers[flat], minlength=count + 1)
+    wanted = np.flatnonzero(enough >= (1 if flat is None else _MIN_FLAT_PIXELS))
+    is_edge = np.zeros(labels.shape, bool)
+    is_edge[:, 1:] |= numbers[:, 1:] != numbers[:, :-1]
+    is_edge[1:] |= numbers[1:] != numbers[:-1]
+    away = cv2.distanceTransform((~is_edge).astype(np.uint8), cv2.DIST_L2, 3)
+    reaches = ndimage.maximum(away, numbers, wanted)
+    slices = ndimage.find_objects(numbers)
+    items = []
+    for number, reach in zip(wanted.tolist(), reaches, strict=True):
+        rows, columns = slices[number - 1]
+        items.append(
+            Area(
+                number=number,
+                color=int(labels[rows, columns][numbers[rows, columns] == number][0]),
+                area_px=int(sizes[number]),
+                box_px=Box(columns.start, rows.start, columns.stop, rows.stop),
+                reach_px=float(reach),
+            )
+        )
+    items.sort(key=lambda area: -area.area_px)
+    return Areas(map=numbers, colors=labels, items=tuple(items))
+
+
+def _is_line(area: Area, lab: NDArray[np.float32]) -> bool:
+    """Whether it is an outline, a frame or a grid: long, thin, hollow and colourless."""
+    return bool(
+        area.area_px / (2 * area.reach_px) ** 2 > _LINE_SLENDERNESS
+        and area.area_px < _LINE_FILL * area.box_px.area
+        and np.hypot(lab[1], lab[2]) < _LINE_CHROMA
+    )

@@ -1,0 +1,94 @@
+"""Which words belong to which colour: the legend's swatches, and writing beside the sectors of a pie."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.colors.areas import Area, Areas
+from visual_tools.colors.pies import Pie
+from visual_tools.ocr import TextLine, read_text
+from visual_tools.require import MissingPackageError
+
+_MAX_SWATCH_AREA = 0.006
+_MIN_SWATCH_FILL = 0.75
+_MIN_RATIO = 2.5
+_MAX_READ_PX = 2600
+
+
+def find_swatches(areas: Areas, candidates: list[Area]) -> list[Area]:
+    """Small filled boxes or dots of a colour that a much larger area has too."""
+    largest: dict[int, int] = {}
+    for item in candidates:
+        largest[item.color] = max(largest.get(item.color, 0), item.area_px)
+    return [
+        item
+        for item in candidates
+        if item.area_px <= _MAX_SWATCH_AREA * areas.map.size
+        and item.area_px * _MIN_RATIO <= largest[item.color]
+        and item.area_px >= _MIN_SWATCH_FILL * item.box_px.area
+        and 0.4 <= item.box_px.width / item.box_px.height <= 5
+    ]
+
+
+def read_lines(image: NDArray[np.uint8]) -> list[TextLine]:
+    """The writing of a picture; none where no reader is installed, or the picture is too large to read quickly."""
+    if max(image.shape[:2]) > _MAX_READ_PX or min(image.shape[:2]) < 16:
+        return []
+    try:
+        return read_text(image)
+    except MissingPackageError:
+        return []
+
+
+def match_swatches(swatches: list[Area], lines: list[TextLine]) -> dict[int, str]:
+    """For each colour with a swatch the words right of it."""
+    labels: dict[int, str] = {}
+    for swatch in swatches:
+        box = swatch.box_px
+        text = _text_right_of(box, [other.box_px for other in swatches if other is not swatch], lines)
+        if text:
+            labels.setdefault(swatch.color, text)
+    return labels
+
+
+def _text_right_of(box: Box, others: list[Box], lines: list[TextLine]) -> str:
+    """The words that start close to the right of a box, up to the next swatch of the row."""
+    limit = min(
+        (other.left for other in others if other.overlap_y(box) > 0 and other.left >= box.right), default=1 << 30
+    )
+    reach = 2.5 * max(box.height, box.width)
+    parts = []
+    for line in lines:
+        if line.box_px.overlap_y(box) < 0.4 * min(box.height, line.box_px.height):
+            continue
+        words = [(word, place) for word, place in line.words if place.left >= box.right - 2 and place.right <= limit + 2]
+        if words and words[0][1].left - box.right <= reach:
+            parts.append((words[0][1].left, " ".join(word for word, _ in words)))
+    return min(parts)[1] if parts else ""
+
+
+def match_sectors(pie: Pie, lines: list[TextLine]) -> dict[int, str]:
+    """For each sector (by the number of its area) the words outside the rim that its middle points to."""
+    found: dict[int, tuple[float, str]] = {}
+    radius = pie.circle.radius_px
+    for line in lines:
+        if not any(character.isalpha() for character in line.text):
+            continue
+        x, y = _nearest_point(line.box_px, pie.circle.x_px, pie.circle.y_px)
+        away = np.hypot(x - pie.circle.x_px, y - pie.circle.y_px)
+        if not 0.97 * radius < away < 1.45 * radius:
+            continue
+        for sector in pie.sectors:
+            tip = (
+                sector.apex_px[0] + 1.1 * radius * np.cos(sector.direction_rad),
+                sector.apex_px[1] + 1.1 * radius * np.sin(sector.direction_rad),
+            )
+            near = _nearest_point(line.box_px, *tip)
+            gap = float(np.hypot(near[0] - tip[0], near[1] - tip[1]))
+            if gap < 0.15 * radius and gap < found.get(sector.area.number, (np.inf, ""))[0]:
+                found[sector.area.number] = gap, line.text
+    return {number: text for number, (_, text) in found.items()}
+
+
+def _nearest_point(box: Box, x: float, y: float) -> tuple[float, float]:
+    return float(np.clip(x, box.left, box.right)), float(np.clip(y, box.top, box.bottom))

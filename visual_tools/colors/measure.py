@@ -1,0 +1,273 @@
+"""`color_share`: what part each colour has in a pie, in bars, or in any picture."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.colors.areas import Area, Areas, find_areas
+from visual_tools.colors.bars import find_bars
+from visual_tools.colors.legend import find_swatches, match_sectors, match_swatches, read_lines
+from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette, find_flat, find_palette
+from visual_tools.colors.photo import find_main_colors
+from visual_tools.colors.pies import find_pie
+from visual_tools.colors.shares import ColorShares, Measured, make_shares
+from visual_tools.colors.words import ColorLike, parse_color, to_lab
+from visual_tools.errors import ImageError
+from visual_tools.ocr import TextLine
+
+Wanted = Literal["auto", "pie", "area", "bars"]
+
+_CLOSENESS = (1.0, 0.6, 0.35)
+_MIN_BORDER = 0.6
+_MAX_PAPER_CHROMA = 12.0
+_MIN_PANEL = 0.6
+_MIN_MAIN = 0.55
+
+
+def color_share(
+    image: NDArray[np.uint8],
+    *,
+    num_colors: int | None = None,
+    box: Box | None = None,
+    background: ColorLike | None = None,
+    kind: Wanted = "auto",
+    read_labels: bool = True,
+) -> ColorShares:
+    """What part each colour has: of a pie, of bars, of stacked areas, of a photograph.
+
+    Titles, labels, legends, axes, grid lines, outlines, shadows and the background are left out; writing on a
+    sector counts for the sector. Pies are measured by the angles of their sectors, bars by their rectangles,
+    everything else by its pixels. `method` of the result says which it was.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        num_colors: How many colours there are, background not counted; None finds out.
+        box: Look only here.
+        background: The colour to leave out; None takes a white, grey or black border for background;
+            `"none"` leaves nothing out.
+        kind: What the picture is; `"auto"` finds out, `"area"` counts pixels.
+        read_labels: Read the legend or the writing beside the sectors (half a second); needs an OCR package,
+            without it there are no labels.
+
+    Raises:
+        ImageError: The picture is empty, of the wrong type, or has no pie or bars where `kind` asks for them.
+
+    Example:
+        >>> color_share(load_image("pie.png"))
+        <red (rent) 45.9 %, green (food) 30.7 %, blue (rest) 23.4 %; pie, by the angles of its sectors>
+    """
+    check_image(image)
+    if kind not in ("auto", "pie", "area", "bars"):
+        raise ImageError(f"found kind={kind!r}; expected 'auto', 'pie', 'area' or 'bars'")
+    if num_colors is not None and not 1 <= num_colors <= 64:
+        raise ImageError(f"found num_colors={num_colors}; expected 1 to 64, or None to find out")
+    frame = Box(0, 0, image.shape[1], image.shape[0]) if box is None else box.clipped(image.shape[1], image.shape[0])
+    if frame.width < 1 or frame.height < 1:
+        raise ImageError(f"found {box}, which is not on this picture of {image.shape[1]} x {image.shape[0]} pixels")
+    crop = np.ascontiguousarray(image[frame.top : frame.bottom, frame.left : frame.right])
+    request = _Request(num_colors=num_colors, background=background, kind=kind, read_labels=read_labels)
+    measured = _measure(crop, request)
+    return make_shares(measured, frame, image.shape[:2], num_colors)
+
+
+def check_image(image: NDArray[np.uint8]) -> None:
+    """Raise when this is not a picture.
+
+    Raises:
+        ImageError: Not (H, W, 3) uint8, or empty.
+    """
+    if not isinstance(image, np.ndarray):
+        raise ImageError(f"found {type(image).__name__}; expected a picture as array (height, width, 3) of uint8")
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
+        raise ImageError(
+            f"found an array {image.shape} of {image.dtype}; expected a picture (height, width, 3) of uint8, RGB: "
+            "load_image makes one from a file"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    num_colors: int | None
+    background: ColorLike | None
+    kind: Wanted
+    read_labels: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scene:
+    """A drawn picture, cut up."""
+
+    palette: Palette
+    areas: Areas
+    background: int | None
+    candidates: list[Area]
+    swatches: list[Area]
+    lines: list[TextLine] = field(repr=False)
+
+
+def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
+    flat = find_flat(image)
+    best: Measured | None = None
+    for closeness in _CLOSENESS:
+        palette = find_palette(image, flat, closeness=closeness)
+        areas = find_areas(image, flat, palette) if palette is not None else None
+        if palette is None or areas is None:
+            break
+        found = _measure_drawing(_make_scene(image, palette, areas, request), request.kind)
+        if best is None or len(found.colors) > len(best.colors):
+            best = found
+        if request.num_colors is None or len(best.colors) >= request.num_colors:
+            return best
+    if best is not None:
+        return best
+    if request.kind in ("pie", "bars"):
+        raise ImageError(f"found a photograph, whose colours run into each other; expected a drawn chart ({request.kind})")
+    return _measure_photo(image, request)
+
+
+def _make_scene(image: NDArray[np.uint8], palette: Palette, areas: Areas, request: _Request) -> _Scene:
+    background = _find_background(areas, palette, request.background)
+    candidates = [item for item in areas.items if item.color != background]
+    if request.background is None:
+        candidates = [item for item in candidates if not _is_panel(item, candidates, palette)]
+    lines = read_lines(image) if request.read_labels else []
+    swatches = find_swatches(areas, candidates)
+    candidates = [item for item in candidates if not any(_is_letter(item, line) for line in lines)]
+    return _Scene(
+        palette=palette, areas=areas, background=background, candidates=candidates, swatches=swatches, lines=lines
+    )
+
+
+def _find_background(areas: Areas, palette: Palette, wanted: ColorLike | None) -> int | None:
+    """Number of the background's colour."""
+    if isinstance(wanted, str) and wanted == "none":
+        return None
+    if wanted is not None:
+        away = np.linalg.norm(palette.lab - to_lab(np.array([parse_color(wanted)], np.uint8)), axis=1)
+        return int(np.argmin(away)) if away.min() < 25 else None
+    colors = areas.colors
+    border = np.concatenate([colors[0], colors[-1], colors[:, 0], colors[:, -1]])
+    counts = np.bincount(border)
+    color = int(np.argmax(counts))
+    chroma = float(np.hypot(*palette.lab[color, 1:]))
+    is_paper = chroma < _MAX_PAPER_CHROMA or (palette.lab[color, 0] > 85 and chroma < 2 * _MAX_PAPER_CHROMA)
+    is_alone = len({item.color for item in areas.items}) == 1
+    return color if counts[color] >= _MIN_BORDER * len(border) and is_paper and not is_alone else None
+
+
+def _is_panel(item: Area, candidates: list[Area], palette: Palette) -> bool:
+    """Whether it is the tinted ground of a chart: colourless, and most of the rest lies within its box."""
+    lightness, chroma = palette.lab[item.color, 0], float(np.hypot(*palette.lab[item.color, 1:]))
+    if chroma > _MAX_PAPER_CHROMA or 30 < lightness < 75:
+        return False
+    others = [other for other in candidates if other is not item]
+    inside = sum(other.area_px for other in others if item.box_px.contains(other.box_px, 3))
+    return bool(others) and inside > _MIN_PANEL * sum(other.area_px for other in others)
+
+
+def _is_letter(item: Area, line: TextLine) -> bool:
+    """Whether an area is part of a written line."""
+    return line.box_px.contains(item.box_px, 3) and item.area_px < 0.5 * line.box_px.area
+
+
+def _measure_drawing(scene: _Scene, kind: Wanted) -> Measured:
+    found = None
+    if kind in ("auto", "pie"):
+        found = _measure_pie(scene, is_asked=kind == "pie")
+    if found is None and kind in ("auto", "bars"):
+        found = _measure_bars(scene)
+    if found is None and kind in ("pie", "bars"):
+        raise ImageError(f"found no {kind.rstrip('s')} here; try kind='auto', or cut the chart out with box=Box(...)")
+    return found if found is not None else _measure_pixels(scene)
+
+
+def _measure_pie(scene: _Scene, *, is_asked: bool) -> Measured | None:
+    pie = find_pie(scene.areas, scene.background)
+    if pie is None or not (is_asked or pie.is_closed):
+        return None
+    inside = sum(sector.area.area_px for sector in pie.sectors)
+    if not is_asked and inside < _MIN_MAIN * sum(item.area_px for item in scene.candidates):
+        return None
+    weights = [sector.angle_rad if pie.is_closed else float(sector.area.area_px) for sector in pie.sectors]
+    return Measured(
+        areas=pie.areas,
+        items=[sector.area for sector in pie.sectors],
+        weights=weights,
+        rgb=scene.palette.rgb,
+        background=scene.background,
+        color_labels=match_swatches(scene.swatches, scene.lines),
+        item_labels=match_sectors(pie, scene.lines),
+        kind="pie",
+        method=f"pie, by the {'angles' if pie.is_closed else 'pixels'} of its sectors",
+    )
+
+
+def _measure_bars(scene: _Scene) -> Measured | None:
+    bars = find_bars(scene.areas, [item for item in scene.candidates if item not in scene.swatches])
+    if not bars:
+        return None
+    return Measured(
+        areas=scene.areas,
+        items=[bar.area for bar in bars],
+        weights=[float(bar.box_px.area) for bar in bars],
+        rgb=scene.palette.rgb,
+        background=scene.background,
+        color_labels=match_swatches(scene.swatches, scene.lines),
+        item_labels={},
+        kind="bars",
+        method="bars, by their rectangles",
+    )
+
+
+def _measure_pixels(scene: _Scene) -> Measured:
+    labels = match_swatches(scene.swatches, scene.lines)
+    items = [item for item in scene.candidates if item not in scene.swatches] or list(scene.areas.items)
+    return Measured(
+        areas=scene.areas,
+        items=items,
+        weights=[float(item.area_px) for item in items],
+        rgb=scene.palette.rgb,
+        background=scene.background,
+        color_labels=labels,
+        item_labels={},
+        kind="area",
+        method="areas, by their pixels",
+    )
+
+
+def _measure_photo(image: NDArray[np.uint8], request: _Request) -> Measured:
+    palette = find_main_colors(image, request.num_colors)
+    colors = apply_palette(image, palette)
+    background = None
+    if request.background is not None and request.background != "none":
+        away = np.linalg.norm(palette.lab - to_lab(np.array([parse_color(request.background)], np.uint8)), axis=1)
+        background = int(np.argmin(away)) if away.min() < 25 else None
+    areas, items = _one_area_each(colors, len(palette.rgb))
+    items = [item for item in items if item.color != background]
+    return Measured(
+        areas=areas,
+        items=items,
+        weights=[float(item.area_px) for item in items],
+        rgb=palette.rgb,
+        background=background,
+        color_labels={},
+        item_labels={},
+        kind="area",
+        method="main colours, by k-means of the histogram in L*a*b*",
+    )
+
+
+def _one_area_each(colors: NDArray[np.uint8], num_colors: int) -> tuple[Areas, list[Area]]:
+    """All pixels of a colour as one area."""
+    items = []
+    for color in range(num_colors):
+        mask = colors == color
+        rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+        if len(rows):
+            box = Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+            items.append(Area(number=color, color=color, area_px=int(mask.sum()), box_px=box, reach_px=1.0))
+    assert NO_COLOR not in {item.color for item in items}
+    return Areas(map=colors.astype(np.int32), colors=colors, items=tuple(items)), items

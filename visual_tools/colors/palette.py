@@ -1,0 +1,171 @@
+"""The colours that a picture is made of: clusters of its histogram, not of its pixels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.colors.words import cell_lab, to_lab
+from visual_tools.require import require
+
+NO_COLOR = 255
+
+_MAX_COLORS = 254
+_FLAT_RANGE = 10
+_LINK_DELTA_E = 5.0
+_REACH_DELTA_E = 7.0
+_TAIL_DELTA_E = 9.0
+_TAIL_SHARE = 0.02
+_MIN_CELL_PIXELS = 6
+_STRIP_PIXELS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Palette:
+    """Colours of a picture.
+
+    Attributes:
+        rgb: (N, 3) uint8.
+        lab: Their L*a*b*, (N, 3) float32.
+        is_flat: Whether the picture is drawn from these few colours (a chart); a photograph is not.
+        lut: Colour number of each of the 64 x 64 x 64 cells of RGB, `NO_COLOR` where none is near; (64, 64, 64) uint8.
+    """
+
+    rgb: NDArray[np.uint8] = field(repr=False)
+    lab: NDArray[np.float32] = field(repr=False)
+    is_flat: bool
+    lut: NDArray[np.uint8] = field(repr=False)
+
+
+def find_flat(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Pixels whose eight neighbours look the same: inside of areas, without edges, text and thin lines."""
+    cv2 = require("cv2", "visual")
+    spread = cv2.morphologyEx(image, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
+    flat: NDArray[np.bool_] = spread.max(axis=2) <= _FLAT_RANGE
+    return flat
+
+
+def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness: float = 1.0) -> Palette | None:
+    """Colours of a drawn picture; None for a photograph, whose colours run into each other.
+
+    The flat pixels are counted in cells of RGB; cells that stand out from their surroundings are linked
+    when they are close in L*a*b*. So a light gradient stays one colour, and two blues stay two.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        flat: What `find_flat` says.
+        closeness: Below 1 tells closer colours apart.
+    """
+    spatial, csgraph, sparse = (require(f"scipy.{name}", "visual") for name in ("spatial", "sparse.csgraph", "sparse"))
+    if flat.mean() < 0.5:
+        return None
+    counts = count_cells(image, flat)
+    cells = np.flatnonzero(counts >= _MIN_CELL_PIXELS)
+    if not len(cells):
+        return None
+    lab, weights = cell_lab()[cells], counts[cells]
+    cells, lab, weights = _drop_tails(cells, lab, weights)
+    pairs = spatial.cKDTree(lab).query_pairs(_LINK_DELTA_E * closeness, output_type="ndarray")
+    graph = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(cells), len(cells)))
+    num_colors, color_of = csgraph.connected_components(graph, directed=False)
+    totals = np.bincount(color_of, weights, num_colors)
+    order = np.argsort(-totals)[:_MAX_COLORS]
+    if _is_spread_out(lab, weights, color_of, order):
+        return None
+    rank = np.full(num_colors, NO_COLOR)
+    rank[order] = np.arange(len(order))
+    lut = _make_lut(count_cells(image), lab, rank[color_of], _REACH_DELTA_E * min(closeness, 1.0))
+    rgb = _measure_colors(image, flat, lut, len(order))
+    return Palette(rgb=rgb, lab=to_lab(rgb), is_flat=True, lut=lut)
+
+
+def apply_palette(image: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
+    """The colour number of each pixel, (H, W) uint8; `NO_COLOR` where none is near."""
+    labels = np.empty(image.shape[:2], np.uint8)
+    lut = palette.lut.ravel()
+    for rows in _strips(image.shape[:2]):
+        labels[rows] = lut[_cell_of(image[rows])]
+    return labels
+
+
+def count_cells(image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    """How many pixels fall into each of the 64 x 64 x 64 cells of RGB, as (262144,), red slowest."""
+    cv2 = require("cv2", "visual")
+    counts = cv2.calcHist(
+        [np.ascontiguousarray(image)],
+        [0, 1, 2],
+        None if mask is None else mask.astype(np.uint8),
+        [64, 64, 64],
+        [0, 256, 0, 256, 0, 256],
+    )
+    result: NDArray[np.float64] = counts.ravel().astype(np.float64)
+    return result
+
+
+def _drop_tails(
+    cells: NDArray[np.intp], lab: NDArray[np.float32], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float64]]:
+    """Without the cells that are noise of a much stronger one nearby."""
+    tree = require("scipy.spatial", "visual").cKDTree(lab)
+    strongest = np.argsort(-weights)
+    is_kept = np.ones(len(cells), bool)
+    for index in strongest[: 4 * _MAX_COLORS]:
+        if is_kept[index]:
+            near = np.asarray(tree.query_ball_point(lab[index], _TAIL_DELTA_E))
+            is_kept[near[weights[near] < _TAIL_SHARE * weights[index]]] = False
+    return cells[is_kept], lab[is_kept], weights[is_kept]
+
+
+def _is_spread_out(
+    lab: NDArray[np.float32], weights: NDArray[np.float64], color_of: NDArray[np.intp], order: NDArray[np.intp]
+) -> bool:
+    """Whether a main cluster fills much of the colour space, as the tones of a photograph do."""
+    for color in order[:3]:
+        members = color_of == color
+        middle = np.average(lab[members], axis=0, weights=weights[members])
+        away = np.linalg.norm(lab[members] - middle, axis=1)
+        if np.average(away, weights=weights[members]) > 12.0:
+            return True
+    return False
+
+
+def _make_lut(
+    counts: NDArray[np.float64], lab: NDArray[np.float32], colors: NDArray[np.intp], reach: float
+) -> NDArray[np.uint8]:
+    spatial = require("scipy.spatial", "visual")
+    used = np.flatnonzero(counts)
+    away, nearest = spatial.cKDTree(lab).query(cell_lab()[used], distance_upper_bound=reach)
+    lut = np.full(64**3, NO_COLOR, np.uint8)
+    found = np.isfinite(away)
+    lut[used[found]] = colors[nearest[found]]
+    return lut.reshape(64, 64, 64)
+
+
+def _measure_colors(
+    image: NDArray[np.uint8], flat: NDArray[np.bool_], lut: NDArray[np.uint8], num_colors: int
+) -> NDArray[np.uint8]:
+    """The median of each colour's flat pixels."""
+    pixels = image[flat]
+    step = max(len(pixels) // 2_000_000, 1)
+    pixels = pixels[::step]
+    labels = lut.ravel()[_cell_of(pixels)]
+    rgb = np.zeros((num_colors, 3), np.uint8)
+    for color in range(num_colors):
+        members = pixels[labels == color]
+        if len(members):
+            rgb[color] = np.median(members, axis=0)
+    return rgb
+
+
+def _cell_of(pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
+    high = (pixels >> 2).astype(np.int32)
+    cell: NDArray[np.int32] = (high[..., 0] << 12) | (high[..., 1] << 6) | high[..., 2]
+    return cell
+
+
+def _strips(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Rows of a picture in portions, so that memory stays bounded."""
+    height = max(_STRIP_PIXELS // max(shape[1], 1), 1)
+    for top in range(0, shape[0], height):
+        yield slice(top, top + height)

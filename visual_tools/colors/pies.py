@@ -1,0 +1,187 @@
+"""Sectors of a pie, measured by their angles."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.colors.areas import Area, Areas, fill_from
+from visual_tools.colors.circles import Circle, find_circle
+from visual_tools.require import require
+
+_MIN_AREA = 0.00015
+_NUM_RADII = 72
+_NUM_SPOKES = 720
+_MIN_THICKNESS = 0.1
+_MIN_SECTOR_SHARE = 0.0025
+_MAX_ANGLE_GAP = 0.04
+_OUTER = 0.965
+_INNER = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sector:
+    """A slice of a pie.
+
+    Attributes:
+        area: Its pixels.
+        angle_rad: How wide it is.
+        direction_rad: Where its middle points, from x to the right towards y downwards.
+        apex_px: Its tip, x and y: the middle of the pie, or beside it when the slice is pulled out.
+    """
+
+    area: Area
+    angle_rad: float
+    direction_rad: float
+    apex_px: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pie:
+    """A pie: its circle (before slices are pulled out), its sectors, and the areas with writing filled in."""
+
+    circle: Circle
+    sectors: tuple[Sector, ...]
+    areas: Areas
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the sectors add up to a full turn, so that nothing was missed or counted twice."""
+        return bool(abs(sum(sector.angle_rad for sector in self.sectors) / (2 * np.pi) - 1) < _MAX_ANGLE_GAP)
+
+
+def find_pie(areas: Areas, background: int | None) -> Pie | None:
+    """The pie of a picture; None when there is none of at least two sectors.
+
+    Args:
+        areas: The picture cut into areas.
+        background: Number of the background's colour.
+    """
+    least = max(_MIN_AREA * areas.map.size, 12)
+    circle = find_circle(areas, [item for item in areas.items if item.color != background and item.area_px >= least])
+    if circle is None:
+        return None
+    areas = _fill_writing(areas, circle, background)
+    slices = [
+        item
+        for item in areas.items
+        if item.color != background and item.area_px >= 12 and _is_slice(areas, item, circle)
+    ]
+    if len(slices) < 2:
+        return None
+    circle, apexes = _fit_apexes(areas, slices, circle)
+    sectors = []
+    for item, apex in zip(slices, apexes, strict=True):
+        angle, direction = _measure_angle(areas, item, apex, circle.radius_px)
+        if angle > _MIN_SECTOR_SHARE * 2 * np.pi:
+            sectors.append(Sector(area=item, angle_rad=angle, direction_rad=direction, apex_px=apex))
+    return Pie(circle=circle, sectors=tuple(sectors), areas=areas) if len(sectors) >= 2 else None
+
+
+def _fill_writing(areas: Areas, circle: Circle, background: int | None) -> Areas:
+    """Hand small areas inside the circle (thick letters and what they enclose) to the sectors around them."""
+    kept = []
+    for item in areas.items:
+        x, y = item.box_px.center
+        inside = np.hypot(x - circle.x_px, y - circle.y_px) < circle.radius_px
+        side = max(item.box_px.width, item.box_px.height)
+        is_hub = item.box_px.has_point(circle.x_px, circle.y_px) and item.color == background
+        if not inside or side > 0.3 * circle.radius_px or is_hub:
+            kept.append(item)
+    return fill_from(areas, kept) if len(kept) < len(areas.items) else areas
+
+
+def _polar(areas: Areas, item: Area, apex: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distance and direction of an area's pixels from a point."""
+    rows, columns = np.nonzero(areas.mask(item))
+    x, y = columns + item.box_px.left - apex[0], rows + item.box_px.top - apex[1]
+    return np.hypot(x, y), np.arctan2(y, x)
+
+
+def _rim(
+    areas: Areas, item: Area, apex: tuple[float, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Per spoke that an area touches: direction, smallest and largest distance."""
+    ndimage = require("scipy.ndimage", "visual")
+    away, direction = _polar(areas, item, apex)
+    spoke = ((direction / (2 * np.pi) + 0.5) * _NUM_SPOKES).astype(int) % _NUM_SPOKES
+    used = np.unique(spoke)
+    near, far = ndimage.minimum(away, spoke, used), ndimage.maximum(away, spoke, used)
+    return ((used + 0.5) / _NUM_SPOKES - 0.5) * 2 * np.pi, near, far
+
+
+def _is_slice(areas: Areas, item: Area, circle: Circle) -> bool:
+    """Whether an area reaches the rim and is thick along the spokes (shadows and swatches are not)."""
+    _, near, far = _rim(areas, item, (circle.x_px, circle.y_px))
+    rim = float(np.percentile(far, 90))
+    thick = float(np.median(far - near))
+    return 0.85 < rim / circle.radius_px < 1.6 and thick > _MIN_THICKNESS * circle.radius_px
+
+
+def _fit_apexes(
+    areas: Areas, slices: list[Area], circle: Circle
+) -> tuple[Circle, list[tuple[float, float]]]:
+    """The circle that all slices share, each moved out along its own middle so far that its rim fits."""
+    optimize = require("scipy.optimize", "visual")
+    x_px, y_px, radius_px = circle.x_px, circle.y_px, circle.radius_px
+    pulled = np.zeros(len(slices))
+    units = np.zeros((len(slices), 2))
+    for _ in range(2):
+        rims = []
+        for index, item in enumerate(slices):
+            away, direction = _polar(areas, item, (x_px, y_px))
+            units[index] = _unit((away * np.cos(direction)).mean(), (away * np.sin(direction)).mean())
+            apex = x_px + pulled[index] * units[index, 0], y_px + pulled[index] * units[index, 1]
+            spokes, _, far = _rim(areas, item, apex)
+            on = far > 0.97 * np.percentile(far, 90)
+            rims.append(np.column_stack([apex[0] + far * np.cos(spokes), apex[1] + far * np.sin(spokes)])[on])
+        owner = np.repeat(np.arange(len(slices)), [len(rim) for rim in rims])
+        points = np.concatenate(rims)
+
+        def misfit(
+            guess: NDArray[np.float64], points: NDArray[np.float64] = points, owner: NDArray[np.intp] = owner
+        ) -> NDArray[np.float64]:
+            middle = guess[:2] + guess[3:][owner, None] * units[owner]
+            result: NDArray[np.float64] = np.linalg.norm(points - middle, axis=1) - guess[2]
+            return result
+
+        start = np.concatenate([[x_px, y_px, radius_px], np.maximum(pulled, 0.01)])
+        lower = np.concatenate([[-np.inf, -np.inf, 0.7 * radius_px], np.zeros(len(slices))])
+        fit = optimize.least_squares(misfit, start, bounds=(lower, np.inf), loss="soft_l1", f_scale=0.7)
+        x_px, y_px, radius_px = (float(value) for value in fit.x[:3])
+        pulled = fit.x[3:]
+    apexes = [(float(x_px + e * u[0]), float(y_px + e * u[1])) for e, u in zip(pulled, units, strict=True)]
+    return Circle(x_px=x_px, y_px=y_px, radius_px=radius_px), apexes
+
+
+def _unit(x: float, y: float) -> tuple[float, float]:
+    length = float(np.hypot(x, y)) or 1.0
+    return x / length, y / length
+
+
+def _measure_angle(areas: Areas, item: Area, apex: tuple[float, float], radius_px: float) -> tuple[float, float]:
+    """How wide a sector is, and where it points.
+
+    On circles of radius r around the tip it covers the angle a(r) = angle + offset / r: an outline takes the
+    same length from it at every radius, and so does, to first order, a tip that is misplaced along its middle.
+    The line through a(r) over 1 / r therefore meets 1 / r = 0 at the true angle. The median of the slopes of all
+    pairs of radii (Theil and Sen) makes it deaf to the radii where writing crosses an edge.
+    """
+    away, _ = _polar(areas, item, apex)
+    inner = max(_INNER * radius_px, float(np.percentile(away, 1)) + 0.03 * radius_px)
+    radii = np.linspace(inner, _OUTER * radius_px - 1, _NUM_RADII)
+    num_steps = int(np.clip(8 * radius_px, 1024, 16384))
+    angles = np.arange(num_steps) * (2 * np.pi / num_steps)
+    columns = np.rint(apex[0] + radii[:, None] * np.cos(angles)).astype(np.intp)
+    rows = np.rint(apex[1] + radii[:, None] * np.sin(angles)).astype(np.intp)
+    height, width = areas.map.shape
+    on = areas.map[np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)] == item.number
+    covered = on.sum(axis=1) * (2 * np.pi / num_steps)
+    middle = np.exp(1j * angles)[None, :].repeat(len(radii), axis=0)[on].sum()
+    return _intercept(1 / radii, covered), float(np.angle(middle))
+
+
+def _intercept(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    left, right = np.triu_indices(len(x), k=len(x) // 6)
+    slope = np.median((y[right] - y[left]) / (x[right] - x[left]))
+    return float(np.median(y - slope * x))

@@ -1,0 +1,211 @@
+"""How much of a picture each colour takes: the result types and their short text."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.colors.areas import Area, Areas
+from visual_tools.colors.words import color_name, to_lab
+from visual_tools.require import require
+
+Kind = Literal["pie", "bars", "area"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One connected part of a colour: a sector, a bar, a patch.
+
+    Attributes:
+        share: Of everything that was measured, 0 to 1.
+        area_px: Its pixels.
+        box_px: Tight around it, in pixels of the picture.
+        center_px: A point well inside it, x and y.
+    """
+
+    share: float
+    area_px: int
+    box_px: Box
+    center_px: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one colour takes.
+
+    Attributes:
+        color_rgb: The colour, red, green and blue of 0 to 255.
+        color_name: A plain word for it.
+        share: Of everything that was measured, 0 to 1.
+        area_px: Its pixels, writing on it included.
+        label: What the legend, or the writing beside it, calls it.
+        box_px: Tight around all its pieces, in pixels of the picture.
+        center_px: A point well inside its largest piece, x and y.
+        pieces: Its connected parts, largest first.
+    """
+
+    color_rgb: tuple[int, int, int]
+    color_name: str
+    share: float
+    area_px: int
+    label: str | None
+    box_px: Box
+    center_px: tuple[int, int]
+    pieces: tuple[Piece, ...] = field(repr=False)
+
+    @property
+    def color_hex(self) -> str:
+        """Like `#1f77b4`."""
+        return "#{:02x}{:02x}{:02x}".format(*self.color_rgb)
+
+    def __str__(self) -> str:
+        label = f" ({self.label})" if self.label else ""
+        return f"{self.color_name}{label} {100 * self.share:.1f} %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ColorShares:
+    """The colours of a picture, largest first.
+
+    Attributes:
+        shares: One for each colour; they add up to 1.
+        background_rgb: The colour that was left out as background; None when there was none.
+        method: How the shares were measured, in words.
+        kind: What the picture was taken for.
+        labels: Number in `shares` of each pixel, -1 for what was left out; (H, W) int16.
+    """
+
+    shares: tuple[Share, ...]
+    background_rgb: tuple[int, int, int] | None
+    method: str
+    kind: Kind
+    labels: NDArray[np.int16] = field(repr=False)
+
+    def __repr__(self) -> str:
+        names = [share.color_name for share in self.shares]
+        texts = []
+        for share in self.shares:
+            is_shared = names.count(share.color_name) > 1 and not share.label
+            texts.append(str(share) if not is_shared else f"{share.color_name} {share.color_hex}{str(share)[len(share.color_name) :]}")
+        return f"<{', '.join(texts)}; {self.method}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured on a picture, before it is put into words.
+
+    Attributes:
+        areas: The picture cut into areas.
+        items: The areas that count.
+        weights: How much each of them is, in any unit.
+        rgb: The palette, (N, 3) uint8.
+        background: Number of the background's colour.
+        color_labels: Words for colours, from the legend.
+        item_labels: Words for areas (by their number), from writing beside them.
+        kind: What the picture was taken for.
+        method: How the weights came about.
+    """
+
+    areas: Areas
+    items: list[Area]
+    weights: list[float]
+    rgb: NDArray[np.uint8]
+    background: int | None
+    color_labels: dict[int, str]
+    item_labels: dict[int, str]
+    kind: Kind
+    method: str
+
+    @property
+    def colors(self) -> set[int]:
+        """Numbers of the colours that count."""
+        return {item.color for item in self.items}
+
+
+def make_shares(
+    measured: Measured, frame: Box, shape: tuple[int, ...], num_colors: int | None = None
+) -> ColorShares:
+    """Put what was measured into shares of the whole picture.
+
+    Args:
+        measured: What was measured on the cut-out.
+        frame: Where the cut-out lies on the picture.
+        shape: Rows and columns of the picture.
+        num_colors: At most so many; the most similar ones are joined.
+    """
+    total = sum(measured.weights) or 1.0
+    group_of = _join_alike(measured, num_colors)
+    groups: dict[int, list[tuple[Area, float]]] = {}
+    for item, weight in zip(measured.items, measured.weights, strict=True):
+        groups.setdefault(group_of[item.color], []).append((item, weight / total))
+    ordered = sorted(groups.items(), key=lambda group: -sum(part for _, part in group[1]))
+    number_of = np.full(int(measured.areas.map.max()) + 1, -1, np.int16)
+    for index, (_, members) in enumerate(ordered):
+        number_of[[item.number for item, _ in members]] = index
+    labels = np.full(shape[:2], -1, np.int16)
+    labels[frame.top : frame.bottom, frame.left : frame.right] = number_of[measured.areas.map]
+    background = measured.background
+    return ColorShares(
+        shares=tuple(_make_share(measured, color, members, frame) for color, members in ordered),
+        background_rgb=None if background is None else _rgb(measured.rgb[background]),
+        method=measured.method,
+        kind=measured.kind,
+        labels=labels,
+    )
+
+
+def _join_alike(measured: Measured, num_colors: int | None) -> dict[int, int]:
+    """For each colour the one that stands for it: itself, unless there are too many."""
+    group_of = {color: color for color in measured.colors}
+    sizes = dict.fromkeys(group_of, 0.0)
+    for item, weight in zip(measured.items, measured.weights, strict=True):
+        sizes[item.color] += weight
+    lab = to_lab(measured.rgb)
+    while num_colors is not None and len(sizes) > num_colors:
+        pairs = [(float(np.linalg.norm(lab[a] - lab[b])), a, b) for a in sizes for b in sizes if sizes[a] > sizes[b]]
+        _, large, small = min(pairs, default=(0.0, *list(sizes)[:2]))
+        sizes[large] += sizes.pop(small)
+        group_of = {color: large if group == small else group for color, group in group_of.items()}
+    return group_of
+
+
+def _make_share(measured: Measured, color: int, members: list[tuple[Area, float]], frame: Box) -> Share:
+    members = sorted(members, key=lambda member: -member[1])
+    pieces = tuple(_make_piece(measured.areas, item, part, frame) for item, part in members)
+    written = dict.fromkeys(measured.item_labels.get(item.number, "") for item, _ in members)
+    label = measured.color_labels.get(color) or ", ".join(filter(None, written)) or None
+    box = pieces[0].box_px
+    for piece in pieces[1:]:
+        box = box.union(piece.box_px)
+    rgb = _rgb(measured.rgb[color])
+    return Share(
+        color_rgb=rgb,
+        color_name=color_name(rgb),
+        share=sum(piece.share for piece in pieces),
+        area_px=sum(piece.area_px for piece in pieces),
+        label=label,
+        box_px=box,
+        center_px=pieces[0].center_px,
+        pieces=pieces,
+    )
+
+
+def _make_piece(areas: Areas, item: Area, part: float, frame: Box) -> Piece:
+    x, y = _find_middle(areas.mask(item))
+    box = item.box_px.moved(frame.left, frame.top)
+    return Piece(share=part, area_px=item.area_px, box_px=box, center_px=(box.left + x, box.top + y))
+
+
+def _find_middle(mask: NDArray[np.bool_]) -> tuple[int, int]:
+    """The pixel farthest from the edge; of several the one nearest to their middle."""
+    cv2 = require("cv2", "visual")
+    away = cv2.distanceTransform(np.pad(mask, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
+    rows, columns = np.nonzero(away >= 0.98 * away.max())
+    nearest = int(np.argmin(np.hypot(rows - rows.mean(), columns - columns.mean())))
+    return int(columns[nearest]), int(rows[nearest])
+
+
+def _rgb(color: NDArray[np.uint8]) -> tuple[int, int, int]:
+    return int(color[0]), int(color[1]), int(color[2])
