@@ -1,0 +1,137 @@
+"""What a comparison gives: a list of differences, and how the two pictures lie on each other."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halves:
+    """Two pictures that stood in one.
+
+    Attributes:
+        first: The left or upper one, (H, W, 3) uint8 RGB.
+        second: The right or lower one.
+        layout: `"side by side"` or `"stacked"`.
+        first_box: Where `first` was cut out, in pixels of the picture given.
+        second_box: Where `second` was cut out.
+        similarity: How alike the two are where they were laid on each other, -1 to 1 (normalised correlation).
+    """
+
+    first: NDArray[np.uint8] = field(repr=False)
+    second: NDArray[np.uint8] = field(repr=False)
+    layout: str
+    first_box: Box
+    second_box: Box
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """Where a point of the first picture lies in the second: turned and scaled about (0, 0), then shifted.
+
+    Attributes:
+        shift_px: Where the first picture's (0, 0) lies in the second, x and y in pixels.
+        scale: Size in the second picture by size in the first.
+        rotation_deg: Turn, clockwise as seen on a screen.
+        method: How it was found: `"same place"`, `"same size"`, `"phase correlation"` or `"features"`.
+    """
+
+    shift_px: tuple[float, float] = (0.0, 0.0)
+    scale: float = 1.0
+    rotation_deg: float = 0.0
+    method: str = "same place"
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """(2, 3) float64: second = matrix @ (x, y, 1) of first."""
+        cos, sin = (self.scale * part(math.radians(self.rotation_deg)) for part in (math.cos, math.sin))
+        return np.array([[cos, -sin, self.shift_px[0]], [sin, cos, self.shift_px[1]]])
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether each point lies in the same place in both pictures."""
+        return self.shift_px == (0.0, 0.0) and self.scale == 1.0 and self.rotation_deg == 0.0
+
+    def map_box(self, box: Box) -> Box:
+        """The box in the second picture around the place of `box` in the first."""
+        edges = np.array([[x, y, 1.0] for x in (box.left, box.right) for y in (box.top, box.bottom)])
+        points = (edges - [0.5, 0.5, 0]) @ self.matrix.T + 0.5
+        (left, top), (right, bottom) = np.rint(points.min(axis=0)), np.rint(points.max(axis=0))
+        return Box(int(left), int(top), int(right), int(bottom))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One difference, as a person would count it.
+
+    Attributes:
+        number: 1, 2, 3... in reading order.
+        kind: `"removed"`, `"added"`, `"moved"`, `"recoloured"` or `"changed"` (another text, form or size).
+        first_box: Where it shows in the first picture, in that picture's pixels; the old place of what moved.
+        second_box: Where it shows in the second picture, in that one's pixels; the new place of what moved.
+        area_px: How many pixels of the first picture differ.
+        confidence: 0 to 1: how far it stands above what still counts as noise.
+    """
+
+    number: int
+    kind: str
+    first_box: Box
+    second_box: Box
+    area_px: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    """How two pictures differ.
+
+    Attributes:
+        differences: In reading order of the first picture; none where nothing differs or nothing can be compared.
+        comparable: Whether the pictures show the same thing, so that single differences mean something.
+        reason: Why not; empty where they are comparable.
+        similarity: Mean structural similarity (SSIM) of the lightness where the pictures overlap, -1 to 1; equal is 1.
+        transform: Where points of the first picture lie in the second.
+        overlap_box: The part of the first picture that both show.
+        halves: How one picture was cut in two; boxes are then in pixels of that one picture. None for two pictures.
+        mask: (H, W) bool, pixels of the first picture (or first half) that differ.
+        aligned: The second picture laid on the first, (H, W, 3) uint8; white where it has nothing.
+    """
+
+    differences: tuple[Difference, ...]
+    comparable: bool
+    reason: str
+    similarity: float
+    transform: Transform
+    overlap_box: Box
+    halves: Halves | None = field(default=None, repr=False)
+    mask: NDArray[np.bool_] = field(repr=False)
+    aligned: NDArray[np.uint8] = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        """How many differences were found."""
+        return len(self.differences)
+
+    def __repr__(self) -> str:
+        if not self.comparable:
+            return f"Differences(not comparable: {self.reason}; similarity {self.similarity:.3f})"
+        how = self.transform
+        lies = "" if how.is_identity else (
+            f", second = first shifted ({how.shift_px[0]:.1f}, {how.shift_px[1]:.1f}) px, "
+            f"scaled {how.scale:.3f}, turned {how.rotation_deg:.2f} deg"
+        )  # fmt: skip
+        lines = [f"Differences({self.count} found, similarity {self.similarity:.3f}{lies})"]
+        for one in self.differences[:40]:
+            lines.append(f"  {one.number}. {one.kind}: {_short(one.first_box)} -> {_short(one.second_box)}")
+        if self.count > 40:
+            lines.append(f"  and {self.count - 40} more")
+        return "\n".join(lines)
+
+
+def _short(box: Box) -> str:
+    return f"x {box.left}..{box.right} y {box.top}..{box.bottom}"
