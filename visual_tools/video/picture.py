@@ -1,0 +1,110 @@
+"""A decoded frame as a picture: the right way up, in the right colours, in the size that was asked for."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.require import require
+
+_UNSPECIFIED, _BT709, _BT601 = 2, 1, 5
+_HD_WIDTH_PX, _HD_HEIGHT_PX = 1280, 576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How a frame is shown.
+
+    Attributes:
+        width_px: Columns as shown: pixels made square, turned upright.
+        height_px: Rows as shown.
+        turn: Clockwise quarter turns from the stored picture to the shown one.
+        is_flipped: The stored picture is mirrored left to right before it is turned.
+    """
+
+    width_px: int
+    height_px: int
+    turn: int = 0
+    is_flipped: bool = False
+
+    def fit(self, max_side_px: int | None) -> tuple[int, int]:
+        """Width and height shown within a longest side; never larger than the video."""
+        longest = max(self.width_px, self.height_px)
+        if max_side_px is None or longest <= max_side_px:
+            return self.width_px, self.height_px
+        scale = Fraction(max_side_px, longest)
+        return max(round(self.width_px * scale), 1), max(round(self.height_px * scale), 1)
+
+
+def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> Shape:
+    """How a decoded frame is shown: its display matrix and the shape of its pixels applied."""
+    turn, is_flipped = _find_turn(frame)
+    width_px, height_px = frame.width, frame.height
+    if sample_aspect_ratio:
+        width_px = max(round(width_px * sample_aspect_ratio), 1)
+    if turn % 2:
+        width_px, height_px = height_px, width_px
+    return Shape(width_px=width_px, height_px=height_px, turn=turn, is_flipped=is_flipped)
+
+
+class Painter:
+    """Turns decoded frames into pictures; keeps the converter warm between them. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._reformatter = require("av.video.reformatter", "visual").VideoReformatter()
+
+    def paint(self, frame: Any, shape: Shape, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """The (H, W, 3) uint8 RGB picture of a frame, as shown, `size` columns and rows. Alpha lies on white."""
+        width_px, height_px = (size[1], size[0]) if shape.turn % 2 else size
+        has_alpha = frame.format.name == "pal8" or any(part.is_alpha for part in frame.format.components)
+        converted = self._reformatter.reformat(
+            frame,
+            width=width_px,
+            height=height_px,
+            format="rgba" if has_alpha else "rgb24",
+            src_colorspace=_find_colorspace(frame),
+            interpolation=_find_interpolation(frame, width_px, height_px),
+            threads=1,
+        )
+        pixels: NDArray[np.uint8] = converted.to_ndarray()
+        image = _lay_on_white(pixels) if has_alpha else pixels
+        if shape.is_flipped:
+            image = image[:, ::-1]
+        return np.ascontiguousarray(np.rot90(image, -shape.turn))
+
+
+def _lay_on_white(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    alpha = pixels[:, :, 3:].astype(np.uint16)
+    return ((pixels[:, :, :3] * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
+
+
+def _find_colorspace(frame: Any) -> int | None:
+    """The matrix of the colours; where the file does not say, by size, as players do."""
+    if frame.colorspace != _UNSPECIFIED or frame.format.is_rgb:
+        return None
+    return _BT709 if frame.width >= _HD_WIDTH_PX or frame.height > _HD_HEIGHT_PX else _BT601
+
+
+def _find_interpolation(frame: Any, width_px: int, height_px: int) -> int:
+    kinds = require("av.video.reformatter", "visual").Interpolation
+    is_smaller = width_px < frame.width or height_px < frame.height
+    return int((kinds.AREA if is_smaller else kinds.BICUBIC) | kinds.ACCURATE_RND | kinds.FULL_CHR_H_INT)
+
+
+def _find_turn(frame: Any) -> tuple[int, bool]:
+    """Clockwise quarter turns and mirroring, from the display matrix (16.16 fixed point, 3 x 3, row by row).
+
+    Source: FFmpeg libavutil/display.h, the layout of the matrix: (x, y) goes to (a x + c y, b x + d y).
+    """
+    kind = require("av.sidedata.sidedata", "visual").Type.DISPLAYMATRIX
+    data = frame.side_data.get(kind)
+    if data is None:
+        return 0, False
+    a, b, _, c, d = np.frombuffer(bytes(data), np.int32)[:5].astype(np.int64)
+    is_flipped = bool(a * d - b * c < 0)
+    if is_flipped:  # mirrored first: the turn is what is left
+        a, b = -a, -b
+    angle_deg = np.degrees(np.arctan2(b, a))
+    return int(round(angle_deg / 90)) % 4, is_flipped

@@ -1,0 +1,193 @@
+"""Decode the frames that are wanted, and as little else as exactness allows.
+
+Between a keyframe and a wanted frame every picture that others are built on must be decoded; pictures that none
+is built on are passed over by the decoder where it can tell them apart. Whole groups without a wanted frame
+are not decoded at all.
+"""
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import VideoError
+from visual_tools.require import require
+from visual_tools.video.picture import Painter, Shape, find_shape
+from visual_tools.video.source import open_video
+from visual_tools.video.timeline import Timeline
+
+_TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders whose NONREF leaves all else bit for bit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Wanted frames that are decoded in one go.
+
+    Attributes:
+        key_pts: The keyframe to start from.
+        wanted_pts: When the wanted frames are shown, ascending, in ticks.
+    """
+
+    key_pts: int
+    wanted_pts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A wanted frame: when it is shown, in ticks, and its picture."""
+
+    pts: int
+    image: NDArray[np.uint8] = field(repr=False)
+
+
+def make_runs(timeline: Timeline, wanted_pts: Sequence[int]) -> list[Run]:
+    """The runs for frames shown at `wanted_pts` (ascending, each once): one for each group of pictures they lie in."""
+    keys = timeline.key_pts
+    if not timeline.has_times:
+        return [Run(key_pts=int(timeline.pts[0]), wanted_pts=tuple(wanted_pts))] if wanted_pts else []
+    positions = np.maximum(np.searchsorted(keys, wanted_pts, side="right") - 1, 0)
+    groups: dict[int, list[int]] = {}
+    for position, pts in zip(positions.tolist(), wanted_pts, strict=True):
+        groups.setdefault(position, []).append(pts)
+    return [Run(key_pts=int(keys[position]), wanted_pts=tuple(group)) for position, group in groups.items()]
+
+
+class Reader:
+    """An open video. One thread at a time; several readers may read one file."""
+
+    def __init__(self, path: str | os.PathLike[str], timeline: Timeline, max_side_px: int | None, threads: int) -> None:
+        self._path, self._timeline, self._max_side_px, self._threads = path, timeline, max_side_px, threads
+        self._error = require("av", "visual").FFmpegError
+        self._painter = Painter()
+        self._stack = ExitStack()
+        self._open()
+
+    def _open(self) -> None:
+        self._stack.close()
+        self._container, self._stream = self._stack.enter_context(open_video(self._path))
+        self._context = self._stream.codec_context
+        self._context.thread_count = self._threads
+        self._context.thread_type = "SLICE" if self._threads == 1 else "AUTO"
+        self._can_skip = self._context.name in _TELLS_DISPOSABLE
+        self._is_fresh = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._stack.close()
+
+    def read_first(self) -> tuple[Any, Shape]:
+        """The first frame that decodes, as the decoder gives it, and how it is shown.
+
+        Raises:
+            VideoError: None does.
+        """
+        for _, frame in self._decode_all():
+            return frame, self._find_shape(frame)
+        raise VideoError("not one frame of the video can be decoded: the file is damaged")
+
+    def read(self, run: Run) -> Iterator[Decoded]:
+        """The frames of a run in order. Where one cannot be decoded, the last one before it is given instead."""
+        if not self._timeline.has_times:
+            yield from self._pick(self._decode_all(), run.wanted_pts)
+            return
+        start: int | None = run.key_pts
+        while True:
+            frames = self._decode_from(start, run.wanted_pts)
+            first = next(frames, None)
+            if start is None or (first is not None and first[0] <= run.wanted_pts[0]):
+                break
+            start = self._find_earlier_key(start)
+        if first is not None:
+            yield from self._pick(itertools.chain([first], frames), run.wanted_pts)
+
+    def _pick(self, frames: Iterator[tuple[int, Any]], wanted_pts: Sequence[int]) -> Iterator[Decoded]:
+        left = deque(wanted_pts)
+        before: tuple[int, Any] | None = None  # the last frame that was decoded and not given
+        for pts, frame in frames:
+            if left[0] < pts and before is not None:
+                yield self._paint(*before)
+                before = None
+            while left and left[0] < pts:
+                left.popleft()
+            if left and left[0] == pts:
+                yield self._paint(pts, frame)
+                left.popleft()
+                before = None
+            else:
+                before = pts, frame
+            if not left:
+                return
+        if before is not None:
+            yield self._paint(*before)
+
+    def _decode_all(self) -> Iterator[tuple[int, Any]]:
+        """Every frame from the first on, counted."""
+        self._rewind()
+        yield from enumerate(frame for packet in self._demux() for frame in self._decode(packet))
+
+    def _decode_from(self, start_pts: int | None, wanted_pts: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        """Frames from a keyframe on (None: from the beginning) until those wanted have come out."""
+        if start_pts is None or start_pts <= self._timeline.pts[0]:
+            self._rewind()
+            start_pts = None
+        else:
+            self._container.seek(start_pts, stream=self._stream)
+            self._is_fresh = False
+        waiting, is_started = set(wanted_pts), start_pts is None
+        for packet in self._demux():
+            if not is_started:
+                is_started = packet.is_keyframe and packet.pts >= start_pts
+                if not is_started:
+                    continue
+            if self._can_skip:
+                self._context.skip_frame = "DEFAULT" if packet.pts in waiting else "NONREF"
+            waiting.discard(packet.pts)
+            yield from self._timed(self._decode(packet))
+            if not waiting:
+                break
+        yield from self._timed(self._decode(None))
+
+    def _timed(self, frames: list[Any]) -> Iterator[tuple[int, Any]]:
+        return ((frame.pts, frame) for frame in frames if frame.pts is not None)
+
+    def _rewind(self) -> None:
+        if not self._is_fresh:
+            self._open()  # not every format can be wound back
+        self._is_fresh = False
+
+    def _demux(self) -> Iterator[Any]:
+        """The packets of the video from here on; an end that is damaged is an end."""
+        try:
+            yield from (packet for packet in self._container.demux(self._stream) if packet.size)
+        except self._error:
+            return
+
+    def _decode(self, packet: Any) -> list[Any]:
+        try:
+            frames: list[Any] = self._context.decode(packet)
+        except self._error:
+            return []
+        return frames
+
+    def _find_earlier_key(self, pts: int) -> int | None:
+        earlier = self._timeline.key_pts[self._timeline.key_pts < pts]
+        return int(earlier[-1]) if len(earlier) else None
+
+    def _paint(self, pts: int, frame: Any) -> Decoded:
+        shape = self._find_shape(frame)
+        return Decoded(pts, self._painter.paint(frame, shape, shape.fit(self._max_side_px)))
+
+    def _find_shape(self, frame: Any) -> Shape:
+        return find_shape(frame, self._stream.sample_aspect_ratio)

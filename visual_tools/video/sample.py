@@ -1,0 +1,258 @@
+"""Frames at chosen times."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import VideoError
+from visual_tools.video.decode import decode_frames
+from visual_tools.video.reader import Reader
+from visual_tools.video.timeline import Timeline, read_timeline
+from visual_tools.video.types import Frame, Frames
+
+_MAX_BYTES = 4 << 30
+Progress = Callable[[int, int], None]
+
+
+class ReadOptions(TypedDict, total=False):
+    """How frames are read; every one may be left out.
+
+    Attributes:
+        max_side_px: Longest side of each picture; larger ones are made smaller while they are converted.
+        exact: False takes the nearest keyframe instead of the frame shown at a time: much quicker, seconds off.
+        progress: Called with the frames read so far and the frames in all.
+    """
+
+    max_side_px: int | None
+    exact: bool
+    progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """Which frames are wanted: their positions in the timeline, in the order asked for."""
+
+    file: Path
+    timeline: Timeline
+    positions: NDArray[np.int64]
+    warnings: tuple[str, ...]
+    options: ReadOptions
+
+
+def sample_frames(
+    path: str | os.PathLike[str],
+    *,
+    n: int | None = None,
+    fps: float | None = None,
+    timestamps_s: Sequence[float] | None = None,
+    start_s: float = 0.0,
+    end_s: float | None = None,
+    **options: Unpack[ReadOptions],
+) -> Frames:
+    """Frames of a video: `n` spread evenly, or `fps` for each second, or those shown at certain times.
+
+    Every frame is exact: the one shown at that time (good to half a millisecond). Without any of the three, 16 frames.
+
+    Args:
+        path: The file.
+        n: How many, evenly from `start_s` to `end_s`, both included. Fewer where the video has fewer.
+        fps: How many a second. A frame is never given twice.
+        timestamps_s: When, in seconds from the first frame, in any order; one frame each.
+        start_s: Where `n` and `fps` begin.
+        end_s: Where they end; None is the last frame.
+        options: `max_side_px`, `exact`, `progress`: see `ReadOptions`.
+
+    Returns:
+        The frames in the order asked for, and what was not as asked. All of them are in memory: `iter_frames` is
+        the same one by one.
+
+    Raises:
+        VideoError: The file cannot be read, a time lies outside of it, or the pictures would not fit in memory.
+
+    Example:
+        >>> frames = sample_frames("talk.mp4", n=8, max_side_px=640)
+        >>> sample_frames("talk.mp4", timestamps_s=[12.5, 61]).images
+    """
+    request = _find_request(path, (n, fps, timestamps_s), (start_s, end_s), options)
+    _check_size(request)
+    found = list(_read(request))
+    shown_pts = np.array([pts for pts, _ in found], np.int64)
+    asked_pts = request.timeline.pts[request.positions]
+    chosen = np.searchsorted(shown_pts, asked_pts, side="right") - 1
+    if options.get("exact", True):
+        warnings = request.warnings + _tell_damage(shown_pts, asked_pts, chosen)
+    else:
+        warnings = request.warnings
+    frames = tuple(found[position][1] for position in chosen.tolist() if position >= 0)
+    if not frames:
+        raise VideoError(f"none of the frames asked for can be decoded: {request.file} is damaged")
+    return Frames(path=request.file, frames=frames, warnings=warnings)
+
+
+def iter_frames(
+    path: str | os.PathLike[str],
+    *,
+    n: int | None = None,
+    fps: float | None = None,
+    timestamps_s: Sequence[float] | None = None,
+    start_s: float = 0.0,
+    end_s: float | None = None,
+    **options: Unpack[ReadOptions],
+) -> Iterator[Frame]:
+    """The frames of `sample_frames` one by one, in order of time, each once: memory holds a few of them at most.
+
+    Args and Raises: as `sample_frames`.
+
+    Example:
+        >>> for frame in iter_frames("talk.mp4", fps=1): ...
+    """
+    request = _find_request(path, (n, fps, timestamps_s), (start_s, end_s), options)
+    return (frame for _, frame in _read(request))
+
+
+def keyframes(
+    path: str | os.PathLike[str],
+    *,
+    max_side_px: int | None = 448,
+    max_frames: int = 256,
+    progress: Progress | None = None,
+) -> Frames:
+    """The frames where the file starts anew: the quickest look at a long video.
+
+    Args:
+        path: The file.
+        max_side_px: Longest side of each picture; None keeps the size of the video.
+        max_frames: Where there are more keyframes, so many of them are taken, spread evenly.
+        progress: Called with the frames read so far and the frames in all.
+
+    Raises:
+        VideoError: The file cannot be read.
+    """
+    timeline = read_timeline(path)
+    positions = np.searchsorted(timeline.pts, timeline.key_pts)
+    warnings = timeline.warnings
+    if len(positions) > max_frames:
+        warnings += (f"{max_frames} of {len(positions)} keyframes, spread evenly",)
+        positions = positions[np.linspace(0, len(positions) - 1, max_frames).round().astype(np.int64)]
+    options = ReadOptions(max_side_px=max_side_px, progress=progress)
+    request = _Request(file=Path(path), timeline=timeline, positions=positions, warnings=warnings, options=options)
+    _check_size(request)
+    return Frames(path=request.file, frames=tuple(frame for _, frame in _read(request)), warnings=warnings)
+
+
+def _read(request: _Request) -> Iterator[tuple[int, Frame]]:
+    """The frames with their place in time, each once, in order."""
+    timeline = request.timeline
+    wanted_pts = timeline.pts[np.unique(request.positions)].tolist()
+    progress = request.options.get("progress")
+    decoded = decode_frames(request.file, timeline, wanted_pts, request.options.get("max_side_px"))
+    for done, frame in enumerate(decoded, 1):
+        index = int(np.searchsorted(timeline.pts, frame.pts, side="right")) - 1
+        timestamp_s = float((frame.pts - int(timeline.pts[0])) * timeline.time_base)
+        yield frame.pts, Frame(index=index, timestamp_s=timestamp_s, image=frame.image)
+        if progress is not None:
+            progress(done, len(wanted_pts))
+
+
+def _find_request(
+    path: str | os.PathLike[str],
+    choice: tuple[int | None, float | None, Sequence[float] | None],
+    span_s: tuple[float, float | None],
+    options: ReadOptions,
+) -> _Request:
+    n, fps, timestamps_s = choice
+    if sum(one is not None for one in choice) > 1:
+        raise VideoError("n, fps and timestamps_s exclude each other: give one of them")
+    _check_options(options)
+    timeline = read_timeline(path)
+    if timestamps_s is not None:
+        positions = timeline.find_frames(_check_times(timeline, timestamps_s))
+        warnings = timeline.warnings
+    else:
+        start_s, end_s = _check_span(timeline, *span_s)
+        times_s = _spread(16 if n is None else n, start_s, end_s) if fps is None else _tick(fps, start_s, end_s)
+        positions = np.unique(timeline.find_frames(times_s))
+        few = n is not None and len(positions) < n
+        warnings = timeline.warnings + ((f"there are only {len(positions)} frames, {n} were asked for",) if few else ())
+    if not options.get("exact", True):
+        positions = _move_to_keyframes(timeline, positions, is_unique=timestamps_s is None)
+    return _Request(file=Path(path), timeline=timeline, positions=positions, warnings=warnings, options=options)
+
+
+def _check_options(options: ReadOptions) -> None:
+    unknown = sorted(set(options) - set(ReadOptions.__annotations__))
+    if unknown:
+        raise VideoError(f"no such option: {', '.join(unknown)}; there are: {', '.join(ReadOptions.__annotations__)}")
+    max_side_px = options.get("max_side_px")
+    if max_side_px is not None and max_side_px < 1:
+        raise VideoError(f"max_side_px is {max_side_px}, and at least 1 was expected")
+
+
+def _check_times(timeline: Timeline, timestamps_s: Sequence[float]) -> NDArray[np.float64]:
+    times_s = np.asarray(timestamps_s, np.float64).reshape(-1)
+    if times_s.size == 0:
+        raise VideoError("timestamps_s is empty: give at least one time in seconds")
+    outside = times_s[~((times_s >= 0) & (times_s <= timeline.duration_s + 0.5 / timeline.fps))]
+    if outside.size:
+        raise VideoError(f"{outside[0]:g} s lies outside of the video, which runs from 0 to {timeline.duration_s:.3f} s")
+    return times_s
+
+
+def _check_span(timeline: Timeline, start_s: float, end_s: float | None) -> tuple[float, float]:
+    last_s = float(timeline.times_s[-1])
+    if not 0 <= start_s < timeline.duration_s:
+        raise VideoError(f"start_s is {start_s:g}, and the video runs from 0 to {timeline.duration_s:.3f} s")
+    if end_s is not None and not end_s >= start_s:
+        raise VideoError(f"end_s is {end_s:g}, which is before start_s, {start_s:g}")
+    return start_s, max(last_s if end_s is None else min(end_s, last_s), start_s)
+
+
+def _spread(n: int, start_s: float, end_s: float) -> NDArray[np.float64]:
+    if n < 1:
+        raise VideoError(f"n is {n}, and at least 1 frame was expected")
+    return np.linspace(start_s, end_s, n)
+
+
+def _tick(fps: float, start_s: float, end_s: float) -> NDArray[np.float64]:
+    if not 0 < fps < float("inf"):
+        raise VideoError(f"fps is {fps:g}, and a number of frames per second above 0 was expected")
+    return start_s + np.arange(int((end_s - start_s) * fps + 1e-6) + 1) / fps
+
+
+def _move_to_keyframes(timeline: Timeline, positions: NDArray[np.int64], *, is_unique: bool) -> NDArray[np.int64]:
+    """The nearest keyframe of each frame."""
+    keys = np.searchsorted(timeline.pts, timeline.key_pts)
+    after = np.clip(np.searchsorted(keys, positions), 0, len(keys) - 1)
+    before = np.maximum(after - 1, 0)
+    nearest = np.where(positions - keys[before] <= keys[after] - positions, keys[before], keys[after])
+    nearest = np.where(positions >= keys[after], keys[after], nearest)
+    return np.unique(nearest) if is_unique else nearest
+
+
+def _check_size(request: _Request) -> None:
+    with Reader(request.file, request.timeline, None, 1) as reader:
+        width_px, height_px = reader.read_first()[1].fit(request.options.get("max_side_px"))
+    size_bytes = len(np.unique(request.positions)) * width_px * height_px * 3
+    if size_bytes > _MAX_BYTES:
+        raise VideoError(
+            f"{len(request.positions)} pictures of {width_px}x{height_px} px need {size_bytes / 1e9:.1f} GB of memory, and "
+            f"{_MAX_BYTES / 1e9:.1f} GB is the limit: take fewer, give max_side_px, or go through iter_frames one by one"
+        )
+
+
+def _tell_damage(
+    shown_pts: NDArray[np.int64], asked_pts: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> tuple[str, ...]:
+    missing = int((chosen < 0).sum())
+    other = int((shown_pts[chosen[chosen >= 0]] != asked_pts[chosen >= 0]).sum()) if len(shown_pts) else 0
+    told = []
+    if missing:
+        told.append(f"{missing} of {len(asked_pts)} frames cannot be decoded and are left out")
+    if other:
+        told.append(f"{other} of {len(asked_pts)} frames cannot be decoded: an earlier one stands for each")
+    return tuple(told)

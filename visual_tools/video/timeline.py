@@ -1,0 +1,184 @@
+"""When each frame of a file is shown and where decoding can start, found without decoding."""
+
+import functools
+import os
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import VideoError
+from visual_tools.require import require
+from visual_tools.video.source import check_file, open_video
+
+_TOLERANCE_S = 0.0005  # a time that was printed with milliseconds still finds its frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Timeline:
+    """Every frame shown, in order. Second 0 is the first of them.
+
+    Attributes:
+        pts: When each frame is shown, (N,) int64 in ticks of `time_base`, ascending.
+        key_pts: The keyframes among them, (K,) int64 in the same ticks.
+        end_pts: When the last frame is over, in ticks.
+        time_base: Seconds of a tick.
+        fps: Average frame rate.
+        has_times: The file says when frames are shown; without it they can only be counted from the first on.
+        is_truncated: The file ends before its header says.
+        warnings: What is unusual, for a person.
+    """
+
+    pts: NDArray[np.int64] = field(repr=False)
+    key_pts: NDArray[np.int64] = field(repr=False)
+    end_pts: int
+    time_base: Fraction
+    fps: float
+    has_times: bool
+    is_truncated: bool
+    warnings: tuple[str, ...]
+
+    @property
+    def times_s(self) -> NDArray[np.float64]:
+        """When each frame is shown, (N,) float64 in seconds from the first."""
+        return (self.pts - self.pts[0]) * float(self.time_base)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the first frame to the end of the last."""
+        return float((self.end_pts - int(self.pts[0])) * self.time_base)
+
+    def find_frames(self, times_s: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The frame shown at each of the times: positions in `pts`. Times are good to half a millisecond."""
+        shown_s = self.times_s
+        gap_s = float(np.diff(shown_s).min()) if len(shown_s) > 1 else 1.0
+        found = np.searchsorted(shown_s, times_s + min(_TOLERANCE_S, gap_s / 4), side="right") - 1
+        return np.clip(found, 0, len(shown_s) - 1).astype(np.int64)
+
+
+def read_timeline(path: str | os.PathLike[str]) -> Timeline:
+    """The timeline of a file; read once for each version of the file.
+
+    Raises:
+        VideoError: The file cannot be read or holds no frames.
+    """
+    file = check_file(path).resolve()
+    status = file.stat()
+    return _read_timeline(file, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=8)
+def _read_timeline(file: Path, size_bytes: int, _mtime_ns: int) -> Timeline:
+    with open_video(file) as (container, stream):
+        packets = _read_index(stream, size_bytes)
+        if packets is None:
+            packets = _read_packets(container, stream)
+        return _make_timeline(file, container, stream, packets)
+
+
+@dataclass(slots=True)
+class _Packets:
+    """What is known of each packet that becomes a frame, in the order of the file; `pts` is None where missing."""
+
+    pts: list[int | None]
+    dts: list[int | None]
+    is_key: list[bool]
+    last_duration: int = 0
+    is_cut: bool = False
+
+
+def _read_index(stream: Any, size_bytes: int) -> _Packets | None:
+    """From the index of an MP4 or MOV file, without reading the rest; None where that is not enough to know.
+
+    The index holds the order of decoding. It is turned into times of showing only where frames come at one steady
+    rate: then those are the same steps, moved by the delay of the first frame.
+    """
+    entries = getattr(stream, "index_entries", ())
+    if not stream.frames or len(entries) != stream.frames or stream.start_time is None:
+        return None
+    table = [(entry.timestamp, entry.is_keyframe, entry.is_discard, entry.pos + entry.size) for entry in entries]
+    dts = np.array([row[0] for row in table], np.int64)
+    steps = np.diff(dts)
+    if any(row[2] for row in table) or len(steps) == 0 or steps.min() != steps.max() or steps[0] <= 0:
+        return None
+    present = [row for row in table if row[3] <= size_bytes]
+    shift = stream.start_time - int(dts[0])
+    pts: list[int | None] = [row[0] + shift for row in present]
+    return _Packets(pts, pts, [row[1] for row in present], int(steps[0]), is_cut=len(present) < len(table))
+
+
+def _read_packets(container: Any, stream: Any) -> _Packets:
+    """From every packet of the file."""
+    error_type = require("av", "visual").FFmpegError
+    found = _Packets([], [], [])
+    try:
+        for packet in container.demux(stream):
+            if packet.size == 0 or packet.is_discard:
+                continue
+            found.pts.append(packet.pts)
+            found.dts.append(packet.dts)
+            found.is_key.append(packet.is_keyframe)
+            found.last_duration = packet.duration or found.last_duration
+    except error_type:
+        found.is_cut = True
+    return found
+
+
+def _make_timeline(file: Path, container: Any, stream: Any, packets: _Packets) -> Timeline:
+    if not packets.pts:
+        raise VideoError(f"{file} holds a video track without a single frame")
+    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+    warnings = []
+    has_times = None not in packets.pts and not _jumps_back(packets.dts)
+    if has_times:
+        shown = np.array(packets.pts, np.int64)
+        keys, time_base = np.unique(shown[np.array(packets.is_key, bool)]), stream.time_base
+        pts = np.unique(shown)
+        fps = float(stream.average_rate or 0) or _measure_rate(pts, time_base, float(rate))
+    else:
+        warnings.append("the file does not say when frames are shown: they are counted at an even rate")
+        pts = np.arange(len(packets.pts), dtype=np.int64)
+        keys, time_base, fps = np.flatnonzero(packets.is_key).astype(np.int64), 1 / Fraction(rate), float(rate)
+    last = packets.last_duration if has_times else 1
+    end_pts = int(pts[-1]) + (last or max(round(1 / (fps * time_base)), 1))
+    is_truncated = packets.is_cut or _ends_early(container, stream, pts, end_pts * time_base)
+    if is_truncated:
+        warnings.append("the file ends before its header says: the frames that are there can be read")
+    if len(keys) == 0:
+        warnings.append("no keyframe is marked: reading starts at the beginning")
+        keys = pts[:1]
+    return Timeline(
+        pts=pts,
+        key_pts=keys,
+        end_pts=end_pts,
+        time_base=Fraction(time_base),
+        fps=fps,
+        has_times=has_times,
+        is_truncated=is_truncated,
+        warnings=tuple(warnings),
+    )
+
+
+def _jumps_back(dts: list[int | None]) -> bool:
+    """Whether the clock starts again in the middle, as in files that were glued together."""
+    known = np.array([one for one in dts if one is not None], np.int64)
+    return bool((np.diff(known) < 0).any())
+
+
+def _measure_rate(pts: NDArray[np.int64], time_base: Fraction, otherwise: float) -> float:
+    return float((len(pts) - 1) / ((int(pts[-1]) - int(pts[0])) * time_base)) if len(pts) > 1 else otherwise
+
+
+def _ends_early(container: Any, stream: Any, pts: NDArray[np.int64], end_s: Fraction) -> bool:
+    if stream.frames and len(pts) < 0.99 * stream.frames - 1:
+        return True
+    if stream.duration is not None and stream.start_time is not None:
+        promised_s = float((stream.start_time + stream.duration) * stream.time_base)
+    elif container.duration is not None and len(container.streams) == 1:
+        promised_s = (container.duration + (container.start_time or 0)) / 1e6
+    else:
+        return False
+    return float(end_s) < promised_s - max(1.0, 0.02 * promised_s)

@@ -1,0 +1,127 @@
+"""What the functions on videos give back."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def format_time(time_s: float) -> str:
+    """A time as HH:MM:SS.mmm: milliseconds cut off, hours begin again after a day."""
+    whole_ms = int(time_s * 1000 + 1e-6)
+    seconds, milliseconds = divmod(whole_ms, 1000)
+    return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Frame:
+    """One frame of a video.
+
+    Attributes:
+        index: Its number, 0 is the first frame shown.
+        timestamp_s: When it is shown, in seconds from the first frame.
+        image: The picture as shown, (H, W, 3) uint8 RGB.
+    """
+
+    index: int
+    timestamp_s: float
+    image: NDArray[np.uint8]
+
+    def __repr__(self) -> str:
+        height_px, width_px = self.image.shape[:2]
+        return f"Frame(index={self.index}, timestamp_s={self.timestamp_s:.3f}, image={width_px}x{height_px} px)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Frames:
+    """Frames of a video, in the order asked for. Indexing and iterating give each `Frame`.
+
+    Attributes:
+        path: The file.
+        frames: The frames.
+        warnings: What is not as asked or not as usual.
+    """
+
+    path: Path
+    frames: tuple[Frame, ...]
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, position: int) -> Frame:
+        return self.frames[position]
+
+    def __iter__(self) -> Iterator[Frame]:
+        return iter(self.frames)
+
+    @property
+    def images(self) -> list[NDArray[np.uint8]]:
+        """The pictures alone."""
+        return [frame.image for frame in self.frames]
+
+    @property
+    def timestamps_s(self) -> list[float]:
+        """When each frame is shown, in seconds from the first frame of the video."""
+        return [frame.timestamp_s for frame in self.frames]
+
+    def __repr__(self) -> str:
+        if not self.frames:
+            return f"Frames({self.path.name}: none{_tell(self.warnings)})"
+        height_px, width_px = self.frames[0].image.shape[:2]
+        first, last = self.frames[0], self.frames[-1]
+        span = f"{format_time(first.timestamp_s)} to {format_time(last.timestamp_s)}"
+        return f"Frames({self.path.name}: {len(self)} of {width_px}x{height_px} px, {span}{_tell(self.warnings)})"
+
+
+def _tell(warnings: tuple[str, ...]) -> str:
+    return f"; {'; '.join(warnings)}" if warnings else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoInfo:
+    """What a video file holds.
+
+    Attributes:
+        path: The file.
+        container: Name of the file format.
+        codec: Name of the video codec.
+        width_px: Columns as shown (pixels made square, turned upright).
+        height_px: Rows as shown.
+        native_width_px: Columns as stored.
+        native_height_px: Rows as stored.
+        rotation_deg: Clockwise turn from the stored picture to the shown one: 0, 90, 180 or 270.
+        fps: Average frame rate.
+        is_variable_rate: Frames come at uneven distances.
+        duration_s: From the first frame to the end of the last.
+        num_frames: Frames shown.
+        is_num_frames_exact: They were counted or stand in the file's index; otherwise it is an estimate.
+        num_keyframes: Frames where decoding can start.
+        keyframe_gap_s: Median distance of keyframes; the whole duration where there is one.
+        max_keyframe_gap_s: Largest distance from a keyframe to the next, or to the end.
+        has_audio: There is sound.
+        is_truncated: The file ends before its header says.
+        warnings: What is unusual about it.
+    """
+
+    path: Path
+    container: str
+    codec: str
+    width_px: int
+    height_px: int
+    native_width_px: int
+    native_height_px: int
+    rotation_deg: int
+    fps: float
+    is_variable_rate: bool
+    duration_s: float
+    num_frames: int
+    is_num_frames_exact: bool
+    num_keyframes: int
+    keyframe_gap_s: float
+    max_keyframe_gap_s: float
+    has_audio: bool
+    is_truncated: bool
+    warnings: tuple[str, ...] = field(default=())
