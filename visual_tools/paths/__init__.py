@@ -1,0 +1,8 @@
+"""The shortest way through a maze: find it, prove it, draw it."""
+
+from visual_tools.paths.check import PathCheck, check_path
+from visual_tools.paths.draw import draw_path
+from visual_tools.paths.result import PathResult
+from visual_tools.paths.shortest import shortest_path
+
+__all__ = ["PathCheck", "PathResult", "check_path", "draw_path", "shortest_path"]

@@ -1,0 +1,179 @@
+"""Prove a way without trusting whoever found it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import ImageError
+from visual_tools.paths.loops import DIAGONAL_PX
+from visual_tools.paths.result import Connectivity, Point
+from visual_tools.paths.search import measure_length, measure_lengths
+
+TOLERANCE_PX = 1e-6
+BAND_PX = 1 << 21
+MAX_PROBLEMS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathCheck:
+    """What is wrong with a way.
+
+    Attributes:
+        is_valid: Whether it starts and ends right, each move is allowed and no wall is touched.
+        is_shortest: Whether it is valid and none is shorter; proven, see `check_path`.
+        problems: What is wrong and where, a line each; at most five of a kind.
+        length_px: Its length.
+        shortest_px: A length that no way between its ends falls below; infinite when there is none, 0 when the ends are wrong.
+    """
+
+    is_valid: bool
+    is_shortest: bool
+    problems: tuple[str, ...]
+    length_px: float
+    shortest_px: float
+
+
+def check_path(
+    mask: NDArray[np.bool_],
+    points: NDArray[np.integer] | Sequence[Sequence[int]],
+    *,
+    start: Point | None = None,
+    goal: Point | None = None,
+    connectivity: Connectivity = 4,
+) -> PathCheck:
+    """Check each move of a way, and prove that none is shorter.
+
+    The proof: a number for each pixel is computed, 0 at the start. Then it is verified, for every pair of neighbours on the
+    mask, that their numbers differ by no more than the move between them is long. Any way whatever adds up such
+    moves, so none is shorter than the number at the goal. The verification does not depend on how the
+    numbers were found; wrong numbers can only make it fail.
+
+    Args:
+        mask: bool (H, W), True where a way may run.
+        points: int (N, 2), x and y of each pixel in walking order.
+        start: Where it must begin; None: wherever it does.
+        goal: Where it must end; None: wherever it does.
+        connectivity: 4, or 8 with diagonal moves that do not pass the corner of a wall.
+
+    Returns:
+        What is wrong, if anything. Takes about 17 bytes a pixel of memory.
+
+    Raises:
+        ImageError: Mask or points have the wrong shape.
+
+    Source: weak duality of shortest paths and feasible potentials, A. Schrijver, "Combinatorial Optimization", 8.2.
+
+    Example:
+        >>> check_path(np.ones((3, 3), bool), [(0, 0), (1, 0), (1, 1)]).is_shortest
+        True
+        >>> check_path(np.ones((3, 3), bool), [(0, 0), (1, 1)]).problems
+        ('point 1: the move from (0, 0) to (1, 1) is not one of 4 directions',)
+    """
+    free, way = _as_mask(mask), _as_points(points)
+    problems = _check_ends(way, start, goal) + _check_walls(free, way) + _check_moves(free, way, connectivity)
+    length_px = measure_length(way)
+    if problems:
+        return PathCheck(
+            is_valid=False, is_shortest=False, problems=tuple(problems), length_px=length_px, shortest_px=0.0
+        )
+    first, last = (int(way[0, 0]), int(way[0, 1])), (int(way[-1, 0]), int(way[-1, 1]))
+    lengths = measure_lengths(free, first, connectivity)
+    shortest_px = float(lengths[last[1], last[0]])
+    wrong = _verify_bound(free, lengths, connectivity)
+    if wrong:
+        problems.append(wrong)
+    elif length_px > shortest_px + TOLERANCE_PX:
+        problems.append(f"the way is {length_px:.6g} px long, the shortest from {first} to {last} {shortest_px:.6g} px")
+    return PathCheck(
+        is_valid=True,
+        is_shortest=not problems,
+        problems=tuple(problems),
+        length_px=length_px,
+        shortest_px=shortest_px,
+    )
+
+
+def _check_ends(way: NDArray[np.int64], start: Point | None, goal: Point | None) -> list[str]:
+    problems = []
+    for name, verb, wanted, at in (("start", "begins", start, 0), ("goal", "ends", goal, -1)):
+        if wanted is not None and tuple(way[at].tolist()) != tuple(wanted):
+            problems.append(f"the way {verb} at {tuple(way[at].tolist())}, not at the {name} {tuple(wanted)}")
+    return problems
+
+
+def _check_walls(free: NDArray[np.bool_], way: NDArray[np.int64]) -> list[str]:
+    x, y = way.T
+    inside = (x >= 0) & (y >= 0) & (x < free.shape[1]) & (y < free.shape[0])
+    beside = np.flatnonzero(~inside)
+    on_wall = np.flatnonzero(inside)[~free[y[inside], x[inside]]]
+    return _list(beside, lambda at: f"point {at}: {tuple(way[at].tolist())} lies outside the mask") + _list(
+        on_wall, lambda at: f"point {at}: {tuple(way[at].tolist())} lies on a wall"
+    )
+
+
+def _check_moves(free: NDArray[np.bool_], way: NDArray[np.int64], connectivity: int) -> list[str]:
+    moves = np.abs(np.diff(way, axis=0))
+    is_straight, is_diagonal = moves.sum(axis=1) == 1, (moves == 1).all(axis=1)
+    wrong = np.flatnonzero(~(is_straight | (is_diagonal & (connectivity == 8)))) + 1
+    problems = _list(wrong, lambda at: f"point {at}: the move {_move(way, at)} is not one of {connectivity} directions")
+    if connectivity == 8:
+        at = np.flatnonzero(is_diagonal) + 1
+        at = at[((way[at] >= 0) & (way[at - 1] >= 0)).all(axis=1)]
+        at = at[(np.maximum(way[at], way[at - 1]) < free.shape[::-1]).all(axis=1)]
+        squeezed = ~(free[way[at, 1], way[at - 1, 0]] & free[way[at - 1, 1], way[at, 0]])
+        problems += _list(at[squeezed], lambda at: f"point {at}: the move {_move(way, at)} passes the corner of a wall")
+    return problems
+
+
+def _verify_bound(free: NDArray[np.bool_], lengths: NDArray[np.float64], connectivity: int) -> str:
+    """Where two neighbours' numbers differ by more than the move between them is long, or an empty text."""
+    band = max(1, BAND_PX // free.shape[1])
+    for top in range(0, len(free), band):
+        part, number = free[top : top + band + 1], lengths[top : top + band + 1]
+        straight = ((np.s_[:, 1:], np.s_[:, :-1]), (np.s_[1:], np.s_[:-1]))
+        for here, there in straight:
+            if not _is_bounded(part[here] & part[there], number[here], number[there], 1.0):
+                return f"no proof: the lengths around row {top} do not fit together"
+        if connectivity == 8:
+            room = part[1:, 1:] & part[1:, :-1] & part[:-1, 1:] & part[:-1, :-1]
+            for here, there in ((np.s_[1:, 1:], np.s_[:-1, :-1]), (np.s_[1:, :-1], np.s_[:-1, 1:])):
+                if not _is_bounded(room, number[here], number[there], DIAGONAL_PX):
+                    return f"no proof: the lengths around row {top} do not fit together"
+    return ""
+
+
+def _is_bounded(pair: NDArray[np.bool_], here: NDArray[np.float64], there: NDArray[np.float64], move_px: float) -> bool:
+    """Whether numbers of neighbours differ by at most a move; both infinite (never reached) is fine, one alone is not."""
+    one, other = here[pair], there[pair]
+    known = np.isfinite(one)
+    if not np.array_equal(known, np.isfinite(other)):
+        return False
+    return bool((np.abs(one[known] - other[known]) <= move_px + 1e-9).all())
+
+
+def _move(way: NDArray[np.int64], at: int) -> str:
+    return f"from {tuple(way[at - 1].tolist())} to {tuple(way[at].tolist())}"
+
+
+def _list(places: NDArray[np.intp], text: Any) -> list[str]:
+    more = [f"and {len(places) - MAX_PROBLEMS} more of these"] if len(places) > MAX_PROBLEMS else []
+    return [text(int(at)) for at in places[:MAX_PROBLEMS]] + more
+
+
+def _as_mask(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    if not isinstance(mask, np.ndarray) or mask.ndim != 2 or mask.size == 0 or mask.dtype.kind not in "biu":
+        shape = getattr(mask, "shape", type(mask).__name__)
+        raise ImageError(f"found a mask of shape {shape}, expected a bool array (H, W), True where a way may run")
+    return np.ascontiguousarray(mask, dtype=np.bool_)
+
+
+def _as_points(points: Any) -> NDArray[np.int64]:
+    way = np.asarray(points)
+    if way.ndim != 2 or way.shape[1:] != (2,) or len(way) == 0 or way.dtype.kind not in "iu":
+        raise ImageError(
+            f"found points of shape {way.shape} and type {way.dtype}, expected whole numbers (N, 2), x and y"
+        )
+    return way.astype(np.int64)

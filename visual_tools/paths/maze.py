@@ -1,0 +1,247 @@
+"""One reading of a picture as a maze: which pixels are road, where the ends lie on it, whether that makes sense."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.errors import ImageError
+from visual_tools.paths.ends import (
+    End,
+    EndLike,
+    find_dot,
+    find_label,
+    is_color,
+    is_point,
+    make_box_end,
+    make_point_end,
+)
+from visual_tools.paths.outside import Surroundings, admit_ends, find_surroundings
+from visual_tools.paths.result import Point
+from visual_tools.paths.search import corridor_width, find_way, measure_clearance
+from visual_tools.paths.tones import Tones
+from visual_tools.require import require
+
+MIN_ROAD_SHARE = 0.2
+LETTER_SHARE = 0.15
+CONNECTED, ON_ROAD = 2.0, 2.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maze:
+    """A picture with a decision about its roads.
+
+    Attributes:
+        road: Which tone is taken for road, or that a mask was given.
+        free: bool (H, W), not a wall.
+        allowed: bool (H, W), free and not around the outside.
+        start: x and y, snapped to the road.
+        goal: x and y, snapped to the road.
+        on_road: 0 to 1, how far the ends lie on the road rather than on walls.
+        width_px: The usual width of the corridors.
+    """
+
+    road: Literal["light", "dark", "mask"]
+    free: NDArray[np.bool_] = field(repr=False)
+    allowed: NDArray[np.bool_] = field(repr=False)
+    start: Point
+    goal: Point
+    on_road: float
+    width_px: float
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is any way between the ends."""
+        on = self.allowed[self.start[::-1]] and self.allowed[self.goal[::-1]]
+        return bool(on) and find_way(self.allowed, self.start, self.goal, 4, "bfs") is not None
+
+
+def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
+    """A mask as it is; without given ends its two openings, and then nothing around its outside.
+
+    Raises:
+        ImageError: An end is no place on a mask, or the openings are not clear.
+    """
+    ends = [_place_on_mask(name, end, free.shape) for name, end in (("start", start), ("goal", goal))]
+    allowed, width_px = free, 0.0
+    if None in ends:
+        width_px = corridor_width(measure_clearance(free))
+        around = find_surroundings(free, width_px)
+        ends = _fill_from_openings(ends, around)
+        allowed = admit_ends(free, around, (_placed(ends[0]), _placed(ends[1])), width_px)
+    return Maze(
+        road="mask",
+        free=free,
+        allowed=allowed,
+        start=_placed(ends[0]),
+        goal=_placed(ends[1]),
+        on_road=1.0,
+        width_px=width_px,
+    )
+
+
+def read_picture(
+    image: NDArray[np.uint8], tones: Tones, road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike
+) -> Maze:
+    """The reading of a picture that fits its ends: light road when that joins them, else the better of both.
+
+    Raises:
+        ImageError: An end is not to be found, or the openings are not clear.
+    """
+    if road != "auto":
+        return _read_road(image, tones, road, start, goal)
+    best: tuple[float, Maze] | None = None
+    problem: ImageError | None = None
+    roads: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for candidate in roads:
+        try:
+            maze = _read_road(image, tones, candidate, start, goal)
+        except ImageError as error:
+            problem = problem or error
+            continue
+        is_connected = maze.is_connected
+        if is_connected and maze.on_road > MIN_ROAD_SHARE:
+            return maze
+        score = CONNECTED * is_connected + ON_ROAD * maze.on_road
+        if best is None or score > best[0]:
+            best = (score, maze)
+    if best is None:
+        raise problem or ImageError("the picture shows no maze")
+    return best[1]
+
+
+def _read_road(
+    image: NDArray[np.uint8], tones: Tones, road: Literal["light", "dark"], start: EndLike, goal: EndLike
+) -> Maze:
+    free = (tones.light if road == "light" else ~tones.light) | tones.drawn
+    width_px = corridor_width(measure_clearance(free))
+    ends: list[End | None] = []
+    for name, wish in (("start", start), ("goal", goal)):
+        rank = int(name == "goal" and is_color(start) and _same(start, goal))
+        ends.append(_find_end(name, wish, image, tones.drawn, free, rank))
+    on_road = min([_road_share(free, tones.drawn, end, width_px) for end in ends if end is not None] or [1.0])
+    for end in ends:
+        if end is not None:
+            _free_loose_ink(free, end, width_px)
+    around = find_surroundings(free, width_px)
+    ends = _fill_from_openings(ends, around)
+    places = _snap(free, ends[0], width_px), _snap(free, ends[1], width_px)
+    allowed = admit_ends(free, around, places, width_px)
+    return Maze(
+        road=road, free=free, allowed=allowed, start=places[0], goal=places[1], on_road=on_road, width_px=width_px
+    )
+
+
+def _find_end(
+    name: str, wish: EndLike, image: NDArray[np.uint8], drawn: NDArray[np.bool_], free: NDArray[np.bool_], rank: int
+) -> End | None:
+    if wish is None:
+        return None
+    if isinstance(wish, Box):
+        return make_box_end(name, wish, image.shape)
+    if is_point(wish):
+        return make_point_end(name, wish, image.shape)  # type: ignore[arg-type]
+    if is_color(wish):
+        return find_dot(name, image, drawn, wish, rank)  # type: ignore[arg-type]
+    return find_label(name, _without_walls(image, free), str(wish))
+
+
+def _place_on_mask(name: str, wish: EndLike, shape: tuple[int, ...]) -> End | None:
+    if wish is None:
+        return None
+    if isinstance(wish, Box):
+        return make_box_end(name, wish, shape)
+    if is_point(wish):
+        return make_point_end(name, wish, shape)  # type: ignore[arg-type]
+    raise ImageError(f"found {wish!r} for the {name} on a mask, expected a point (x, y), a Box or None (an opening)")
+
+
+def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End | None]:
+    """Openings for the ends that were not given: the first and the second, or the one farther from the given end."""
+    openings = list(around.openings_px)
+    missing = [number for number, end in enumerate(ends) if end is None]
+    if not missing:
+        return ends
+    if len(openings) != 2 and not (len(openings) == 1 == len(missing)):
+        where = ", ".join(f"({x}, {y})" for x, y in openings[:12]) or "none"
+        raise ImageError(
+            f"found {len(openings)} openings in the outer walls ({where}), expected two to go from one to the other; "
+            "give start and goal as points (x, y) or as colours"
+        )
+    given = next((end.point_px for end in ends if end is not None), None)
+    if given is not None:
+        openings.sort(key=lambda opening: -math.dist(opening, given))
+    places = iter(openings)
+    return [
+        End(name="opening", point_px=point, box_px=Box(*point, *point), is_dot=False)
+        if end is None and (point := next(places))
+        else end
+        for end in ends
+    ]
+
+
+def _same(first: EndLike, second: EndLike) -> bool:
+    return is_color(second) and str(first).casefold() == str(second).casefold()
+
+
+def _placed(end: End | None) -> Point:
+    assert end is not None
+    return end.point_px
+
+
+def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, width_px: float) -> float:
+    """How much of what surrounds a dot is road; for points and boxes, whether their middle is (or loose ink on it)."""
+    if not end.is_dot:
+        lone = free.copy() if not free[end.point_px[::-1]] else free
+        if lone is not free:
+            _free_loose_ink(lone, end, width_px)
+        return float(lone[end.point_px[::-1]])
+    cv2 = require("cv2", "visual")
+    box = end.box_px.padded(5).clipped(free.shape[1], free.shape[0])
+    window = np.s_[box.top : box.bottom, box.left : box.right]
+    dot = drawn[window].view(np.uint8)
+    ring = (cv2.dilate(dot, np.ones((9, 9), np.uint8)) > 0) & (cv2.dilate(dot, np.ones((3, 3), np.uint8)) == 0)
+    return float(free[window][ring].mean()) if ring.any() else 1.0
+
+
+def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
+    """Take away, in place, ink at an end that hangs together with no wall: a letter, an ant, the rim of a dot."""
+    cv2 = require("cv2", "visual")
+    height, width = free.shape
+    crop = end.box_px.padded(math.ceil(3 * width_px) + 3).clipped(width, height)
+    core = end.box_px.padded(max(2, round(width_px / 4))).clipped(width, height).moved(-crop.left, -crop.top)
+    part = free[crop.top : crop.bottom, crop.left : crop.right]
+    count, labels, stats, _ = cv2.connectedComponentsWithStats((~part).view(np.uint8), connectivity=8)
+    touched = np.unique(labels[core.top : core.bottom, core.left : core.right])
+    for number in touched[(touched > 0) & (touched < count)]:
+        left, top, wide, high, _ = stats[number]
+        if left > 0 and top > 0 and left + wide < crop.width and top + high < crop.height:
+            part[labels == number] = True
+
+
+def _snap(free: NDArray[np.bool_], end: End | None, width_px: float) -> Point:
+    """The nearest road pixel within a corridor's width, or the point itself when there is none."""
+    x, y = _placed(end)
+    if free[y, x]:
+        return x, y
+    crop = Box(x, y, x + 1, y + 1).padded(max(2, round(width_px))).clipped(free.shape[1], free.shape[0])
+    rows, columns = np.nonzero(free[crop.top : crop.bottom, crop.left : crop.right])
+    if not len(rows):
+        return x, y
+    nearest = int(np.argmin(np.hypot(columns + crop.left - x, rows + crop.top - y)))
+    return int(columns[nearest]) + crop.left, int(rows[nearest]) + crop.top
+
+
+def _without_walls(image: NDArray[np.uint8], free: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """The picture with everything large that is no road painted as road, so that only writing is left."""
+    cv2 = require("cv2", "visual")
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
+    is_large = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1) > LETTER_SHARE * max(free.shape)
+    is_large[0] = False
+    walls = cv2.dilate(is_large[labels].view(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    page = image.copy()
+    page[walls] = np.median(image[::7, ::7][free[::7, ::7]], axis=0)
+    return page

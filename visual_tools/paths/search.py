@@ -1,0 +1,94 @@
+"""From a mask of free pixels and two of them to the pixels of the best way."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.paths.loops import compiled, make_steps
+from visual_tools.paths.result import Method, Point
+from visual_tools.require import require
+
+CENTER_WEIGHT = 15.0
+NO_LENGTHS = np.empty(0)
+
+
+def find_way(
+    free: NDArray[np.bool_], start: Point, goal: Point, connectivity: int, method: Method
+) -> NDArray[np.int32] | None:
+    """Pixels of the best way, int32 (N, 2) x and y, or None when the goal cannot be reached.
+
+    Args:
+        free: (H, W), True where the way may run; both ends must be.
+        start: x and y.
+        goal: x and y.
+        connectivity: 4 or 8.
+        method: "bfs" and "astar" give a shortest way, "centered" one in the middle of the corridors.
+    """
+    states, stride = make_states(free)
+    steps = make_steps(stride)
+    first, last = (point[0] + 1 + (point[1] + 1) * stride for point in (start, goal))
+    diagonal = connectivity == 8
+    if method == "bfs":
+        compiled("flood")(states, NO_LENGTHS, steps, first, last, diagonal)
+    else:
+        weights = _center_weights(free) if method == "centered" else np.empty(0, np.float32)
+        compiled("seek")(states, np.full(states.size, np.inf), weights, steps, first, last, diagonal)
+    if states[last] == 1:
+        return None
+    places = compiled("trace")(states, steps, first, last)
+    return np.stack([places % stride - 1, places // stride - 1], axis=1)
+
+
+def count_reached(free: NDArray[np.bool_], start: Point) -> int:
+    """How many pixels can be reached from one."""
+    states, stride = make_states(free)
+    place = start[0] + 1 + (start[1] + 1) * stride
+    return int(compiled("flood")(states, NO_LENGTHS, make_steps(stride), place, -1, False))
+
+
+def measure_lengths(free: NDArray[np.bool_], start: Point, connectivity: int) -> NDArray[np.float64]:
+    """Length of the shortest way from `start` to each pixel, (H, W), infinite where there is none."""
+    states, stride = make_states(free)
+    lengths = np.full(states.size, np.inf)
+    place = start[0] + 1 + (start[1] + 1) * stride
+    compiled("flood")(states, lengths, make_steps(stride), place, -1, connectivity == 8)
+    return lengths.reshape(-1, stride)[1:-1, 1:-1]
+
+
+def measure_length(points: NDArray[np.int32]) -> float:
+    """Length of a way in pixels, counted so that equal ways have equal lengths to the last bit."""
+    diagonal = int(np.count_nonzero(np.abs(np.diff(points, axis=0)).sum(axis=1) == 2))
+    return len(points) - 1 - diagonal + diagonal * math.sqrt(2)
+
+
+def make_states(free: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], int]:
+    """Flat states with a frame of walls around them, and the length of their rows."""
+    return np.pad(free.view(np.uint8), 1).ravel(), free.shape[1] + 2
+
+
+def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Distance of each pixel's centre from the nearest wall pixel's centre, (H, W); walls are 0.
+
+    The edge of the picture is no wall. A picture without walls is infinitely far from them.
+    """
+    cv2 = require("cv2", "visual")
+    if free.all():
+        return np.full(free.shape, np.inf, np.float32)
+    distance: NDArray[np.float32] = cv2.distanceTransform(free.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return distance
+
+
+def corridor_width(clearance: NDArray[np.float32]) -> float:
+    """The usual width of the corridors in pixels: the median over the ridge of the distances from the walls."""
+    cv2 = require("cv2", "visual")
+    ridge = clearance[(clearance > 0) & (clearance >= cv2.dilate(clearance, np.ones((3, 3), np.uint8)))]
+    return float(2 * np.median(ridge) - 1) if ridge.size and np.isfinite(ridge).all() else float(min(clearance.shape))
+
+
+def _center_weights(free: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Weight of each pixel of the framed picture: 1 in the middle of a corridor, more toward its walls."""
+    clearance = measure_clearance(np.pad(free, 1))
+    half = (corridor_width(clearance) + 1) / 2
+    weights: NDArray[np.float32] = 1 + CENTER_WEIGHT * (1 - np.minimum(clearance / np.float32(half), 1)) ** 2
+    return weights.ravel()

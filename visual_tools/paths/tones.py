@@ -1,0 +1,96 @@
+"""Read a picture of a maze as two tones, light and dark, and what is drawn over them in other colours."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import ImageError
+from visual_tools.require import require
+
+SAMPLES = 200_000
+MIN_SPREAD = 12.0
+STRONG_COLOUR, WEAK_COLOUR = 60, 24
+SMALL_SIDE_PX = 256
+UNEVEN_SHARE = 0.92
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tones:
+    """A picture as two tones.
+
+    Attributes:
+        light: bool (H, W), the lighter of the two.
+        drawn: bool (H, W), pixels of neither tone: coloured dots and the like.
+    """
+
+    light: NDArray[np.bool_]
+    drawn: NDArray[np.bool_]
+
+
+def separate_tones(image: NDArray[np.uint8]) -> Tones:
+    """Split a picture along the line in colour space on which its two main colours lie.
+
+    Light that falls unevenly on a page is divided out first.
+
+    Raises:
+        ImageError: The picture has one flat colour.
+    """
+    cv2 = require("cv2", "visual")
+    axes, center = _color_axes(image)
+    low, high = _span(image, axes[0], center)
+    scale = 255 / (high - low)
+    tone = cv2.transform(image, np.append(axes[0] * scale, -low * scale)[None])
+    tone = _even_light(tone) if (axes[0] > 0.3).all() else tone
+    threshold, _ = cv2.threshold(tone, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)
+    return Tones(light=tone > threshold, drawn=_find_drawn(image, axes, center))
+
+
+def _color_axes(image: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Main axis of the colours, from dark to light, and the two across it; and the mean colour."""
+    step = max(1, int(np.sqrt(image.shape[0] * image.shape[1] / SAMPLES)))
+    sample = image[::step, ::step].reshape(-1, 3).astype(np.float64)
+    center = sample.mean(axis=0)
+    spread, axes = np.linalg.eigh(np.cov(sample - center, rowvar=False) if len(sample) > 1 else np.zeros((3, 3)))
+    if np.sqrt(spread[-1]) < MIN_SPREAD:
+        raise ImageError(
+            "the picture has (nearly) one flat colour, so there are no walls in it. Expected a maze or a map in two "
+            "tones; give a bool mask of the free pixels if you have one"
+        )
+    axes = axes[:, ::-1].T
+    return axes * np.where(axes.sum(axis=1) < 0, -1.0, 1.0)[:, None], center
+
+
+def _span(image: NDArray[np.uint8], axis: NDArray[np.float64], center: NDArray[np.float64]) -> tuple[float, float]:
+    step = max(1, int(np.sqrt(image.shape[0] * image.shape[1] / SAMPLES)))
+    low, high = np.percentile(image[::step, ::step].reshape(-1, 3) @ axis, (0.5, 99.5))
+    return (float(low), float(high)) if (axis <= 0.3).any() else (0.0, float(high))
+
+
+def _even_light(tone: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Divide by the brightness of the page, taken from the lightest spots around each place."""
+    cv2 = require("cv2", "visual")
+    height, width = tone.shape
+    shrink = max(1, min(height, width) / SMALL_SIDE_PX)
+    size = (max(1, round(width / shrink)), max(1, round(height / shrink)))
+    small = cv2.dilate(tone, np.ones((3, 3), np.uint8))
+    small = cv2.resize(small, size, interpolation=cv2.INTER_AREA)
+    window = max(3, min(size) // 8 | 1)
+    page = cv2.dilate(small, np.ones((window, window), np.uint8))
+    page = cv2.GaussianBlur(page, (0, 0), window / 2)
+    page = np.maximum(page, np.percentile(page, 95) / 3)
+    if page.min() > UNEVEN_SHARE * page.max():
+        return tone
+    page = cv2.resize(page.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)
+    return cv2.divide(tone, page, scale=235, dtype=cv2.CV_8U)  # type: ignore[no-any-return]
+
+
+def _find_drawn(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Pixels far from the line between the two tones, and what fades out beside them."""
+    cv2 = require("cv2", "visual")
+    matrix = np.column_stack([axes[1:], 128 - axes[1:] @ center])
+    off = cv2.absdiff(cv2.transform(image, matrix), (128, 128, 128, 0))
+    off = np.maximum(off[..., 0], off[..., 1])
+    strong = (off > STRONG_COLOUR).view(np.uint8)
+    near = cv2.dilate(strong, np.ones((7, 7), np.uint8))
+    return (strong | ((off > WEAK_COLOUR) & (near > 0))).astype(bool)
