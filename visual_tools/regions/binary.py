@@ -1,0 +1,258 @@
+"""Foreground and background: one bit for each pixel, by five ways."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import ImageError
+from visual_tools.regions.background import (
+    is_background_high,
+    measure_background_distance,
+    otsu_threshold,
+    to_lab,
+)
+from visual_tools.regions.inputs import Mask, Picture, to_mask, to_picture
+from visual_tools.require import require
+
+Method = Literal["auto", "otsu", "adaptive", "fixed", "color"]
+Foreground = Literal["auto", "dark", "light"]
+Color = str | tuple[int, int, int]
+
+_MIN_DISTANCE = 4.0
+"""Colour differences below are no object: about two just noticeable ones (2.3 each)."""
+
+_NOISE_FACTOR = 5.0
+_THRESHOLD_SHARE = 0.7
+"""Of Otsu's threshold: pale objects beside strong ones are found, and each is then cut at half of its own contrast."""
+
+_KIND_SHARE = 0.9
+_MIN_NOISE_LEVELS = 4.0
+_BLUR_PER_LEVEL = 0.15
+_MAX_BLUR_PX = 2.5
+_MIN_DENOISE_SIDE_PX = 8
+_STRAY_LEVELS = 40
+_STRAY_SHARE = 0.004
+_ADAPTIVE_BLOCKS = 16
+_ADAPTIVE_OFFSET = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """A picture in two classes.
+
+    Attributes:
+        mask: (H, W) bool, True is foreground.
+        method: "background" (what "auto" does), "otsu", "adaptive", "fixed", "color", or "mask" for a mask given.
+        threshold: For "background" and "color" a colour difference (CIE76), else a grey level from 0 to 255; for
+            "adaptive" how far from the local mean.
+        foreground: Whether the foreground is "dark" or "light" beside the background.
+        share: Share of the picture that is foreground, 0 to 1.
+    """
+
+    mask: Mask = field(repr=False)
+    method: str
+    threshold: float
+    foreground: Literal["dark", "light"]
+    share: float
+
+
+def binarize(
+    image: NDArray[np.generic],
+    *,
+    method: Method = "auto",
+    threshold: float | None = None,
+    color: Color | None = None,
+    tolerance: float = 20.0,
+    foreground: Foreground = "auto",
+) -> Binary:
+    """Tell foreground from background.
+
+    Args:
+        image: (H, W, 3) uint8 RGB; grey and masks are taken too.
+        method: "auto" finds the background's colour, also under uneven light, and takes what differs from it, darker,
+            lighter or of another colour. "otsu" is one grey level for all; "adaptive" compares with the surroundings
+            (thin things such as writing); "fixed" uses `threshold`; "color" takes what looks like `color`.
+        threshold: Grey level from 0 to 255 for "fixed"; for "auto" the colour difference, instead of one found.
+        color: RGB, "#rrggbb" or a CSS name. Given alone it chooses method "color".
+        tolerance: For "color": the largest colour difference (CIE76; 2 is barely visible, 100 is black to white).
+        foreground: "dark" or "light" keeps only what is darker or lighter than the background.
+
+    Raises:
+        ImageError: No picture, an unknown method, or an argument that the method needs is missing.
+
+    Example:
+        >>> page = np.full((100, 100, 3), 255, np.uint8)
+        >>> page[20:30, 20:70] = 0
+        >>> binarize(page).share
+        0.05
+    """
+    if color is not None and method == "auto":
+        method = "color"
+    if foreground not in ("auto", "dark", "light"):
+        raise ImageError(f"found foreground={foreground!r}, expected 'auto', 'dark' or 'light'")
+    mask = to_mask(image)
+    if mask is not None and method == "auto":
+        return _make(mask, "mask", 0.5, "light")
+    picture = to_picture(image)
+    match method:
+        case "auto":
+            return _by_background(picture, threshold, foreground)
+        case "otsu":
+            return _by_level(picture, "otsu", None, foreground)
+        case "fixed":
+            if threshold is None:
+                raise ImageError("method 'fixed' needs threshold=, a grey level from 0 to 255")
+            return _by_level(picture, "fixed", threshold, foreground)
+        case "adaptive":
+            return _by_surroundings(picture, threshold, foreground)
+        case "color":
+            if color is None:
+                raise ImageError("method 'color' needs color=, for example color='red' or color=(200, 30, 30)")
+            return _by_color(picture, color, tolerance)
+    raise ImageError(f"found method={method!r}, expected 'auto', 'otsu', 'adaptive', 'fixed' or 'color'")
+
+
+def parse_color(color: Color) -> tuple[int, int, int]:
+    """RGB of a CSS name, "#rrggbb" or three numbers.
+
+    Raises:
+        ImageError: None of these.
+    """
+    if isinstance(color, str):
+        from PIL import ImageColor
+
+        try:
+            red, green, blue = ImageColor.getrgb(color)[:3]
+        except ValueError as error:
+            raise ImageError(f"found colour {color!r}, expected a CSS name such as 'red', or '#rrggbb'") from error
+        return red, green, blue
+    values = tuple(int(value) for value in color)
+    if len(values) != 3 or not all(0 <= value <= 255 for value in values):
+        raise ImageError(f"found colour {color!r}, expected three numbers from 0 to 255")
+    return values[0], values[1], values[2]
+
+
+def denoise(picture: Picture) -> Picture:
+    """Smooth a noisy picture just enough; a clean one comes back as it is."""
+    cv2 = require("cv2", "visual")
+    if min(picture.shape[:2]) < _MIN_DENOISE_SIDE_PX:
+        return picture
+    green = np.ascontiguousarray(picture[:2048, :2048, 1])
+    stray = _share_of_stray_pixels(green)
+    if stray > _STRAY_SHARE:
+        picture = cv2.medianBlur(np.ascontiguousarray(picture), 3 if stray < 10 * _STRAY_SHARE else 5)
+        green = np.ascontiguousarray(picture[:2048, :2048, 1])
+    noise = 1.4826 * float(np.median(cv2.absdiff(green, cv2.medianBlur(green, 3))))
+    if noise < _MIN_NOISE_LEVELS:
+        return picture
+    smooth: Picture = cv2.GaussianBlur(picture, (0, 0), min(noise * _BLUR_PER_LEVEL, _MAX_BLUR_PX))
+    return smooth
+
+
+def _share_of_stray_pixels(grey: NDArray[np.uint8]) -> float:
+    """Share of pixels far above or below all eight neighbours, as in salt-and-pepper noise."""
+    cv2 = require("cv2", "visual")
+    around = np.ones((3, 3), dtype=np.uint8)
+    around[1, 1] = 0
+    above = cv2.subtract(grey, cv2.dilate(grey, around))
+    below = cv2.subtract(cv2.erode(grey, around), grey)
+    return float(np.count_nonzero(cv2.max(above, below) > _STRAY_LEVELS)) / grey.size
+
+
+def _make(mask: Mask, method: str, threshold: float, foreground: Literal["dark", "light"]) -> Binary:
+    return Binary(
+        mask=mask, method=method, threshold=threshold, foreground=foreground, share=round(float(mask.mean()), 6)
+    )
+
+
+def _by_background(picture: Picture, threshold: float | None, foreground: Foreground) -> Binary:
+    found = measure_background_distance(denoise(picture))
+    distance = found.distance
+    if foreground != "auto":
+        distance = np.where(found.is_lighter == (foreground == "light"), distance, np.float32(0))
+    if threshold is None:
+        height, width = distance.shape
+        sample = distance[:: max(height // 1024, 1), :: max(width // 1024, 1)]
+        middle = otsu_threshold(np.minimum(sample, np.percentile(sample, 99)))[0]
+        threshold = max(_THRESHOLD_SHARE * middle, _NOISE_FACTOR * found.noise, _MIN_DISTANCE)
+        mask = _cut_at_half_contrast(distance, np.asarray(distance > threshold))
+        mask = _without_dark_corners(mask, found.is_lighter)
+    else:
+        mask = np.asarray(distance > threshold)
+    is_light = bool(np.count_nonzero(found.is_lighter & mask) * 2 >= np.count_nonzero(mask))
+    return _make(mask, "background", round(float(threshold), 2), "light" if is_light else "dark")
+
+
+def _cut_at_half_contrast(distance: NDArray[np.float32], mask: Mask) -> Mask:
+    """Cut each region at half of its own mean distance, where a blurred edge truly is; faint rims and shadows go."""
+    cv2 = require("cv2", "visual")
+    num, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
+    if num == 1:
+        return mask
+    inside = labels[mask]
+    means = np.bincount(inside, weights=distance[mask], minlength=num) / np.maximum(
+        np.bincount(inside, minlength=num), 1
+    )
+    return np.asarray(mask & (distance > (means / 2).astype(np.float32)[labels]))
+
+
+def _without_dark_corners(mask: Mask, is_lighter: NDArray[np.bool_]) -> Mask:
+    """Without what touches the border and is dark where nearly all is light, or the reverse: the edge of a photo."""
+    num_light, num_all = int(np.count_nonzero(mask & is_lighter)), int(np.count_nonzero(mask))
+    if not num_all or 1 - _KIND_SHARE < num_light / num_all < _KIND_SHARE:
+        return mask
+    odd = mask & (is_lighter != (num_light > num_all / 2))
+    cv2 = require("cv2", "visual")
+    num, labels = cv2.connectedComponents(odd.view(np.uint8), connectivity=8)
+    at_border = np.zeros(num, dtype=bool)
+    at_border[np.concatenate((labels[0], labels[-1], labels[:, 0], labels[:, -1]))] = True
+    at_border[0] = False
+    return np.asarray(mask & ~at_border[labels])
+
+
+def _to_grey(picture: Picture) -> NDArray[np.uint8]:
+    cv2 = require("cv2", "visual")
+    grey: NDArray[np.uint8] = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    return grey
+
+
+def _by_level(picture: Picture, method: str, threshold: float | None, foreground: Foreground) -> Binary:
+    grey = _to_grey(picture)
+    if threshold is None:
+        threshold = otsu_threshold(grey)[0]
+    is_light = np.asarray(grey > threshold)
+    if foreground == "auto":
+        foreground = "dark" if is_background_high(is_light) else "light"
+    mask = is_light if foreground == "light" else ~is_light
+    return _make(mask, method, round(float(threshold), 2), foreground)
+
+
+def _by_surroundings(picture: Picture, threshold: float | None, foreground: Foreground) -> Binary:
+    cv2 = require("cv2", "visual")
+    grey = _to_grey(picture)
+    block = max(min(grey.shape) // _ADAPTIVE_BLOCKS, 3) | 1
+    offset = _ADAPTIVE_OFFSET if threshold is None else threshold
+    mean = cv2.GaussianBlur(grey, (0, 0), block / 3).astype(np.int16)
+    dark = np.asarray(grey < mean - offset)
+    light = np.asarray(grey > mean + offset)
+    if foreground == "auto":
+        foreground = "dark" if np.count_nonzero(dark) >= np.count_nonzero(light) else "light"
+    return _make(dark if foreground == "dark" else light, "adaptive", float(offset), foreground)
+
+
+def _by_color(picture: Picture, color: Color, tolerance: float) -> Binary:
+    wanted = to_lab(np.array([[parse_color(color)]], dtype=np.uint8))[0, 0]
+    mask = np.empty(picture.shape[:2], dtype=np.bool_)
+    light_inside = light_outside = 0.0
+    rows = max(2_000_000 // picture.shape[1], 1)
+    for top in range(0, picture.shape[0], rows):
+        lab = to_lab(picture[top : top + rows])
+        hit = np.linalg.norm(lab - wanted, axis=2) <= tolerance
+        mask[top : top + rows] = hit
+        light_inside += float(lab[..., 0][hit].sum())
+        light_outside += float(lab[..., 0][~hit].sum())
+    inside = int(np.count_nonzero(mask))
+    is_light = light_inside / max(inside, 1) > light_outside / max(mask.size - inside, 1)
+    return _make(mask, "color", float(tolerance), "light" if is_light else "dark")

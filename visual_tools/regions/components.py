@@ -1,0 +1,131 @@
+"""Connected regions of a mask, with their size and place."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.errors import ImageError
+from visual_tools.regions.binary import binarize
+from visual_tools.regions.inputs import to_mask
+from visual_tools.require import require
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One connected region.
+
+    Attributes:
+        label: Its number in `Components.labels`, from 1.
+        area_px: Pixels.
+        box_px: The smallest box around it.
+        centroid_px: The mean x and y of its pixels.
+    """
+
+    label: int
+    area_px: int
+    box_px: Box
+    centroid_px: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Components:
+    """All connected regions of a mask; behaves as a sequence of `Component`.
+
+    Attributes:
+        labels: (H, W) int32, 0 is background, n is the nth component.
+        areas_px: (N,) int, pixels of each.
+        boxes_px: (N, 4) int: left, top, right, bottom of each.
+        centroids_px: (N, 2) float: x and y of each.
+    """
+
+    labels: NDArray[np.int32]
+    areas_px: NDArray[np.int64]
+    boxes_px: NDArray[np.int64]
+    centroids_px: NDArray[np.float64]
+    _made: list[tuple[Component, ...]] = field(default_factory=list)
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """Every component as an object, made at first use; the arrays are quicker for many thousands."""
+        if not self._made:
+            rows = zip(self.areas_px.tolist(), self.boxes_px.tolist(), self.centroids_px.tolist(), strict=True)
+            self._made.append(
+                tuple(
+                    Component(label=index, area_px=area, box_px=Box(*box), centroid_px=(centre[0], centre[1]))
+                    for index, (area, box, centre) in enumerate(rows, start=1)
+                )
+            )
+        return self._made[0]
+
+    @property
+    def largest(self) -> Component | None:
+        """The one with most pixels."""
+        return self.components[int(np.argmax(self.areas_px))] if len(self) else None
+
+    def mask(self, label: int) -> NDArray[np.bool_]:
+        """Where one component is, (H, W) bool."""
+        return np.asarray(self.labels == label)
+
+    def __len__(self) -> int:
+        return len(self.areas_px)
+
+    def __iter__(self) -> Iterator[Component]:
+        return iter(self.components)
+
+    def __getitem__(self, index: int) -> Component:
+        return self.components[index]
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Components(0)"
+        low, middle, high = np.percentile(self.areas_px, (0, 50, 100))
+        return f"Components({len(self)}, area_px from {low:.0f} over {middle:.0f} (median) to {high:.0f})"
+
+
+def find_components(
+    image: NDArray[np.generic], *, connectivity: int = 8, min_area_px: int = 0, max_area_px: int | None = None
+) -> Components:
+    """Find the connected regions of a mask, or of what stands out in a picture.
+
+    Args:
+        image: (H, W) bool mask, or (H, W, 3) uint8 RGB, which is binarized by itself first.
+        connectivity: 8 lets regions touch at corners, 4 at sides only.
+        min_area_px: Smaller ones are left out (and are 0 in `labels`).
+        max_area_px: Larger ones are left out.
+
+    Raises:
+        ImageError: Neither a mask nor a picture, or another connectivity.
+
+    Example:
+        >>> find_components(np.eye(3, dtype=bool), connectivity=4)
+        Components(3, area_px from 1 over 1 (median) to 1)
+    """
+    if connectivity not in (4, 8):
+        raise ImageError(f"found connectivity={connectivity}, expected 4 or 8")
+    mask = to_mask(image)
+    if mask is None:
+        mask = binarize(image).mask
+    cv2 = require("cv2", "visual")
+    _, labels, stats, centroids = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=connectivity)
+    areas = stats[1:, cv2.CC_STAT_AREA].astype(np.int64)
+    boxes = stats[1:, :4].astype(np.int64)
+    boxes[:, 2:] += boxes[:, :2]
+    found = Components(labels=labels, areas_px=areas, boxes_px=boxes, centroids_px=centroids[1:])
+    keep = areas >= min_area_px
+    if max_area_px is not None:
+        keep &= areas <= max_area_px
+    return found if keep.all() else _only(found, keep)
+
+
+def _only(found: Components, keep: NDArray[np.bool_]) -> Components:
+    numbers = np.zeros(len(keep) + 1, dtype=np.int32)
+    numbers[1:][keep] = np.arange(1, int(keep.sum()) + 1, dtype=np.int32)
+    return Components(
+        labels=numbers[found.labels],
+        areas_px=found.areas_px[keep],
+        boxes_px=found.boxes_px[keep],
+        centroids_px=found.centroids_px[keep],
+    )

@@ -1,0 +1,173 @@
+"""Edges of a picture, and outlines of what stands out in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.errors import ImageError
+from visual_tools.regions.background import otsu_threshold
+from visual_tools.regions.binary import binarize
+from visual_tools.regions.inputs import Mask, to_mask, to_picture
+from visual_tools.regions.outlines import Outline
+from visual_tools.require import require
+
+_LOW_SHARE = 0.4
+"""Of the high threshold, for where a strong edge goes on weakly. Source: J. Canny, A Computational Approach to Edge
+Detection, 1986, recommends a ratio of two to three."""
+
+_MIN_HIGH = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edges:
+    """Thin lines where colour changes.
+
+    Attributes:
+        mask: (H, W) bool, lines one pixel wide.
+        low: Where a line may go on, in grey levels a pixel.
+        high: Where a line may start.
+        share: Share of the picture that is edge, 0 to 1.
+    """
+
+    mask: Mask = field(repr=False)
+    low: float
+    high: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contour:
+    """One closed outline.
+
+    Attributes:
+        number: From 1, largest first.
+        points_px: (N, 2) int, x and y of its pixels in turn.
+        area_px: Pixels that it encloses, its own among them.
+        length_px: Through the middles of its pixels.
+        box_px: The smallest upright box.
+        center_px: Mean x and y of its points.
+        is_hole: It bounds a hole from inside the region around it.
+        parent: Number of the contour right around it, 0 for none.
+    """
+
+    number: int
+    points_px: Outline = field(repr=False, compare=False)
+    area_px: float
+    length_px: float
+    box_px: Box
+    center_px: tuple[float, float]
+    is_hole: bool
+    parent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Contours:
+    """Closed outlines, largest first; behaves as a sequence of `Contour`."""
+
+    contours: tuple[Contour, ...]
+
+    def __len__(self) -> int:
+        return len(self.contours)
+
+    def __iter__(self) -> Iterator[Contour]:
+        return iter(self.contours)
+
+    def __getitem__(self, index: int) -> Contour:
+        return self.contours[index]
+
+    def __repr__(self) -> str:
+        holes = sum(one.is_hole for one in self.contours)
+        largest = f", largest {self.contours[0].area_px:.0f} px²" if self.contours else ""
+        return f"Contours({len(self)}, {holes} of them holes{largest})"
+
+
+def detect_edges(
+    image: NDArray[np.generic], *, low: float | None = None, high: float | None = None, blur_px: float = 1.0
+) -> Edges:
+    """Find edges by Canny's method; the thresholds follow from the picture when they are left out.
+
+    Args:
+        image: (H, W, 3) uint8 RGB; of its channels the one that changes most counts at each pixel.
+        low: Grey levels a pixel where an edge may go on.
+        high: Grey levels a pixel where an edge may start.
+        blur_px: Sigma of the smoothing before; 0 for none, more for noise.
+
+    Raises:
+        ImageError: No picture, or thresholds that are negative or in the wrong order.
+    """
+    cv2 = require("cv2", "visual")
+    picture = to_picture(image)
+    if blur_px > 0:
+        picture = cv2.GaussianBlur(picture, (0, 0), blur_px)
+    across = cv2.Sobel(picture, cv2.CV_16S, 1, 0)
+    down = cv2.Sobel(picture, cv2.CV_16S, 0, 1)
+    strongest = np.argmax(np.abs(across) + np.abs(down), axis=2)[:, :, None]
+    across = np.take_along_axis(across, strongest, axis=2)[:, :, 0]
+    down = np.take_along_axis(down, strongest, axis=2)[:, :, 0]
+    if high is None:
+        steep = np.hypot(across[::2, ::2].astype(np.float32), down[::2, ::2].astype(np.float32)) / 4
+        high = max(otsu_threshold(steep)[0], low or 0.0, _MIN_HIGH / 4)
+    low = _LOW_SHARE * high if low is None else low
+    if not 0 <= low <= high:
+        raise ImageError(f"found low={low:g} and high={high:g}, expected 0 <= low <= high")
+    # Sobel's sums are four times the grey levels a pixel.
+    edges = cv2.Canny(np.ascontiguousarray(across), np.ascontiguousarray(down), 4 * low, 4 * high, L2gradient=True)
+    mask = np.asarray(edges > 0)
+    return Edges(mask=mask, low=round(low, 2), high=round(high, 2), share=round(float(mask.mean()), 6))
+
+
+def find_contours(image: NDArray[np.generic], *, min_area_px: float = 4.0, with_holes: bool = True) -> Contours:
+    """Trace the outlines of a mask, or of what stands out in a picture.
+
+    Args:
+        image: (H, W) bool mask, or (H, W, 3) uint8 RGB, which is binarized first.
+        min_area_px: Smaller ones are left out.
+        with_holes: Also the outlines of holes.
+
+    Raises:
+        ImageError: Neither a mask nor a picture.
+    """
+    cv2 = require("cv2", "visual")
+    mask = to_mask(image)
+    if mask is None:
+        mask = binarize(image).mask
+    traced, tree = cv2.findContours(np.ascontiguousarray(mask).view(np.uint8), cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
+    parents = tree[0, :, 3].tolist() if len(traced) else []
+    depths: list[int] = []
+    for parent in parents:  # a parent always stands before its children
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    rows = []
+    for index, points in enumerate(traced):
+        area = float(cv2.contourArea(points)) + len(points) / 2 + 1
+        if area >= min_area_px and (with_holes or depths[index] % 2 == 0):
+            rows.append((area, index))
+    rows.sort(key=lambda row: -row[0])
+    number_of = {index: number for number, (_, index) in enumerate(rows, start=1)}
+    return Contours(
+        contours=tuple(
+            _make_contour(
+                traced[index], area, number_of[index], number_of.get(parents[index], 0), depths[index] % 2 == 1
+            )
+            for area, index in rows
+        )
+    )
+
+
+def _make_contour(points: NDArray[np.int32], area_px: float, number: int, parent: int, is_hole: bool) -> Contour:
+    cv2 = require("cv2", "visual")
+    left, top, width, height = cv2.boundingRect(points)
+    outline = points.reshape(-1, 2)
+    x_px, y_px = outline.mean(axis=0).tolist()
+    return Contour(
+        number=number,
+        points_px=outline,
+        area_px=round(area_px, 1),
+        length_px=round(float(cv2.arcLength(points, True)), 2),
+        box_px=Box(left, top, left + width, top + height),
+        center_px=(round(x_px, 2), round(y_px, 2)),
+        is_hole=is_hole,
+        parent=parent,
+    )

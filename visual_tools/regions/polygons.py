@@ -1,0 +1,257 @@
+"""Shapes with straight sides, circles and ellipses: their kind, corners and size."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.errors import ImageError
+from visual_tools.regions.binary import Color, binarize
+from visual_tools.regions.edges import Contour, find_contours
+from visual_tools.regions.inputs import Picture, to_picture
+from visual_tools.regions.outlines import Outline
+from visual_tools.require import require
+
+_TOLERANCES = (0.045, 0.03, 0.02, 0.012)
+"""Shares of the outline's length that a corner must stand out; the coarsest that fits the outline is taken."""
+
+_MAX_CORNERS = 16
+_MIN_AREA_PX = 60
+_FIT_PX = 0.8
+_FIT_SHARE = 0.008
+"""A shape fits when the outline strays from it by less than so much, in pixels and of the square root of the area."""
+
+_LOOSE_FIT = 2.5
+_CIRCLE_RATIO = 0.92
+_SQUARE_RATIO = 0.92
+_RIGHT_ANGLE_SLACK_DEG = 8.0
+_NAMES = {3: "triangle", 5: "pentagon", 6: "hexagon", 7: "heptagon", 8: "octagon"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polygon:
+    """One shape.
+
+    Attributes:
+        number: From 1, largest first.
+        kind: "triangle", "square", "rectangle", "quadrilateral", "pentagon", "hexagon", "heptagon", "octagon",
+            "9-gon" and so on, "circle", "ellipse", or "other" when nothing fits.
+        corners_px: x and y of the corners in turn (clockwise on the picture); empty for circles, ellipses and others.
+        is_convex: No corner points inwards.
+        center_px: The middle, x and y.
+        area_px: Pixels that the outline encloses.
+        axes_px: Long and short side of the smallest rectangle around it (for a circle twice its diameter).
+        angle_deg: Direction of the long side, counterclockwise from the x axis as one sees it, 0 to 180.
+        color: Median colour inside, RGB; white for masks.
+        box_px: The smallest upright box.
+        shape_px: (N, 2) float, the fitted outline, for drawing.
+    """
+
+    number: int
+    kind: str
+    corners_px: tuple[tuple[float, float], ...]
+    is_convex: bool
+    center_px: tuple[float, float]
+    area_px: float
+    axes_px: tuple[float, float]
+    angle_deg: float
+    color: tuple[int, int, int]
+    box_px: Box
+    shape_px: NDArray[np.float64] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Polygons:
+    """Shapes, largest first; behaves as a sequence of `Polygon`."""
+
+    polygons: tuple[Polygon, ...]
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many of each kind, the most frequent first."""
+        return dict(Counter(one.kind for one in self.polygons).most_common())
+
+    def __len__(self) -> int:
+        return len(self.polygons)
+
+    def __iter__(self) -> Iterator[Polygon]:
+        return iter(self.polygons)
+
+    def __getitem__(self, index: int) -> Polygon:
+        return self.polygons[index]
+
+    def __repr__(self) -> str:
+        return f"Polygons({len(self)}: {', '.join(f'{count} {kind}' for kind, count in self.kinds.items())})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fit:
+    """A shape laid on an outline, and how far the outline strays from it (root mean square, pixels)."""
+
+    kind: str
+    corners: NDArray[np.float64]
+    shape: NDArray[np.float64]
+    error_px: float
+
+
+def find_polygons(
+    image: NDArray[np.generic], *, color: Color | None = None, min_area_px: float = _MIN_AREA_PX
+) -> Polygons:
+    """Find drawn shapes and say what they are.
+
+    Shapes of one outline each; what touches or overlaps is one shape, unless `color` tells it apart.
+
+    Args:
+        image: (H, W, 3) uint8 RGB, or a mask (H, W) bool.
+        color: Only shapes of this colour.
+        min_area_px: Smaller ones are left out.
+
+    Raises:
+        ImageError: Neither a mask nor a picture, or a `min_area_px` below 1.
+
+    Example:
+        >>> mask = np.zeros((60, 60), dtype=bool)
+        >>> mask[10:40, 10:50] = True
+        >>> find_polygons(mask)
+        Polygons(1: 1 rectangle)
+    """
+    if min_area_px < 1:
+        raise ImageError(f"found min_area_px={min_area_px}, expected at least 1")
+    picture = to_picture(image)
+    contours = find_contours(binarize(image, color=color).mask, min_area_px=min_area_px, with_holes=False)
+    return Polygons(polygons=tuple(_classify(one, picture) for one in contours))
+
+
+def _classify(contour: Contour, picture: Picture) -> Polygon:
+    cv2 = require("cv2", "visual")
+    outline = contour.points_px
+    allowed = max(_FIT_PX, _FIT_SHARE * math.sqrt(contour.area_px))
+    best = _choose(_fit_ellipse(outline), _fit_polygon(outline, allowed), allowed)
+    _, (first, second), turn = cv2.minAreaRect(outline)
+    turn = turn if first >= second else turn + 90
+    return Polygon(
+        number=contour.number,
+        kind=best.kind,
+        corners_px=tuple((round(x, 1), round(y, 1)) for x, y in best.corners.tolist()),
+        is_convex=bool(cv2.isContourConvex(np.rint(best.shape).astype(np.int32))),
+        center_px=_center(outline),
+        area_px=contour.area_px,
+        axes_px=(round(max(first, second) + 1, 1), round(min(first, second) + 1, 1)),
+        angle_deg=round(-turn % 180, 1) % 180,
+        color=_median_color(contour, picture),
+        box_px=contour.box_px,
+        shape_px=best.shape,
+    )
+
+
+def _choose(ellipse: _Fit | None, polygon: _Fit | None, allowed_px: float) -> _Fit:
+    fits = [fit for fit in (ellipse, polygon) if fit is not None]
+    best = min(fits, key=lambda fit: fit.error_px, default=None)
+    if best is None or best.error_px > _LOOSE_FIT * allowed_px:
+        shape = polygon.shape if polygon is not None else np.zeros((0, 2))
+        return _Fit(kind="other", corners=np.zeros((0, 2)), shape=shape, error_px=math.inf)
+    return best
+
+
+def _fit_ellipse(outline: Outline) -> _Fit | None:
+    cv2 = require("cv2", "visual")
+    if len(outline) < 12:
+        return None
+    (x_px, y_px), (first, second), turn = cv2.fitEllipseDirect(outline)
+    if not (math.isfinite(first) and math.isfinite(second) and min(first, second) > 1):
+        return None
+    turned = np.linspace(0, 2 * math.pi, 180, endpoint=False)
+    cosine, sine = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+    along, across = first / 2 * np.cos(turned), second / 2 * np.sin(turned)
+    shape = np.stack((x_px + along * cosine - across * sine, y_px + along * sine + across * cosine), axis=1)
+    kind = "circle" if min(first, second) >= _CIRCLE_RATIO * max(first, second) else "ellipse"
+    return _Fit(kind=kind, corners=np.zeros((0, 2)), shape=shape, error_px=_stray(outline, shape))
+
+
+def _fit_polygon(outline: Outline, allowed_px: float) -> _Fit | None:
+    """The polygon with fewest corners that the outline keeps to, else the closest."""
+    cv2 = require("cv2", "visual")
+    length = float(cv2.arcLength(outline, True))
+    best: _Fit | None = None
+    for tolerance in _TOLERANCES:
+        rough = cv2.approxPolyDP(outline, max(tolerance * length, 1.2), True).reshape(-1, 2)
+        if not 3 <= len(rough) <= _MAX_CORNERS:
+            continue
+        corners = _refine_corners(outline, rough)
+        error = _stray(outline, corners)
+        if best is None or error < 0.8 * best.error_px:
+            best = _Fit(kind=_name(corners), corners=corners, shape=corners, error_px=error)
+        if error <= allowed_px:
+            break
+    return best
+
+
+def _refine_corners(outline: Outline, rough: Outline) -> NDArray[np.float64]:
+    """Corners where lines through the sides' middle parts meet, which rounding at the corners does not move."""
+    starts = [int(np.flatnonzero((outline == corner).all(axis=1))[0]) for corner in rough]
+    lines = []
+    for start, end in zip(starts, [*starts[1:], starts[0]], strict=True):
+        count = (end - start) % len(outline) or len(outline)
+        trim = max(count // 8, 1)
+        side = outline[np.arange(start + trim, start + max(count - trim, trim + 2)) % len(outline)].astype(np.float64)
+        middle = side.mean(axis=0)
+        lines.append((middle, np.linalg.svd(side - middle, full_matrices=False)[2][0]))
+    corners = []
+    reach = 0.25 * math.sqrt(max(float(np.ptp(outline[:, 0])) * float(np.ptp(outline[:, 1])), 1.0))
+    for (point, along), (other, beside), old in zip([lines[-1], *lines[:-1]], lines, rough, strict=True):
+        crossing = along[0] * beside[1] - along[1] * beside[0]
+        offset = other - point
+        step = (offset[0] * beside[1] - offset[1] * beside[0]) / crossing if abs(crossing) > 0.05 else math.inf
+        met = point + step * along if math.isfinite(step) else old.astype(np.float64)
+        corners.append(met if math.dist(met, old) <= reach else old.astype(np.float64))
+    return np.array(corners)
+
+
+def _stray(outline: Outline, shape: NDArray[np.float64]) -> float:
+    """Root mean square distance of outline pixels from a closed polyline, in pixels."""
+    points = outline[:: max(len(outline) // 400, 1)].astype(np.float64)
+    start, side = shape, np.roll(shape, -1, axis=0) - shape
+    squared = np.maximum((side**2).sum(axis=1), 1e-9)
+    offset = points[:, None] - start[None]
+    place = np.clip(np.einsum("psk,sk->ps", offset, side) / squared, 0, 1)
+    distance = np.linalg.norm(offset - place[..., None] * side[None], axis=2).min(axis=1)
+    return float(np.sqrt((distance**2).mean()))
+
+
+def _name(corners: NDArray[np.float64]) -> str:
+    if len(corners) != 4:
+        return _NAMES.get(len(corners), f"{len(corners)}-gon")
+    sides = np.roll(corners, -1, axis=0) - corners
+    lengths = np.maximum(np.linalg.norm(sides, axis=1), 1e-9)
+    slant = np.abs((sides * np.roll(sides, -1, axis=0)).sum(axis=1)) / (lengths * np.roll(lengths, -1))
+    if float(slant.max()) > math.sin(math.radians(_RIGHT_ANGLE_SLACK_DEG)):
+        return "quadrilateral"
+    width, height = lengths[0] + lengths[2], lengths[1] + lengths[3]
+    return "square" if min(width, height) >= _SQUARE_RATIO * max(width, height) else "rectangle"
+
+
+def _center(outline: Outline) -> tuple[float, float]:
+    cv2 = require("cv2", "visual")
+    moments = cv2.moments(outline)
+    if moments["m00"] == 0:
+        x_px, y_px = outline.mean(axis=0).tolist()
+    else:
+        x_px, y_px = moments["m10"] / moments["m00"], moments["m01"] / moments["m00"]
+    return round(x_px, 1), round(y_px, 1)
+
+
+def _median_color(contour: Contour, picture: Picture) -> tuple[int, int, int]:
+    """Of the inside of the outline, its rim left out where it has an inside."""
+    cv2 = require("cv2", "visual")
+    box = contour.box_px
+    inside = np.zeros((box.height, box.width), dtype=np.uint8)
+    cv2.drawContours(inside, [contour.points_px - (box.left, box.top)], -1, 1, cv2.FILLED)
+    core = cv2.erode(inside, np.ones((3, 3), np.uint8))
+    crop = picture[box.top : box.bottom, box.left : box.right]
+    pixels = crop[(core if core.any() else inside) > 0]
+    red, green, blue = np.median(pixels, axis=0).astype(int).tolist()
+    return red, green, blue

@@ -1,0 +1,192 @@
+"""Cut touching objects apart: watershed of the distance to the edge, then basins without a neck between are joined.
+
+A basin is kept when the neck to its higher neighbour is clearly narrower than the basin itself, measured relative
+to its own radius, so that large and small objects in one picture are judged alike.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.regions.inputs import Mask
+from visual_tools.regions.outlines import hull_area, trace_outline
+from visual_tools.require import require
+
+_MIN_NECK_DEPTH = 0.12
+"""A neck is one when it is narrower than the smaller object by this share of its radius."""
+
+_MIN_NECK_DEPTH_PX = 1.0
+_CONVEX_SOLIDITY = 0.975
+_MIN_SOLIDITY_GAIN = 0.02
+_MIN_SOLIDITY = 0.85
+_CLUSTER_AREAS = 2.5
+
+_HOLE_SHARES = (0.35, 0.12, 0.0)
+"""Holes with a radius below this share of the region's are taken for holes in an object, larger ones for gaps."""
+
+_MAX_SPLIT_PIXELS = 1_500_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A region cut into parts: labels (h, w) int32 with 1 to `num`, 0 is outside."""
+
+    labels: NDArray[np.int32]
+    num: int
+
+
+def separate(region: Mask, typical_area_px: float = 0.0) -> Parts:
+    """Cut one region (a crop with its mask, holes not filled) into the objects that touch in it.
+
+    Holes in an object are filled, gaps between objects are left. Which is which, shape alone cannot say: all are
+    filled first, then only ever smaller ones, as long as the parts become clearly more convex by it.
+
+    Args:
+        region: (h, w) bool.
+        typical_area_px: Of the regions in the picture. A region that is not clearly larger stays in one piece when its
+            parts would not be convex: they are limbs of one thing.
+    """
+    best = _separate_solid(_fill_holes(region, None))
+    if _has_holes(region):
+        rating = _mean_solidity(best)
+        radius = float(_distance(region).max())
+        for share in _HOLE_SHARES:
+            parts = _separate_solid(_fill_holes(region, share * radius))
+            gained = _mean_solidity(parts)
+            if parts.num > 1 and gained > rating + _MIN_SOLIDITY_GAIN:
+                best, rating = parts, gained
+    could_be_one = np.count_nonzero(region) < _CLUSTER_AREAS * typical_area_px
+    return fill(region) if best.num > 1 and could_be_one and _mean_solidity(best) < _MIN_SOLIDITY else best
+
+
+def fill(region: Mask) -> Parts:
+    """One region with its holes filled, in one piece."""
+    return Parts(labels=_fill_holes(region, None).astype(np.int32), num=1)
+
+
+def solidity(region: Mask) -> float:
+    """Area over the area of the convex hull, 0 to 1."""
+    outline = trace_outline(region)
+    return min(float(np.count_nonzero(region)) / hull_area(outline), 1.0) if len(outline) else 0.0
+
+
+def _separate_solid(region: Mask) -> Parts:
+    whole = Parts(labels=region.astype(np.int32), num=1)
+    if solidity(region) >= _CONVEX_SOLIDITY:
+        return whole
+    scale = min(1.0, (_MAX_SPLIT_PIXELS / region.size) ** 0.5)
+    parts = _cut_at_necks(region if scale == 1.0 else _resize(region, scale))
+    if parts.num == 1:
+        return whole
+    return parts if scale == 1.0 else Parts(labels=_enlarge(parts.labels, region), num=parts.num)
+
+
+def _cut_at_necks(region: Mask) -> Parts:
+    segmentation = require("skimage.segmentation", "visual")
+    cv2 = require("cv2", "visual")
+    distance = cv2.GaussianBlur(_distance(region), (0, 0), 1.0)
+    distance[~region] = 0
+    peaks = (distance >= cv2.dilate(distance, np.ones((5, 5), np.uint8))) & region
+    num, markers = cv2.connectedComponents(peaks.view(np.uint8), connectivity=8)
+    if num <= 2:
+        return Parts(labels=region.astype(np.int32), num=1)
+    basins = segmentation.watershed(-distance, markers, mask=region)
+    heights = np.zeros(num)
+    np.maximum.at(heights, markers[peaks], distance[peaks])
+    numbers = _join_basins(heights, *_find_necks(basins, distance))
+    return Parts(labels=numbers[basins], num=int(numbers.max()))
+
+
+def _find_necks(
+    basins: NDArray[np.int32], distance: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Pairs of touching basins (N, 2) and the height of the pass between them (N,)."""
+    pairs, heights = [], []
+    for first, second in (((slice(None), slice(1, None)), (slice(None), slice(-1))), ((slice(1, None),), (slice(-1),))):
+        one, other = basins[first], basins[second]
+        meet = (one != other) & (one > 0) & (other > 0)
+        pairs.append(np.stack((np.minimum(one, other)[meet], np.maximum(one, other)[meet]), axis=1))
+        heights.append(np.minimum(distance[first], distance[second])[meet])
+    both = np.concatenate(pairs).astype(np.int64)
+    unique, place = np.unique(both, axis=0, return_inverse=True)
+    passes = np.zeros(len(unique))
+    np.maximum.at(passes, place.ravel(), np.concatenate(heights))
+    return unique, passes
+
+
+def _join_basins(
+    heights: NDArray[np.float64], pairs: NDArray[np.int64], passes: NDArray[np.float64]
+) -> NDArray[np.int32]:
+    """New number (from 1) of each basin, those joined that have no neck between; the highest pass goes first."""
+    leader = list(range(len(heights)))
+    top = heights.tolist()
+
+    def find(basin: int) -> int:
+        while leader[basin] != basin:
+            leader[basin] = leader[leader[basin]]
+            basin = leader[basin]
+        return basin
+
+    for index in np.argsort(-passes):
+        one, other = (find(int(basin)) for basin in pairs[index])
+        lower = min(top[one], top[other])
+        if one != other and lower - passes[index] < max(_MIN_NECK_DEPTH * lower, _MIN_NECK_DEPTH_PX):
+            leader[other] = one
+            top[one] = max(top[one], top[other])
+    roots = np.array([find(basin) for basin in range(len(heights))])
+    _, numbers = np.unique(roots, return_inverse=True)
+    return numbers.astype(np.int32)
+
+
+def _distance(region: Mask) -> NDArray[np.float32]:
+    """Distance to the nearest pixel outside, in pixels; outside the crop is outside."""
+    cv2 = require("cv2", "visual")
+    padded = np.pad(region, 1).view(np.uint8)
+    distance: NDArray[np.float32] = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return np.ascontiguousarray(distance[1:-1, 1:-1])
+
+
+def _label_outside(region: Mask) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Labels of the pieces that are not the region, and for each label whether it is a hole."""
+    cv2 = require("cv2", "visual")
+    num, labels = cv2.connectedComponents(np.pad(~region, 1, constant_values=True).view(np.uint8), connectivity=4)
+    is_hole = np.ones(num, dtype=bool)
+    is_hole[[0, labels[0, 0]]] = False  # 0 is the region, the frame of padding belongs to what is outside
+    return labels[1:-1, 1:-1], is_hole
+
+
+def _has_holes(region: Mask) -> bool:
+    return bool(_label_outside(region)[1].any())
+
+
+def _fill_holes(region: Mask, max_radius_px: float | None) -> Mask:
+    """Fill holes; with a radius only those whose inscribed circle is smaller."""
+    labels, is_hole = _label_outside(region)
+    if max_radius_px is not None and is_hole.any():
+        radii = np.zeros(len(is_hole))
+        np.maximum.at(radii, labels.ravel(), _distance(~region).ravel())
+        is_hole &= radii < max_radius_px
+    return np.asarray(region | is_hole[labels])
+
+
+def _mean_solidity(parts: Parts) -> float:
+    """Of the parts, each weighing its area."""
+    areas = np.bincount(parts.labels.ravel(), minlength=parts.num + 1)[1:]
+    values = [solidity(np.asarray(parts.labels == number)) for number in range(1, parts.num + 1)]
+    return float(np.average(values, weights=np.maximum(areas, 1)))
+
+
+def _resize(region: Mask, scale: float) -> Mask:
+    cv2 = require("cv2", "visual")
+    size = (max(round(region.shape[1] * scale), 1), max(round(region.shape[0] * scale), 1))
+    return np.asarray(cv2.resize(region.astype(np.uint8) * 255, size, interpolation=cv2.INTER_AREA) > 127)
+
+
+def _enlarge(labels: NDArray[np.int32], region: Mask) -> NDArray[np.int32]:
+    """Labels of a smaller copy on the full region: each pixel gets the nearest label."""
+    ndimage = require("scipy.ndimage", "visual")
+    cv2 = require("cv2", "visual")
+    nearest = ndimage.distance_transform_edt(labels == 0, return_distances=False, return_indices=True)
+    full = cv2.resize(labels[tuple(nearest)].astype(np.float32), region.shape[::-1], interpolation=cv2.INTER_NEAREST)
+    return np.where(region, full.astype(np.int32), 0)
