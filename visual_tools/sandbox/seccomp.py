@@ -13,7 +13,7 @@ import platform
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from errno import ENOSYS, EPERM
+from errno import ENOSYS, ENOTSUP, EPERM
 from typing import Literal
 
 from visual_tools.errors import SandboxError
@@ -78,15 +78,30 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("clock and name of the machine", "settimeofday clock_settime clock_adjtime adjtimex"),
     Refusal("clock and name of the machine", "sethostname setdomainname"),
     Refusal("memory and queues that outlive the process", "shmget msgget semget mq_open"),
+    Refusal("files in memory that no limit counts", "memfd_create memfd_secret"),
     Refusal("type into the terminal: TIOCSTI, TIOCLINUX", "ioctl", When(1, "in", (0x5412, 0x541C))),
     Refusal("weaken the layout of memory; asking is allowed", "personality", When(0, "not in", (0xFFFFFFFF,))),
     Refusal("device files; pipes and plain files are allowed", "mknod", When(1, "has bit", (0o020000,))),
     Refusal("device files; pipes and plain files are allowed", "mknodat", When(2, "has bit", (0o020000,))),
 )
 
+_METADATA = (
+    Refusal("modes, seemingly set: copying files goes on", "chmod fchmod fchmodat fchmodat2", errno=0),
+    Refusal("times, seemingly set", "utime utimes futimesat utimensat", errno=0),
+    Refusal("owners", "chown fchown lchown fchownat file_setattr"),
+    Refusal("attributes", "setxattr lsetxattr fsetxattr setxattrat", errno=ENOTSUP),
+    Refusal("attributes", "removexattr lremovexattr fremovexattr removexattrat", errno=ENOTSUP),
+)
+
 
 def make_refusals(
-    *, allow_inet: bool, kill_only_self: bool = False, allow_unix_connect: bool = True, pid: int, pgid: int
+    *,
+    allow_inet: bool,
+    kill_only_self: bool = False,
+    allow_unix_connect: bool = True,
+    allow_metadata: bool = True,
+    pid: int,
+    pgid: int,
 ) -> tuple[Refusal, ...]:
     """Everything that is refused with these choices; see `install_filter`.
 
@@ -94,6 +109,7 @@ def make_refusals(
         allow_inet: Let IPv4 and IPv6 sockets be made.
         kill_only_self: Let signals go to `pid` and its group only.
         allow_unix_connect: Let Unix sockets be connected.
+        allow_metadata: Let modes, owners, times and attributes of files be changed.
         pid: The process itself.
         pgid: Its process group.
     """
@@ -103,6 +119,8 @@ def make_refusals(
     if not allow_unix_connect:
         chosen.append(Refusal("sockets that send without connecting", "socket", When(1, "not in", _STREAM_TYPES)))
         chosen.append(Refusal("services of the machine that listen on a Unix socket", "connect"))
+    if not allow_metadata:
+        chosen += _METADATA
     if kill_only_self:
         chosen += [
             Refusal("signals to others", "kill", When(0, "not in", (0, pid, -pid & 0xFFFFFFFF, -pgid & 0xFFFFFFFF))),
@@ -119,7 +137,13 @@ def make_refusals(
     return (*REFUSALS, *chosen)
 
 
-def install_filter(*, allow_inet: bool, kill_only_self: bool = False, allow_unix_connect: bool = True) -> None:
+def install_filter(
+    *,
+    allow_inet: bool,
+    kill_only_self: bool = False,
+    allow_unix_connect: bool = True,
+    allow_metadata: bool = True,
+) -> None:
     """Refuse the calls of `make_refusals` to this process, all its threads and all its children, for good.
 
     Refused calls give EPERM, `clone3` ENOSYS; calls of another architecture (32 bit, x32) kill the process.
@@ -130,13 +154,20 @@ def install_filter(*, allow_inet: bool, kill_only_self: bool = False, allow_unix
             where no PID namespace and no Landlock scope does it better. Its children can then be signalled only as
             a group, so `Popen.kill` fails.
         allow_unix_connect: Let Unix sockets be connected. Without it the process can still listen, and use pairs.
+        allow_metadata: Let modes, owners, times and attributes of files be changed; without it, modes and times seem to
+            be set and are not. For where the files outside are only closed to writing, as with Landlock.
 
     Raises:
         SandboxError: The machine is neither x86_64 nor aarch64, or its kernel refuses the filter.
     """
     machine, pid, pgid = platform.machine(), os.getpid(), os.getpgrp()
     refusals = make_refusals(
-        allow_inet=allow_inet, kill_only_self=kill_only_self, allow_unix_connect=allow_unix_connect, pid=pid, pgid=pgid
+        allow_inet=allow_inet,
+        kill_only_self=kill_only_self,
+        allow_unix_connect=allow_unix_connect,
+        allow_metadata=allow_metadata,
+        pid=pid,
+        pgid=pgid,
     )
     load_program(assemble(refusals, machine), machine)
 
