@@ -15,6 +15,9 @@ _MIN_REACH = 0.0015
 _LINE_SLENDERNESS = 60.0
 _LINE_FILL = 0.15
 _LINE_CHROMA = 10.0
+_EDGE_PX = 8.0
+_MIXTURE = 0.2
+_MIN_MIXTURE = 12.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +80,59 @@ def find_areas(image: NDArray[np.uint8], flat: NDArray[np.bool_], palette: Palet
     ]
     if not kept:
         return None
-    return fill_from(first, kept)
+    seeds = _mark(first, kept)
+    return _measure(_hand_out(np.where(seeds, labels, NO_COLOR), image, palette), None)
 
 
 def fill_from(areas: Areas, kept: Iterable[Area]) -> Areas:
     """Keep these areas alone and hand every other pixel to the nearest of them."""
     cv2 = require("cv2", "visual")
-    is_kept = np.zeros(int(areas.map.max()) + 1, bool)
-    is_kept[[area.number for area in kept]] = True
-    seeds = is_kept[areas.map]
+    seeds = _mark(areas, kept)
     _, nearest = cv2.distanceTransformWithLabels(
         (~seeds).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
     )
     color_of = np.full(int(nearest.max()) + 1, NO_COLOR, np.uint8)
     color_of[nearest[seeds]] = areas.colors[seeds]
     return _measure(color_of[nearest], None)
+
+
+def _mark(areas: Areas, kept: Iterable[Area]) -> NDArray[np.bool_]:
+    is_kept = np.zeros(int(areas.map.max()) + 1, bool)
+    is_kept[[area.number for area in kept]] = True
+    marked: NDArray[np.bool_] = is_kept[areas.map]
+    return marked
+
+
+def _hand_out(
+    labels: NDArray[np.uint8], image: NDArray[np.uint8], palette: Palette
+) -> NDArray[np.uint8]:
+    """Give every pixel without a colour to one of the two colours nearest to it.
+
+    A pixel whose own colour is a mixture of the two goes to the one it has more of; an outline, a letter or
+    a grid line is no mixture and goes to the one that is closer.
+    """
+    cv2 = require("cv2", "visual")
+    open_pixels = np.flatnonzero(labels == NO_COLOR)
+    if not len(open_pixels):
+        return labels
+    away = np.full((2, len(open_pixels)), np.inf, np.float32)
+    nearest = np.zeros((2, len(open_pixels)), np.uint8)
+    for color in np.unique(labels[labels != NO_COLOR]):
+        distance = cv2.distanceTransform((labels != color).astype(np.uint8), cv2.DIST_L2, 5).ravel()[open_pixels]
+        is_first, is_second = distance < away[0], distance < away[1]
+        away[1], nearest[1] = np.where(is_second, distance, away[1]), np.where(is_second, color, nearest[1])
+        away[1], nearest[1] = np.where(is_first, away[0], away[1]), np.where(is_first, nearest[0], nearest[1])
+        away[0], nearest[0] = np.where(is_first, distance, away[0]), np.where(is_first, color, nearest[0])
+    ours, theirs = (palette.rgb[side].astype(np.float32) for side in nearest)
+    step = theirs - ours
+    length = np.maximum(np.linalg.norm(step, axis=1), 1e-6)
+    own = image.reshape(-1, 3)[open_pixels].astype(np.float32) - ours
+    along = (own * step).sum(axis=1) / length**2
+    beside = np.linalg.norm(own - along[:, None] * step, axis=1)
+    is_mixture = (beside < np.maximum(_MIXTURE * length, _MIN_MIXTURE)) & (away[1] < _EDGE_PX)
+    filled = labels.copy()
+    filled.ravel()[open_pixels] = np.where(is_mixture & (along > 0.5), nearest[1], nearest[0])
+    return filled
 
 
 def _measure(labels: NDArray[np.uint8], flat: NDArray[np.bool_] | None) -> Areas:

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 
-_MIN_FILL = 0.93
+_RAGGED = 0.07
+_RAGGED_PX = 1.5
 _MIN_AREA = 0.00003
-_MIN_SHARE = 0.75
+_MIN_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ def find_bars(areas: Areas, candidates: list[Area]) -> list[Bar]:
     """
     least = _MIN_AREA * areas.map.size
     boxes = [Bar(area=item, box_px=_straight_box(areas, item)) for item in candidates if item.area_px >= least]
-    rectangles = [bar for bar in boxes if bar.area.area_px >= _MIN_FILL * bar.area.box_px.area]
+    rectangles = [bar for bar in boxes if _is_rectangle(areas, bar)]
     if len(rectangles) < 2:
         return []
     slack = max(2, round(0.004 * min(areas.map.shape)))
@@ -49,6 +50,17 @@ def _straight_box(areas: Areas, item: Area) -> Box:
     """Edges at which at least half of the rows and columns begin and end."""
     mask = areas.mask(item)
     return Box(*_middle_edges(mask, item.box_px))
+
+
+def _is_rectangle(areas: Areas, bar: Bar) -> bool:
+    """Whether an area fills its straight box and nothing else, a pixel of ragged edge granted."""
+    box, outer = bar.box_px, bar.area.box_px
+    if min(box.width, box.height) < 2:
+        return False
+    mask = areas.mask(bar.area)
+    inside = int(mask[box.top - outer.top : box.bottom - outer.top, box.left - outer.left : box.right - outer.left].sum())
+    overlap = inside / (box.area + bar.area.area_px - inside)
+    return overlap > 1 - _RAGGED - _RAGGED_PX / min(box.width, box.height)
 
 
 def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int]:

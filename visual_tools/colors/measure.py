@@ -1,5 +1,6 @@
 """`color_share`: what part each colour has in a pie, in bars, or in any picture."""
 
+import functools
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,7 +24,10 @@ Wanted = Literal["auto", "pie", "area", "bars"]
 _CLOSENESS = (1.0, 0.6, 0.35)
 _MIN_BORDER = 0.6
 _MAX_PAPER_CHROMA = 12.0
-_MIN_PANEL = 0.6
+_MIN_PANEL = 0.9
+_MIN_PANEL_FRAME = 0.4
+_MIN_PAPER_LIGHTNESS = 78.0
+_MAX_INK_LIGHTNESS = 25.0
 _MIN_MAIN = 0.55
 
 
@@ -132,7 +136,8 @@ def _make_scene(image: NDArray[np.uint8], palette: Palette, areas: Areas, reques
     background = _find_background(areas, palette, request.background)
     candidates = [item for item in areas.items if item.color != background]
     if request.background is None:
-        candidates = [item for item in candidates if not _is_panel(item, candidates, palette)]
+        panel = _find_panel(candidates, areas, palette)
+        candidates = [item for item in candidates if item.color != panel] or candidates
     lines = read_lines(image) if request.read_labels else []
     swatches = find_swatches(areas, candidates)
     candidates = [item for item in candidates if not any(_is_letter(item, line) for line in lines)]
@@ -158,14 +163,24 @@ def _find_background(areas: Areas, palette: Palette, wanted: ColorLike | None) -
     return color if counts[color] >= _MIN_BORDER * len(border) and is_paper and not is_alone else None
 
 
-def _is_panel(item: Area, candidates: list[Area], palette: Palette) -> bool:
-    """Whether it is the tinted ground of a chart: colourless, and most of the rest lies within its box."""
-    lightness, chroma = palette.lab[item.color, 0], float(np.hypot(*palette.lab[item.color, 1:]))
-    if chroma > _MAX_PAPER_CHROMA or 30 < lightness < 75:
-        return False
-    others = [other for other in candidates if other is not item]
-    inside = sum(other.area_px for other in others if item.box_px.contains(other.box_px, 3))
-    return bool(others) and inside > _MIN_PANEL * sum(other.area_px for other in others)
+def _find_panel(candidates: list[Area], areas: Areas, palette: Palette) -> int | None:
+    """Number of the colour of a chart's tinted ground: colourless, around all the rest, and along its own frame."""
+    for color in {item.color for item in candidates}:
+        lightness, chroma = palette.lab[color, 0], float(np.hypot(*palette.lab[color, 1:]))
+        if chroma > _MAX_PAPER_CHROMA or _MAX_INK_LIGHTNESS < lightness < _MIN_PAPER_LIGHTNESS:
+            continue
+        box = _box_around([item for item in candidates if item.color == color])
+        others = [item for item in candidates if item.color != color]
+        inside = sum(item.area_px for item in others if box.contains(item.box_px, 3))
+        ground = areas.colors[box.top : box.bottom, box.left : box.right] == color
+        frame = np.concatenate([ground[0], ground[-1], ground[:, 0], ground[:, -1]])
+        if inside > _MIN_PANEL * sum(item.area_px for item in others) and frame.mean() > _MIN_PANEL_FRAME:
+            return color
+    return None
+
+
+def _box_around(items: list[Area]) -> Box:
+    return functools.reduce(Box.union, (item.box_px for item in items))
 
 
 def _is_letter(item: Area, line: TextLine) -> bool:

@@ -70,7 +70,8 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
     graph = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(cells), len(cells)))
     num_colors, color_of = csgraph.connected_components(graph, directed=False)
     totals = np.bincount(color_of, weights, num_colors)
-    order = np.argsort(-totals)[:_MAX_COLORS]
+    color_of, totals = _join_specks(lab, weights, color_of, totals)
+    order = np.argsort(-totals)[: min(_MAX_COLORS, np.count_nonzero(totals))]
     if _is_spread_out(lab, weights, color_of, order):
         return None
     rank = np.full(num_colors, NO_COLOR)
@@ -115,6 +116,24 @@ def _drop_tails(
             near = np.asarray(tree.query_ball_point(lab[index], _TAIL_DELTA_E))
             is_kept[near[weights[near] < _TAIL_SHARE * weights[index]]] = False
     return cells[is_kept], lab[is_kept], weights[is_kept]
+
+
+def _join_specks(
+    lab: NDArray[np.float32], weights: NDArray[np.float64], color_of: NDArray[np.intp], totals: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Give a cluster that is rare and almost the colour of a common one to that one."""
+    count = len(totals)
+    means = np.stack([np.bincount(color_of, weights * lab[:, axis], count) for axis in range(3)], axis=1)
+    means /= totals[:, None]
+    target = np.arange(count)
+    order = np.argsort(-totals)
+    for position, color in enumerate(order[1 : 4 * _MAX_COLORS], start=1):
+        larger = order[:position]
+        away = np.linalg.norm(means[larger] - means[color], axis=1)
+        close = larger[(away < _LINK_DELTA_E) & (totals[color] < _TAIL_SHARE * totals[larger])]
+        if len(close):
+            target[color] = target[close[0]]
+    return target[color_of], np.bincount(target, totals, count)
 
 
 def _is_spread_out(
