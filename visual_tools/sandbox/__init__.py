@@ -1,5 +1,8 @@
 """Run code about pictures in isolation: IPython kernels without network, with hard limits."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from visual_tools.sandbox.contract import (
     Backend,
     CellError,
@@ -11,4 +14,19 @@ from visual_tools.sandbox.contract import (
     Status,
 )
 
-__all__ = ["Backend", "CellError", "CellImage", "CellResult", "Kernel", "KernelMaker", "Limits", "Status"]
+if TYPE_CHECKING:
+    from visual_tools.sandbox.sandbox import Sandbox as Sandbox
+
+_HOME_OF = {
+    "Sandbox": "visual_tools.sandbox.sandbox",
+}
+
+__all__ = ["Backend", "CellError", "CellImage", "CellResult", "Kernel", "KernelMaker", "Limits", "Sandbox", "Status"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module that holds a public name on first use."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -1,0 +1,144 @@
+"""Talk to one kernel over its Unix sockets: Jupyter's messages, signed, parsed as JSON, bounded in size."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from visual_tools.errors import SandboxError
+from visual_tools.require import require
+from visual_tools.sandbox.zygote.plan import CHANNELS
+
+Message = dict[str, Any]
+_ASK_AGAIN_S = 0.02
+_MESSAGE_SLACK_BYTES = 1 << 20
+_NUM_QUEUED = 64
+
+
+def open_listeners(folder: Path) -> list[socket.socket]:
+    """Listening sockets for a kernel, in the order of `CHANNELS`; the files may go once the channels are connected."""
+    listeners = []
+    for name in CHANNELS:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(folder / name))
+        listener.listen(8)
+        listeners.append(listener)
+    return listeners
+
+
+class Channels:
+    """The sockets of one kernel.
+
+    Args:
+        context: ZeroMQ's, asyncio kind.
+        folder: Where the sockets' files are.
+        key: Signs the messages.
+        max_bytes: Longest message that is accepted; a kernel that sends a longer one is cut off.
+        on_output: Called with each message of the kernel's output channel, and nothing that is not well formed.
+    """
+
+    def __init__(
+        self, context: Any, folder: Path, key: str, max_bytes: int, on_output: Callable[[Message], None]
+    ) -> None:
+        zmq = require("zmq", "sandbox")
+        self._session = require("jupyter_client.session", "sandbox").Session(key=key.encode())
+        kinds = {"shell": zmq.DEALER, "control": zmq.DEALER, "iopub": zmq.SUB}
+        self._sockets = {name: context.socket(kinds[name]) for name in CHANNELS}
+        for name, channel in self._sockets.items():
+            channel.linger = 0
+            channel.rcvhwm = _NUM_QUEUED
+            channel.setsockopt(zmq.MAXMSGSIZE, max_bytes + _MESSAGE_SLACK_BYTES)
+            channel.setsockopt(zmq.RECONNECT_IVL, -1)  # what lies at the path later is the kernel's own making
+            if name == "iopub":
+                channel.subscribe(b"")
+            channel.connect(f"ipc://{folder / name}")
+        self._on_output = on_output
+        self._replies: dict[str, asyncio.Future[Message]] = {}
+        self._has_output = asyncio.Event()
+        self._readers = [asyncio.create_task(self._read(name)) for name in CHANNELS]
+
+    async def wait_until_ready(self) -> None:
+        """Return once the kernel answers and its output arrives here."""
+        while not self._has_output.is_set():
+            reply = self.request("shell", "kernel_info_request", {})
+            await asyncio.wait([reply, asyncio.ensure_future(self._has_output.wait())], timeout=_ASK_AGAIN_S)
+            await asyncio.wait([reply], timeout=_ASK_AGAIN_S * 50)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._has_output.wait(), _ASK_AGAIN_S)
+
+    def request(self, channel: str, kind: str, content: Message) -> "asyncio.Future[Message]":
+        """Send a request; the future gets the reply, with the request's id as attribute `msg_id` of the task name."""
+        message = self._session.msg(kind, content)
+        return self.send(channel, message)
+
+    def make(self, kind: str, content: Message) -> Message:
+        """A message that is not sent yet; its id is `message["header"]["msg_id"]`."""
+        message: Message = self._session.msg(kind, content)
+        return message
+
+    def send(self, channel: str, message: Message) -> "asyncio.Future[Message]":
+        """Send a request; the future gets the reply."""
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._replies[message["header"]["msg_id"]] = future
+        self._sockets[channel].send_multipart(self._session.serialize(message))
+        return future
+
+    async def _read(self, name: str) -> None:
+        channel = self._sockets[name]
+        while True:
+            frames = await channel.recv_multipart()
+            message = self._parse(frames)
+            if message is None:
+                continue
+            if name == "iopub":
+                self._has_output.set()
+                self._on_output(message)
+            else:
+                reply = self._replies.pop(parent_id(message), None)
+                if reply is not None and not reply.done():
+                    reply.set_result(message)
+
+    def _parse(self, frames: list[bytes]) -> Message | None:
+        try:
+            _, rest = self._session.feed_identities(frames)
+            message = self._session.deserialize(rest)
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError, AttributeError):
+            return None  # not a message of Jupyter's, or not signed
+        is_fine = isinstance(message, dict) and all(
+            isinstance(message.get(part), dict) for part in ("header", "parent_header", "content")
+        )
+        return message if is_fine and isinstance(message.get("msg_type"), str) else None
+
+    def close(self) -> None:
+        """Close the sockets; no more is read."""
+        for reader in self._readers:
+            reader.cancel()
+        for channel in self._sockets.values():
+            channel.close(0)
+        for reply in self._replies.values():
+            reply.cancel()
+        self._replies.clear()
+
+
+def parent_id(message: Message) -> str:
+    """Id of the request that a message belongs to; "" when it does not say."""
+    return str(message["parent_header"].get("msg_id", ""))
+
+
+def make_key() -> str:
+    """A fresh key for one kernel."""
+    return os.urandom(32).hex()
+
+
+def check_socket_path(folder: Path) -> None:
+    """Check that socket files in a folder have names that the system takes.
+
+    Raises:
+        SandboxError: The path is too long.
+    """
+    longest = max(len(os.fsencode(folder / name)) for name in CHANNELS)
+    if longest > 100:
+        raise SandboxError(f"the path {folder} is too long for a socket ({longest} bytes, 100 allowed): shorten TMPDIR")

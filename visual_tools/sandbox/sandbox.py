@@ -1,0 +1,177 @@
+"""Make isolated kernels: one process with everything imported, from which each is forked."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from visual_tools.errors import SandboxError
+from visual_tools.require import require
+from visual_tools.sandbox import bubblewrap
+from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners
+from visual_tools.sandbox.contract import Backend, Limits
+from visual_tools.sandbox.kernel import IsolatedKernel, Running
+from visual_tools.sandbox.zygote.plan import WORK_DIRS, KernelSpec, Plan
+from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
+
+_START_S = 30.0
+
+
+class Sandbox:
+    """Makes kernels. Use `await Sandbox.start()`, best as `async with await Sandbox.start() as sandbox`.
+
+    Attributes:
+        backend: What isolates.
+    """
+
+    def __init__(self, backend: Backend, limits: Limits, folder: Path, plan: Plan, zygote: ZygoteClient) -> None:
+        self.backend: Backend = backend
+        self._limits = limits
+        self._folder = folder
+        self._plan = plan
+        self._zygote = zygote
+        self._context: Any = require("zmq.asyncio", "sandbox").Context(io_threads=1)
+        self._numbers = 0
+        self._kernels: list[IsolatedKernel] = []
+        self._is_closed = False
+
+    @classmethod
+    async def start(cls, backend: Backend | Literal["auto"] = "auto", limits: Limits | None = None) -> "Sandbox":
+        """Start what makes kernels; it takes a few seconds, a kernel then takes milliseconds.
+
+        Args:
+            backend: `auto` takes the best that works here and never `none`, which isolates nothing.
+            limits: What each kernel may use, unless it is given its own.
+
+        Raises:
+            SandboxError: Nothing here can isolate, or what was asked for cannot; the text says why and what to do.
+        """
+        require("ipykernel", "sandbox")
+        folder = Path(tempfile.mkdtemp(prefix="k25-kernels-"))
+        try:
+            check_socket_path(folder)
+            program = bubblewrap.find_bubblewrap()
+            if program is None:
+                raise SandboxError("bubblewrap is not installed")
+            plan = Plan(
+                mode="nested",
+                control_fd=-1,
+                is_root=os.geteuid() == 0,
+                system_paths=tuple(bubblewrap.find_system_paths()),
+                links=bubblewrap.find_links(),
+                import_paths=tuple(bubblewrap.find_import_paths()),
+            )
+            argv = bubblewrap.make_outer_argv(program, is_root=plan.is_root)
+            zygote = await ZygoteClient.start(argv, plan, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return cls("bubblewrap", limits or Limits(), folder, plan, zygote)
+
+    async def make_kernel(
+        self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
+    ) -> IsolatedKernel:
+        """Start a fresh kernel; see `KernelMaker.make_kernel`."""
+        if self._is_closed:
+            raise SandboxError("this sandbox is closed: start a new one")
+        folder = Path(folder).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        folder = folder.resolve()
+        paths = tuple(str(Path(path).resolve(strict=True)) for path in readable)
+        limits = limits or self._limits
+        inside_dir = _choose_inside_dir((*self._plan.system_paths, *paths))
+
+        async def launch(on_output: Callable[[Message], None]) -> Running:
+            return await self._launch(folder, inside_dir, paths, limits, on_output)
+
+        kernel = IsolatedKernel(
+            folder=folder,
+            inside_dir=inside_dir,
+            backend=self.backend,
+            limits=limits,
+            launch=launch,
+            zygote=self._zygote,
+        )
+        await kernel.start()
+        self._kernels.append(kernel)
+        return kernel
+
+    async def _launch(
+        self,
+        folder: Path,
+        inside_dir: str,
+        readable: tuple[str, ...],
+        limits: Limits,
+        on_output: Callable[[Message], None],
+    ) -> Running:
+        self._numbers += 1
+        private = self._folder / str(self._numbers)
+        private.mkdir(mode=0o700)
+        key = make_key()
+        spec = KernelSpec(
+            folder=str(folder),
+            inside_dir=inside_dir,
+            readable=readable,
+            private_dir=str(private),
+            key=key,
+            limits=limits,
+        )
+        listeners = open_listeners(private)
+        try:
+            process = self._zygote.make(spec, [listener.fileno() for listener in listeners])
+            channels = Channels(self._context, private, key, limits.image_bytes * 4 // 3, on_output)
+        finally:
+            for listener in listeners:
+                listener.close()
+        try:
+            await self._wait_until_ready(process, channels)
+        except BaseException:
+            channels.close()
+            await self._zygote.kill(process)
+            raise
+        finally:
+            shutil.rmtree(private, ignore_errors=True)
+        return Running(process=process, channels=channels)
+
+    async def _wait_until_ready(self, process: KernelProcess, channels: Channels) -> None:
+        ready = asyncio.ensure_future(channels.wait_until_ready())
+        try:
+            await asyncio.wait([ready, process.ended], timeout=_START_S, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                why = process.error or ("it ended" if process.ended.done() else f"no answer in {_START_S:g} s")
+                raise SandboxError(f"the kernel did not start: {why}")
+        finally:
+            ready.cancel()
+
+    async def close(self) -> None:
+        """End every kernel and the processes that make them. May be called twice."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for kernel in self._kernels:
+            await kernel.close()
+        await self._zygote.close()
+        self._context.destroy(linger=0)
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._folder)
+
+    async def __aenter__(self) -> "Sandbox":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _choose_inside_dir(shown: Sequence[str]) -> str:
+    """Where a kernel sees its folder: a place that hides none of the paths that it must see."""
+    for place in WORK_DIRS:
+        if not any(Path(path).is_relative_to(place) or Path(place).is_relative_to(path) for path in shown):
+            return place
+    raise SandboxError(f"the paths {', '.join(shown)} leave no place for the working folder")

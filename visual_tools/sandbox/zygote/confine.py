@@ -1,0 +1,84 @@
+"""Make a fork into an isolated process: namespaces, another user, limits, no capabilities, a filter of system calls."""
+
+import contextlib
+import os
+import resource
+from pathlib import Path
+
+from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.seccomp import install_filter
+from visual_tools.sandbox.zygote import system
+from visual_tools.sandbox.zygote.plan import NOBODY
+
+_EVERYTHING = (
+    system.CLONE_NEWNS
+    | system.CLONE_NEWPID
+    | system.CLONE_NEWNET
+    | system.CLONE_NEWIPC
+    | system.CLONE_NEWUTS
+    | system.CLONE_NEWCGROUP
+)
+_SLACK_BYTES = 512 * 2**20  # of address space for stacks and heaps of threads, which is not memory
+_NUM_FILES = 1024
+_OOM_SCORE = 800  # of 1000: the machine's last resort takes a kernel before anything else
+
+
+def leave_namespaces(*, is_root: bool) -> None:
+    """Take namespaces of all kinds; the next fork is process 1 of the new PID namespace.
+
+    Raises:
+        OSError: They are refused here.
+    """
+    if is_root:
+        system.unshare(_EVERYTHING)
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    system.unshare(_EVERYTHING | system.CLONE_NEWUSER)
+    _write_maps(uid, gid)
+
+
+def drop_privileges(*, is_root: bool) -> None:
+    """Become nobody, in a user namespace of its own in which processes are counted apart, without capabilities."""
+    if is_root:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        system.own_proc_files()
+        system.unshare(system.CLONE_NEWUSER)
+        _write_maps(NOBODY, NOBODY)
+    system.drop_capabilities()
+
+
+def _write_maps(uid: int, gid: int) -> None:
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{NOBODY} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{NOBODY} {gid} 1")
+
+
+def offer_to_oom_killer() -> None:
+    """Be the first that the kernel ends when the machine has no memory left."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
+
+
+def limit(limits: Limits) -> None:
+    """Set the limits that the operating system itself keeps for a process and its children."""
+    has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    for kind, value in (
+        (resource.RLIMIT_AS, has_bytes + limits.memory_bytes + _SLACK_BYTES),
+        (resource.RLIMIT_NPROC, limits.num_processes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_CPU, int(limits.cpu_s) + 5),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, _NUM_FILES),
+        (resource.RLIMIT_MEMLOCK, 2**20),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ):
+        _, hard = resource.getrlimit(kind)
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (allowed, allowed))
+
+
+def filter_calls(*, kill_only_self: bool = False) -> None:
+    """Refuse the system calls that lead out; for good."""
+    install_filter(allow_inet=False, kill_only_self=kill_only_self)

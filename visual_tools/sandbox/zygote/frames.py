@@ -1,0 +1,34 @@
+"""An error as its reader needs it: the lines of the cells, no frames of libraries or of IPython, no colours."""
+
+import traceback
+from types import TracebackType
+
+CELL_PREFIX = "<cell "
+
+
+def _own(error: traceback.TracebackException, folder: str) -> None:
+    """Leave only frames of cells and of files in the working folder, here and in all causes."""
+    seen: set[int] = set()
+    queue: list[traceback.TracebackException | None] = [error]
+    while queue:
+        one = queue.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        own = [f for f in one.stack if f.filename.startswith((CELL_PREFIX, folder + "/"))]
+        one.stack = traceback.StackSummary.from_list(own)
+        queue += [one.__cause__, one.__context__, *(one.exceptions or ())]
+
+
+def format_error(kind: type[BaseException], error: BaseException, tb: TracebackType | None, folder: str) -> list[str]:
+    """The lines to show.
+
+    Args:
+        kind: Class of the error.
+        error: The error.
+        tb: Where it came from.
+        folder: The working folder; files below it are the cell's own too.
+    """
+    told = traceback.TracebackException(kind, error, tb, compact=True)
+    _own(told, folder)
+    return "".join(told.format()).rstrip().splitlines()

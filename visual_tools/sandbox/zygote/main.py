@@ -1,0 +1,183 @@
+"""The zygote's loop: takes requests from the host, forks kernels, watches what they use, ends them.
+
+Messages are JSON, one a packet. In: `{"make": id, "spec": ...}` with the listening sockets, `{"kill": id}`,
+`{"busy": id, "is_busy": ...}`, `{"remove": path}` (a folder to remove when the host is gone). Out: `{"ready": ...}`, `{"failed": id,
+"error"}`, `{"over": id, "what"}` before a kernel is ended for a limit, `{"ended": id, "code"}`.
+When the host's end of the socket closes or the host dies, however that came about, the zygote ends every kernel,
+removes the folders it was told to, and goes.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from visual_tools.sandbox.zygote import system
+from visual_tools.sandbox.zygote.birth import give_birth
+from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, KernelSpec, Plan, plan_from_json, spec_from_json
+from visual_tools.sandbox.zygote.ward import Ward
+
+_PACKET_BYTES = 1 << 18
+_TICK_S = 0.2
+
+
+def main() -> None:
+    """Serve until the host goes."""
+    plan = plan_from_json(sys.argv[1])
+    zygote = Zygote(plan)
+    try:
+        zygote.prepare()
+        zygote.serve()
+    finally:
+        zygote.leave()
+
+
+class Zygote:
+    """Forks kernels.
+
+    Args:
+        plan: How.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._host = socket.socket(fileno=plan.control_fd)
+        self._wards: dict[int, Ward] = {}
+        self._folders: list[str] = []
+        self._app: Any = None
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._wakeup, write_end = os.pipe()
+        for fd in (self._wakeup, write_end):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        self._poll = select.poll()
+        self._poll.register(self._host, select.POLLIN)
+        self._poll.register(self._wakeup, select.POLLIN)
+
+    def prepare(self) -> None:
+        """Import and build what every kernel needs."""
+        from visual_tools.sandbox.zygote.app import prepare_app
+        from visual_tools.sandbox.zygote.preload import freeze, import_all
+
+        system.adopt_orphans()
+        import_all()
+        self._app = prepare_app()
+        freeze()
+        self._tell({"ready": True})
+
+    def serve(self) -> None:
+        """Obey until the host is gone."""
+        while True:
+            timeout_ms = _TICK_S * 1000 if self._wards else None
+            ready = [fd for fd, _ in self._poll.poll(timeout_ms)]
+            for fd in ready:
+                if fd == self._host.fileno():
+                    if not self._obey():
+                        return
+                elif fd == self._wakeup:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wakeup, 4096)
+                else:
+                    self._listen(fd)
+            self._reap()
+            self._watch()
+
+    def _tell(self, message: dict[str, object]) -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            self._host.send(json.dumps(message).encode())
+
+    def _obey(self) -> bool:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._host, _PACKET_BYTES, 8)
+        except OSError:
+            return False
+        if not data:
+            return False
+        request = json.loads(data)
+        if "make" in request:
+            self._make(request["make"], spec_from_json(json.dumps(request["spec"])), fds)
+        elif "kill" in request and request["kill"] in self._wards:
+            self._wards[request["kill"]].kill()
+        elif "busy" in request and request["busy"] in self._wards:
+            self._wards[request["busy"]].set_busy(request["is_busy"])
+        elif "remove" in request:
+            self._folders.append(request["remove"])
+        elif "parent" in request:
+            self._poll.register(fds[0], select.POLLIN)
+            self._parent = fds[0]
+        return True
+
+    def _make(self, number: int, spec: KernelSpec, sockets: list[int]) -> None:
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            give_birth(self._plan, spec, sockets, write_end, self._become)
+        for fd in (*sockets, write_end):
+            os.close(fd)
+        self._wards[number] = Ward(spec, child, read_end, self._host_path(spec.folder))
+        self._poll.register(read_end, select.POLLIN)
+
+    def _become(self, ports: dict[str, int], spec: KernelSpec) -> None:
+        from visual_tools.sandbox.zygote.app import run_app
+
+        os.environ["HOME"] = spec.inside_dir
+        run_app(self._app, ports, spec.key, spec.limits)
+
+    def _host_path(self, path: str) -> str:
+        return HOST_ROOT + path if self._plan.mode == "nested" else path
+
+    def _listen(self, fd: int) -> None:
+        for number, ward in self._wards.items():
+            if ward.report == fd:
+                for message in ward.read_reports():
+                    if "error" in message:
+                        self._tell({"failed": number, "error": message["error"]})
+                if ward.report < 0:
+                    self._poll.unregister(fd)
+                return
+        raise SystemExit("the host is gone")
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                self._forget(pid, os.waitstatus_to_exitcode(status))
+
+    def _forget(self, pid: int, code: int) -> None:
+        for number, ward in list(self._wards.items()):
+            if ward.is_end(pid, code):
+                if ward.report >= 0:
+                    self._poll.unregister(ward.report)
+                ward.close()
+                del self._wards[number]
+                self._tell({"ended": number, "code": code})
+
+    def _watch(self) -> None:
+        now = time.monotonic()
+        for number, ward in self._wards.items():
+            what = ward.look(now)
+            if what:
+                self._tell({"over": number, "what": what})
+                ward.kill()
+
+    def leave(self) -> None:
+        """End everything and remove what is left."""
+        for ward in self._wards.values():
+            ward.kill()
+        for folder in self._folders:
+            shutil.rmtree(self._host_path(folder), ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""One form for whatever a cell displays: text, and at most one PNG no larger than the limits allow."""
+
+import base64
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from PIL import Image, ImageOps
+
+from visual_tools.sandbox.contract import Limits
+
+ORIGINAL_KEY = "original_px"
+_PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_TEXT_TYPES = ("text/markdown", "text/plain")
+_MAX_DECODED_PX = 200_000_000
+_PNG_LEVEL = 3
+_SHRINK = 0.75  # of the side, until the file is small enough
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+
+
+def to_png(image: Image.Image, limits: Limits) -> tuple[bytes, dict[str, list[int]]]:
+    """A picture as PNG within the limits, and its size before it was reduced.
+
+    Args:
+        image: Any mode.
+        limits: `image_side_px` and `image_bytes` count.
+    """
+    original = list(image.size)
+    image = _to_displayable(image)
+    side = min(max(image.size), limits.image_side_px)
+    while True:
+        small = ImageOps.contain(image, (side, side), Image.Resampling.LANCZOS) if side < max(image.size) else image
+        file = io.BytesIO()
+        small.save(file, "PNG", compress_level=_PNG_LEVEL)
+        if file.tell() <= limits.image_bytes or side < 64:
+            return file.getvalue(), {ORIGINAL_KEY: original}
+        side = int(side * _SHRINK)
+
+
+def _to_displayable(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16") or image.mode in ("I", "F"):
+        low, high = image.getextrema()
+        scale = 255 / (high - low) if high > low else 1.0  # type: ignore[operator]
+        return image.convert("F").point(lambda value: (value - low) * scale).convert("L")  # type: ignore[operator]
+    if image.mode in ("L", "LA", "RGB", "RGBA", "1", "P"):
+        return image
+    return image.convert("RGB")
+
+
+def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Limits) -> Bundle:
+    """Reduce a displayed object's forms to one text and one PNG.
+
+    Args:
+        data: By MIME type; pictures as bytes or base64 text.
+        metadata: By MIME type.
+        limits: For the picture.
+    """
+    text = next((str(data[kind]) for kind in _TEXT_TYPES if data.get(kind)), "")
+    kind = next((kind for kind in _PICTURE_TYPES if data.get(kind)), None)
+    if kind is None:
+        return ({"text/plain": text} if text else {}), {}
+    try:
+        png, about = _fit(kind, _bytes_of(data[kind]), dict((metadata or {}).get(kind) or {}), limits)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        return {"text/plain": f"{text}\n(the displayed picture cannot be read: {error})".strip()}, {}
+    return {"text/plain": text, "image/png": base64.b64encode(png).decode()}, {"image/png": about}
+
+
+def _bytes_of(value: object) -> bytes:
+    return bytes(value) if isinstance(value, bytes | bytearray) else base64.b64decode(str(value))
+
+
+def _fit(kind: str, file: bytes, about: dict[str, Any], limits: Limits) -> tuple[bytes, dict[str, Any]]:
+    with Image.open(io.BytesIO(file)) as image:
+        if image.width * image.height > _MAX_DECODED_PX:
+            raise ValueError(f"{image.width}x{image.height} px is too large")
+        is_fine = kind == "image/png" and max(image.size) <= limits.image_side_px and len(file) <= limits.image_bytes
+        if is_fine and image.format == "PNG":
+            return file, {ORIGINAL_KEY: about.get(ORIGINAL_KEY, list(image.size))}
+        return to_png(image, limits)

@@ -1,0 +1,52 @@
+"""Import once what code about pictures uses, so that every kernel has it at once and shares its memory."""
+
+import contextlib
+import gc
+import importlib
+
+MODULES = (
+    "numpy numpy.fft numpy.linalg numpy.ma numpy.random PIL.Image PIL.ImageDraw PIL.ImageFont PIL.ImageFilter "
+    "PIL.ImageOps PIL.ImageChops PIL.ImageEnhance PIL.ImageStat PIL.PngImagePlugin PIL.JpegImagePlugin cv2 "
+    "scipy.ndimage scipy.signal scipy.optimize scipy.interpolate scipy.spatial scipy.stats scipy.sparse "
+    "scipy.sparse.csgraph scipy.fft scipy.cluster.hierarchy skimage.measure skimage.morphology skimage.segmentation "
+    "skimage.feature skimage.filters skimage.graph skimage.transform skimage.color skimage.draw skimage.exposure "
+    "skimage.restoration skimage.util skimage.io matplotlib matplotlib.pyplot matplotlib.patches pandas networkx "
+    "visual_tools visual_tools.sandbox.inside "
+    "json re math collections itertools functools statistics pathlib base64 csv random datetime fractions decimal "
+    "string textwrap heapq bisect colorsys subprocess multiprocessing concurrent.futures"
+).split()
+VERSIONS_OF = {
+    "numpy": "numpy",
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "scipy": "scipy",
+    "skimage": "scikit-image",
+    "matplotlib": "matplotlib",
+    "pandas": "pandas",
+    "networkx": "networkx",
+    "numba": "numba",
+    "av": "av",
+    "rapidocr": "rapidocr",
+    "zxingcpp": "zxing-cpp",
+    "pypdfium2": "pypdfium2",
+}
+
+
+def import_all() -> None:
+    """Import what is installed of it; what is not is missing in the kernels too."""
+    for name in MODULES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    import visual_tools
+
+    for name in visual_tools.__all__:
+        with contextlib.suppress(ImportError, AttributeError):
+            getattr(visual_tools, name)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("matplotlib.font_manager")
+
+
+def freeze() -> None:
+    """Take everything out of the garbage collector's reach, so that it touches no shared page in a fork."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,108 @@
+"""The interactive shell of a kernel: plain errors, one form for pictures, output in order."""
+
+import os
+import sys
+from functools import cache
+from typing import Any
+
+from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.zygote.frames import CELL_PREFIX, format_error
+from visual_tools.sandbox.zygote.pictures import tidy, to_png
+
+_PLAIN_ENV = {"TERM": "dumb", "NO_COLOR": "1"}
+_COLOURFUL_ENV = ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
+
+
+@cache
+def _shell_class() -> type[Any]:
+    from ipykernel.compiler import XCachingCompiler
+    from ipykernel.displayhook import ZMQShellDisplayHook
+    from ipykernel.zmqshell import ZMQDisplayPublisher, ZMQInteractiveShell
+
+    class CellCompiler(XCachingCompiler):
+        """Cells are called by their number in tracebacks."""
+
+        num_cells = 0
+
+        def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
+            self.num_cells += 1
+            return f"{CELL_PREFIX}{number or 'unnumbered ' + str(self.num_cells)}>"
+
+    class Publisher(ZMQDisplayPublisher):
+        limits = Limits()
+
+        def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
+            data, metadata = tidy(data, metadata, self.limits)
+            super().publish(data, metadata, **more)
+
+    class Hook(ZMQShellDisplayHook):
+        limits = Limits()
+
+        def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+            super().write_format_data(*tidy(format_dict, md_dict, self.limits))
+
+    class SandboxShell(ZMQInteractiveShell):
+        displayhook_class = Hook
+        display_pub_class = Publisher
+
+        def init_environment(self) -> None:
+            super().init_environment()
+            os.environ.update(_PLAIN_ENV)
+            for name in _COLOURFUL_ENV:
+                os.environ.pop(name, None)
+
+        def set_limits(self, limits: Limits) -> None:
+            """What pictures may be from now on."""
+            self.limits = self.displayhook.limits = self.display_pub.limits = limits
+
+        def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+            kind, error, tb = self._get_exc_info(exc_tuple)
+            self._showtraceback(kind, error, format_error(kind, error, tb, os.environ["HOME"]))
+
+        def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
+            self.showtraceback()
+
+        def showindentationerror(self) -> None:
+            self.showtraceback()
+
+    SandboxShell.compiler_factory = CellCompiler
+    return SandboxShell
+
+
+def make_shell(app: Any) -> Any:
+    """The shell that every fork continues, with matplotlib drawing into the cell's output.
+
+    Args:
+        app: The kernel application.
+    """
+    kind = _shell_class()
+    shell = kind.instance(parent=app, profile_dir=app.profile_dir, user_ns={}, compiler_class=kind.compiler_factory)
+    shell.colors = "nocolor"
+    shell.limits = Limits()
+    shell.display_formatter.active_types = ["text/plain", "text/markdown", "image/png", "image/jpeg"]
+    _show_pictures(shell)
+    shell.events.register("post_run_cell", lambda _: _drain())
+    return shell
+
+
+def _show_pictures(shell: Any) -> None:
+    from PIL import Image
+
+    formatters = shell.display_formatter.formatters
+    formatters["image/png"].for_type(Image.Image, lambda image: to_png(image, shell.limits))
+    formatters["image/jpeg"].for_type(Image.Image, lambda image: None)
+    try:
+        import matplotlib.pyplot as plt
+        from matplotlib_inline.backend_inline import configure_inline_support
+    except ImportError:
+        return
+    plt.switch_backend("module://matplotlib_inline.backend_inline")
+    configure_inline_support(shell, "inline")
+
+
+def _drain() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        drain = getattr(stream, "drain", None)
+        if drain is not None:
+            drain()
+            stream.flush()

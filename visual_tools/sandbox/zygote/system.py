@@ -1,0 +1,107 @@
+"""System calls that Python has no function for, with errors as OSError."""
+
+import contextlib
+import ctypes
+import os
+import platform
+import struct
+
+from visual_tools.sandbox.syscall_numbers import number_of
+
+# Source: linux/sched.h, linux/mount.h, linux/prctl.h, linux/capability.h
+CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+_MNT_DETACH = 2
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 36, 38, 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITY_VERSION_3 = 0x20080522
+_LAST_CAPABILITY = 63
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(status: int, what: str) -> None:
+    if status < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _syscall(name: str, *arguments: object) -> None:
+    number = number_of(name, platform.machine())
+    if number is None:
+        raise OSError(f"{name}: unknown on {platform.machine()}")
+    _check(_libc.syscall(ctypes.c_long(number), *arguments), name)
+
+
+def unshare(flags: int) -> None:
+    """Give this process namespaces of its own."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """mount(2); an empty text stands for none."""
+    texts = [text.encode() if text else None for text in (source, target, kind, options)]
+    _check(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]), f"mount {target}")
+
+
+def bind(source: str, target: str, *, is_read_only: bool, is_recursive: bool = True) -> None:
+    """Show a file or folder at a second place, without set-user-id programs and device files there."""
+    mount(source, target, flags=MS_BIND | (MS_REC if is_recursive else 0))
+    attributes = _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if is_read_only else 0)
+    _set_mount(target, attributes, is_recursive=is_recursive)
+
+
+def protect(target: str) -> None:
+    """Make the mount at `target`, without those below it, read-only."""
+    _set_mount(target, _ATTR_RDONLY, is_recursive=False)
+
+
+def _set_mount(target: str, attributes: int, *, is_recursive: bool) -> None:
+    request = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    flags = _AT_RECURSIVE if is_recursive else 0
+    size = ctypes.c_size_t(len(request))
+    _syscall("mount_setattr", ctypes.c_int(_AT_FDCWD), target.encode(), ctypes.c_uint(flags), request, size)
+
+
+def change_root(folder: str) -> None:
+    """Make `folder`, which must be a mount, the root; what was there before cannot be reached any more."""
+    os.chdir(folder)
+    _syscall("pivot_root", b".", b".")
+    _check(_libc.umount2(b".", _MNT_DETACH), "umount2")
+    os.chdir("/")
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Get a signal when the thread that forked this process ends. A change of user takes it back."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "PR_SET_PDEATHSIG")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below this one that loses its own."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
+
+
+def own_proc_files() -> None:
+    """Let /proc/self belong to the user again after a change of user."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "PR_SET_DUMPABLE")
+
+
+def drop_capabilities() -> None:
+    """Give up every capability and the way to get one back."""
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    for capability in range(_LAST_CAPABILITY + 1):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # numbers above the last one are refused
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, struct.pack("=6I", 0, 0, 0, 0, 0, 0)), "capset")
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
+
+
+def set_hostname(name: str) -> None:
+    """Name of the machine in this UTS namespace."""
+    with contextlib.suppress(OSError):
+        _check(_libc.sethostname(name.encode(), len(name)), "sethostname")

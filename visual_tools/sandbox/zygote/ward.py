@@ -1,0 +1,113 @@
+"""One kernel as the zygote sees it: its processes, what it uses, how it is ended."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from typing import Any
+
+from visual_tools.sandbox.zygote.plan import KernelSpec
+from visual_tools.sandbox.zygote.usage import find_tree, measure_folder, read_pss, read_usage
+
+_IDLE_S = 2.0  # between two looks at a kernel that runs no cell
+_DISK_S = 0.5
+_DISK_SHARE = 0.05  # of the time may go into measuring folders
+_DISK_SLACK_BYTES = 16 * 2**20
+
+
+class Ward:
+    """A kernel that is being made or runs.
+
+    Args:
+        spec: What it may use.
+        child: Process that was forked for it; its parent is the zygote.
+        report: Pipe from it.
+        folder: Its working folder as the zygote sees it.
+
+    Attributes:
+        report: Pipe from it; -1 when that is closed.
+        is_busy: Whether a cell runs; set it with `set_busy`.
+    """
+
+    def __init__(self, spec: KernelSpec, child: int, report: int, folder: str) -> None:
+        self.report = report
+        self.is_busy = False
+        self._spec = spec
+        self._folder = folder
+        self._pid: int | None = None  # process 1 of the kernel, once it is known
+        self._child = child
+        self._host_pid: int | None = None
+        self._ended: dict[int, int] = {}
+        self._text = b""
+        self._base_rss = -1
+        self._next_look = self._next_disk = 0.0
+        self._disk_bytes = spec.limits.disk_bytes
+        self._is_killed = False
+
+    def read_reports(self) -> list[dict[str, Any]]:
+        """What the kernel's process has said since."""
+        data = os.read(self.report, 1 << 16)
+        if not data:
+            self.close()
+        *lines, self._text = (self._text + data).split(b"\n")
+        messages = [json.loads(line) for line in lines]
+        for message in messages:
+            self._pid = message.get("pid", self._pid)
+            self._host_pid = message.get("host_pid", self._host_pid)
+        return messages
+
+    def is_end(self, pid: int, code: int) -> bool:
+        """Whether the end of this process is the end of the kernel."""
+        while self.report >= 0 and self._pid is None and pid == self._child and self.read_reports():
+            pass
+        return pid == (self._pid or self._child)
+
+    def kill(self) -> None:
+        """End every process of it."""
+        self._is_killed = True
+        for pid in {self._pid or self._child}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def set_busy(self, is_busy: bool) -> None:
+        """Note that a cell begins or has ended."""
+        self.is_busy = is_busy
+        if is_busy and self._base_rss < 0 and self._host_pid is not None:
+            self._base_rss = read_usage(self._host_pid).rss_bytes
+
+    def close(self) -> None:
+        """Give back the pipe."""
+        if self.report >= 0:
+            os.close(self.report)
+            self.report = -1
+
+    def look(self, now: float) -> str:
+        """Which limit is exceeded, in words; "" when none is."""
+        if self._host_pid is None or self._is_killed or (now < self._next_look and not self.is_busy):
+            return ""
+        self._next_look = now + _IDLE_S
+        limits, usage = self._spec.limits, read_usage(self._host_pid)
+        if usage.cpu_s > limits.cpu_s:
+            return f"it had used {limits.cpu_s:g} s of processor time, which is its limit"
+        if usage.num_threads > limits.num_processes + 2:
+            return f"it had more than {limits.num_processes} processes and threads"
+        if usage.rss_bytes - self._base_rss > limits.memory_bytes and read_pss(usage.pids) > limits.memory_bytes:
+            return f"its processes used more than {limits.memory_bytes >> 20} MB of memory"
+        return self._look_at_disk(now)
+
+    def _look_at_disk(self, now: float) -> str:
+        if now < self._next_disk or not self.is_busy:
+            return ""
+        has_bytes = measure_folder(self._folder)
+        is_first = self._next_disk == 0.0
+        self._next_disk = now + max(_DISK_S, (time.monotonic() - now) / _DISK_SHARE)
+        if is_first:
+            self._disk_bytes = max(self._disk_bytes, has_bytes + _DISK_SLACK_BYTES)
+        if has_bytes > self._disk_bytes:
+            return f"its folder held more than {self._disk_bytes >> 20} MB"
+        return ""
+
+    def find_processes(self) -> list[int]:
+        """Every process of it, as /proc counts them."""
+        return find_tree(self._host_pid) if self._host_pid else []

@@ -1,0 +1,224 @@
+"""The host's end of a zygote: starts it, asks it for kernels, hears what became of them."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from visual_tools.errors import SandboxError
+from visual_tools.sandbox.zygote.plan import KernelSpec, Plan, to_json
+
+_BOOT = (
+    "import json,sys;p=json.loads(sys.argv[1]);sys.path[:0]=p['import_paths'];"
+    "from visual_tools.sandbox.zygote.main import main;main()"
+)
+_START_TIMEOUT_S = 120.0
+_PACKET_BYTES = 1 << 18
+_LAST_WORDS_CHARS = 2000
+
+
+def make_env(home: str = "/tmp") -> dict[str, str]:
+    """The whole environment of a kernel: nothing of the host's is passed on."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": home,
+        "USER": "nobody",
+        "LOGNAME": "nobody",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "MPLCONFIGDIR": "/tmp/.matplotlib",
+        "IPYTHONDIR": "/tmp/.ipython",
+        "XDG_CACHE_HOME": "/tmp/.cache",
+        "XDG_CONFIG_HOME": "/tmp/.config",
+        "NUMBA_CACHE_DIR": "/tmp/.numba",
+        "NUMBA_NUM_THREADS": "2",
+        "OMP_NUM_THREADS": "2",
+        "OPENBLAS_NUM_THREADS": "1",  # more would be threads before the fork
+        "MKL_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",  # each reserves address space, which is limited
+    }
+
+
+class KernelProcess:
+    """One kernel as the zygote reports on it.
+
+    Attributes:
+        ended: Done when it has ended; the result says why when a limit was the reason, else "".
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.error = ""
+        self.over = ""
+
+
+class ZygoteClient:
+    """A running zygote. Use `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, host: socket.socket, log: Path) -> None:
+        self._process = process
+        self._socket = host
+        self._log = log
+        self._numbers = 0
+        self._kernels: dict[int, KernelProcess] = {}
+        self._is_closed = False
+        self.ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().add_reader(host.fileno(), self._listen)
+
+    @classmethod
+    async def start(cls, wrapper: Sequence[str], plan: Plan, folder: Path) -> "ZygoteClient":
+        """Start a zygote and wait until it is ready.
+
+        Args:
+            wrapper: Command line before Python's own.
+            plan: How it makes kernels; the descriptor in it is replaced.
+            folder: For its log; removed when the host is gone.
+
+        Raises:
+            SandboxError: It did not come up.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        plan = Plan(**asdict(plan) | {"control_fd": theirs.fileno()})
+        argv = [*wrapper, sys.executable, "-I", "-X", "frozen_modules=on", "-c", _BOOT, to_json(plan)]
+        log = folder / "zygote.log"
+        with theirs, log.open("wb") as out:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=make_env(),
+                cwd="/",
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        client = cls(process, ours, log)
+        try:
+            client._introduce(folder)
+            await asyncio.wait_for(asyncio.shield(client.ready), _START_TIMEOUT_S)
+        except (TimeoutError, OSError, SandboxError) as error:
+            await client.close()
+            raise SandboxError(f"the process that makes kernels did not start: {error or 'timeout'}") from error
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    def _introduce(self, folder: Path) -> None:
+        self._send({"remove": str(folder)})
+        with contextlib.suppress(AttributeError, OSError):  # without pidfd the closing socket has to do
+            parent = os.pidfd_open(os.getpid())
+            try:
+                self._send({"parent": os.getpid()}, [parent])
+            finally:
+                os.close(parent)
+
+    def _send(self, message: dict[str, object], fds: Sequence[int] = ()) -> None:
+        socket.send_fds(self._socket, [json.dumps(message).encode()], list(fds))
+
+    def _listen(self) -> None:
+        try:
+            data = self._socket.recv(_PACKET_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose()
+            return
+        self._hear(json.loads(data))
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if "ready" in message and not self.ready.done():
+            self.ready.set_result(message)
+        if (kernel := self._kernels.get(message.get("failed", -1))) is not None:
+            kernel.error = kernel.error or str(message["error"])
+        if (kernel := self._kernels.get(message.get("over", -1))) is not None:
+            kernel.over = str(message["what"])
+        if (kernel := self._kernels.pop(message.get("ended", -1), None)) is not None and not kernel.ended.done():
+            kernel.ended.set_result(kernel.over)
+
+    def _lose(self) -> None:
+        """The zygote is gone, and every kernel with it."""
+        asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        if not self.ready.done():
+            self.ready.set_exception(SandboxError(self._last_words()))
+            self.ready.exception()  # it is read only by a caller that still waits
+        for kernel in self._kernels.values():
+            if not kernel.ended.done():
+                kernel.ended.set_result("the process that makes kernels ended")
+        self._kernels.clear()
+        self._is_closed = True
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            return self._log.read_text(errors="replace")[-_LAST_WORDS_CHARS:].strip() or "it said nothing"
+        return "it said nothing"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether kernels can be asked for."""
+        return not self._is_closed
+
+    def make(self, spec: KernelSpec, sockets: Sequence[int]) -> KernelProcess:
+        """Ask for a kernel.
+
+        Args:
+            spec: What it is.
+            sockets: Listening sockets, in the order of `CHANNELS`.
+
+        Raises:
+            SandboxError: The zygote is gone.
+        """
+        self._numbers += 1
+        kernel = KernelProcess(self._numbers)
+        try:
+            self._send({"make": kernel.number, "spec": asdict(spec)}, sockets)
+        except OSError as error:
+            raise SandboxError(f"the process that makes kernels is gone ({error}): start a new Sandbox") from error
+        self._kernels[kernel.number] = kernel
+        return kernel
+
+    def set_busy(self, kernel: KernelProcess, is_busy: bool) -> None:
+        """Say whether a cell runs: the zygote looks more often at what it uses then."""
+        with contextlib.suppress(OSError):
+            self._send({"busy": kernel.number, "is_busy": is_busy})
+
+    async def kill(self, kernel: KernelProcess) -> None:
+        """End a kernel with everything it started; returns when it is gone."""
+        with contextlib.suppress(OSError):
+            self._send({"kill": kernel.number})
+        await asyncio.wait([kernel.ended], timeout=10)
+
+    async def close(self) -> None:
+        """End the zygote with all kernels. May be called twice."""
+        if self._socket.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._socket.close()
+        self._lose_all()
+        try:
+            await asyncio.wait_for(self._process.wait(), 10)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    def _lose_all(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            for kernel in self._kernels.values():
+                if not kernel.ended.done():
+                    kernel.ended.set_result("")
+            self._kernels.clear()
