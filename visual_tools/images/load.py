@@ -25,7 +25,7 @@ MAX_PIXELS = 200_000_000
 
 BROKEN_FILE = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, LookupError, OverflowError, MemoryError),
-    *(struct.error, zlib.error, Image.DecompressionBombError),
+    *(RuntimeError, struct.error, zlib.error, Image.DecompressionBombError),
 )
 """What Pillow raises for files that are cut off, damaged or no pictures."""
 
@@ -45,6 +45,7 @@ _VIDEO_SUFFIXES = {
     ".3gp",
 }
 _PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"hevc")
+_ORIENTATION_TAG = 0x0112
 _pillow_limit = threading.RLock()
 
 
@@ -133,7 +134,7 @@ def read_bytes(source: Any) -> bytes:
 
 def name_of(source: Any) -> str:
     """How to speak of a source in an error."""
-    return f"{Path(source)}" if isinstance(source, str | os.PathLike) else f"the {len(source)} bytes"
+    return f"{Path(source)}" if isinstance(source, str | os.PathLike) else f"the file of {len(source)} bytes"
 
 
 def _read_file(path: Path) -> bytes:
@@ -167,7 +168,8 @@ def _decode(picture: Image.Image, name: str) -> NDArray[np.uint8]:
 def _upright(picture: Image.Image) -> Image.Image:
     """Turned as the camera noted; a note that cannot be read is none."""
     try:
-        return ImageOps.exif_transpose(picture)
+        is_upright = picture.getexif().get(_ORIENTATION_TAG, 1) == 1
+        return picture if is_upright else ImageOps.exif_transpose(picture)
     except BROKEN_FILE:
         return picture
 
@@ -183,7 +185,9 @@ def _explain(data: bytes, name: str) -> str:
     expected = "expected a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF)"
     if b"<svg" in start.lower():
         return f"{name} is an SVG drawing, {expected}. Render it first, in a browser for example."
-    return f"{name} is no picture or its start is damaged (it begins with {data[:12]!r}), {expected}. Check the file."
+    return (
+        f"{name} is no picture that can be read (it begins with {data[:12]!r}), {expected}. Check or convert the file."
+    )
 
 
 @contextmanager

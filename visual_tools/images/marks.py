@@ -116,6 +116,8 @@ def annotate(image: ImageSource, marks: Mark | Iterable[Mark]) -> NDArray[np.uin
     listed = [marks] if isinstance(marks, Mark) else list(marks)
     line_px = choose_line_px(picture)
     for mark in listed:
+        if not isinstance(mark, Mark):
+            raise ImageError(f"found a mark {mark!r}, expected PointMark, BoxMark, PathMark or TextMark")
         _draw_shape(picture, mark, line_px)
     labels = [label for mark in listed if (label := _label_of(mark, line_px))[2]]
     if not labels:
@@ -180,8 +182,6 @@ def _draw_shape(picture: NDArray[np.uint8], mark: Mark, line_px: int) -> None:
         _draw_line(picture, _check_points(corners), color, line_px, True)
     elif isinstance(mark, PointMark):
         _draw_point(picture, _check_points([(mark.x_px, mark.y_px)])[0], color, line_px)
-    elif not isinstance(mark, TextMark):
-        raise ImageError(f"found a mark {mark!r}, expected PointMark, BoxMark, PathMark or TextMark")
 
 
 def _draw_line(
