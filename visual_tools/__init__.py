@@ -26,7 +26,10 @@ _HOMES = {
     "visual_tools.search": ("match_template", "read_codes", "find_text"),
     "visual_tools.charts": ("find_axes",),
     "visual_tools.ocr": ("read_text",),
-    "visual_tools.video": (*("probe", "sample_frames", "scenes", "keyframes", "contact_sheet", "cut_clip", "frames"),),
+    "visual_tools.video": (
+        *("probe", "sample_frames", "iter_frames", "keyframes", "scenes"),
+        *("contact_sheet", "cut_clip", "frames"),
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

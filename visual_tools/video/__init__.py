@@ -1,7 +1,28 @@
 """Videos: what a file holds, exact frames, scenes, contact sheets, clips, and frames as the model takes them."""
 
-from visual_tools.video.probe import probe
+from visual_tools.video.clip import Clip, cut_clip
+from visual_tools.video.cuts import Scene, Scenes, scenes
+from visual_tools.video.info import probe
+from visual_tools.video.model_frames import FrameGroup, frames
 from visual_tools.video.sample import iter_frames, keyframes, sample_frames
+from visual_tools.video.sheet import Sheet, contact_sheet
 from visual_tools.video.types import Frame, Frames, VideoInfo
 
-__all__ = ["Frame", "Frames", "VideoInfo", "iter_frames", "keyframes", "probe", "sample_frames"]
+__all__ = [
+    "Clip",
+    "Frame",
+    "FrameGroup",
+    "Frames",
+    "Scene",
+    "Scenes",
+    "Sheet",
+    "VideoInfo",
+    "contact_sheet",
+    "cut_clip",
+    "frames",
+    "iter_frames",
+    "keyframes",
+    "probe",
+    "sample_frames",
+    "scenes",
+]

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import SimpleQueue
 
+from visual_tools.video.picture import Fit
 from visual_tools.video.reader import Decoded, Reader, Run, make_runs
 from visual_tools.video.timeline import Timeline
 
@@ -15,7 +16,7 @@ _MAX_RUN_BYTES = 64 << 20  # pictures of one run that may wait for their turn
 
 
 def decode_frames(
-    path: str | os.PathLike[str], timeline: Timeline, wanted_pts: Sequence[int], max_side_px: int | None
+    path: str | os.PathLike[str], timeline: Timeline, wanted_pts: Sequence[int], fit: Fit
 ) -> Iterator[Decoded]:
     """The frames shown at `wanted_pts` (ascending, each once), in order, as they are decoded.
 
@@ -27,30 +28,35 @@ def decode_frames(
     """
     runs = make_runs(timeline, wanted_pts)
     threads = min(len(os.sched_getaffinity(0)), _MAX_THREADS)
-    if threads == 1 or len(runs) < 2 * threads or _count_bytes(path, timeline, runs, max_side_px) > _MAX_RUN_BYTES:
-        with Reader(path, timeline, max_side_px, threads) as reader:
+    pictures = max((len(run.wanted_pts) for run in runs), default=0)
+    is_heavy = pictures * count_picture_bytes(path, timeline, fit) > _MAX_RUN_BYTES
+    if threads == 1 or is_heavy or len(runs) < 2 * threads:
+        with Reader(path, timeline, fit, threads) as reader:
             for run in runs:
                 yield from reader.read(run)
         return
-    yield from _decode_side_by_side(path, timeline, runs, max_side_px, threads)
+    yield from _decode_side_by_side(path, timeline, runs, fit, threads)
 
 
-def _count_bytes(
-    path: str | os.PathLike[str], timeline: Timeline, runs: Sequence[Run], max_side_px: int | None
-) -> int:
-    """Bytes of the pictures of the fullest run."""
-    with Reader(path, timeline, max_side_px, 1) as reader:
-        width_px, height_px = reader.read_first()[1].fit(max_side_px)
-    return max(len(run.wanted_pts) for run in runs) * width_px * height_px * 3
+def count_picture_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: Fit) -> int:
+    """Bytes of one picture.
+
+    Raises:
+        VideoError: Not one frame can be decoded.
+    """
+    with Reader(path, timeline, fit, 1) as reader:
+        shape = reader.read_first()[1]
+    width_px, height_px = fit.find_size(shape.width_px, shape.height_px)
+    return width_px * height_px * 3
 
 
 def _decode_side_by_side(
-    path: str | os.PathLike[str], timeline: Timeline, runs: Sequence[Run], max_side_px: int | None, threads: int
+    path: str | os.PathLike[str], timeline: Timeline, runs: Sequence[Run], fit: Fit, threads: int
 ) -> Iterator[Decoded]:
     with ExitStack() as stack:
         free: SimpleQueue[Reader] = SimpleQueue()
         for _ in range(threads):
-            free.put(stack.enter_context(Reader(path, timeline, max_side_px, 1)))
+            free.put(stack.enter_context(Reader(path, timeline, fit, 1)))
 
         def decode(run: Run) -> list[Decoded]:
             reader = free.get()

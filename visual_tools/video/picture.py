@@ -1,11 +1,14 @@
 """A decoded frame as a picture: the right way up, in the right colours, in the size that was asked for."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from visual_tools.require import require
 
@@ -29,13 +32,32 @@ class Shape:
     turn: int = 0
     is_flipped: bool = False
 
-    def fit(self, max_side_px: int | None) -> tuple[int, int]:
-        """Width and height shown within a longest side; never larger than the video."""
-        longest = max(self.width_px, self.height_px)
-        if max_side_px is None or longest <= max_side_px:
-            return self.width_px, self.height_px
-        scale = Fraction(max_side_px, longest)
-        return max(round(self.width_px * scale), 1), max(round(self.height_px * scale), 1)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What size a picture gets.
+
+    Attributes:
+        find_size: From columns and rows as shown to those of the picture.
+        is_bicubic: Pillow's bicubic filter, slower, makes it smaller; otherwise the mean of each area does, while the
+            colours are converted.
+    """
+
+    find_size: Callable[[int, int], tuple[int, int]]
+    is_bicubic: bool = False
+
+
+def fit_side(max_side_px: int | None) -> Fit:
+    """Sizes whose longest side is `max_side_px` at most, None for as large as the video; never larger than that."""
+
+    def find_size(width_px: int, height_px: int) -> tuple[int, int]:
+        longest_px = max(width_px, height_px)
+        if max_side_px is None or longest_px <= max_side_px:
+            return width_px, height_px
+        scale = Fraction(max_side_px, longest_px)
+        return max(round(width_px * scale), 1), max(round(height_px * scale), 1)
+
+    return Fit(find_size=find_size)
 
 
 def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> Shape:
@@ -55,8 +77,15 @@ class Painter:
     def __init__(self) -> None:
         self._reformatter = require("av.video.reformatter", "visual").VideoReformatter()
 
-    def paint(self, frame: Any, shape: Shape, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """The (H, W, 3) uint8 RGB picture of a frame, as shown, `size` columns and rows. Alpha lies on white."""
+    def paint(self, frame: Any, shape: Shape, fit: Fit) -> NDArray[np.uint8]:
+        """The (H, W, 3) uint8 RGB picture of a frame, as shown, in the size that `fit` gives. Alpha lies on white."""
+        size = fit.find_size(shape.width_px, shape.height_px)
+        if fit.is_bicubic and size != (shape.width_px, shape.height_px):
+            whole = Image.fromarray(self._convert(frame, shape, (shape.width_px, shape.height_px)))
+            return np.array(whole.resize(size, Image.Resampling.BICUBIC))
+        return self._convert(frame, shape, size)
+
+    def _convert(self, frame: Any, shape: Shape, size: tuple[int, int]) -> NDArray[np.uint8]:
         width_px, height_px = (size[1], size[0]) if shape.turn % 2 else size
         has_alpha = frame.format.name == "pal8" or any(part.is_alpha for part in frame.format.components)
         converted = self._reformatter.reformat(
@@ -106,5 +135,4 @@ def _find_turn(frame: Any) -> tuple[int, bool]:
     is_flipped = bool(a * d - b * c < 0)
     if is_flipped:  # mirrored first: the turn is what is left
         a, b = -a, -b
-    angle_deg = np.degrees(np.arctan2(b, a))
-    return int(round(angle_deg / 90)) % 4, is_flipped
+    return round(math.degrees(math.atan2(b, a)) / 90) % 4, is_flipped

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError
 from visual_tools.require import require
-from visual_tools.video.picture import Painter, Shape, find_shape
+from visual_tools.video.picture import Fit, Painter, Shape, find_shape
 from visual_tools.video.source import open_video
 from visual_tools.video.timeline import Timeline
 
@@ -61,10 +61,11 @@ def make_runs(timeline: Timeline, wanted_pts: Sequence[int]) -> list[Run]:
 class Reader:
     """An open video. One thread at a time; several readers may read one file."""
 
-    def __init__(self, path: str | os.PathLike[str], timeline: Timeline, max_side_px: int | None, threads: int) -> None:
-        self._path, self._timeline, self._max_side_px, self._threads = path, timeline, max_side_px, threads
+    def __init__(self, path: str | os.PathLike[str], timeline: Timeline, fit: Fit, threads: int) -> None:
+        self._path, self._timeline, self._fit, self._threads = path, timeline, fit, threads
         self._error = require("av", "visual").FFmpegError
         self._painter = Painter()
+        self._shapes: dict[tuple[int, int], Shape] = {}
         self._stack = ExitStack()
         self._open()
 
@@ -88,7 +89,7 @@ class Reader:
         self._stack.close()
 
     def read_first(self) -> tuple[Any, Shape]:
-        """The first frame that decodes, as the decoder gives it, and how it is shown.
+        """The first frame that decodes, as the decoder gives it, and how it is shown. To be asked before all else.
 
         Raises:
             VideoError: None does.
@@ -186,8 +187,10 @@ class Reader:
         return int(earlier[-1]) if len(earlier) else None
 
     def _paint(self, pts: int, frame: Any) -> Decoded:
-        shape = self._find_shape(frame)
-        return Decoded(pts, self._painter.paint(frame, shape, shape.fit(self._max_side_px)))
+        return Decoded(pts, self._painter.paint(frame, self._find_shape(frame), self._fit))
 
     def _find_shape(self, frame: Any) -> Shape:
-        return find_shape(frame, self._stream.sample_aspect_ratio)
+        size = frame.width, frame.height  # asked once for each: what the answer stands in keeps its frame in memory
+        if size not in self._shapes:
+            self._shapes[size] = find_shape(frame, self._stream.sample_aspect_ratio)
+        return self._shapes[size]

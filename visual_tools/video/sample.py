@@ -1,7 +1,7 @@
 """Frames at chosen times."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError
-from visual_tools.video.decode import decode_frames
-from visual_tools.video.reader import Reader
+from visual_tools.video.decode import count_picture_bytes, decode_frames
+from visual_tools.video.picture import fit_side
 from visual_tools.video.timeline import Timeline, read_timeline
-from visual_tools.video.types import Frame, Frames
+from visual_tools.video.types import Frame, Frames, Progress
 
 _MAX_BYTES = 4 << 30
-Progress = Callable[[int, int], None]
 
 
 class ReadOptions(TypedDict, total=False):
@@ -150,7 +149,7 @@ def _read(request: _Request) -> Iterator[tuple[int, Frame]]:
     timeline = request.timeline
     wanted_pts = timeline.pts[np.unique(request.positions)].tolist()
     progress = request.options.get("progress")
-    decoded = decode_frames(request.file, timeline, wanted_pts, request.options.get("max_side_px"))
+    decoded = decode_frames(request.file, timeline, wanted_pts, fit_side(request.options.get("max_side_px")))
     for done, frame in enumerate(decoded, 1):
         index = int(np.searchsorted(timeline.pts, frame.pts, side="right")) - 1
         timestamp_s = float((frame.pts - int(timeline.pts[0])) * timeline.time_base)
@@ -199,7 +198,9 @@ def _check_times(timeline: Timeline, timestamps_s: Sequence[float]) -> NDArray[n
         raise VideoError("timestamps_s is empty: give at least one time in seconds")
     outside = times_s[~((times_s >= 0) & (times_s <= timeline.duration_s + 0.5 / timeline.fps))]
     if outside.size:
-        raise VideoError(f"{outside[0]:g} s lies outside of the video, which runs from 0 to {timeline.duration_s:.3f} s")
+        raise VideoError(
+            f"{outside[0]:g} s lies outside of the video, which runs from 0 to {timeline.duration_s:.3f} s"
+        )
     return times_s
 
 
@@ -235,13 +236,14 @@ def _move_to_keyframes(timeline: Timeline, positions: NDArray[np.int64], *, is_u
 
 
 def _check_size(request: _Request) -> None:
-    with Reader(request.file, request.timeline, None, 1) as reader:
-        width_px, height_px = reader.read_first()[1].fit(request.options.get("max_side_px"))
-    size_bytes = len(np.unique(request.positions)) * width_px * height_px * 3
+    count = len(np.unique(request.positions))
+    size_bytes = count * count_picture_bytes(
+        request.file, request.timeline, fit_side(request.options.get("max_side_px"))
+    )
     if size_bytes > _MAX_BYTES:
         raise VideoError(
-            f"{len(request.positions)} pictures of {width_px}x{height_px} px need {size_bytes / 1e9:.1f} GB of memory, and "
-            f"{_MAX_BYTES / 1e9:.1f} GB is the limit: take fewer, give max_side_px, or go through iter_frames one by one"
+            f"{count} pictures need {size_bytes / 1e9:.1f} GB of memory, and {_MAX_BYTES / 1e9:.1f} GB is the limit: "
+            "take fewer, give max_side_px, or go through iter_frames one by one"
         )
 
 

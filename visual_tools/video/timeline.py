@@ -1,6 +1,7 @@
 """When each frame of a file is shown and where decoding can start, found without decoding."""
 
 import functools
+import itertools
 import os
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,7 +15,9 @@ from visual_tools.errors import VideoError
 from visual_tools.require import require
 from visual_tools.video.source import check_file, open_video
 
-_TOLERANCE_S = 0.0005  # a time that was printed with milliseconds still finds its frame
+HALF_MS_S = 0.0005  # a time that was printed with milliseconds still finds its frame
+_CHECKED_PACKETS = 48
+_BUILT_ON_ALL = {"gif", "apng"}  # every picture is drawn over the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,7 +47,8 @@ class Timeline:
     @property
     def times_s(self) -> NDArray[np.float64]:
         """When each frame is shown, (N,) float64 in seconds from the first."""
-        return (self.pts - self.pts[0]) * float(self.time_base)
+        times_s: NDArray[np.float64] = (self.pts - self.pts[0]) * float(self.time_base)
+        return times_s
 
     @property
     def duration_s(self) -> float:
@@ -55,7 +59,7 @@ class Timeline:
         """The frame shown at each of the times: positions in `pts`. Times are good to half a millisecond."""
         shown_s = self.times_s
         gap_s = float(np.diff(shown_s).min()) if len(shown_s) > 1 else 1.0
-        found = np.searchsorted(shown_s, times_s + min(_TOLERANCE_S, gap_s / 4), side="right") - 1
+        found = np.searchsorted(shown_s, times_s + min(HALF_MS_S, gap_s / 4), side="right") - 1
         return np.clip(found, 0, len(shown_s) - 1).astype(np.int64)
 
 
@@ -74,9 +78,10 @@ def read_timeline(path: str | os.PathLike[str]) -> Timeline:
 def _read_timeline(file: Path, size_bytes: int, _mtime_ns: int) -> Timeline:
     with open_video(file) as (container, stream):
         packets = _read_index(stream, size_bytes)
-        if packets is None:
-            packets = _read_packets(container, stream)
-        return _make_timeline(file, container, stream, packets)
+        if packets is not None and _is_borne_out(container, stream, packets):
+            return _make_timeline(file, container, stream, packets)
+    with open_video(file) as (container, stream):
+        return _make_timeline(file, container, stream, _read_packets(container, stream))
 
 
 @dataclass(slots=True)
@@ -110,6 +115,20 @@ def _read_index(stream: Any, size_bytes: int) -> _Packets | None:
     return _Packets(pts, pts, [row[1] for row in present], int(steps[0]), is_cut=len(present) < len(table))
 
 
+def _is_borne_out(container: Any, stream: Any, packets: _Packets) -> bool:
+    """Whether some packets, from the beginning and from the middle, stand where the index puts them."""
+    known = set(packets.pts)
+    try:
+        for start in (packets.pts[0], packets.pts[len(packets.pts) // 2]):
+            container.seek(start, stream=stream)
+            some = itertools.islice(container.demux(stream), _CHECKED_PACKETS)
+            if any(packet.size and packet.pts not in known for packet in some):
+                return False
+    except require("av", "visual").FFmpegError:
+        return False
+    return True
+
+
 def _read_packets(container: Any, stream: Any) -> _Packets:
     """From every packet of the file."""
     error_type = require("av", "visual").FFmpegError
@@ -129,32 +148,30 @@ def _read_packets(container: Any, stream: Any) -> _Packets:
 
 def _make_timeline(file: Path, container: Any, stream: Any, packets: _Packets) -> Timeline:
     if not packets.pts:
-        raise VideoError(f"{file} holds a video track without a single frame")
-    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+        raise VideoError(f"{file} holds a video track without a single frame that can be read")
     warnings = []
     has_times = None not in packets.pts and not _jumps_back(packets.dts)
+    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     if has_times:
-        shown = np.array(packets.pts, np.int64)
-        keys, time_base = np.unique(shown[np.array(packets.is_key, bool)]), stream.time_base
-        pts = np.unique(shown)
-        fps = float(stream.average_rate or 0) or _measure_rate(pts, time_base, float(rate))
+        shown, time_base = np.array(packets.pts, np.int64), Fraction(stream.time_base)
     else:
+        shown, time_base = np.arange(len(packets.pts), dtype=np.int64), 1 / Fraction(rate)
         warnings.append("the file does not say when frames are shown: they are counted at an even rate")
-        pts = np.arange(len(packets.pts), dtype=np.int64)
-        keys, time_base, fps = np.flatnonzero(packets.is_key).astype(np.int64), 1 / Fraction(rate), float(rate)
+    pts, keys = np.unique(shown), np.unique(shown[np.array(packets.is_key, bool)])
+    if len(keys) == 0 or container.format.name in _BUILT_ON_ALL:
+        keys = pts[:1]
+    span_s = float((int(pts[-1]) - int(pts[0])) * time_base)
+    fps = float(stream.average_rate or 0) or ((len(pts) - 1) / span_s if span_s else float(rate))
     last = packets.last_duration if has_times else 1
-    end_pts = int(pts[-1]) + (last or max(round(1 / (fps * time_base)), 1))
-    is_truncated = packets.is_cut or _ends_early(container, stream, pts, end_pts * time_base)
+    end_pts = int(pts[-1]) + (last or max(round(1 / (fps * float(time_base))), 1))
+    is_truncated = packets.is_cut or _ends_early(container, stream, len(pts), end_pts * time_base)
     if is_truncated:
         warnings.append("the file ends before its header says: the frames that are there can be read")
-    if len(keys) == 0:
-        warnings.append("no keyframe is marked: reading starts at the beginning")
-        keys = pts[:1]
     return Timeline(
         pts=pts,
         key_pts=keys,
         end_pts=end_pts,
-        time_base=Fraction(time_base),
+        time_base=time_base,
         fps=fps,
         has_times=has_times,
         is_truncated=is_truncated,
@@ -168,12 +185,8 @@ def _jumps_back(dts: list[int | None]) -> bool:
     return bool((np.diff(known) < 0).any())
 
 
-def _measure_rate(pts: NDArray[np.int64], time_base: Fraction, otherwise: float) -> float:
-    return float((len(pts) - 1) / ((int(pts[-1]) - int(pts[0])) * time_base)) if len(pts) > 1 else otherwise
-
-
-def _ends_early(container: Any, stream: Any, pts: NDArray[np.int64], end_s: Fraction) -> bool:
-    if stream.frames and len(pts) < 0.99 * stream.frames - 1:
+def _ends_early(container: Any, stream: Any, num_frames: int, end_s: Fraction) -> bool:
+    if stream.frames and num_frames < 0.99 * stream.frames - 1:
         return True
     if stream.duration is not None and stream.start_time is not None:
         promised_s = float((stream.start_time + stream.duration) * stream.time_base)

@@ -1,18 +1,19 @@
 """What the functions on videos give back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+Progress = Callable[[int, int], None]
+
 
 def format_time(time_s: float) -> str:
-    """A time as HH:MM:SS.mmm: milliseconds cut off, hours begin again after a day."""
-    whole_ms = int(time_s * 1000 + 1e-6)
-    seconds, milliseconds = divmod(whole_ms, 1000)
-    return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
+    """A time as HH:MM:SS.mmm, rounded: typed back in, it finds its frame."""
+    seconds, milliseconds = divmod(round(time_s * 1000), 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -80,7 +81,7 @@ def _tell(warnings: tuple[str, ...]) -> str:
     return f"; {'; '.join(warnings)}" if warnings else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VideoInfo:
     """What a video file holds.
 
@@ -125,3 +126,16 @@ class VideoInfo:
     has_audio: bool
     is_truncated: bool
     warnings: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        shape = f"{self.width_px}x{self.height_px} px"
+        if (self.width_px, self.height_px) != (self.native_width_px, self.native_height_px):
+            shape += f" (stored {self.native_width_px}x{self.native_height_px}, turned {self.rotation_deg} deg)"
+        rate = f"{self.fps:.4g} fps{' on average' if self.is_variable_rate else ''}"
+        frames = f"{'' if self.is_num_frames_exact else 'about '}{self.num_frames} frames"
+        sound = "with sound" if self.has_audio else "no sound"
+        return (
+            f"VideoInfo({self.path.name}: {self.codec}, {shape}, {rate}, {self.duration_s:.3f} s, {frames}, {sound}, "
+            f"{self.num_keyframes} keyframes, {self.keyframe_gap_s:.3g} s apart, at most {self.max_keyframe_gap_s:.3g} s"
+            f"{_tell(self.warnings)})"
+        )

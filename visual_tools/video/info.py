@@ -5,7 +5,7 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.video.picture import Shape
+from visual_tools.video.picture import Shape, fit_side
 from visual_tools.video.reader import Reader
 from visual_tools.video.source import check_file, open_video
 from visual_tools.video.timeline import Timeline, read_timeline
@@ -28,7 +28,7 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
         754.2
     """
     timeline = read_timeline(path)
-    with Reader(path, timeline, None, 1) as reader:
+    with Reader(path, timeline, fit_side(None), 1) as reader:
         frame, shape = reader.read_first()
     is_variable = is_variable_rate(timeline.pts)
     gaps_s = _find_key_gaps(timeline)
