@@ -197,6 +197,23 @@ def _span(number: int, corridor_px: int, wall_px: int) -> slice:
     return slice(start, start + corridor_px)
 
 
+def solve(board: Board, links: Links, start: Cell, goal: Cell) -> list[Cell]:
+    """The cells of a way with the fewest of them, or an empty list."""
+    came_from: dict[Cell, Cell | None] = {start: None}
+    front = [start]
+    for cell in front:
+        for other in board.neighbors(cell):
+            if other not in came_from and frozenset((cell, other)) in links:
+                came_from[other] = cell
+                front.append(other)
+    way: list[Cell] = []
+    at: Cell | None = goal if goal in came_from else None
+    while at is not None:
+        way.append(at)
+        at = came_from[at]
+    return way[::-1]
+
+
 def draw_rings(
     board: Rings, links: Links, *, ring_px: int = 40, wall_px: int = 5, margin_px: int = 30, has_opening: bool = True
 ) -> tuple[Picture, Callable[[Cell], tuple[int, int]]]:
@@ -293,7 +310,7 @@ def compress(picture: Picture, quality: int) -> Picture:
     return np.asarray(Image.open(file))
 
 
-def draw_ant(picture: Picture, center: tuple[int, int], size_px: float) -> Picture:
+def draw_ant(picture: Picture, center: tuple[int, int], size_px: float, color: str = "#7a3b12") -> Picture:
     """An ant that looks to the right."""
     smooth = 4
     layer = Image.fromarray(picture)
@@ -319,7 +336,7 @@ def draw_ant(picture: Picture, center: tuple[int, int], size_px: float) -> Pictu
     for x, wide, high in ((-3.6, 2.5, 1.8), (0.0, 1.6, 1.0), (3.0, 1.5, 1.3)):
         draw.ellipse((*at(x - wide, -high), *at(x + wide, high)), 255)
     ink.paste(stamp.resize((side, side), Image.Resampling.BOX), tuple(round(v - side / 2) for v in center))
-    layer.paste(Image.new("RGB", layer.size, "#7a3b12"), mask=ink)
+    layer.paste(Image.new("RGB", layer.size, color), mask=ink)
     return np.asarray(layer)
 
 
@@ -335,7 +352,7 @@ def make_maze_picture() -> Picture:
 def make_ant_picture() -> Picture:
     """A round maze: an ant outside on the last ring, a crumb in the middle."""
     board = Rings(12)
-    links = braid(board, wilson(board, random.Random(7)), random.Random(7), 0.06)
+    links = braid(board, backtrack(board, random.Random(11)), random.Random(11), 0.02)
     picture, center = draw_rings(board, links, ring_px=48, wall_px=8, margin_px=48, has_opening=False)
     picture = draw_ant(picture, center((11, 40)), 30)
     return draw_dot(picture, center((0, 0)), 13, "#e8a317")

@@ -26,7 +26,7 @@ class PathCheck:
         is_shortest: Whether it is valid and none is shorter; proven, see `check_path`.
         problems: What is wrong and where, a line each; at most five of a kind.
         length_px: Its length.
-        shortest_px: A length that no way between its ends falls below; infinite when there is none, 0 when the ends are wrong.
+        shortest_px: A length below which no way between its ends falls; 0 when the way is not valid.
     """
 
     is_valid: bool
@@ -46,10 +46,10 @@ def check_path(
 ) -> PathCheck:
     """Check each move of a way, and prove that none is shorter.
 
-    The proof: a number for each pixel is computed, 0 at the start. Then it is verified, for every pair of neighbours on the
-    mask, that their numbers differ by no more than the move between them is long. Any way whatever adds up such
-    moves, so none is shorter than the number at the goal. The verification does not depend on how the
-    numbers were found; wrong numbers can only make it fail.
+    The proof: a number for each pixel is computed, 0 at the start. Then it is verified, for every pair of neighbours
+    on the mask, that their numbers differ by no more than the move between them is long. Any way whatever adds up
+    such moves, so none is shorter than the number at the goal. The verification does not depend on how the numbers
+    were found; wrong numbers can only make it fail.
 
     Args:
         mask: bool (H, W), True where a way may run.
@@ -133,20 +133,19 @@ def _verify_bound(free: NDArray[np.bool_], lengths: NDArray[np.float64], connect
     band = max(1, BAND_PX // free.shape[1])
     for top in range(0, len(free), band):
         part, number = free[top : top + band + 1], lengths[top : top + band + 1]
-        straight = ((np.s_[:, 1:], np.s_[:, :-1]), (np.s_[1:], np.s_[:-1]))
-        for here, there in straight:
-            if not _is_bounded(part[here] & part[there], number[here], number[there], 1.0):
-                return f"no proof: the lengths around row {top} do not fit together"
+        fits = _is_bounded(part[:, 1:] & part[:, :-1], number[:, 1:], number[:, :-1], 1.0)
+        fits &= _is_bounded(part[1:] & part[:-1], number[1:], number[:-1], 1.0)
         if connectivity == 8:
             room = part[1:, 1:] & part[1:, :-1] & part[:-1, 1:] & part[:-1, :-1]
-            for here, there in ((np.s_[1:, 1:], np.s_[:-1, :-1]), (np.s_[1:, :-1], np.s_[:-1, 1:])):
-                if not _is_bounded(room, number[here], number[there], DIAGONAL_PX):
-                    return f"no proof: the lengths around row {top} do not fit together"
+            fits &= _is_bounded(room, number[1:, 1:], number[:-1, :-1], DIAGONAL_PX)
+            fits &= _is_bounded(room, number[1:, :-1], number[:-1, 1:], DIAGONAL_PX)
+        if not fits:
+            return f"no proof: the numbers in the rows from {top} do not fit together"
     return ""
 
 
 def _is_bounded(pair: NDArray[np.bool_], here: NDArray[np.float64], there: NDArray[np.float64], move_px: float) -> bool:
-    """Whether numbers of neighbours differ by at most a move; both infinite (never reached) is fine, one alone is not."""
+    """Whether neighbours differ by at most a move; both infinite (never reached) is fine, one alone is not."""
     one, other = here[pair], there[pair]
     known = np.isfinite(one)
     if not np.array_equal(known, np.isfinite(other)):

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError
 from visual_tools.images.load import ImageSource, load_image
 from visual_tools.paths.result import PathResult, Point
-from visual_tools.paths.search import measure_clearance
+from visual_tools.paths.search import corridor_width, measure_clearance
 from visual_tools.require import require
 
 LINE_COLOR, START_COLOR, GOAL_COLOR, RIM_COLOR = (225, 29, 42), (20, 150, 70), (200, 20, 40), (255, 255, 255)
@@ -17,7 +17,8 @@ SHIFT = 4
 def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
     """A red line along the way, a green disc at its start and a red ring with a dot at its goal.
 
-    The line is about a third as wide as the corridors it runs through. Without a way only the ends are marked.
+    The line is about a third as wide as the corridors; where the way hugs a wall it shows only on its side of it.
+    Without a way only the ends are marked.
 
     Args:
         image: The picture that was searched, or any of the same size; a bool mask is drawn white on black.
@@ -29,35 +30,38 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
     Raises:
         ImageError: The picture has another size than the one that was searched.
     """
-    cv2 = require("cv2", "visual")
     canvas = load_image(image).copy()
     if canvas.shape[:2] != result.mask.shape:
         raise ImageError(
             f"found a picture of {canvas.shape[1]} x {canvas.shape[0]} pixels, expected the size of the one that was "
             f"searched, {result.mask.shape[1]} x {result.mask.shape[0]}"
         )
-    room_px = _usual_room(result)
+    room_px = _usual_room(result.mask)
     if result.found:
-        width = max(1, round(LINE_SHARE * room_px))
-        points = (result.points_px.astype(np.int64) << SHIFT).astype(np.int32)
-        line_type = cv2.LINE_AA if width > 1 else cv2.LINE_8
-        cv2.polylines(canvas, [points], False, LINE_COLOR, width, line_type, SHIFT)
+        line = _draw_line(result, max(1, round(LINE_SHARE * room_px)))
+        touched = line > 0
+        share = line[touched, None] / np.float32(255)
+        canvas[touched] = np.rint(share * LINE_COLOR + (1 - share) * canvas[touched])
     for point, color in ((result.start_px, START_COLOR), (result.goal_px, GOAL_COLOR)):
         _mark(canvas, point, color, max(MARK_SHARE * room_px, 0.0), is_goal=color == GOAL_COLOR)
     return canvas
 
 
-def _usual_room(result: PathResult) -> float:
-    """Width in pixels of what the way runs through, where it is usual."""
-    clearance = measure_clearance(result.mask)
-    if result.found:
-        columns, rows = result.points_px.T
-        # a way that hugs the walls is nearer to them than half the width: take the roomiest place around each point
-        near = require("cv2", "visual").dilate(clearance, np.ones((7, 7), np.uint8))[rows, columns]
-    else:
-        near = clearance[clearance > 0]
-    room = 2 * float(np.median(near)) - 1 if near.size and np.isfinite(near).any() else np.inf
-    return float(min(room, min(result.mask.shape) / 12, 60))
+def _usual_room(mask: NDArray[np.bool_]) -> float:
+    """Width in pixels of the corridors, as far as marks of that size fit the picture."""
+    return min(corridor_width(measure_clearance(mask)), float(min(mask.shape)) / 12, 60.0)
+
+
+def _draw_line(result: PathResult, width_px: int) -> NDArray[np.uint8]:
+    """How far the line covers each pixel, (H, W) 0 to 255; nothing of it on walls or across them."""
+    cv2 = require("cv2", "visual")
+    line = np.zeros(result.mask.shape, np.uint8)
+    points = (result.points_px.astype(np.int64) << SHIFT).astype(np.int32)
+    cv2.polylines(line, [points], False, 255, width_px, cv2.LINE_AA if width_px > 1 else cv2.LINE_8, SHIFT)
+    line[result.points_px[:, 1], result.points_px[:, 0]] = 255
+    _, labels = cv2.connectedComponents(((line > 0) & result.mask).view(np.uint8), connectivity=result.connectivity)
+    line[labels != labels[result.start_px[::-1]]] = 0
+    return line
 
 
 def _mark(

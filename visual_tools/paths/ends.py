@@ -18,7 +18,6 @@ EndLike = Sequence[float] | NDArray[np.integer] | Box | str | None
 COLOR_REACH = 70
 MIN_DOT_PX = 4
 BAND_PX = 1 << 20
-POINT_REACH_PX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +27,16 @@ class End:
     Attributes:
         name: "start" or "goal", for messages.
         point_px: x and y.
-        box_px: What belongs to it: the dot, the letter, a few pixels around a point.
-        is_dot: Whether all of it is free whatever its tone.
+        box_px: Around what belongs to it: the dot, the letter, the point.
+        is_dot: Whether it is a coloured region, which is free whatever its tone.
+        is_point: Whether nothing is known about what belongs to it.
     """
 
     name: str
     point_px: Point
     box_px: Box
     is_dot: bool
+    is_point: bool = False
 
 
 def is_point(end: EndLike) -> bool:
@@ -55,8 +56,7 @@ def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> E
             f"the {name} ({x}, {y}) lies outside the picture of {shape[1]} x {shape[0]} pixels; expected x from 0 "
             f"to {shape[1] - 1} and y from 0 to {shape[0] - 1}"
         )
-    box = Box(x, y, x + 1, y + 1).padded(POINT_REACH_PX).clipped(shape[1], shape[0])
-    return End(name=name, point_px=(x, y), box_px=box, is_dot=False)
+    return End(name=name, point_px=(x, y), box_px=Box(x, y, x + 1, y + 1), is_dot=False, is_point=True)
 
 
 def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
@@ -113,8 +113,8 @@ def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], colo
             return End(name=name, point_px=point, box_px=Box(left, top, left + width, top + height), is_dot=True)
     which = "a second region" if rank else "a region"
     raise ImageError(
-        f"found nothing {color!r} for the {name}, expected {which} of at least {MIN_DOT_PX} pixels of that colour. Give the "
-        "colour it really has, or the point (x, y)"
+        f"found nothing {color!r} for the {name}, expected {which} of at least {MIN_DOT_PX} pixels of that "
+        "colour. Give the colour it really has, or the point (x, y)"
     )
 
 
@@ -151,7 +151,8 @@ def _match(image: NDArray[np.uint8], color: ColorLike, where: NDArray[np.bool_] 
 def _is_color(pixels: NDArray[np.uint8], color: ColorLike) -> NDArray[np.bool_]:
     if is_plain_word(color):
         coarse = pixels >> 2
-        return word_lut(color)[coarse[..., 0], coarse[..., 1], coarse[..., 2]]
+        named: NDArray[np.bool_] = word_lut(color)[coarse[..., 0], coarse[..., 1], coarse[..., 2]]
+        return named
     wanted = np.array(parse_color(color), np.int16)
     near: NDArray[np.bool_] = np.abs(pixels - wanted).sum(axis=-1, dtype=np.int32) <= COLOR_REACH
     return near

@@ -28,7 +28,7 @@ SIGNATURES = {
 
 
 def make_steps(stride: int) -> NDArray[np.int32]:
-    """Offsets of the eight steps in a flat picture: right, down, left, up, then the diagonal between each and the next."""
+    """Offsets of the eight steps in a flat picture: right, down, left, up, then the diagonals after each of them."""
     straight = [1, stride, -1, -stride]
     diagonal = [stride + 1, stride - 1, -stride - 1, -stride + 1]
     return np.array(straight + diagonal, np.int32)

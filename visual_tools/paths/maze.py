@@ -19,6 +19,7 @@ from visual_tools.paths.ends import (
     make_box_end,
     make_point_end,
 )
+from visual_tools.paths.frame import guess_road
 from visual_tools.paths.outside import Surroundings, admit_ends, find_surroundings
 from visual_tools.paths.result import Point
 from visual_tools.paths.search import corridor_width, find_way, measure_clearance
@@ -27,7 +28,10 @@ from visual_tools.require import require
 
 MIN_ROAD_SHARE = 0.2
 LETTER_SHARE = 0.15
-CONNECTED, ON_ROAD = 2.0, 2.5
+RIM_PX = 2
+LOOSE_WIDTHS = 1.5
+CONNECTED, ON_ROAD, FRAMED = 2.0, 2.5, 2.4
+OTHER: dict[str, Literal["light", "dark"]] = {"light": "dark", "dark": "light"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,31 +90,29 @@ def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
 def read_picture(
     image: NDArray[np.uint8], tones: Tones, road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike
 ) -> Maze:
-    """The reading of a picture that fits its ends: light road when that joins them, else the better of both.
+    """The reading of a picture that its frame suggests, or the other tone when the ends fit that better.
 
     Raises:
         ImageError: An end is not to be found, or the openings are not clear.
     """
     if road != "auto":
         return _read_road(image, tones, road, start, goal)
-    best: tuple[float, Maze] | None = None
-    problem: ImageError | None = None
-    roads: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-    for candidate in roads:
+    guess = guess_road(tones.light)
+    readings: list[tuple[float, Maze]] = []
+    problems: list[ImageError] = []
+    for candidate in (guess, OTHER[guess]):
         try:
             maze = _read_road(image, tones, candidate, start, goal)
         except ImageError as error:
-            problem = problem or error
+            problems.append(error)
             continue
         is_connected = maze.is_connected
-        if is_connected and maze.on_road > MIN_ROAD_SHARE:
+        if candidate == guess and is_connected and maze.on_road > MIN_ROAD_SHARE:
             return maze
-        score = CONNECTED * is_connected + ON_ROAD * maze.on_road
-        if best is None or score > best[0]:
-            best = (score, maze)
-    if best is None:
-        raise problem or ImageError("the picture shows no maze")
-    return best[1]
+        readings.append((CONNECTED * is_connected + ON_ROAD * maze.on_road + FRAMED * (candidate == guess), maze))
+    if not readings:
+        raise problems[0]
+    return max(readings, key=lambda reading: reading[0])[1]
 
 
 def _read_road(
@@ -208,17 +210,21 @@ def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, wid
 
 
 def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
-    """Take away, in place, ink at an end that hangs together with no wall: a letter, an ant, the rim of a dot."""
+    """Take away, in place, ink that hangs together with no wall: a small thing around a point, or what is in a box."""
     cv2 = require("cv2", "visual")
     height, width = free.shape
     crop = end.box_px.padded(math.ceil(3 * width_px) + 3).clipped(width, height)
-    core = end.box_px.padded(max(2, round(width_px / 4))).clipped(width, height).moved(-crop.left, -crop.top)
+    box = end.box_px.padded(RIM_PX).moved(-crop.left, -crop.top)
+    x, y = end.point_px[0] - crop.left, end.point_px[1] - crop.top
     part = free[crop.top : crop.bottom, crop.left : crop.right]
-    count, labels, stats, _ = cv2.connectedComponentsWithStats((~part).view(np.uint8), connectivity=8)
-    touched = np.unique(labels[core.top : core.bottom, core.left : core.right])
-    for number in touched[(touched > 0) & (touched < count)]:
-        left, top, wide, high, _ = stats[number]
-        if left > 0 and top > 0 and left + wide < crop.width and top + high < crop.height:
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((~part).view(np.uint8), connectivity=8)
+    for number, (left, top, wide, high, _) in enumerate(stats.tolist()):
+        ink = Box(left, top, left + wide, top + high)
+        is_small = max(wide, high) <= LOOSE_WIDTHS * width_px and Box(1, 1, crop.width - 1, crop.height - 1).contains(
+            ink
+        )
+        is_its_own = is_small and ink.has_point(x, y) if end.is_point else box.contains(ink)
+        if number and is_its_own:
             part[labels == number] = True
 
 

@@ -47,7 +47,7 @@ def find_surroundings(free: NDArray[np.bool_], width_px: float) -> Surroundings:
 def admit_ends(
     free: NDArray[np.bool_], around: Surroundings, ends: tuple[Point, Point], width_px: float
 ) -> NDArray[np.bool_]:
-    """Pixels that a way between two ends may use: the inside and, for an end outside, what lies between it and its opening.
+    """Pixels that a way may use: the inside and, for an end outside, what lies between it and its opening.
 
     Two ends outside get separate halves, so no way leads around the maze. Without an opening nothing is forbidden.
     """
@@ -56,11 +56,11 @@ def admit_ends(
         return free
     allowed = free & ~around.outside
     if any(outer):
-        rows, columns = np.indices(free.shape, dtype=np.float32, sparse=True)
+        rows, columns = np.ogrid[: free.shape[0], : free.shape[1]]
         first, second = (np.hypot(columns - x, rows - y) for x, y in ends)
         for is_outer, here, there, (x, y) in zip(outer, (first, second), (second, first), ends, strict=True):
             if is_outer:
-                reach = min(math.hypot(x - left, y - top) for left, top in around.openings_px) + width_px
+                reach = min(math.dist((x, y), opening) for opening in around.openings_px) + width_px
                 allowed |= around.outside & (here <= reach) & (here < there - 2 if all(outer) else True)
     return allowed
 

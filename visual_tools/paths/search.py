@@ -56,7 +56,7 @@ def measure_lengths(free: NDArray[np.bool_], start: Point, connectivity: int) ->
     return lengths.reshape(-1, stride)[1:-1, 1:-1]
 
 
-def measure_length(points: NDArray[np.int32]) -> float:
+def measure_length(points: NDArray[np.integer]) -> float:
     """Length of a way in pixels, counted so that equal ways have equal lengths to the last bit."""
     diagonal = int(np.count_nonzero(np.abs(np.diff(points, axis=0)).sum(axis=1) == 2))
     return len(points) - 1 - diagonal + diagonal * math.sqrt(2)

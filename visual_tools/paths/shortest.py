@@ -29,9 +29,9 @@ def shortest_path(
 ) -> PathResult:
     """Find the shortest way from start to goal, exact in pixels.
 
-    A picture is split into its two main tones, one of which is road. Things in other colours count as road, and so does
-    loose ink at the ends (a letter, a drawn ant). What lies around the maze is no road: the way does not lead around it.
-    A mask is taken as it is.
+    A picture is split into its two main tones, one of which is road. Things in other colours count as road, and so
+    does loose ink at the ends (a letter, a drawn ant). What lies around the maze is no road: the way does not lead
+    around it. A mask is taken as it is.
 
     Args:
         image: Picture (array, path, bytes) or bool (H, W), True where the way may run.
@@ -39,9 +39,9 @@ def shortest_path(
             picture (`"S"`, `"Start"`); a `Box` around the thing; None for an opening in the outer walls.
         goal: Likewise. The same colour as the start means its second largest region.
         connectivity: 4: moves right, down, left, up, each of length 1. 8: diagonal ones too, of length sqrt(2), but
-            not past the corner of a wall: both pixels beside the move are free. The same pixels can be reached with both.
-        clearance_px: Keep farther than this from the middle of each wall pixel (0: anywhere free; the edge of the picture
-            is no wall).
+            not past the corner of a wall: both pixels beside the move are free. Both reach the same pixels.
+        clearance_px: Keep farther than this from the middle of each wall pixel (0: anywhere free; the edge of the
+            picture is no wall).
         method: "bfs" and "astar" give a way than which none is shorter; A* is quick when the goal lies straight
             ahead, BFS in mazes. "centered" keeps to the middle of the corridors and is longer.
         road: Which tone is road. "auto" takes light, or dark if the ends lie on dark or only dark joins them.

@@ -82,7 +82,8 @@ def _even_light(tone: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if page.min() > UNEVEN_SHARE * page.max():
         return tone
     page = cv2.resize(page.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)
-    return cv2.divide(tone, page, scale=235, dtype=cv2.CV_8U)  # type: ignore[no-any-return]
+    even: NDArray[np.uint8] = cv2.divide(tone, page, scale=235, dtype=cv2.CV_8U)
+    return even
 
 
 def _find_drawn(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -93,4 +94,5 @@ def _find_drawn(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDA
     off = np.maximum(off[..., 0], off[..., 1])
     strong = (off > STRONG_COLOUR).view(np.uint8)
     near = cv2.dilate(strong, np.ones((7, 7), np.uint8))
-    return (strong | ((off > WEAK_COLOUR) & (near > 0))).astype(bool)
+    drawn: NDArray[np.bool_] = (strong | ((off > WEAK_COLOUR) & (near > 0))).astype(bool)
+    return drawn
