@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from visual_tools.errors import ImageError
 from visual_tools.images.arrays import check_num_pixels, picture_from_array
@@ -100,6 +100,8 @@ def open_picture(source: Any) -> Iterator[Image.Image]:
             raise ImageError(_explain(data, name)) from error
         with picture:
             check_has_pixels(picture, name)
+            if isinstance(picture, ImageFile.ImageFile):  # it reads in blocks, slowly where many make up one row
+                picture.decodermaxblock = max(picture.decodermaxblock, 4 * picture.width)
             yield picture
 
 
