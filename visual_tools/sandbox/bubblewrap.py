@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import visual_tools
-from visual_tools.sandbox.zygote.plan import HOST_ROOT
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY
 from visual_tools.sandbox.zygote.rooms import NEW_ROOT
 
 _ROOT_NAMES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -78,6 +78,18 @@ def make_outer_argv(bubblewrap: str, *, is_root: bool) -> list[str]:
     argv += _system_arguments()
     argv += ["--dev", "/dev", "--dev-bind", "/proc", "/proc", "--tmpfs", "/tmp", "--bind", "/", HOST_ROOT]
     argv += ["--dir", NEW_ROOT, "--chdir", "/"]
+    return argv
+
+
+def make_single_argv(bubblewrap: str) -> list[str]:
+    """Arguments, up to the working folder and the command, for a bubblewrap around one kernel.
+
+    Args:
+        bubblewrap: Path of the program.
+    """
+    argv = [bubblewrap, "--unshare-user", *_NAMESPACES, "--new-session", "--die-with-parent"]
+    argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL", "--hostname", "sandbox"]
+    argv += [*_system_arguments(), "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
     return argv
 
 

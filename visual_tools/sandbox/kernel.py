@@ -52,7 +52,7 @@ class _Cell:
         elif kind == "execute_input":
             count = content.get("execution_count")
             self.execution_count = count if isinstance(count, int) else None
-        elif not self.collector.is_flooded:
+        elif kind == "error" or not self.collector.is_flooded:
             self.collector.take(kind, content)
         else:
             self.is_flooded.set()
@@ -108,16 +108,17 @@ class IsolatedKernel:
         """Have a kernel that is ready for a cell; what its user must be told."""
         if self._is_closed:
             raise SandboxError("this kernel is closed: make a new one")
-        if self._running is not None and self._cell is not None and not self._cell.is_idle.is_set():
-            await self._stop(self._running, self._cell)  # the caller of the last cell has gone away
-        if self._running is not None and not self._running.process.ended.done():
-            return ()
+        running, cell = self._running, self._cell
+        if running is not None and not running.process.ended.done():
+            if cell is None or cell.is_idle.is_set() or await self._stop(running, cell):
+                return ()  # stopped: the caller of the last cell had gone away
         why = self._running.process.ended.result() if self._running else ""
         await self._restart()
         return (f"the kernel had ended{': ' + why if why else ''}", _LOST)
 
     async def _restart(self) -> None:
         await self._end()
+        self._cell = None
         await self.start()
 
     async def _end(self) -> None:
@@ -130,7 +131,7 @@ class IsolatedKernel:
         assert self._running is not None
         running, channels = self._running, self._running.channels
         content = {
-            "code": code,
+            "code": code.encode("utf-8", "replace").decode(),
             "silent": False,
             "store_history": store_history,
             "user_expressions": {},

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,11 +11,11 @@ from typing import Any, Literal
 
 from visual_tools.errors import SandboxError
 from visual_tools.require import require
-from visual_tools.sandbox import bubblewrap
+from visual_tools.sandbox.backends import ISOLATING, MODES, make_plan
 from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners
 from visual_tools.sandbox.contract import Backend, Limits
 from visual_tools.sandbox.kernel import IsolatedKernel, Running
-from visual_tools.sandbox.zygote.plan import WORK_DIRS, KernelSpec, Plan
+from visual_tools.sandbox.zygote.plan import CHANNELS, WORK_DIRS, KernelSpec, Mode, Plan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _START_S = 30.0
@@ -52,26 +51,30 @@ class Sandbox:
             SandboxError: Nothing here can isolate, or what was asked for cannot; the text says why and what to do.
         """
         require("ipykernel", "sandbox")
+        require("jupyter_client", "sandbox")
+        reasons = []
+        for name in ISOLATING if backend == "auto" else (backend,):
+            for mode in MODES[name]:
+                try:
+                    return await cls._start_as(name, mode, limits or Limits())
+                except SandboxError as error:
+                    reasons.append(f"{name}: {error}")
+        raise SandboxError(
+            f"code cannot be isolated here. {'. '.join(dict.fromkeys(reasons))}. Install bubblewrap and allow user "
+            "namespaces; or ask for the backend 'none' by name, which isolates nothing"
+        )
+
+    @classmethod
+    async def _start_as(cls, backend: Backend, mode: Mode, limits: Limits) -> "Sandbox":
         folder = Path(tempfile.mkdtemp(prefix="k25-kernels-"))
         try:
-            check_socket_path(folder)
-            program = bubblewrap.find_bubblewrap()
-            if program is None:
-                raise SandboxError("bubblewrap is not installed")
-            plan = Plan(
-                mode="nested",
-                control_fd=-1,
-                is_root=os.geteuid() == 0,
-                system_paths=tuple(bubblewrap.find_system_paths()),
-                links=bubblewrap.find_links(),
-                import_paths=tuple(bubblewrap.find_import_paths()),
-            )
-            argv = bubblewrap.make_outer_argv(program, is_root=plan.is_root)
-            zygote = await ZygoteClient.start(argv, plan, folder)
+            check_socket_path(folder / "1000000")
+            wrapper, plan = make_plan(mode, str(folder))
+            zygote = await ZygoteClient.start(wrapper, plan, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return cls("bubblewrap", limits or Limits(), folder, plan, zygote)
+        return cls(backend, limits, folder, plan, zygote)
 
     async def make_kernel(
         self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
@@ -84,7 +87,8 @@ class Sandbox:
         folder = folder.resolve()
         paths = tuple(str(Path(path).resolve(strict=True)) for path in readable)
         limits = limits or self._limits
-        inside_dir = _choose_inside_dir((*self._plan.system_paths, *paths))
+        is_moved = self._plan.mode in ("nested", "exec")
+        inside_dir = _choose_inside_dir((*self._plan.system_paths, *paths)) if is_moved else str(folder)
 
         async def launch(on_output: Callable[[Message], None]) -> Running:
             return await self._launch(folder, inside_dir, paths, limits, on_output)
@@ -135,7 +139,9 @@ class Sandbox:
             await self._zygote.kill(process)
             raise
         finally:
-            shutil.rmtree(private, ignore_errors=True)
+            for name in CHANNELS:
+                (private / name).unlink(missing_ok=True)
+        process.ended.add_done_callback(lambda _: shutil.rmtree(private, ignore_errors=True))
         return Running(process=process, channels=channels)
 
     async def _wait_until_ready(self, process: KernelProcess, channels: Channels) -> None:

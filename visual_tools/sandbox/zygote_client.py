@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,20 @@ _PACKET_BYTES = 1 << 18
 _LAST_WORDS_CHARS = 2000
 
 
-def make_env(home: str = "/tmp") -> dict[str, str]:
-    """The whole environment of a kernel: nothing of the host's is passed on."""
+def make_argv(wrapper: Sequence[str], plan: Plan) -> list[str]:
+    """Command line of a zygote."""
+    return [*wrapper, sys.executable, "-I", "-c", _BOOT, to_json(plan)]
+
+
+def make_env(tmp: str) -> dict[str, str]:
+    """The whole environment of a kernel: nothing of the host's is passed on.
+
+    Args:
+        tmp: Folder for caches and settings.
+    """
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": home,
+        "HOME": tmp,
         "USER": "nobody",
         "LOGNAME": "nobody",
         "LANG": "C.UTF-8",
@@ -37,11 +46,11 @@ def make_env(home: str = "/tmp") -> dict[str, str]:
         "NO_COLOR": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-        "MPLCONFIGDIR": "/tmp/.matplotlib",
-        "IPYTHONDIR": "/tmp/.ipython",
-        "XDG_CACHE_HOME": "/tmp/.cache",
-        "XDG_CONFIG_HOME": "/tmp/.config",
-        "NUMBA_CACHE_DIR": "/tmp/.numba",
+        "MPLCONFIGDIR": f"{tmp}/.matplotlib",
+        "IPYTHONDIR": f"{tmp}/.ipython",
+        "XDG_CACHE_HOME": f"{tmp}/.cache",
+        "XDG_CONFIG_HOME": f"{tmp}/.config",
+        "NUMBA_CACHE_DIR": f"{tmp}/.numba",
         "NUMBA_NUM_THREADS": "2",
         "OMP_NUM_THREADS": "2",
         "OPENBLAS_NUM_THREADS": "1",  # more would be threads before the fork
@@ -91,8 +100,7 @@ class ZygoteClient:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        plan = Plan(**asdict(plan) | {"control_fd": theirs.fileno()})
-        argv = [*wrapper, sys.executable, "-I", "-X", "frozen_modules=on", "-c", _BOOT, to_json(plan)]
+        argv = make_argv(wrapper, replace(plan, control_fd=theirs.fileno()))
         log = folder / "zygote.log"
         with theirs, log.open("wb") as out:
             process = await asyncio.create_subprocess_exec(
@@ -100,7 +108,7 @@ class ZygoteClient:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=make_env(),
+                env=make_env("/tmp" if plan.mode in ("nested", "exec") else str(folder)),
                 cwd="/",
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
@@ -111,7 +119,7 @@ class ZygoteClient:
             await asyncio.wait_for(asyncio.shield(client.ready), _START_TIMEOUT_S)
         except (TimeoutError, OSError, SandboxError) as error:
             await client.close()
-            raise SandboxError(f"the process that makes kernels did not start: {error or 'timeout'}") from error
+            raise SandboxError(str(error) or "the process that makes kernels did not start in time") from error
         except BaseException:
             await client.close()
             raise

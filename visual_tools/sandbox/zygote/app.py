@@ -3,8 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
-from functools import cache
+import threading
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from visual_tools.sandbox.contract import Limits
@@ -14,87 +15,103 @@ from visual_tools.sandbox.zygote.streams import stream_class
 _NUM_QUEUED = 64  # messages
 
 
-@cache
-def _app_class() -> type[Any]:
-    import zmq
-    from ipykernel.displayhook import ZMQDisplayHook
-    from ipykernel.iostream import IOPubThread
-    from ipykernel.kernelapp import IPKernelApp
-
-    class KernelApp(IPKernelApp):
-        """An application whose sockets listen already: a port is the number of a listening descriptor."""
-
-        def _try_bind_socket(self, s: Any, port: int) -> int:
-            if port:
-                s.setsockopt(zmq.USE_FD, port)
-            s.bind(f"ipc://kernel-{port}" if port else "inproc://stdin")
-            return port
-
-        def init_iopub(self, context: Any) -> None:
-            self.iopub_socket = context.socket(zmq.XPUB)
-            self.iopub_socket.linger = 1000
-            self.iopub_socket.sndhwm = _NUM_QUEUED
-            self.iopub_socket.setsockopt(zmq.XPUB_NODROP, 1)  # wait for the reader: a lost `idle` would lose the cell
-            self._bind_socket(self.iopub_socket, self.iopub_port)
-            self.iopub_thread = IOPubThread(self.iopub_socket, pipe=False, session=self.session)
-            self.iopub_thread.start()
-            self.iopub_socket = self.iopub_thread.background_socket
-
-        def prepare(self) -> None:
-            """What needs no socket: once, before any fork."""
-            super(IPKernelApp, self).initialize([])
-            self.init_pdb()
-            self.configure_tornado_logger()
-
-        def open(self, ports: Mapping[str, int], key: str) -> None:
-            """What does, in the fork."""
-            self.session.key = key.encode()
-            self.shell_port, self.control_port = ports["shell"], ports["control"]
-            self.iopub_port, self.stdin_port = ports["iopub"], 0
-            self.init_sockets()
-            self.init_io()
-            self.init_signal()
-            self.init_kernel()
-            self.init_shell()
-
-        def init_io(self) -> None:
-            make_stream = stream_class()
-            sys.stdout = make_stream(self.session, self.iopub_thread, "stdout")
-            sys.stderr = make_stream(self.session, self.iopub_thread, "stderr")
-            sys.displayhook = self.displayhook = ZMQDisplayHook(self.session, self.iopub_socket)
-
-        def configure_tornado_logger(self) -> None:
-            """Once is enough."""
-
-    return KernelApp
-
-
 def prepare_app() -> Any:
-    """The application with its shell, nothing started yet; made once in the zygote."""
+    """The kernel application with its shell and its kernel, nothing started yet; made once in the zygote."""
     sys.modules["debugpy"] = None  # type: ignore[assignment]  # no debugger: it starts threads and listens
-    from ipykernel.ipkernel import IPythonKernel
+    from ipykernel.kernelapp import IPKernelApp
     from traitlets.config import Config
 
     config = Config()
     config.HistoryManager.enabled = False
-    app = _app_class().instance(config=config, log_level=50)
-    app.prepare()
+    app: Any = IPKernelApp.instance(config=config, log_level=50)
+    super(IPKernelApp, app).initialize([])  # its own method would open sockets
+    app.log.disabled = True
+    app.init_pdb()
     app.shell = make_shell(app)
-    app.kernel_class = type("SandboxKernel", (IPythonKernel,), {"shell_class": type(app.shell)})
+    app.kernel = _make_kernel(app)
     return app
 
 
+def _make_kernel(app: Any) -> Any:
+    import asyncio
+
+    from ipykernel.ipkernel import IPythonKernel
+    from ipykernel.utils import _async_in_context
+    from tornado.ioloop import IOLoop
+
+    class SandboxKernel(IPythonKernel):
+        """Takes requests in the main thread itself: there are no subshells here."""
+
+        shell_class = type(app.shell)
+        _supports_kernel_subshells = False
+
+        def start(self) -> None:
+            self.io_loop = IOLoop.current()
+            self._control_lock = asyncio.Lock()
+            self.control_stream.on_recv(self.dispatch_control, copy=False)
+            on_request: Callable[..., Any] = _async_in_context(lambda message: self.shell_main(None, message))
+            self.shell_stream.on_recv(on_request, copy=False)
+
+    kernel: Any = SandboxKernel.instance(parent=app, session=app.session, log=app.log, profile_dir=app.profile_dir)
+    app.shell.kernel = kernel
+    return kernel
+
+
 def run_app(app: Any, ports: Mapping[str, int], key: str, limits: Limits) -> None:
-    """Serve requests until the kernel is ended; never returns normally."""
+    """Serve requests until the kernel is ended; never returns normally.
+
+    Args:
+        app: Made by `prepare_app` before the fork.
+        ports: Listening descriptors by channel.
+        key: Signs the messages.
+        limits: Of displayed pictures.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     app.shell.set_limits(limits)
-    app.open(ports, key)
-    app.kernel.shell.kernel = app.kernel
+    app.session.key, app.session.pid = key.encode(), os.getpid()
+    _open_channels(app, ports)
     os.register_at_fork(after_in_child=_print_to_the_pipe)
     app.start()
+
+
+def _open_channels(app: Any, ports: Mapping[str, int]) -> None:
+    import zmq
+    from ipykernel.control import ControlThread
+    from ipykernel.displayhook import ZMQDisplayHook
+    from ipykernel.iostream import IOPubThread
+    from zmq.eventloop.zmqstream import ZMQStream
+
+    context: Any = zmq.Context()
+    output = _listen(context, zmq.XPUB, ports["iopub"])
+    output.sndhwm = _NUM_QUEUED
+    output.setsockopt(zmq.XPUB_NODROP, 1)  # wait for the reader: a lost `idle` would lose the cell
+    kernel, shell = app.kernel, app.shell
+    kernel.iopub_thread = app.iopub_thread = IOPubThread(output, pipe=False, session=app.session)
+    kernel.iopub_thread.start()
+    kernel.iopub_socket = app.iopub_socket = kernel.iopub_thread.background_socket
+    shell.displayhook.pub_socket = shell.display_pub.pub_socket = kernel.iopub_socket
+    sys.stdout = stream_class()(app.session, kernel.iopub_thread, "stdout")
+    sys.stderr = stream_class()(app.session, kernel.iopub_thread, "stderr")
+    app.displayhook = sys.displayhook = ZMQDisplayHook(app.session, kernel.iopub_socket)
+    app.displayhook.get_execution_count = lambda: kernel.execution_count
+    kernel.control_thread = ControlThread(daemon=True)
+    kernel.control_stream = ZMQStream(_listen(context, zmq.ROUTER, ports["control"]), kernel.control_thread.io_loop)
+    kernel.control_thread.start()
+    kernel.shell_stream = ZMQStream(_listen(context, zmq.ROUTER, ports["shell"]))
+    kernel.shell_channel_thread = SimpleNamespace(parent_thread=threading.current_thread())
+
+
+def _listen(context: Any, kind: int, descriptor: int) -> Any:
+    import zmq
+
+    channel = context.socket(kind)
+    channel.linger = 1000
+    channel.setsockopt(zmq.USE_FD, descriptor)
+    channel.bind(f"ipc://{descriptor}")
+    return channel
 
 
 def _print_to_the_pipe() -> None:
     """In a fork of the kernel: its threads are gone, so print where subprocesses print."""
     for name, number in (("stdout", 1), ("stderr", 2)):
-        setattr(sys, name, open(number, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False))  # noqa: PTH123
+        setattr(sys, name, os.fdopen(number, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False))

@@ -1,17 +1,30 @@
-"""From a fork of the zygote to a running kernel: process 1 of its namespaces, and the kernel below it."""
+"""From a fork of the zygote to a running kernel: cut off first, then split into a keeper and the kernel below it.
+
+The keeper is process 1 of the kernel's namespaces, or stands outside where there are none; it collects what the kernel
+leaves behind. With one bubblewrap for each kernel, bubblewrap is the keeper.
+"""
 
 import json
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
+from visual_tools.sandbox.landlock import abi_version, restrict
 from visual_tools.sandbox.zygote import confine, rooms, system
-from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, KernelSpec, Plan
+from visual_tools.sandbox.zygote.ending import end_below
+from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, KernelSpec, Plan, to_json
 
 Serve = Callable[[dict[str, int], KernelSpec], None]
 _HOSTNAME = "sandbox"
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_PROC_FILES = ("self", "cpuinfo", "meminfo", "stat", "version", "filesystems")
+_SCOPED_SIGNALS_ABI = 6
+_FIRST_FD = 3
+_SINGLE_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from visual_tools.sandbox.zygote.single import main;main()"
 
 
 def give_birth(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
@@ -27,13 +40,13 @@ def give_birth(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int
     try:
         sockets, report = _keep_only(sockets, report)
         os.setsid()
+        _tell(report, {"host_pid": _own_host_pid()})
+        confine.offer_to_oom_killer()
+        if plan.mode == "exec":
+            _become_bubblewrap(plan, spec, sockets, report)
         if plan.mode == "nested":
             _enter_namespaces(plan, spec, report)
-        else:
-            _stay_outside(plan, spec, report)
-        confine.limit(spec.limits)
-        confine.filter_calls()
-        _split(spec, sockets, report, serve)
+        _split(plan, spec, sockets, report, serve)
     except BaseException as error:  # the edge of this process
         _tell(report, {"error": f"{type(error).__name__}: {error}"})
         raise
@@ -45,57 +58,109 @@ def _tell(report: int, message: dict[str, object]) -> None:
     os.write(report, json.dumps(message).encode() + b"\n")
 
 
+def _own_host_pid() -> int:
+    """Number of this process where the zygote looks it up: its /proc may be the host's."""
+    return int(Path("/proc/self").readlink().name)
+
+
 def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
     """Close every descriptor but these, which get the numbers from 3 on."""
-    high = [os.dup2(fd, 100 + place, inheritable=False) for place, fd in enumerate([*sockets, report])]
-    os.closerange(3, 100)
-    kept = [os.dup2(fd, 3 + place, inheritable=False) for place, fd in enumerate(high)]
-    os.closerange(3 + len(kept), os.sysconf("SC_OPEN_MAX"))
+    high = 100
+    copies = [os.dup2(fd, high + place, inheritable=False) for place, fd in enumerate([*sockets, report])]
+    os.closerange(_FIRST_FD, high)
+    kept = [os.dup2(fd, _FIRST_FD + place, inheritable=False) for place, fd in enumerate(copies)]
+    os.closerange(_FIRST_FD + len(kept), os.sysconf("SC_OPEN_MAX"))
     return kept[:-1], kept[-1]
 
 
 def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
     if plan.is_root:
         rooms.hand_over(HOST_ROOT + spec.folder)
-    confine.offer_to_oom_killer()
     confine.leave_namespaces(is_root=plan.is_root)
-    init = os.fork()
-    if init:
-        _tell(report, {"pid": init})
+    keeper = os.fork()
+    if keeper:
+        _tell(report, {"pid": keeper})
         os._exit(0)
-    _tell(report, {"host_pid": int(os.readlink("/proc/self"))})
+    _tell(report, {"host_pid": _own_host_pid()})
     rooms.move_in(plan, spec)
     system.set_hostname(_HOSTNAME)
     confine.drop_privileges(is_root=plan.is_root)
+    confine.limit(spec.limits, num_others=0)
+    confine.filter_calls()
 
 
-def _stay_outside(plan: Plan, spec: KernelSpec, report: int) -> None:
-    raise NotImplementedError(plan.mode)
-
-
-def _split(spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
-    """Fork the kernel proper; stay behind to collect what it leaves."""
+def _split(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
+    """Fork the kernel proper; stay behind as its keeper."""
+    system.adopt_orphans()
     kernel = os.fork()
     if kernel:
-        os.closerange(3, 3 + len(sockets) + 1)
-        os._exit(_reap_until(kernel))
+        os.closerange(_FIRST_FD, _FIRST_FD + len(sockets) + 1)
+        _keep(kernel, is_outside=plan.mode != "nested")
     os.setsid()
+    if plan.mode != "nested":
+        _stay_outside(plan, spec)
+    _detach_streams()
+    serve(dict(zip(CHANNELS, sockets, strict=True)), spec)
+    os._exit(0)
+
+
+def _detach_streams() -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.close(null)
     for name in ("stdin", "stdout", "stderr"):
         setattr(sys, name, getattr(sys, f"__{name}__"))
-    serve(dict(zip(CHANNELS, sockets, strict=True)), spec)
-    os._exit(0)
 
 
-def _reap_until(kernel: int) -> int:
-    """Collect ended processes until the kernel ends; its exit code as a shell gives it."""
+def _keep(kernel: int, *, is_outside: bool) -> NoReturn:
+    """Collect ended processes until the kernel ends, then end with its exit code as a shell gives it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    if is_outside:
+        signal.signal(signal.SIGTERM, lambda *_: (end_below(os.getpid()), os._exit(1)))
+        system.die_with_parent(signal.SIGTERM)
     while True:
         pid, status = os.wait()
         if pid == kernel:
             code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+            if is_outside:
+                end_below(os.getpid())
+            os._exit(code if code >= 0 else 128 - code)
+
+
+def _stay_outside(plan: Plan, spec: KernelSpec) -> None:
+    """Without namespaces: Landlock and the filter, or limits only."""
+    os.environ["TMPDIR"] = spec.private_dir
+    tempfile.tempdir = None
+    os.chdir(spec.folder)
+    system.die_with_parent(signal.SIGKILL)
+    num_others = confine.count_threads_of_user()
+    if plan.mode == "landlock":
+        _restrict_paths(plan, spec)
+        system.drop_capabilities()
+    confine.limit(spec.limits, num_others=num_others)
+    if plan.mode == "landlock":
+        confine.filter_calls(is_outside=True, kill_only_self=abi_version() < _SCOPED_SIGNALS_ABI)
+
+
+def _restrict_paths(plan: Plan, spec: KernelSpec) -> None:
+    proc = [f"/proc/{name}" for name in _PROC_FILES]
+    readable = [path for path in (*plan.system_paths, *proc, *spec.readable) if Path(path).exists()]
+    devices = [f"/dev/{name}" for name in _DEVICES]
+    restrict(read_write=[spec.folder, spec.private_dir, *devices], read_only=readable)
+
+
+def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int) -> NoReturn:
+    """Run one bubblewrap around one Python, which imports everything itself."""
+    told = os.memfd_create("spec")
+    os.write(told, to_json(spec).encode())
+    os.lseek(told, 0, os.SEEK_SET)
+    for fd in (*sockets, report, told):
+        os.set_inheritable(fd, True)
+    argv = [*plan.wrapper, "--bind", spec.folder, spec.inside_dir, "--chdir", spec.inside_dir]
+    for path in spec.readable:
+        argv += ["--ro-bind", path, path]
+    fds = ",".join(map(str, (told, report, *sockets)))
+    argv += [sys.executable, "-I", "-c", _SINGLE_BOOT, fds, *plan.import_paths]
+    os.execve(argv[0], argv, {**os.environ, "HOME": spec.inside_dir})

@@ -61,12 +61,27 @@ def offer_to_oom_killer() -> None:
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
 
 
-def limit(limits: Limits) -> None:
-    """Set the limits that the operating system itself keeps for a process and its children."""
+def count_threads_of_user() -> int:
+    """Threads that run as this process's user, where they cannot be counted apart."""
+    count = 0
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if folder.name.isdigit() and folder.stat().st_uid == os.geteuid():
+                count += len(list((folder / "task").iterdir()))
+    return count
+
+
+def limit(limits: Limits, *, num_others: int) -> None:
+    """Set the limits that the operating system itself keeps for a process and its children.
+
+    Args:
+        limits: For the kernel.
+        num_others: Threads that count for the same user and are none of the kernel's.
+    """
     has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for kind, value in (
         (resource.RLIMIT_AS, has_bytes + limits.memory_bytes + _SLACK_BYTES),
-        (resource.RLIMIT_NPROC, limits.num_processes),
+        (resource.RLIMIT_NPROC, limits.num_processes + num_others),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_CPU, int(limits.cpu_s) + 5),
         (resource.RLIMIT_CORE, 0),
@@ -79,6 +94,16 @@ def limit(limits: Limits) -> None:
         resource.setrlimit(kind, (allowed, allowed))
 
 
-def filter_calls(*, kill_only_self: bool = False) -> None:
-    """Refuse the system calls that lead out; for good."""
-    install_filter(allow_inet=False, kill_only_self=kill_only_self)
+def filter_calls(*, is_outside: bool = False, kill_only_self: bool = False) -> None:
+    """Refuse the system calls that lead out; for good.
+
+    Args:
+        is_outside: No namespaces hide the machine's other sockets and files.
+        kill_only_self: Nor other processes.
+    """
+    install_filter(
+        allow_inet=False,
+        kill_only_self=kill_only_self,
+        allow_unix_connect=not is_outside,
+        allow_metadata=not is_outside,
+    )

@@ -1,8 +1,8 @@
 """The zygote's loop: takes requests from the host, forks kernels, watches what they use, ends them.
 
 Messages are JSON, one a packet. In: `{"make": id, "spec": ...}` with the listening sockets, `{"kill": id}`,
-`{"busy": id, "is_busy": ...}`, `{"remove": path}` (a folder to remove when the host is gone). Out: `{"ready": ...}`, `{"failed": id,
-"error"}`, `{"over": id, "what"}` before a kernel is ended for a limit, `{"ended": id, "code"}`.
+`{"busy": id, "is_busy": ...}`, `{"remove": path}` (a folder to remove when the host is gone), `{"parent": pid}` with a
+pidfd of the host. Out: `{"ready": ...}`, `{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for a limit, `{"ended": id, "code"}`.
 When the host's end of the socket closes or the host dies, however that came about, the zygote ends every kernel,
 removes the folders it was told to, and goes.
 """
@@ -20,16 +20,21 @@ from typing import Any
 
 from visual_tools.sandbox.zygote import system
 from visual_tools.sandbox.zygote.birth import give_birth
-from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, KernelSpec, Plan, plan_from_json, spec_from_json
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan, plan_from_json, spec_from_json
+from visual_tools.sandbox.zygote.rehearsal import rehearse
 from visual_tools.sandbox.zygote.ward import Ward
 
 _PACKET_BYTES = 1 << 18
 _TICK_S = 0.2
+_LEAVE_S, _LEAVE_PAUSE_S = 5.0, 0.005
 
 
 def main() -> None:
     """Serve until the host goes."""
     plan = plan_from_json(sys.argv[1])
+    if plan.is_trial:
+        print(rehearse(plan, plan.trial_dir))
+        return
     zygote = Zygote(plan)
     try:
         zygote.prepare()
@@ -62,15 +67,27 @@ class Zygote:
         self._poll.register(self._wakeup, select.POLLIN)
 
     def prepare(self) -> None:
-        """Import and build what every kernel needs."""
-        from visual_tools.sandbox.zygote.app import prepare_app
-        from visual_tools.sandbox.zygote.preload import freeze, import_all
+        """Import and build what every kernel needs.
 
+        Raises:
+            SystemExit: Kernels cannot be made; it is printed why.
+        """
         system.adopt_orphans()
+        why = rehearse(self._plan, self._plan.trial_dir)
+        if why:
+            raise SystemExit(why)
+        if self._plan.mode != "exec":
+            self._import()
+        self._tell({"ready": True})
+
+    def _import(self) -> None:
+        from visual_tools.sandbox.zygote.app import prepare_app
+        from visual_tools.sandbox.zygote.preload import freeze, import_all, warm_up
+
         import_all()
         self._app = prepare_app()
+        warm_up()
         freeze()
-        self._tell({"ready": True})
 
     def serve(self) -> None:
         """Obey until the host is gone."""
@@ -123,7 +140,9 @@ class Zygote:
             give_birth(self._plan, spec, sockets, write_end, self._become)
         for fd in (*sockets, write_end):
             os.close(fd)
-        self._wards[number] = Ward(spec, child, read_end, self._host_path(spec.folder))
+        is_outside = self._plan.mode in ("landlock", "none")
+        folder = self._host_path(spec.folder)
+        self._wards[number] = Ward(spec, child, read_end, folder, is_outside=is_outside)
         self._poll.register(read_end, select.POLLIN)
 
     def _become(self, ports: dict[str, int], spec: KernelSpec) -> None:
@@ -173,8 +192,12 @@ class Zygote:
 
     def leave(self) -> None:
         """End everything and remove what is left."""
-        for ward in self._wards.values():
-            ward.kill()
+        until = time.monotonic() + _LEAVE_S
+        while self._wards and time.monotonic() < until:
+            for ward in self._wards.values():
+                ward.kill()
+            self._reap()
+            time.sleep(_LEAVE_PAUSE_S)
         for folder in self._folders:
             shutil.rmtree(self._host_path(folder), ignore_errors=True)
 

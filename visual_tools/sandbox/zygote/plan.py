@@ -29,6 +29,9 @@ class Plan:
         system_paths: Files and folders of the system and of Python that a kernel may read.
         links: Symbolic links at the root, name to target (`bin` to `usr/bin`).
         import_paths: To be put before `sys.path`.
+        wrapper: For the mode `exec`, the command line of bubblewrap up to what differs between kernels.
+        trial_dir: Empty folder for a rehearsal.
+        is_trial: Rehearse, print why kernels cannot be made (nothing when they can), and go.
     """
 
     mode: Mode
@@ -37,6 +40,9 @@ class Plan:
     system_paths: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     import_paths: tuple[str, ...] = ()
+    wrapper: tuple[str, ...] = ()
+    trial_dir: str = ""
+    is_trial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

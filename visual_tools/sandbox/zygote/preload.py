@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import importlib
+import io
 
 MODULES = (
     "numpy numpy.fft numpy.linalg numpy.ma numpy.random PIL.Image PIL.ImageDraw PIL.ImageFont PIL.ImageFilter "
@@ -13,7 +14,11 @@ MODULES = (
     "skimage.restoration skimage.util skimage.io matplotlib matplotlib.pyplot matplotlib.patches pandas networkx "
     "visual_tools visual_tools.sandbox.inside "
     "json re math collections itertools functools statistics pathlib base64 csv random datetime fractions decimal "
-    "string textwrap heapq bisect colorsys subprocess multiprocessing concurrent.futures"
+    "string textwrap heapq bisect colorsys subprocess concurrent.futures multiprocessing.pool "
+    "multiprocessing.connection multiprocessing.popen_fork multiprocessing.queues multiprocessing.synchronize "
+    "stack_data pexpect pandas.io.formats.string PIL.BmpImagePlugin PIL.GifImagePlugin PIL.PpmImagePlugin "
+    "PIL.WebPImagePlugin PIL.TiffImagePlugin IPython.core.magic_arguments IPython.core.magics.execution "
+    "tornado.platform.asyncio tornado.process"
 ).split()
 VERSIONS_OF = {
     "numpy": "numpy",
@@ -44,6 +49,21 @@ def import_all() -> None:
             getattr(visual_tools, name)
     with contextlib.suppress(ImportError):
         importlib.import_module("matplotlib.font_manager")
+
+
+def warm_up() -> None:
+    """Do once what is slow the first time: draw text in a figure, print a table."""
+    with contextlib.suppress(ImportError):
+        import matplotlib.pyplot as plt
+        import pandas as pd
+
+        figure, axes = plt.subplots()
+        axes.set_title("Title")
+        axes.plot([0, 1], label="line")
+        axes.legend()
+        figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
+        plt.close(figure)
+        repr(pd.DataFrame({"column": [1.5]}))
 
 
 def freeze() -> None:

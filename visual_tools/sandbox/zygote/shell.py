@@ -1,6 +1,7 @@
 """The interactive shell of a kernel: plain errors, one form for pictures, output in order."""
 
 import os
+import subprocess
 import sys
 from functools import cache
 from typing import Any
@@ -55,6 +56,19 @@ def _shell_class() -> type[Any]:
             """What pictures may be from now on."""
             self.limits = self.displayhook.limits = self.display_pub.limits = limits
 
+        def system_piped(self, cmd: str) -> None:
+            """Run `!cmd`; what it writes comes through the pipe."""
+            drain_streams()
+            command = self.var_expand(cmd, depth=1)
+            self.user_ns["_exit_code"] = subprocess.call(["/bin/bash", "-c", command], stdin=subprocess.DEVNULL)
+            drain_streams()
+
+        system = system_piped
+
+        def ask_exit(self) -> None:
+            """The kernel is not the cell's to end."""
+            print("exit() has no effect: the kernel keeps running")
+
         def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
             kind, error, tb = self._get_exc_info(exc_tuple)
             self._showtraceback(kind, error, format_error(kind, error, tb, os.environ["HOME"]))
@@ -81,7 +95,7 @@ def make_shell(app: Any) -> Any:
     shell.limits = Limits()
     shell.display_formatter.active_types = ["text/plain", "text/markdown", "image/png", "image/jpeg"]
     _show_pictures(shell)
-    shell.events.register("post_run_cell", lambda _: _drain())
+    shell.events.register("post_run_cell", lambda _: drain_streams())
     return shell
 
 
@@ -100,7 +114,8 @@ def _show_pictures(shell: Any) -> None:
     configure_inline_support(shell, "inline")
 
 
-def _drain() -> None:
+def drain_streams() -> None:
+    """Let everything that was written so far be on its way, in order."""
     for stream in (sys.stdout, sys.stderr):
         drain = getattr(stream, "drain", None)
         if drain is not None:

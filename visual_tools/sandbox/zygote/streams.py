@@ -1,8 +1,11 @@
 """sys.stdout and sys.stderr of a kernel: in the order of writing, with what subprocesses print before a cell ends."""
 
+import array
 import codecs
 import contextlib
+import fcntl
 import os
+import termios
 import threading
 from functools import cache
 from typing import Any
@@ -32,6 +35,8 @@ def stream_class() -> type[Any]:
         def write(self, string: str) -> int | None:
             if not isinstance(string, str):
                 return super().write(string)
+            if self._should_watch and threading.current_thread() is not self.watch_fd_thread and self._has_pending():
+                self.drain()
             other, OrderedStream.last = OrderedStream.last, self
             if other is not None and other is not self and not other.closed:
                 other.flush()
@@ -42,6 +47,13 @@ def stream_class() -> type[Any]:
                 if self._num_waiting >= _SEND_CHARS:
                     self.flush()
             return len(string)
+
+        def _has_pending(self) -> bool:
+            """Whether a subprocess has written what was not read yet."""
+            count = array.array("i", [0])
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._fid, termios.FIONREAD, count)
+            return count[0] > 0
 
         def flush(self) -> None:
             self._num_waiting = 0

@@ -7,8 +7,9 @@ import signal
 import time
 from typing import Any
 
+from visual_tools.sandbox.zygote.ending import kill_below
 from visual_tools.sandbox.zygote.plan import KernelSpec
-from visual_tools.sandbox.zygote.usage import find_tree, measure_folder, read_pss, read_usage
+from visual_tools.sandbox.zygote.usage import measure_folder, read_pss, read_usage
 
 _IDLE_S = 2.0  # between two looks at a kernel that runs no cell
 _DISK_S = 0.5
@@ -24,17 +25,19 @@ class Ward:
         child: Process that was forked for it; its parent is the zygote.
         report: Pipe from it.
         folder: Its working folder as the zygote sees it.
+        is_outside: No PID namespace ends its processes with the first one.
 
     Attributes:
         report: Pipe from it; -1 when that is closed.
         is_busy: Whether a cell runs; set it with `set_busy`.
     """
 
-    def __init__(self, spec: KernelSpec, child: int, report: int, folder: str) -> None:
+    def __init__(self, spec: KernelSpec, child: int, report: int, folder: str, *, is_outside: bool = False) -> None:
         self.report = report
         self.is_busy = False
         self._spec = spec
         self._folder = folder
+        self._is_outside = is_outside
         self._pid: int | None = None  # process 1 of the kernel, once it is known
         self._child = child
         self._host_pid: int | None = None
@@ -66,7 +69,10 @@ class Ward:
     def kill(self) -> None:
         """End every process of it."""
         self._is_killed = True
-        for pid in {self._pid or self._child}:
+        if self._is_outside:  # its keeper ends what is left, and then itself
+            kill_below(self._child)
+            return
+        for pid in {self._pid or self._child, self._child}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -107,7 +113,3 @@ class Ward:
         if has_bytes > self._disk_bytes:
             return f"its folder held more than {self._disk_bytes >> 20} MB"
         return ""
-
-    def find_processes(self) -> list[int]:
-        """Every process of it, as /proc counts them."""
-        return find_tree(self._host_pid) if self._host_pid else []

@@ -1,0 +1,117 @@
+"""What can isolate code on this machine: found out by trying."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from visual_tools.errors import SandboxError
+from visual_tools.sandbox import bubblewrap
+from visual_tools.sandbox.contract import Backend
+from visual_tools.sandbox.landlock import abi_version
+from visual_tools.sandbox.zygote.plan import Mode, Plan
+from visual_tools.sandbox.zygote_client import make_argv, make_env
+
+MODES: dict[Backend, tuple[Mode, ...]] = {
+    "bubblewrap": ("nested", "exec"),
+    "landlock": ("landlock",),
+    "none": ("none",),
+}
+ISOLATING: tuple[Backend, ...] = ("bubblewrap", "landlock")
+_TRIAL_S = 30.0
+_TOLD = {
+    "nested": "namespaces, without network, with another user, for each kernel; starts in milliseconds",
+    "exec": "one bubblewrap for each kernel, which starts in a second or two",
+    "landlock": "Landlock and a filter of system calls: no namespaces, so names of processes and files can be seen",
+    "none": "limits only: code can read and change whatever you can, and use the network",
+}
+
+
+class BackendReport(NamedTuple):
+    """Whether a backend works here.
+
+    Attributes:
+        backend: Its name.
+        works: Whether kernels can be made with it.
+        reason: What it does here, or why it does not work and what would help.
+    """
+
+    backend: Backend
+    works: bool
+    reason: str
+
+
+def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
+    """The command line before Python's own and the plan for a zygote.
+
+    Args:
+        mode: How kernels are cut off.
+        folder: Its folder for temporary files.
+
+    Raises:
+        SandboxError: What the mode needs is not there.
+    """
+    program = bubblewrap.find_bubblewrap()
+    if mode in ("nested", "exec") and program is None:
+        raise SandboxError("bubblewrap is not installed (apt-get install bubblewrap, dnf install bubblewrap)")
+    if mode == "landlock" and abi_version() == 0:
+        raise SandboxError("this kernel has no Landlock (Linux 5.13 or newer with it switched on)")
+    plan = Plan(
+        mode=mode,
+        control_fd=-1,
+        is_root=os.geteuid() == 0 and mode == "nested",
+        system_paths=tuple(bubblewrap.find_system_paths()),
+        links=bubblewrap.find_links(),
+        import_paths=tuple(bubblewrap.find_import_paths()),
+        wrapper=tuple(bubblewrap.make_single_argv(program)) if mode == "exec" and program else (),
+        trial_dir=folder,
+    )
+    wrapper = bubblewrap.make_outer_argv(program, is_root=plan.is_root) if mode == "nested" and program else []
+    return wrapper, plan
+
+
+def try_mode(mode: Mode) -> str:
+    """Why kernels cannot be made this way here; "" when they can."""
+    with tempfile.TemporaryDirectory(prefix="k25-kernels-") as folder:
+        try:
+            wrapper, plan = make_plan(mode, folder)
+            return _run_trial(make_argv(wrapper, replace(plan, is_trial=True)))
+        except SandboxError as error:
+            return str(error)
+
+
+def _run_trial(argv: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=make_env("/tmp"),
+            timeout=_TRIAL_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer in {_TRIAL_S:g} s"
+    words = (done.stdout + done.stderr).strip().splitlines()
+    return words[-1] if words else ("" if done.returncode == 0 else f"exit code {done.returncode}")
+
+
+def describe_backends() -> list[BackendReport]:
+    """Try every backend, best first; it takes about a second."""
+    reports = []
+    for backend, modes in MODES.items():
+        failures: list[str] = []
+        for mode in modes:
+            why = try_mode(mode)
+            if not why:
+                instead = f"; faster kernels are not possible: {failures[0]}" if failures else ""
+                reports.append(BackendReport(backend, True, _TOLD[mode] + instead))
+                break
+            failures.append(why)
+        else:
+            reports.append(BackendReport(backend, False, "; ".join(dict.fromkeys(failures))))
+    return reports

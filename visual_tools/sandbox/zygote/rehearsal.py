@@ -1,0 +1,53 @@
+"""Try out whether kernels can be made as planned, before anything is imported for them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.zygote.birth import give_birth
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan
+from visual_tools.sandbox.zygote.ward import Ward
+
+_LAST_LINE_CHARS = 300
+
+
+def rehearse(plan: Plan, folder: str) -> str:
+    """Why kernels cannot be made; "" when they can.
+
+    Args:
+        plan: How they would be.
+        folder: An empty folder on the host to use as the working folder.
+    """
+    if plan.mode == "exec":
+        return _try_bubblewrap(plan)
+    place = Path((HOST_ROOT if plan.mode == "nested" else "") + folder)
+    for name in ("work", "tmp"):
+        (place / name).mkdir(exist_ok=True)
+    spec = KernelSpec(
+        folder=f"{folder}/work",
+        inside_dir="/mnt/work" if plan.mode == "nested" else f"{folder}/work",
+        readable=(),
+        private_dir=f"{folder}/tmp",
+        key="",
+        limits=Limits(),
+    )
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        give_birth(plan, spec, [write_end] * 3, write_end, lambda _ports, _spec: os._exit(0))
+    os.close(write_end)
+    ward = Ward(spec, child, read_end, str(place))
+    errors = []
+    while ward.report >= 0:
+        errors += [str(message["error"]) for message in ward.read_reports() if "error" in message]
+    os.waitpid(child, 0)
+    return "; ".join(errors)
+
+
+def _try_bubblewrap(plan: Plan) -> str:
+    argv = [*plan.wrapper, sys.executable, "-I", "-c", "pass"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    words = done.stderr.strip().splitlines()
+    return (words[-1][:_LAST_LINE_CHARS] if words else f"exit code {done.returncode}") if done.returncode else ""
