@@ -12,6 +12,7 @@ from visual_tools.require import require
 
 _MIN_FLAT_PIXELS = 4
 _MIN_REACH = 0.0015
+_LINE_WIDTH = 0.0018
 _LINE_SLENDERNESS = 60.0
 _LINE_FILL = 0.15
 _LINE_CHROMA = 10.0
@@ -70,7 +71,7 @@ def find_areas(image: NDArray[np.uint8], flat: NDArray[np.bool_], palette: Palet
         flat: What `palette.find_flat` says.
         palette: What `palette.find_palette` says.
     """
-    labels = apply_palette(image, palette)
+    labels = _drop_thin_lines(apply_palette(image, palette), palette)
     first = _measure(labels, flat)
     least = max(1.5, _MIN_REACH * min(labels.shape))
     kept = [
@@ -82,6 +83,17 @@ def find_areas(image: NDArray[np.uint8], flat: NDArray[np.bool_], palette: Palet
         return None
     seeds = _mark(first, kept)
     return _measure(_hand_out(np.where(seeds, labels, NO_COLOR), image, palette), None)
+
+
+def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
+    """Take the colour from grid lines and letters that are black, grey or white, even where an area has it too."""
+    cv2 = require("cv2", "visual")
+    side = 1 + 2 * max(1, round(_LINE_WIDTH * min(labels.shape)))
+    kernel = np.ones((side, side), np.uint8)
+    for color in np.flatnonzero(np.hypot(palette.lab[:, 1], palette.lab[:, 2]) < _LINE_CHROMA):
+        mask = (labels == color).astype(np.uint8)
+        labels[(mask > 0) & (cv2.morphologyEx(mask, cv2.MORPH_OPEN, kernel) == 0)] = NO_COLOR
+    return labels
 
 
 def fill_from(areas: Areas, kept: Iterable[Area]) -> Areas:

@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 
+_EDGE_REACH_PX = 5
+_MIN_EDGE = 12.0
+_EQUAL_PX = 2.0
+_EQUAL = 0.03
 _RAGGED = 0.07
 _RAGGED_PX = 1.5
 _MIN_AREA = 0.00003
@@ -16,30 +20,56 @@ _MIN_SHARE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar, or a layer of a stacked one, with the straight edges that most of its rows and columns agree on."""
+    """A bar, or a layer of a stacked one.
+
+    Attributes:
+        area: Its pixels.
+        box_px: The straight edges that most of its rows and columns agree on.
+        width_px: From left to right, edges found to parts of a pixel.
+        height_px: From top to bottom, likewise.
+    """
 
     area: Area
     box_px: Box
+    width_px: float
+    height_px: float
 
 
-def find_bars(areas: Areas, candidates: list[Area]) -> list[Bar]:
+def find_bars(
+    image: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]
+) -> list[Bar]:
     """The bars of a picture; empty when its areas are not mainly bars.
 
     Args:
+        image: (H, W, 3) uint8 RGB.
         areas: The picture cut into areas.
         candidates: The areas that may be bars.
+        swatches: Those of them that need not be bars.
     """
     least = _MIN_AREA * areas.map.size
-    boxes = [Bar(area=item, box_px=_straight_box(areas, item)) for item in candidates if item.area_px >= least]
-    rectangles = [bar for bar in boxes if _is_rectangle(areas, bar)]
+    boxes = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= least]
+    rectangles = [
+        _measure_bar(image, item, box) for item, box in boxes if _is_rectangle(areas, item, box)
+    ]
     if len(rectangles) < 2:
         return []
     slack = max(2, round(0.004 * min(areas.map.shape)))
     standing = _on_one_line(rectangles, slack, is_upright=True)
     lying = _on_one_line(rectangles, slack, is_upright=False)
     bars = max(standing, lying, key=_total)
-    everything = sum(item.area_px for item in candidates)
+    everything = sum(item.area_px for item in candidates if item not in swatches)
     return bars if len(bars) >= 2 and _total(bars) >= _MIN_SHARE * everything else []
+
+
+def weigh_bars(bars: list[Bar]) -> list[float]:
+    """How large each bar is: its length where all are equally wide, give or take the pixel grid; else its area."""
+    for sizes, lengths in (
+        ([bar.width_px for bar in bars], [bar.height_px for bar in bars]),
+        ([bar.height_px for bar in bars], [bar.width_px for bar in bars]),
+    ):
+        if max(sizes) - min(sizes) <= _EQUAL_PX + _EQUAL * min(sizes):
+            return lengths
+    return [bar.width_px * bar.height_px for bar in bars]
 
 
 def _total(bars: list[Bar]) -> int:
@@ -52,15 +82,63 @@ def _straight_box(areas: Areas, item: Area) -> Box:
     return Box(*_middle_edges(mask, item.box_px))
 
 
-def _is_rectangle(areas: Areas, bar: Bar) -> bool:
+def _is_rectangle(areas: Areas, item: Area, box: Box) -> bool:
     """Whether an area fills its straight box and nothing else, a pixel of ragged edge granted."""
-    box, outer = bar.box_px, bar.area.box_px
     if min(box.width, box.height) < 2:
         return False
-    mask = areas.mask(bar.area)
-    inside = int(mask[box.top - outer.top : box.bottom - outer.top, box.left - outer.left : box.right - outer.left].sum())
-    overlap = inside / (box.area + bar.area.area_px - inside)
+    mask, inner = areas.mask(item), box.moved(-item.box_px.left, -item.box_px.top)
+    inside = int(mask[inner.top : inner.bottom, inner.left : inner.right].sum())
+    overlap = inside / (box.area + item.area_px - inside)
     return overlap > 1 - _RAGGED - _RAGGED_PX / min(box.width, box.height)
+
+
+def _measure_bar(image: NDArray[np.uint8], item: Area, box: Box) -> Bar:
+    """Each edge moved to where the colours change."""
+    top, bottom = (_edge_shift(_across(image, box, side)) for side in ("top", "bottom"))
+    left, right = (_edge_shift(_across(image, box, side)) for side in ("left", "right"))
+    return Bar(
+        area=item,
+        box_px=box,
+        width_px=max(box.width + left + right, 0.5),
+        height_px=max(box.height + top + bottom, 0.5),
+    )
+
+
+def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float64]:
+    """The colours from inside a bar over one of its edges to outside, the median along the edge; (2 * reach, 3)."""
+    is_level = side in ("top", "bottom")
+    depth, length = (box.height, box.width) if is_level else (box.width, box.height)
+    reach = min(_EDGE_REACH_PX, max(depth // 2, 1))
+    trim = length // 8
+    at = getattr(box, side)
+    picture = image if is_level else image.transpose(1, 0, 2)
+    low = (box.left if is_level else box.top) + trim
+    high = (box.right if is_level else box.bottom) - trim
+    around = np.clip(np.arange(at - reach, at + reach), 0, picture.shape[0] - 1)
+    profile = np.median(picture[around, low:high].astype(np.float64), axis=1)
+    result: NDArray[np.float64] = profile if side in ("bottom", "right") else profile[::-1]
+    return result
+
+
+def _edge_shift(profile: NDArray[np.float64]) -> float:
+    """How far outside (positive) or inside the middle of a profile its edge lies.
+
+    The edge is halfway between the place where the inner colour has half gone and the place where the outer
+    colour has half come: the same place for a bare edge, the two sides of the line for an outlined one.
+    """
+    from_inside = np.linalg.norm(profile - profile[0], axis=1)
+    from_outside = np.linalg.norm(profile - profile[-1], axis=1)[::-1]
+    if min(from_inside.max(), from_outside.max()) < _MIN_EDGE:
+        return 0.0
+    leaving, coming = _half_way(from_inside), len(profile) - 1 - _half_way(from_outside)
+    return (leaving + coming) / 2 + 0.5 - len(profile) / 2
+
+
+def _half_way(away: NDArray[np.float64]) -> float:
+    """Where a curve that starts at 0 first reaches half of its maximum."""
+    half = away.max() / 2
+    index = int(np.argmax(away >= half))
+    return index - (away[index] - half) / max(away[index] - away[index - 1], 1e-9)
 
 
 def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int]:

@@ -12,11 +12,12 @@ from visual_tools.require import MissingPackageError
 _MAX_SWATCH_AREA = 0.006
 _MIN_SWATCH_FILL = 0.75
 _MIN_RATIO = 2.5
+_GAP_PX = 3
 _MAX_READ_PX = 2600
 
 
-def find_swatches(areas: Areas, candidates: list[Area]) -> list[Area]:
-    """Small filled boxes or dots of a colour that a much larger area has too."""
+def find_swatches(areas: Areas, candidates: list[Area], grounds: set[int | None]) -> list[Area]:
+    """Small filled boxes or dots of a colour that a much larger area has too, away from everything else."""
     largest: dict[int, int] = {}
     for item in candidates:
         largest[item.color] = max(largest.get(item.color, 0), item.area_px)
@@ -27,7 +28,17 @@ def find_swatches(areas: Areas, candidates: list[Area]) -> list[Area]:
         and item.area_px * _MIN_RATIO <= largest[item.color]
         and item.area_px >= _MIN_SWATCH_FILL * item.box_px.area
         and 0.4 <= item.box_px.width / item.box_px.height <= 5
+        and _is_alone(areas, item, grounds)
     ]
+
+
+def _is_alone(areas: Areas, item: Area, grounds: set[int | None]) -> bool:
+    """Whether the pixels around an area are background."""
+    height, width = areas.map.shape
+    box = item.box_px.padded(_GAP_PX).clipped(width, height)
+    around = areas.map[box.top : box.bottom, box.left : box.right] != item.number
+    colors = areas.colors[box.top : box.bottom, box.left : box.right][around]
+    return bool(np.isin(colors, [color for color in grounds if color is not None]).mean() > 0.95)
 
 
 def read_lines(image: NDArray[np.uint8]) -> list[TextLine]:

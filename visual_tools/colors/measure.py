@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas, find_areas
-from visual_tools.colors.bars import find_bars
+from visual_tools.colors.bars import find_bars, weigh_bars
 from visual_tools.colors.legend import find_swatches, match_sectors, match_swatches, read_lines
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
@@ -24,8 +24,10 @@ Wanted = Literal["auto", "pie", "area", "bars"]
 _CLOSENESS = (1.0, 0.6, 0.35)
 _MIN_BORDER = 0.6
 _MAX_PAPER_CHROMA = 12.0
-_MIN_PANEL = 0.9
-_MIN_PANEL_FRAME = 0.4
+_MIN_PANEL_PIECE = 0.002
+_MIN_PANEL_SIDE = 0.8
+_MAX_PANEL_FILL = 0.93
+_PANEL_INSET_PX = 4
 _MIN_PAPER_LIGHTNESS = 78.0
 _MAX_INK_LIGHTNESS = 25.0
 _MIN_MAIN = 0.55
@@ -104,6 +106,7 @@ class _Request:
 class _Scene:
     """A drawn picture, cut up."""
 
+    image: NDArray[np.uint8] = field(repr=False)
     palette: Palette
     areas: Areas
     background: int | None
@@ -135,14 +138,19 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
 def _make_scene(image: NDArray[np.uint8], palette: Palette, areas: Areas, request: _Request) -> _Scene:
     background = _find_background(areas, palette, request.background)
     candidates = [item for item in areas.items if item.color != background]
-    if request.background is None:
-        panel = _find_panel(candidates, areas, palette)
-        candidates = [item for item in candidates if item.color != panel] or candidates
+    panel = _find_panel(candidates, areas, palette) if request.background is None else None
+    candidates = [item for item in candidates if item.color != panel] or candidates
     lines = read_lines(image) if request.read_labels else []
-    swatches = find_swatches(areas, candidates)
+    swatches = find_swatches(areas, candidates, {background, panel})
     candidates = [item for item in candidates if not any(_is_letter(item, line) for line in lines)]
     return _Scene(
-        palette=palette, areas=areas, background=background, candidates=candidates, swatches=swatches, lines=lines
+        image=image,
+        palette=palette,
+        areas=areas,
+        background=background,
+        candidates=candidates,
+        swatches=swatches,
+        lines=lines,
     )
 
 
@@ -164,23 +172,30 @@ def _find_background(areas: Areas, palette: Palette, wanted: ColorLike | None) -
 
 
 def _find_panel(candidates: list[Area], areas: Areas, palette: Palette) -> int | None:
-    """Number of the colour of a chart's tinted ground: colourless, around all the rest, and along its own frame."""
-    for color in {item.color for item in candidates}:
+    """Number of the colour of a chart's tinted ground: colourless, along a whole side, with the rest cut out of it."""
+    large = [item for item in candidates if item.area_px >= _MIN_PANEL_PIECE * areas.map.size]
+    if not large:
+        return None
+    whole = _cut(areas.colors, _box_around(large).padded(-_PANEL_INSET_PX))
+    if not whole.size:
+        return None
+    for color in {item.color for item in large}:
         lightness, chroma = palette.lab[color, 0], float(np.hypot(*palette.lab[color, 1:]))
         if chroma > _MAX_PAPER_CHROMA or _MAX_INK_LIGHTNESS < lightness < _MIN_PAPER_LIGHTNESS:
             continue
-        box = _box_around([item for item in candidates if item.color == color])
-        others = [item for item in candidates if item.color != color]
-        inside = sum(item.area_px for item in others if box.contains(item.box_px, 3))
-        ground = areas.colors[box.top : box.bottom, box.left : box.right] == color
-        frame = np.concatenate([ground[0], ground[-1], ground[:, 0], ground[:, -1]])
-        if inside > _MIN_PANEL * sum(item.area_px for item in others) and frame.mean() > _MIN_PANEL_FRAME:
+        sides = [float((side == color).mean()) for side in (whole[0], whole[-1], whole[:, 0], whole[:, -1])]
+        own = _cut(areas.colors, _box_around([item for item in large if item.color == color]))
+        if max(sides) > _MIN_PANEL_SIDE and (own == color).mean() < _MAX_PANEL_FILL:
             return color
     return None
 
 
 def _box_around(items: list[Area]) -> Box:
     return functools.reduce(Box.union, (item.box_px for item in items))
+
+
+def _cut(array: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+    return array[box.top : box.bottom, box.left : box.right]
 
 
 def _is_letter(item: Area, line: TextLine) -> bool:
@@ -221,13 +236,13 @@ def _measure_pie(scene: _Scene, *, is_asked: bool) -> Measured | None:
 
 
 def _measure_bars(scene: _Scene) -> Measured | None:
-    bars = find_bars(scene.areas, [item for item in scene.candidates if item not in scene.swatches])
+    bars = find_bars(scene.image, scene.areas, scene.candidates, scene.swatches)
     if not bars:
         return None
     return Measured(
         areas=scene.areas,
         items=[bar.area for bar in bars],
-        weights=[float(bar.box_px.area) for bar in bars],
+        weights=weigh_bars(bars),
         rgb=scene.palette.rgb,
         background=scene.background,
         color_labels=match_swatches(scene.swatches, scene.lines),

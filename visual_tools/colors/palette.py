@@ -17,6 +17,8 @@ _LINK_DELTA_E = 5.0
 _REACH_DELTA_E = 7.0
 _TAIL_DELTA_E = 9.0
 _TAIL_SHARE = 0.02
+_JOIN_DELTA_E = 5.5
+_JOIN_SHARE = 0.3
 _MIN_CELL_PIXELS = 6
 _STRIP_PIXELS = 1 << 20
 
@@ -70,7 +72,7 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
     graph = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(cells), len(cells)))
     num_colors, color_of = csgraph.connected_components(graph, directed=False)
     totals = np.bincount(color_of, weights, num_colors)
-    color_of, totals = _join_specks(lab, weights, color_of, totals)
+    color_of, totals = _join_specks(lab, weights, color_of, totals, closeness)
     order = np.argsort(-totals)[: min(_MAX_COLORS, np.count_nonzero(totals))]
     if _is_spread_out(lab, weights, color_of, order):
         return None
@@ -119,9 +121,13 @@ def _drop_tails(
 
 
 def _join_specks(
-    lab: NDArray[np.float32], weights: NDArray[np.float64], color_of: NDArray[np.intp], totals: NDArray[np.float64]
+    lab: NDArray[np.float32],
+    weights: NDArray[np.float64],
+    color_of: NDArray[np.intp],
+    totals: NDArray[np.float64],
+    closeness: float,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Give a cluster that is rare and almost the colour of a common one to that one."""
+    """Give a cluster that is rarer than another and almost its colour to that one (JPEG shifts whole blocks)."""
     count = len(totals)
     means = np.stack([np.bincount(color_of, weights * lab[:, axis], count) for axis in range(3)], axis=1)
     means /= totals[:, None]
@@ -130,7 +136,10 @@ def _join_specks(
     for position, color in enumerate(order[1 : 4 * _MAX_COLORS], start=1):
         larger = order[:position]
         away = np.linalg.norm(means[larger] - means[color], axis=1)
-        close = larger[(away < _LINK_DELTA_E) & (totals[color] < _TAIL_SHARE * totals[larger])]
+        part = totals[color] / totals[larger]
+        is_speck = (away < _TAIL_DELTA_E * closeness) & (part < _TAIL_SHARE / 2)
+        is_shifted = (away < _JOIN_DELTA_E * closeness) & (part < _JOIN_SHARE)
+        close = larger[is_speck | is_shifted]
         if len(close):
             target[color] = target[close[0]]
     return target[color_of], np.bincount(target, totals, count)

@@ -13,6 +13,7 @@ _MIN_AREA = 0.00015
 _NUM_RADII = 72
 _NUM_SPOKES = 720
 _MIN_THICKNESS = 0.1
+_MAX_START = 0.9
 _MIN_SECTOR_SHARE = 0.0025
 _MAX_ANGLE_GAP = 0.04
 _OUTER = 0.965
@@ -111,11 +112,12 @@ def _rim(
 
 
 def _is_slice(areas: Areas, item: Area, circle: Circle) -> bool:
-    """Whether an area reaches the rim and is thick along the spokes (shadows and swatches are not)."""
+    """Whether an area reaches the rim from well inside, thick along the spokes (shadows and swatches do not)."""
     _, near, far = _rim(areas, item, (circle.x_px, circle.y_px))
     rim = float(np.percentile(far, 90))
     thick = float(np.median(far - near))
-    return 0.85 < rim / circle.radius_px < 1.6 and thick > _MIN_THICKNESS * circle.radius_px
+    is_inside = float(near.min()) < _MAX_START * circle.radius_px
+    return is_inside and 0.85 < rim / circle.radius_px < 1.6 and thick > _MIN_THICKNESS * circle.radius_px
 
 
 def _fit_apexes(
