@@ -25,7 +25,7 @@ MAX_PIXELS = 200_000_000
 
 BROKEN_FILE = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, LookupError, OverflowError, MemoryError),
-    *(RuntimeError, struct.error, zlib.error, Image.DecompressionBombError),
+    *(RuntimeError, AssertionError, struct.error, zlib.error, Image.DecompressionBombError),
 )
 """What Pillow raises for files that are cut off, damaged or no pictures."""
 
@@ -83,6 +83,31 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[
     with open_picture(source) as picture:
         check_num_pixels(picture.width, picture.height, max_pixels)
         return _decode(picture, name_of(source))
+
+
+def load_alpha(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8] | None:
+    """How opaque each pixel of a picture is: (H, W) uint8, 255 is opaque; None for a picture without transparency.
+
+    Raises:
+        ImageError: As in `load_image`.
+    """
+    if isinstance(source, np.ndarray):
+        is_rgba = source.ndim == 3 and source.shape[2] == 4
+        return picture_from_array(source[:, :, 3], max_pixels)[:, :, 0] if is_rgba else None
+    if isinstance(source, Image.Image):
+        return _alpha_of(source)
+    with open_picture(source) as picture:
+        check_num_pixels(picture.width, picture.height, max_pixels)
+        return _alpha_of(picture)
+
+
+def _alpha_of(picture: Image.Image) -> NDArray[np.uint8] | None:
+    if not picture.has_transparency_data:
+        return None
+    try:
+        return np.array(_upright(picture).convert("RGBA").getchannel("A"))
+    except BROKEN_FILE as error:
+        raise ImageError(f"the picture is damaged ({error}), expected a whole one. Get the file again.") from error
 
 
 @contextmanager

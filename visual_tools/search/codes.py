@@ -1,0 +1,100 @@
+"""Read barcodes and two-dimensional codes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.images.load import ImageSource, load_image
+from visual_tools.require import require
+
+_BORDER_PX = 40
+_ENLARGEMENTS = (2, 3)
+_MAX_ENLARGED_PIXELS = 30_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """A code that was read.
+
+    Attributes:
+        text: What it says.
+        format: Its kind, "QR Code", "EAN-13", "Data Matrix" for example.
+        box: Around its corners, in pixels of the picture.
+        corners_px: x and y of its top left, top right, bottom right and bottom left corner, as the code is printed
+            (on a turned code the first is not at the top left of the picture).
+        data: Its bytes, for codes that hold no text.
+    """
+
+    text: str
+    format: str
+    box: Box
+    corners_px: tuple[tuple[int, int], ...] = field(repr=False)
+    data: bytes = field(repr=False, default=b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codes:
+    """Codes of a picture, from top to bottom; may be indexed and looped over."""
+
+    codes: tuple[Code, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: int) -> Code:
+        return self.codes[index]
+
+    def __iter__(self) -> Iterator[Code]:
+        return iter(self.codes)
+
+
+def read_codes(image: ImageSource) -> Codes:
+    """Read all barcodes (EAN, UPC, Code 128, Code 39, ITF...) and codes (QR, Data Matrix, Aztec, PDF417...).
+
+    They may be turned, light on dark, and of any size; where none is found, the picture is searched again with a
+    white border and enlarged.
+
+    Args:
+        image: Anything `load_image` takes.
+
+    Returns:
+        The codes; none is an empty result, not an error.
+    """
+    cv2 = require("cv2", "visual")
+    grey = cv2.cvtColor(load_image(image), cv2.COLOR_RGB2GRAY)
+    for scale, border_px in ((1, 0), (1, _BORDER_PX), *((scale, _BORDER_PX) for scale in _ENLARGEMENTS)):
+        if scale > 1 and grey.size * scale**2 > _MAX_ENLARGED_PIXELS:
+            break
+        found = _read(_prepare(grey, scale, border_px), scale, border_px, grey.shape)
+        if found:
+            return Codes(codes=tuple(sorted(found, key=lambda code: (code.box.top, code.box.left))))
+    return Codes(codes=())
+
+
+def _prepare(grey: NDArray[np.uint8], scale: int, border_px: int) -> NDArray[np.uint8]:
+    cv2 = require("cv2", "visual")
+    if scale > 1:
+        grey = cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
+    return np.pad(grey, border_px, constant_values=255) if border_px else np.ascontiguousarray(grey)
+
+
+def _read(grey: NDArray[np.uint8], scale: int, border_px: int, shape: tuple[int, ...]) -> list[Code]:
+    zxing = require("zxingcpp", "visual")
+    return [_make_code(read, scale, border_px, shape) for read in zxing.read_barcodes(grey) if read.valid]
+
+
+def _make_code(read: Any, scale: int, border_px: int, shape: tuple[int, ...]) -> Code:
+    place = read.position
+    corners = tuple(
+        (round((point.x - border_px) / scale), round((point.y - border_px) / scale))
+        for point in (place.top_left, place.top_right, place.bottom_right, place.bottom_left)
+    )
+    columns, rows = zip(*corners, strict=True)
+    left, top = min(columns), min(rows)
+    box = Box(left, top, max(*columns, left + 1), max(*rows, top + 1)).clipped(shape[1], shape[0])
+    name = str(read.format).rpartition(".")[2]
+    return Code(text=read.text, format=name, box=box, corners_px=corners, data=bytes(read.bytes))

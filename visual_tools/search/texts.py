@@ -1,0 +1,178 @@
+"""Find text on a picture, and the box of just the characters asked for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from visual_tools.box import Box
+from visual_tools.errors import ImageError
+from visual_tools.images.load import ImageSource, load_image
+from visual_tools.ocr import TextLine, read_text
+from visual_tools.search.alike import Span, find_spans, is_whole_word
+
+_MAX_GAP_HEIGHTS = 2.5
+_MAX_LEADING_HEIGHTS = 1.2
+
+Strictness = Literal["exact", "ignore_case", "fuzzy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatch:
+    """A place where the text stands.
+
+    Attributes:
+        text: What was read there.
+        box: Around just these characters, in pixels of the picture.
+        similarity: How like the text asked for it is: 1 is equal but for case and blanks.
+        confidence: How sure the reader is, 0 to 1.
+        line: All of the line that it is part of.
+        is_exact: Whether case and blanks are those asked for, too.
+        is_whole_word: Whether no letters or digits go on before or after it.
+    """
+
+    text: str
+    box: Box
+    similarity: float
+    confidence: float
+    line: str
+    is_exact: bool
+    is_whole_word: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatches:
+    """Places where the text stands, best first; may be indexed and looped over.
+
+    Attributes:
+        matches: The places.
+        num_lines: How many lines of text the picture has, so that "not found" can be told from "no text at all".
+    """
+
+    matches: tuple[TextMatch, ...]
+    num_lines: int
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def __getitem__(self, index: int) -> TextMatch:
+        return self.matches[index]
+
+    def __iter__(self) -> Iterator[TextMatch]:
+        return iter(self.matches)
+
+
+def find_text(
+    image: ImageSource,
+    text: str,
+    *,
+    match: Strictness = "fuzzy",
+    min_similarity: float = 0.8,
+    max_matches: int = 50,
+) -> TextMatches:
+    """Find where a text stands on a picture.
+
+    The best come first: equal before like, alone before part of a longer line, sure before unsure, then from top to
+    bottom. A text of several words is found across columns of a row and where it is wrapped onto a second line.
+
+    Args:
+        image: Anything `load_image` takes.
+        text: What to look for, part of a line.
+        match: "exact" minds case and blanks; "ignore_case" minds every character but neither case nor blanks;
+            "fuzzy" forgives misread characters as well.
+        min_similarity: For "fuzzy", the least similarity: 0.8 forgives one character in five.
+        max_matches: Keep the best of these.
+
+    Raises:
+        ImageError: The text is blank.
+
+    Example:
+        >>> x_px, y_px = find_text("screen.png", "Delete")[0].box.center  # doctest: +SKIP
+    """
+    if not text.strip():
+        raise ImageError(f"found the text {text!r}, expected some characters; read_text reads everything")
+    lines = read_text(load_image(image))
+    least = min_similarity if match == "fuzzy" else 1.0
+    found = [one for line in lines for one in _search_line(line, text, least)]
+    if len(text.split()) > 1:
+        found += [one for pair in _neighbours(lines) for one in _search_pair(*pair, text, least)]
+    if match == "exact":
+        found = [one for one in found if one.is_exact]
+    kept = _without_doubles(sorted(found, key=_rank))
+    return TextMatches(matches=tuple(kept[:max_matches]), num_lines=len(lines))
+
+
+def _rank(match: TextMatch) -> tuple[float | bool, ...]:
+    is_alone = len(match.text.strip()) >= len(match.line.strip())
+    return (
+        -round(match.similarity, 3),
+        not match.is_whole_word,
+        not match.is_exact,
+        not is_alone,
+        -round(match.confidence, 1),
+        match.box.top,
+        match.box.left,
+    )
+
+
+def _search_line(line: TextLine, wanted: str, min_similarity: float) -> Iterator[TextMatch]:
+    for span in find_spans(line.text, wanted, min_similarity):
+        box = line.span(span.start, span.end) if line.char_x_px else line.box_px
+        yield _make_match(line.text, span, wanted, box, line.confidence)
+
+
+def _search_pair(first: TextLine, second: TextLine, wanted: str, min_similarity: float) -> Iterator[TextMatch]:
+    """Only what stands on both."""
+    joined, middle = f"{first.text} {second.text}", len(first.text)
+    for span in find_spans(joined, wanted, min_similarity):
+        if span.start < middle < span.end - 1:
+            box = first.span(span.start, middle).union(second.span(0, span.end - middle - 1))
+            yield _make_match(joined, span, wanted, box, min(first.confidence, second.confidence))
+
+
+def _make_match(line: str, span: Span, wanted: str, box: Box, confidence: float) -> TextMatch:
+    read = line[span.start : span.end]
+    return TextMatch(
+        text=read,
+        box=box,
+        similarity=span.similarity,
+        confidence=confidence,
+        line=line,
+        is_exact=read == wanted.strip(),
+        is_whole_word=is_whole_word(line, span),
+    )
+
+
+def _neighbours(lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
+    """Lines that may go on: to the right in the same row, or below at the same left edge or middle."""
+    rows = sorted(lines, key=lambda line: line.box_px.left)
+    for index, line in enumerate(rows):
+        box = line.box_px
+        right = [
+            other
+            for other in rows[index + 1 :]
+            if 0 <= other.box_px.left - box.right + 2 <= _MAX_GAP_HEIGHTS * box.height + 2
+            and other.box_px.overlap_y(box) > 0.5 * min(box.height, other.box_px.height)
+        ]
+        if right:
+            yield line, min(right, key=lambda other: other.box_px.left)
+    yield from _pairs_below(lines)
+
+
+def _pairs_below(lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
+    for upper in lines:
+        box = upper.box_px
+        for lower in lines:
+            under = lower.box_px
+            gap = under.top - box.bottom
+            is_near = -0.2 * box.height <= gap <= _MAX_LEADING_HEIGHTS * box.height
+            is_aligned = abs(under.left - box.left) <= box.height or abs(under.center[0] - box.center[0]) <= box.height
+            if lower is not upper and is_near and is_aligned and under.top > box.top:
+                yield upper, lower
+
+
+def _without_doubles(matches: Sequence[TextMatch]) -> list[TextMatch]:
+    kept: list[TextMatch] = []
+    for match in matches:
+        if all(match.box.intersection(other.box) <= 0.5 * min(match.box.area, other.box.area) for other in kept):
+            kept.append(match)
+    return kept
