@@ -112,9 +112,9 @@ class IsolatedKernel:
         if running is not None and not running.process.ended.done():
             if cell is None or cell.is_idle.is_set() or await self._stop(running, cell):
                 return ()  # stopped: the caller of the last cell had gone away
-        why = self._running.process.ended.result() if self._running else ""
+        why = "it could not be started anew" if running is None else running.process.ended.result()
         await self._restart()
-        return (f"the kernel had ended{': ' + why if why else ''}", _LOST)
+        return (f"the kernel had ended: {why}", _LOST)
 
     async def _restart(self) -> None:
         await self._end()
@@ -192,7 +192,7 @@ class IsolatedKernel:
         collector, status, why = outcome.cell.collector, outcome.status, outcome.why
         is_lost = bool(notes)
         if status == "died":
-            notes = (*notes, f"the kernel ended: {why}" if why else "the kernel ended: the code made it exit", _LOST)
+            notes = (*notes, f"the kernel ended: {why}", _LOST)
             is_lost = True
             await self._restart()
         elif status == "interrupted" and why:

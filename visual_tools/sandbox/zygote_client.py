@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ class KernelProcess:
     """One kernel as the zygote reports on it.
 
     Attributes:
-        ended: Done when it has ended; the result says why when a limit was the reason, else "".
+        ended: Done when it has ended; the result says why.
     """
 
     def __init__(self, number: int) -> None:
@@ -157,7 +158,7 @@ class ZygoteClient:
         if (kernel := self._kernels.get(message.get("over", -1))) is not None:
             kernel.over = str(message["what"])
         if (kernel := self._kernels.pop(message.get("ended", -1), None)) is not None and not kernel.ended.done():
-            kernel.ended.set_result(kernel.over)
+            kernel.ended.set_result(kernel.over or _describe_end(int(message["code"])))
 
     def _lose(self) -> None:
         """The zygote is gone, and every kernel with it."""
@@ -230,3 +231,14 @@ class ZygoteClient:
                 if not kernel.ended.done():
                     kernel.ended.set_result("")
             self._kernels.clear()
+
+
+def _describe_end(code: int) -> str:
+    """Why a kernel ended, from the exit code of its keeper: above 128 the kernel's signal, below 0 the keeper's."""
+    if code < 0:
+        return "it was killed"
+    if code <= 128:
+        return f"the code made it exit with code {code}"
+    with contextlib.suppress(ValueError):
+        return f"it was ended by {signal.Signals(code - 128).name}"
+    return f"it was ended by signal {code - 128}"

@@ -29,6 +29,6 @@ def format_error(kind: type[BaseException], error: BaseException, tb: TracebackT
         tb: Where it came from.
         folder: The working folder; files below it are the cell's own too.
     """
-    told = traceback.TracebackException(kind, error, tb, compact=True)
+    told = traceback.TracebackException(kind, error, tb, lookup_lines=False, compact=True)
     _own(told, folder)
     return "".join(told.format()).rstrip().splitlines()

@@ -73,6 +73,10 @@ def _shell_class() -> type[Any]:
             kind, error, tb = self._get_exc_info(exc_tuple)
             self._showtraceback(kind, error, format_error(kind, error, tb, os.environ["HOME"]))
 
+        def _format_exception_for_storage(self, exception: BaseException, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            """For a history that is not kept; IPython's own would format every frame once more."""
+            return {"ename": type(exception).__name__, "evalue": str(exception), "traceback": []}
+
         def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
             self.showtraceback()
 
