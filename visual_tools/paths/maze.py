@@ -22,7 +22,7 @@ from visual_tools.paths.ends import (
 from visual_tools.paths.frame import guess_road
 from visual_tools.paths.outside import Surroundings, admit_ends, find_surroundings
 from visual_tools.paths.result import Point
-from visual_tools.paths.search import corridor_width, find_way, measure_clearance
+from visual_tools.paths.search import corridor_width, find_way, measure_clearance, nearest_free
 from visual_tools.paths.tones import Tones
 from visual_tools.require import require
 
@@ -130,7 +130,7 @@ def _read_road(
             _free_loose_ink(free, end, width_px)
     around = find_surroundings(free, width_px)
     ends = _fill_from_openings(ends, around)
-    places = _snap(free, ends[0], width_px), _snap(free, ends[1], width_px)
+    places = _snap(free, around, ends[0], width_px), _snap(free, around, ends[1], width_px)
     allowed = admit_ends(free, around, places, width_px)
     return Maze(
         road=road, free=free, allowed=allowed, start=places[0], goal=places[1], on_road=on_road, width_px=width_px
@@ -228,17 +228,13 @@ def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
             part[labels == number] = True
 
 
-def _snap(free: NDArray[np.bool_], end: End | None, width_px: float) -> Point:
-    """The nearest road pixel within a corridor's width, or the point itself when there is none."""
-    x, y = _placed(end)
-    if free[y, x]:
-        return x, y
-    crop = Box(x, y, x + 1, y + 1).padded(max(2, round(width_px))).clipped(free.shape[1], free.shape[0])
-    rows, columns = np.nonzero(free[crop.top : crop.bottom, crop.left : crop.right])
-    if not len(rows):
-        return x, y
-    nearest = int(np.argmin(np.hypot(columns + crop.left - x, rows + crop.top - y)))
-    return int(columns[nearest]) + crop.left, int(rows[nearest]) + crop.top
+def _snap(free: NDArray[np.bool_], around: Surroundings, end: End | None, width_px: float) -> Point:
+    """The nearest road pixel within a corridor's width, inside the maze if there is one; or the point itself."""
+    point = _placed(end)
+    if free[point[::-1]]:
+        return point
+    inside = nearest_free(free & ~around.outside, point, width_px)
+    return inside or nearest_free(free, point, width_px) or point
 
 
 def _without_walls(image: NDArray[np.uint8], free: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -86,6 +86,18 @@ def corridor_width(clearance: NDArray[np.float32]) -> float:
     return float(2 * np.median(ridge) - 1) if ridge.size and np.isfinite(ridge).all() else float(min(clearance.shape))
 
 
+def nearest_free(free: NDArray[np.bool_], point: Point, reach_px: float) -> Point | None:
+    """The free pixel nearest to a point, in a square of that reach around it; None when there is none."""
+    x, y = point
+    reach = max(2, round(reach_px))
+    top, left = max(0, y - reach), max(0, x - reach)
+    rows, columns = np.nonzero(free[top : y + reach + 1, left : x + reach + 1])
+    if not len(rows):
+        return None
+    nearest = int(np.argmin(np.hypot(columns + left - x, rows + top - y)))
+    return int(columns[nearest]) + left, int(rows[nearest]) + top
+
+
 def _center_weights(free: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Weight of each pixel of the framed picture: 1 in the middle of a corridor, more toward its walls."""
     clearance = measure_clearance(np.pad(free, 1))

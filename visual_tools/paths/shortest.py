@@ -10,7 +10,7 @@ from visual_tools.images.load import ImageSource, load_image
 from visual_tools.paths.ends import EndLike
 from visual_tools.paths.maze import Maze, read_mask, read_picture
 from visual_tools.paths.result import Connectivity, Method, PathResult, Point
-from visual_tools.paths.search import count_reached, find_way, measure_clearance, measure_length
+from visual_tools.paths.search import count_reached, find_way, measure_clearance, measure_length, nearest_free
 from visual_tools.paths.tones import separate_tones
 
 ROADS = ("auto", "light", "dark")
@@ -76,7 +76,7 @@ def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: 
     if clearance_px > 0:
         clearance = measure_clearance(maze.free)
         allowed = allowed & (clearance > clearance_px)
-        ends = (_nearest_allowed(allowed, maze, maze.start), _nearest_allowed(allowed, maze, maze.goal))
+        ends = (_with_room(allowed, maze, maze.start), _with_room(allowed, maze, maze.goal))
     reason = _blocked(maze, allowed, ends, clearance_px)
     points = None if reason else find_way(allowed, *ends, connectivity, method)
     if points is None:
@@ -98,18 +98,9 @@ def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: 
     )
 
 
-def _nearest_allowed(allowed: NDArray[np.bool_], maze: Maze, point: Point) -> Point:
+def _with_room(allowed: NDArray[np.bool_], maze: Maze, point: Point) -> Point:
     """On a picture, an end too near to a wall moves to the next pixel with room, within a corridor's width."""
-    x, y = point
-    if maze.road == "mask" or allowed[y, x]:
-        return point
-    reach = max(2, round(maze.width_px))
-    top, left = max(0, y - reach), max(0, x - reach)
-    rows, columns = np.nonzero(allowed[top : y + reach + 1, left : x + reach + 1])
-    if not len(rows):
-        return point
-    nearest = int(np.argmin(np.hypot(columns + left - x, rows + top - y)))
-    return int(columns[nearest]) + left, int(rows[nearest]) + top
+    return point if maze.road == "mask" else nearest_free(allowed, point, maze.width_px) or point
 
 
 def _blocked(maze: Maze, allowed: NDArray[np.bool_], ends: tuple[Point, Point], clearance_px: float) -> str:

@@ -1,0 +1,157 @@
+"""Mazes as pictures: all kinds of the benchmark's sweep, and the ends one by one."""
+
+import random
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import visual_tools as vt
+from benchmarks.visual.mazes import judge, make_case, write
+from examples import mazes
+from visual_tools.box import Box
+from visual_tools.errors import ImageError
+
+KINDS = (
+    "dots points openings openings-margin letters ant black-road thin-walls thick-walls one-pixel loops jpeg photo "
+    "photo-openings colours round round-photo unsolvable"
+).split()
+SIZES = {"corridor_px": 20, "wall_px": 4, "margin_px": 30}
+BOARD = mazes.Grid(8, 9)
+LINKS = mazes.backtrack(BOARD, random.Random(2))
+FIRST, LAST = mazes.cell_center((0, 0), **SIZES), mazes.cell_center((7, 8), **SIZES)
+PLAIN = mazes.draw_grid(BOARD, LINKS, **SIZES)
+OPEN = mazes.draw_grid(BOARD, LINKS, **SIZES, has_openings=True)
+NUM_STEPS = vt.shortest_path(PLAIN[..., 0] > 0, start=FIRST, goal=LAST).num_steps
+
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_maze(kind: str, number: int) -> None:
+    assert judge(make_case(kind, random.Random(f"{kind} test {number}"))) == ""
+
+
+def dotted(color: str, other: str) -> NDArray[np.uint8]:
+    return mazes.draw_dot(mazes.draw_dot(PLAIN, FIRST, 8, color), LAST, 8, other)
+
+
+@pytest.mark.parametrize(
+    ("picture", "start", "goal"),
+    [
+        (PLAIN, FIRST, LAST),
+        (PLAIN, np.array(FIRST), [float(value) for value in LAST]),
+        (dotted("green", "red"), "green", "red"),
+        (dotted("#20c040", "#c02020"), "#20c040", (192, 32, 32)),
+        (dotted("#20c040", "#c02020"), "Green", "RED"),
+        (dotted("blue", "black"), "blue", LAST),
+        (dotted("red", "red"), FIRST, "red"),
+        (dotted("gray", "purple"), "gray", "violet"),
+        (PLAIN, Box(FIRST[0] - 6, FIRST[1] - 6, FIRST[0] + 7, FIRST[1] + 7), LAST),
+    ],
+)
+def test_ends_of_all_sorts(picture: NDArray[np.uint8], start: object, goal: object) -> None:
+    result = vt.shortest_path(picture, start=start, goal=goal)  # type: ignore[arg-type]
+    expected = LAST if goal != "red" or start != FIRST else result.goal_px
+    assert (result.start_px, result.goal_px) == (FIRST, expected)
+    assert result.found
+    assert vt.check_path(result.mask, result.points_px, start=FIRST, goal=expected).is_shortest
+    assert result.num_steps == NUM_STEPS or expected != LAST
+
+
+def test_two_dots_of_one_colour_are_start_and_goal() -> None:
+    result = vt.shortest_path(
+        mazes.draw_dot(mazes.draw_dot(PLAIN, FIRST, 8, "red"), LAST, 6, "red"), start="red", goal="red"
+    )
+    assert (result.start_px, result.goal_px, result.num_steps) == (FIRST, LAST, NUM_STEPS)
+
+
+def test_a_point_on_a_wall_moves_to_the_corridor() -> None:
+    result = vt.shortest_path(PLAIN, start=(FIRST[0], 31), goal=LAST)
+    assert result.start_px == (FIRST[0], 34)
+    assert result.found
+
+
+def test_words_beside_the_openings() -> None:
+    picture = write(
+        write(np.pad(OPEN, ((30, 30), (60, 60), (0, 0)), constant_values=255), (104, 40), "START", 24),
+        (300, 268),
+        "END",
+        24,
+    )
+    result = vt.shortest_path(picture, start="start", goal="End")
+    assert result.found
+    assert result.num_steps > NUM_STEPS  # from the word to the opening, through the maze, to the other word
+    x, y = result.points_px.T
+    in_margin = (x < 60 + 30) | (x >= picture.shape[1] - 90) | (y < 60) | (y >= picture.shape[0] - 60)
+    inside = np.flatnonzero(~in_margin)
+    assert not in_margin[inside[0] : inside[-1]].any()
+
+
+def test_no_way_leads_around_the_maze() -> None:
+    links = set(LINKS)
+    links.remove(frozenset(mazes.solve(BOARD, LINKS, (0, 0), (7, 8))[3:5]))
+    picture = mazes.draw_grid(BOARD, links, **SIZES, has_openings=True)
+    for ends in ({}, {"start": FIRST, "goal": LAST}):
+        result = vt.shortest_path(picture, **ends)  # type: ignore[arg-type]
+        assert not result.found
+        assert result.reason.startswith("walls separate start")
+    from_outside = vt.shortest_path(picture, start=(FIRST[0], 5), goal=LAST)
+    assert not from_outside.found
+
+
+def test_points_outside_lead_in_through_the_openings() -> None:
+    result = vt.shortest_path(OPEN, start=(FIRST[0], 5), goal=(LAST[0], OPEN.shape[0] - 5))
+    assert result.found
+    assert result.num_steps > NUM_STEPS
+    inside = (result.points_px[:, 1] > 34) & (result.points_px[:, 1] < OPEN.shape[0] - 34)
+    assert inside.sum() > NUM_STEPS - 40
+
+
+def test_the_road_can_be_named() -> None:
+    white_walls = 255 - PLAIN
+    assert vt.shortest_path(white_walls, start=FIRST, goal=LAST).road == "dark"
+    dark = vt.shortest_path(white_walls, start=FIRST, goal=LAST, road="dark")
+    assert (dark.road, dark.num_steps) == ("dark", NUM_STEPS)
+    assert vt.shortest_path(PLAIN, start=FIRST, goal=LAST, road="light").num_steps == NUM_STEPS
+
+
+def test_obstacles_are_no_maze() -> None:
+    picture = np.full((200, 300, 3), 255, np.uint8)
+    picture[50:150, 100:120] = picture[20:90, 200:230] = 0
+    result = vt.shortest_path(picture, start=(20, 100), goal=(280, 60), connectivity=8)
+    assert (result.found, result.road) == (True, "light")
+    assert vt.check_path(
+        picture[..., 0] > 0, result.points_px, start=(20, 100), goal=(280, 60), connectivity=8
+    ).is_shortest
+
+
+def test_clearance_moves_the_ends_of_a_picture() -> None:
+    result = vt.shortest_path(PLAIN, start=(FIRST[0], 34), goal=LAST, clearance_px=4)
+    assert result.found
+    assert result.start_px == (FIRST[0], 38)
+
+
+def test_the_picture_may_be_a_file_or_gray(tmp_path: object) -> None:
+    assert vt.shortest_path("examples/maze.png", start="green", goal="red").found
+    assert vt.shortest_path(PLAIN[..., 0], start=FIRST, goal=LAST).num_steps == NUM_STEPS
+
+
+@pytest.mark.parametrize(
+    ("picture", "options", "message"),
+    [
+        (PLAIN, {"start": "green", "goal": LAST}, "found nothing 'green' for the start"),
+        (dotted("red", "blue"), {"start": "red", "goal": "red"}, "expected a second region"),
+        (PLAIN, {}, "found 0 openings"),
+        (
+            PLAIN,
+            {"start": "Kitchen", "goal": LAST},
+            "found 0 times 'Kitchen' for the start; the picture reads: no writing",
+        ),
+        (np.full((50, 50, 3), 255, np.uint8), {"start": (1, 1), "goal": (5, 5)}, "one flat colour"),
+        (np.zeros((1, 1, 3), np.uint8), {"start": (0, 0), "goal": (0, 0)}, "one flat colour"),
+        (PLAIN, {"start": Box(-9, -9, 0, 0), "goal": LAST}, "the start .* lies outside the picture"),
+    ],
+)
+def test_what_cannot_be_found_is_told(picture: NDArray[np.uint8], options: dict[str, object], message: str) -> None:
+    with pytest.raises(ImageError, match=message):
+        vt.shortest_path(picture, **options)  # type: ignore[arg-type]
