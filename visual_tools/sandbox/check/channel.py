@@ -1,0 +1,227 @@
+"""Attacks on the line between kernel and caller: other kernels' keys and sockets, forged and broken messages."""
+
+import asyncio
+import time
+from textwrap import dedent
+
+from visual_tools.sandbox.check.case import Breach, check
+from visual_tools.sandbox.check.scene import Scene, tell_end
+
+_OWN_LINE = """
+def find_line():
+    key, paths = "", []
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is not None:
+        key = kernel.session.key.decode("latin-1")
+    for number in range(3, 256):
+        try:
+            with __import__("socket").socket(fileno=os.dup(number)) as own:
+                name = own.getsockname()
+        except OSError:
+            continue
+        if isinstance(name, str) and name.startswith("/"):
+            paths.append(name)
+    try:
+        import ipykernel.connect
+        told = json.loads(ipykernel.connect.get_connection_info())
+        key = key or told.get("key", "")
+        if told.get("transport") == "ipc":
+            paths += [f"{told['ip']}-{told[name]}" for name in told if name.endswith("_port")]
+        else:
+            tell("fact", "ports", [told[name] for name in told if name.endswith("_port")])
+    except (ImportError, RuntimeError, KeyError, ValueError, OSError):
+        pass
+    return key, sorted(set(paths))
+"""
+
+
+@check("attack", "the key of another kernel's line is found nowhere")
+async def neighbours_key(scene: Scene) -> str:
+    """Every small file that can be read outside the system's folders is searched, and every environment."""
+    asked = await scene.ask(
+        _OWN_LINE + '\ntell("fact", "key", find_line()[0])\ntell("fact", "file", str(__import__("sys").argv))',
+        kernel=scene.neighbour,
+    )
+    key = asked.facts.get("key", "")
+    if not key:
+        return "the neighbour itself knows no key"
+    answers = await scene.ask(
+        """
+        key, num_files = "".join(planted.key_halves).encode(), 0
+        for root in {planted.around, planted.home, "/tmp", "/run", "/var/tmp", "/dev/shm", "..", "/proc"}:
+            for folder, folders, names in os.walk(root):
+                if folder.count("/") > 6 or num_files > 20000:
+                    folders.clear()
+                for name in names:
+                    path = os.path.join(folder, name)
+                    wanted = name in ("environ", "cmdline") if root == "/proc" else True
+                    try:
+                        if not wanted or not os.path.isfile(path) or os.path.getsize(path) > 1 << 16:
+                            continue
+                        with open(path, "rb") as file:
+                            num_files += 1
+                            if key in file.read(1 << 16):
+                                tell("open", path, "the key is in it")
+                    except OSError:
+                        continue
+        tell("fact", "searched", num_files)
+        """,
+        key_halves=[key[:4], key[4:]],
+        around=str(scene.neighbour.folder.parent),
+    )
+    if answers.open or "searched" not in answers.facts:
+        raise Breach(f"found in {', '.join(answers.open)}" if answers.open else tell_end(answers.result))
+    return f"not in {answers.facts['searched']} files"
+
+
+@check("attack", "the line of another kernel cannot be joined")
+async def neighbours_line(scene: Scene) -> str:
+    """Sockets are compared by inode: both kernels may have their own at the same path."""
+    asked = await scene.ask(
+        _OWN_LINE
+        + """
+tell("fact", "paths", find_line()[1])
+tell("fact", "inodes", [os.stat(path).st_ino if os.path.exists(path) else 0 for path in find_line()[1]])
+""",
+        kernel=scene.neighbour,
+    )
+    paths, inodes = asked.facts.get("paths", []), asked.facts.get("inodes", [])
+    answers = await scene.ask(
+        """
+        import socket
+        for port in planted.ports:
+            attempt(f"port {port}", lambda: socket.create_connection(("127.0.0.1", port), timeout=1))
+        for path, inode in zip(planted.paths, planted.inodes):
+            try:
+                is_same = os.stat(path).st_ino == inode
+            except OSError as error:
+                tell("refused", path, error)
+                continue
+            if is_same:
+                attempt(path, lambda: socket.socket(socket.AF_UNIX).connect(path))
+        tell("fact", "tried", len(planted.paths) + len(planted.ports))
+        """,
+        paths=paths,
+        inodes=inodes,
+        ports=asked.facts.get("ports", []),
+    )
+    if answers.open or "tried" not in answers.facts:
+        raise Breach("; ".join(answers.open) or tell_end(answers.result))
+    return answers.why_refused() or f"{answers.facts['tried']} known addresses, none is reached"
+
+
+async def _stays_whole(scene: Scene, cells: dict[str, str]) -> str:
+    """Run cells that spoil the line; the caller, the next cell, a new kernel and the neighbour must go on."""
+    ends = []
+    async with scene.kernel(wall_s=3.0) as kernel:
+        for name, cell in cells.items():
+            started = time.monotonic()
+            result = await scene.run(cell, kernel=kernel, timeout_s=2.0)
+            took_s = time.monotonic() - started
+            ends.append(f"{name}: {result.status}")
+            if took_s > 20:
+                raise Breach(f"{name}: the call came back after {took_s:.0f} s")
+            if result.status != "died":  # what it broke may show only now
+                result = await scene.run("1", kernel=kernel)
+            if result.status == "died" and not (result.is_state_lost and result.notes):
+                raise Breach(f"{name}: the kernel died and nobody is told")
+            await scene.check_usable(kernel)
+    await scene.check_usable(scene.neighbour)
+    if damage := scene.planted.damage():
+        raise Breach("; ".join(damage))
+    return "; ".join(ends)
+
+
+@check("attack", "garbage on every socket and pipe of a kernel hurts only itself", place="own")
+async def garbage(scene: Scene) -> str:
+    """Also on the one through which kernels are asked for, should it be there."""
+    spoil = """
+    import random, stat
+    for number in range(3, 256):
+        try:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                os.set_blocking(number, False)
+                for data in (b"\\0" * 64, b"\\xff\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x7f", random.randbytes(4096)):
+                    os.write(number, data)
+        except OSError:
+            continue
+    """
+    close = "for number in range(256):\n    try:\n        os.close(number)\n    except OSError:\n        pass"
+    why = await _stays_whole(scene, {"writing": spoil, "closing": close})
+    async with scene.kernel() as fresh:
+        await scene.check_usable(fresh)
+    return why
+
+
+@check("attack", "forged messages hurt only the kernel that sends them", place="own")
+async def forged_messages(scene: Scene) -> str:
+    """With its own key: an early end, unknown kinds, contents of wrong types, a pickle that would make a file."""
+    prepare = """
+    kernel = get_ipython().kernel
+    parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
+    def send(kind, content, parent=parent, **more):
+        topic = b"kernel.x." + kind.encode()
+        kernel.session.send(kernel.iopub_socket, kind, content, parent=parent, ident=topic, **more)
+    """
+    forgeries = {
+        "an early end": "send('status', {'execution_state': 'idle'})\ntime.sleep(0.2)\nprint('after the end')",
+        "an early death": "send('status', {'execution_state': 'dead'})\nsend('status', {'execution_state': 7})",
+        "wrong types": """
+    for kind in ("stream", "display_data", "execute_result", "error", "status", "clear_output", "update_display_data"):
+        for content in ({}, {"text": 5, "name": []}, {"data": []}, {"data": {"image/png": {"a": 1}, "text/plain": 3}},
+                        {"traceback": 5, "ename": None, "evalue": []}, {"traceback": [1, None]},
+                        {"execution_count": "x"},
+                        {"data": {"image/png": "x" * 100, "text/html": None}, "metadata": 3, "transient": "x"}):
+            send(kind, content)
+    """,
+        "unknown kinds": "send('shutdown_reply', {'restart': True})\nsend('x' * 1000, {})\nsend('', {})",
+        "another's answer": "send('stream', {'name': 'stdout', 'text': 'not mine'}, {'header': {'msg_id': 'x'}})",
+        "a pickle": """
+    import pickle
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (planted.base + "/pickled",)
+    send("stream", {"name": "stdout", "text": ""}, buffers=[pickle.dumps(Evil())])
+    data = {"application/x-python-pickle": pickle.dumps(Evil()).decode("latin-1")}
+    send("display_data", {"data": data, "metadata": {}})
+    if hasattr(kernel.iopub_socket, "send_multipart"):
+        kernel.iopub_socket.send_multipart([b"kernel", pickle.dumps(Evil())])
+        kernel.iopub_socket.send_multipart([b"", b"<IDS|MSG>", b"wrong", b"{", b"{", b"{", b"{"])
+        kernel.iopub_socket.send_multipart([b"<IDS|MSG>"])
+    """,
+        "a wrong key": "kernel.session.key = b'another key'\nprint('signed wrongly')",
+    }
+    cells = {name: dedent(prepare) + dedent(cell) for name, cell in forgeries.items()}
+    why = await _stays_whole(scene, cells)
+    if (scene.planted.base / "pickled").exists():
+        raise Breach("a pickle that a kernel sent was loaded")
+    return why
+
+
+@check("attack", "a kernel that breaks its own machinery is started anew", place="own")
+async def broken_kernel(scene: Scene) -> str:
+    """It mutes its answers, ends itself, crashes."""
+    cells = {
+        "mute": "get_ipython().kernel.session.send = lambda *_, **__: None\nprint('unheard')",
+        "exit": "os._exit(0)",
+        "abort": "os.abort()",
+        "crash": "ctypes.string_at(0)",
+        "deaf": "import threading\nget_ipython().kernel.dispatch_shell = None\nget_ipython().run_cell_async = None",
+    }
+    return await _stays_whole(scene, cells)
+
+
+@check("attack", "cells of one kernel never show up in another's answers", place="own")
+async def mixed_answers(scene: Scene) -> str:
+    """Two kernels print at the same time."""
+    async with scene.kernel() as first, scene.kernel() as second:
+        cell = "for _ in range(40):\n    print(planted.word)\n    time.sleep(0.005)"
+        results = await asyncio.gather(
+            scene.run(cell, kernel=first, word="one"), scene.run(cell, kernel=second, word="two")
+        )
+    if [result.text.split() for result in results] != [["one"] * 40, ["two"] * 40]:
+        raise Breach(f"{results[0].text[-100:]!r} and {results[1].text[-100:]!r}")
+    return "each has its own"
+
+
+CHECKS = (neighbours_key, neighbours_line, garbage, forged_messages, broken_kernel, mixed_answers)

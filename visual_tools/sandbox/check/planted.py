@@ -1,0 +1,188 @@
+"""What is planted on this machine for the attacks to find: files, listeners, a process, a secret."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_LIFE_S = 600
+
+
+@dataclass(slots=True, kw_only=True)
+class Planted:
+    """Things outside the sandbox that nothing inside may read, change, reach or end.
+
+    Attributes:
+        base: Folder of everything; the kernels' working folders lie in it.
+        token: Rare text that marks files, processes and names of this run.
+        secret: Rare text that stands in the planted files and in the environment.
+        variable: Name of the environment variable that holds the secret.
+        canaries: Planted files: beside the working folders, in the home folder, in folders for temporary files.
+        descriptor: Number of an open, inheritable descriptor of the first canary.
+        victim: A process of the same user.
+        listeners: Sockets that wait for a message, by what they are.
+    """
+
+    base: Path
+    token: str
+    secret: str
+    variable: str
+    canaries: tuple[Path, ...]
+    descriptor: int
+    victim: subprocess.Popen[bytes]
+    listeners: dict[str, socket.socket]
+
+    def facts(self) -> dict[str, object]:
+        """What the cells are told: where everything is."""
+        return {
+            "base": str(self.base),
+            "token": self.token,
+            "variable": self.variable,
+            "home": str(Path.home()),
+            "canaries": [str(path) for path in self.canaries],
+            "secret_halves": [self.secret[:8], self.secret[8:]],
+            "descriptor": self.descriptor,
+            "victim": self.victim.pid,
+            "judge": os.getpid(),
+            "tcp": [s.getsockname()[:2] for name, s in self.listeners.items() if name.startswith("tcp")],
+            "udp": [s.getsockname()[:2] for name, s in self.listeners.items() if name.startswith("udp")],
+            "unix": str(self.base / "unix.sock"),
+            "abstract": self.token,
+        }
+
+    def heard(self) -> list[str]:
+        """The listeners that anything has reached; they forget it."""
+        return [name for name, listener in self.listeners.items() if _is_reached(listener)]
+
+    def damage(self) -> list[str]:
+        """What is no longer as it was planted."""
+        found = [f"{path} is changed" for path in self.canaries if not _is_whole(path, self.secret)]
+        if self.victim.poll() is not None:
+            found.append(f"the planted process has ended with {self.victim.returncode}")
+        return found
+
+    def restore(self) -> None:
+        """Plant files and process again after an attack that got at them."""
+        for path in self.canaries:
+            _write_canary(path, self.secret)
+        if self.victim.poll() is not None:
+            self.victim = start_victim(self.token)
+
+    def end_victim(self) -> None:
+        """End the planted process."""
+        self.victim.kill()
+        self.victim.wait()
+
+
+def _is_whole(path: Path, secret: str) -> bool:
+    return path.is_file() and path.read_text("utf-8") == secret and path.stat().st_mode & 0o777 == 0o644
+
+
+def _is_reached(listener: socket.socket) -> bool:
+    try:
+        if listener.type == socket.SOCK_DGRAM:
+            listener.recv(4096)
+        else:
+            listener.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def plant() -> Iterator[Planted]:
+    """Plant everything, and take it away again."""
+    token, secret = f"k25{secrets.token_hex(4)}", secrets.token_hex(16)
+    variable = f"K25_CHECK_{token.upper()}_API_KEY"
+    with contextlib.ExitStack() as stack:
+        base = _make_folder(stack, Path(tempfile.gettempdir()), token)
+        assert base is not None, "the folder for temporary files cannot be written"
+        places = (Path.home(), Path("/var/tmp"), Path("/dev/shm"), Path("/run"))
+        folders = [base, *filter(None, (_make_folder(stack, place, token) for place in places))]
+        canaries = tuple(_write_canary(folder / f"{token}.txt", secret) for folder in folders)
+        descriptor = os.open(canaries[0], os.O_RDWR)
+        stack.callback(os.close, descriptor)
+        os.set_inheritable(descriptor, True)
+        os.environ[variable] = secret
+        stack.callback(os.environ.pop, variable, None)
+        planted = Planted(
+            base=base,
+            token=token,
+            secret=secret,
+            variable=variable,
+            canaries=canaries,
+            descriptor=descriptor,
+            victim=start_victim(token),
+            listeners=dict(_open_listeners(stack, base, token)),
+        )
+        stack.callback(planted.end_victim)
+        yield planted
+
+
+def _make_folder(stack: contextlib.ExitStack, place: Path, token: str) -> Path | None:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f"check-sandbox-{token}-", dir=place))
+    except OSError:
+        return None
+    stack.callback(remove_tree, folder)
+    folder.chmod(0o755)
+    return folder
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder of which nothing else is known, whatever was done to its modes; follows no link."""
+    for path, _, _ in os.walk(folder):
+        Path(path).chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def _write_canary(path: Path, secret: str) -> Path:
+    path.write_text(secret, "utf-8")
+    path.chmod(0o644)
+    return path
+
+
+def start_victim(token: str) -> subprocess.Popen[bytes]:
+    """Start a process that does nothing; it ends by itself should the judge be lost."""
+    sleep = f"import time; time.sleep({_LIFE_S})"
+    return subprocess.Popen([sys.executable, "-I", "-c", sleep, f"victim-{token}"], start_new_session=True)
+
+
+def _open_listeners(stack: contextlib.ExitStack, base: Path, token: str) -> Iterator[tuple[str, socket.socket]]:
+    inet, inet6, unix = socket.AF_INET, socket.AF_INET6, socket.AF_UNIX
+    places: list[tuple[str, int, object]] = [("127.0.0.1", inet, ("127.0.0.1", 0)), ("::1", inet6, ("::1", 0))]
+    if (outer := _outer_address()) is not None:
+        places.append((outer, inet, (outer, 0)))
+    wanted = [
+        (f"{kind} {name}", family, type_, address)
+        for name, family, address in places
+        for kind, type_ in (("tcp", socket.SOCK_STREAM), ("udp", socket.SOCK_DGRAM))
+    ]
+    wanted.append(("unix path", unix, socket.SOCK_STREAM, str(base / "unix.sock")))
+    wanted.append(("unix abstract", unix, socket.SOCK_STREAM, "\0" + token))
+    for name, family, type_, address in wanted:
+        listener = socket.socket(family, type_)
+        stack.callback(listener.close)
+        with contextlib.suppress(OSError):  # a machine without IPv6
+            listener.bind(address)  # type: ignore[arg-type]
+            if type_ == socket.SOCK_STREAM:
+                listener.listen(64)
+            listener.setblocking(False)
+            yield name, listener
+
+
+def _outer_address() -> str | None:
+    """This machine's own address on its way out, if it has one; sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])

@@ -1,0 +1,84 @@
+"""Runs inside a kernel in front of every cell of a check: tries things and tells how they ended.
+
+Its source travels as text, so it may import nothing but the standard library. Only an `OSError` counts as a refusal:
+any other exception ends the cell, and the check says that it could not be made.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import signal
+import struct
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+MARK = "@@check "
+NUMBERS: dict[str, int] = {}
+planted: Any = SimpleNamespace()
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def tell(kind: str, what: str, detail: object = "") -> None:
+    """Print one line for the judge; `kind` is open, refused or fact."""
+    print(MARK + json.dumps([kind, what, detail if isinstance(detail, int | list) else str(detail)[:300]]), flush=True)
+
+
+def attempt(what: str, action: Callable[[], object], *, past: tuple[int, ...] = ()) -> None:
+    """Try something that must not work; an error in `past` shows that the permission was there."""
+    try:
+        value = action()
+    except OSError as error:
+        tell("open" if error.errno in past else "refused", what, f"{type(error).__name__}: {error}")
+    else:
+        tell("open", what, repr(value))
+
+
+def syscall(name: str, *arguments: object) -> int:
+    """Make a system call by its name; -1 becomes `OSError`."""
+    if name not in NUMBERS:
+        raise OSError(errno.ENOSYS, "no such call on this machine")
+    passed = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
+    status: int = _libc.syscall(ctypes.c_long(NUMBERS[name]), *passed)
+    if status == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return status
+
+
+def others() -> list[int]:
+    """Processes that are not the kernel: its parent, the first one, the planted one, the judge."""
+    return sorted({1, os.getppid(), planted.victim, planted.judge} - {0, os.getpid()})
+
+
+def in_child(action: Callable[[], int | None], limit_s: float = 5.0) -> int:
+    """Do it in a forked child: its value, its `OSError`, or an error that names the signal that ended it."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(int(limit_s))
+        try:
+            answer = struct.pack("=iq", 0, action() or 0)
+        except OSError as error:
+            answer = struct.pack("=iq", error.errno or -1, 0)
+        os.write(writing, answer)
+        os._exit(0)
+    os.close(writing)
+    answer = os.read(reading, 12)
+    os.close(reading)
+    _, status = os.waitpid(pid, 0)
+    if len(answer) < 12:
+        raise OSError(errno.EPERM, f"the child ended with status {status}")
+    code, value = struct.unpack("=iq", answer)
+    if code:
+        raise OSError(code, os.strerror(code))
+    return int(value)
+
+
+def until(is_there: Callable[[], bool], limit_s: float = 5.0) -> bool:
+    """Wait for something; whether it came."""
+    end = time.monotonic() + limit_s
+    while not is_there() and time.monotonic() < end:
+        time.sleep(0.02)
+    return is_there()

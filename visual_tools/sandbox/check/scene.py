@@ -1,0 +1,136 @@
+"""Where the checks take place: kernels to attack from, a neighbour to attack, and what is planted outside."""
+
+import asyncio
+import contextlib
+import inspect
+import json
+import platform
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from visual_tools.sandbox.check import prelude
+from visual_tools.sandbox.check.case import Breach
+from visual_tools.sandbox.check.planted import Planted
+from visual_tools.sandbox.contract import CellResult, Kernel, KernelMaker, Limits
+from visual_tools.sandbox.syscall_numbers import NUMBERS, number_of
+
+LIMITS = Limits(
+    wall_s=10.0,
+    cpu_s=120.0,
+    memory_bytes=512 * 2**20,
+    num_processes=64,
+    file_bytes=32 * 2**20,
+    disk_bytes=64 * 2**20,
+)
+"""Small, so that it is quickly seen whether they hold."""
+
+_HOST_GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What a cell told: for each attempt what was got (`open`) or why not (`refused`), and other facts."""
+
+    open: dict[str, str]
+    refused: dict[str, str]
+    facts: dict[str, Any]
+    result: CellResult = field(repr=False)
+
+    def why_refused(self) -> str:
+        """Each attempt with what it met."""
+        return "; ".join(f"{what}: {why}" for what, why in self.refused.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Everything that a check works with.
+
+    Attributes:
+        maker: The sandbox that is judged.
+        planted: What lies outside.
+        shared: The kernel of all gentle checks.
+        neighbour: A kernel that must notice nothing.
+    """
+
+    maker: KernelMaker
+    planted: Planted
+    shared: Kernel
+    neighbour: Kernel
+    _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    async def run(
+        self, cell: str, *, kernel: Kernel | None = None, timeout_s: float | None = None, **facts: object
+    ) -> CellResult:
+        """Run a cell with the prelude in front.
+
+        Raises:
+            Breach: The call does not come back even long after the time limit.
+        """
+        code = _make_code(cell, {**self.planted.facts(), **facts})
+        grace_s = (timeout_s or LIMITS.wall_s) + _HOST_GRACE_S
+        try:
+            async with asyncio.timeout(grace_s):
+                return await (kernel or self.shared).run(code, timeout_s=timeout_s)
+        except TimeoutError as error:
+            raise Breach(f"the call did not come back within {grace_s:g} s") from error
+
+    async def ask(self, cell: str, *, kernel: Kernel | None = None, **facts: object) -> Answers:
+        """Run a cell and gather what it told."""
+        return parse_answers(await self.run(cell, kernel=kernel, timeout_s=None, **facts))
+
+    async def attempt(self, cell: str, *, at_least: int = 1, kernel: Kernel | None = None, **facts: object) -> Answers:
+        """Run a cell, all whose attempts must be refused.
+
+        Raises:
+            Breach: One was not, or the cell could not make them.
+        """
+        answers = await self.ask(cell, kernel=kernel, **facts)
+        if answers.open:
+            raise Breach("; ".join(f"{what} worked: {value}" for what, value in answers.open.items()))
+        if len(answers.refused) < at_least:
+            raise Breach(f"only {len(answers.refused)} of {at_least} attempts were made: {tell_end(answers.result)}")
+        return answers
+
+    @contextlib.asynccontextmanager
+    async def kernel(self, *, readable: Sequence[Path] = (), **limits: Any) -> AsyncIterator[Kernel]:
+        """A kernel for one check, in a folder of its own, with other limits where they are given."""
+        folder = self.planted.base / f"own-{next(self._numbers)}"
+        kernel = await self.maker.make_kernel(folder, readable=readable, limits=replace(LIMITS, **limits))
+        try:
+            yield kernel
+        finally:
+            await kernel.close()
+
+    async def check_usable(self, kernel: Kernel) -> None:
+        """Raise `Breach` unless a kernel still answers, or answers again."""
+        result = await self.run("print(6 * 7)", kernel=kernel)
+        if result.status != "ok" or "42" not in result.text:
+            raise Breach(f"afterwards the kernel cannot be used: {tell_end(result)}")
+
+
+def parse_answers(result: CellResult) -> Answers:
+    """Gather the lines that the prelude printed."""
+    told: dict[str, dict[str, Any]] = {"open": {}, "refused": {}, "fact": {}}
+    for line in result.text.splitlines():
+        if line.startswith(prelude.MARK):
+            kind, what, detail = json.loads(line.removeprefix(prelude.MARK))
+            told[kind][what] = detail
+    return Answers(open=told["open"], refused=told["refused"], facts=told["fact"], result=result)
+
+
+def tell_end(result: CellResult) -> str:
+    """How a cell ended, on one line."""
+    error = f"{result.error.name}: {result.error.message}" if result.error else ""
+    return " ".join(filter(None, (result.status, error, result.text[-200:], *result.notes))).replace("\n", " / ")
+
+
+def _make_code(cell: str, facts: dict[str, object]) -> str:
+    machine = platform.machine()
+    numbers = {name: number_of(name, machine) for name in NUMBERS}
+    known = {name: number for name, number in numbers.items() if number is not None}
+    given = f"NUMBERS = {known!r}\nplanted = SimpleNamespace(**{facts!r})\n"
+    return f"{inspect.getsource(prelude)}\n{given}\n{dedent(cell)}"
