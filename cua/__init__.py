@@ -8,7 +8,7 @@ print(result.end.status, result.end.answer)
 """
 
 from cua.agent import Agent, AgentOptions
-from cua.api import Watch, resume_task, run_task
+from cua.api import resume_task, run_task
 from cua.caps import Caps
 from cua.end import End, RunResult
 from cua.errors import CodeError, ConfigError, CuaError, ModelError, ReplyError, TrajectoryError
@@ -17,6 +17,8 @@ from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPar
 from cua.model import Model, Tool
 from cua.secrets import Secrets
 from cua.step import Step, Turn
+from cua.tool_agent.ask import ask
+from cua.watch import Watch
 
 __all__ = [
     "Agent",
@@ -46,6 +48,7 @@ __all__ = [
     "Turn",
     "Usage",
     "Watch",
+    "ask",
     "resume_task",
     "run_task",
 ]

@@ -1,8 +1,7 @@
 """Run one task from Python: the same path that `cua task` takes."""
 
-from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +11,14 @@ from cua.assemble import make_env, make_guard, make_header, make_options, make_s
 from cua.config import Settings, load_settings
 from cua.end import RunResult
 from cua.errors import ConfigError
-from cua.events import Listener
-from cua.guard import Approver
 from cua.masking import Masker
 from cua.model import Model
 from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
+from cua.watch import Watch
 from envs import Env, InstructionTask, Task
 
 MAX_INSTRUCTION_CHARS = 200_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """Who follows a run.
-
-    Attributes:
-        listener: Gets an event for all that happens.
-        approver: Asks a person about risky steps; without one they are refused.
-        on_agent: Gets the agent before it starts, for `agent.control`.
-    """
-
-    listener: Listener | None = None
-    approver: Approver | None = None
-    on_agent: Callable[[Agent], None] | None = None
 
 
 async def run_task(
@@ -171,8 +154,8 @@ class _Parts:
                 record=writer,
                 listener=self.watch.listener,
             )
-            if self.watch.on_agent:
-                self.watch.on_agent(agent)
+            if self.watch.on_control:
+                self.watch.on_control(agent.control)
             return await agent.run(task, start)
 
     def _make_env(self, files_dir: Path | None) -> Env:

@@ -2,9 +2,9 @@
 
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from cua.agent import AgentOptions
 from cua.answer import AnswerSchema
@@ -21,6 +21,7 @@ from envs import Env
 
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""
+PACKAGES = ("playwright", "mss", "rapidocr", "openai")
 INSTANT = "kimi-k2.5-instant"
 """The preset that turns thinking off; the prompt's variant follows it."""
 
@@ -117,6 +118,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
             top_p=settings.top_p,
             max_tokens=settings.max_output_tokens,
             image_format=settings.image_format,
+            tool_images=settings.tool_images,
             streaming=settings.streaming,
             timeout_s=settings.request_timeout,
             max_retries=settings.max_retries,
@@ -140,7 +142,7 @@ def make_header(settings: Settings, instruction: str, *, url: str | None, app: s
         env=settings.env,
         model=settings.model,
         settings={"settings": kept, "url": url, "app": app},
-        versions=_versions(),
+        versions=versions_of(PACKAGES),
     )
 
 
@@ -202,9 +204,10 @@ def _position(text: str | None) -> tuple[float, float] | None:
     return latitude, longitude
 
 
-def _versions() -> dict[str, Any]:
+def versions_of(packages: Sequence[str]) -> dict[str, str]:
+    """Version by package, of those that are installed; and of Python, the system and ourselves."""
     found = {"python": platform.python_version(), "system": platform.platform()}
-    for package in ("cua-k25", "playwright", "mss", "rapidocr", "openai"):
+    for package in ("cua-k25", *packages):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
 """`cua demo`: the main job on a bundled web app, from start to a verified end."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,17 +18,11 @@ def demo(
     """
     from apps.cli.running import run_and_exit
     from apps.demo.task import ExpenseTask
+    from cua import run_task
 
     task = ExpenseTask()
     typer.echo(f"{task.instruction}\n", err=True)
-    flags = {"model": model, "headed": headed, "env": "browser", "approve": "yolo"}
-    run_and_exit(
-        task,
-        url=None,
-        app=None,
-        schema=None,
-        resume=None,
-        output_format=choice("--output-format", output_format, ("text", "json", "stream-json")),
-        write_report=True,
-        flags={name: value for name, value in flags.items() if value is not None},
-    )
+    flags: dict[str, Any] = {"model": model, "headed": headed, "env": "browser", "approve": "yolo"}
+    chosen = {name: value for name, value in flags.items() if value is not None}
+    form = choice("--output-format", output_format, ("text", "json", "stream-json"))
+    run_and_exit(lambda watch: run_task(task, watch=watch, **chosen), output_format=form, write_report=True)

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import config, demo, doctor, runs, task
+from apps.cli import ask, config, demo, doctor, runs, task
 
-HELP = """A computer-use agent: give it an instruction, it works a browser or a desktop.
+HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
 
     cua task "Click the second Delete, then click OK" --url https://example.com
+    cua ask "How many coins are there?" coins.png
 
 Progress goes to stderr, the result to stdout. Exit codes: 0 succeeded or unverified, 1 failed,
 2 wrong usage, 3 a limit was reached, 75 an error worth retrying, 130 stopped."""
@@ -43,6 +44,7 @@ def _root(
 
 
 app.command("task")(task.task)
+app.command("ask")(ask.ask)
 app.command("demo")(demo.demo)
 app.command("runs")(runs.runs)
 app.command("replay")(runs.replay)
@@ -73,10 +75,11 @@ def _exit_code(error: Exception) -> int | None:
     """2 for what the user has to change, 75 for what may pass by itself, None for a defect of ours."""
     from cua.errors import CuaError, ModelError
     from envs import EnvError
+    from visual_tools.errors import VisualError
 
     if isinstance(error, EnvError) or (isinstance(error, ModelError) and error.retryable):
         return 75
-    return 2 if isinstance(error, CuaError) else None
+    return 2 if isinstance(error, CuaError | VisualError) else None
 
 
 if __name__ == "__main__":

@@ -2,14 +2,30 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import typer
 
 from cua.end import RunResult
-from cua.events import Decided, Event, Listener, Noted, Observed, RunStarted, StepDone, Thinking
-from cua.trajectory.describe import printable
+from cua.events import (
+    CallReturned,
+    CallsStarted,
+    Decided,
+    Event,
+    Listener,
+    Noted,
+    Observed,
+    RunStarted,
+    StepDone,
+    Thinking,
+    ToolStepDone,
+)
+from cua.messages import ImagePart
+from cua.trajectory.describe import printable, told_arguments
+
+_SHOWN_LINES, _SHOWN_CHARS = 12, 200
 
 COLOURS = {
     "succeeded": typer.colors.GREEN,
@@ -75,10 +91,26 @@ def _print(event: Event, is_terminal: bool) -> None:
             if is_terminal:
                 model = step.timings.get("model", 0.0)
                 typer.secho(f"      {total:.1f} s, of which model {model:.1f} s", err=True, dim=True)
+        case CallsStarted(index=index, reply=reply):
+            if reply.content.strip():
+                typer.echo(f"{index:>4}  {safe_lines(_shortened(reply.content.strip()))}", err=True)
+            for call in reply.tool_calls:
+                typer.echo(f"{index:>4}  {call.name}: {safe_lines(_shortened(told_arguments(call)))}", err=True)
+        case CallReturned(outcome=outcome):
+            colour = typer.colors.YELLOW if outcome.result.is_error else None
+            text = _shortened(outcome.result.display or outcome.result.text)
+            typer.secho(f"      [{outcome.number}] {safe_lines(text)}", err=True, fg=colour, dim=colour is None)
         case Noted(kind=kind, text=text) if kind != "refused":
             typer.secho(f"      {kind.replace('_', ' ')}: {safe_lines(text)}", err=True, fg=typer.colors.YELLOW)
         case _:
             pass
+
+
+def _shortened(text: str) -> str:
+    """The first lines, indented below the first one."""
+    lines = text.strip().splitlines()
+    more = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
+    return "\n      ".join([line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]] + more)
 
 
 def safe_lines(text: str) -> str:
@@ -98,8 +130,13 @@ def stream_listener() -> Listener:
     return listen
 
 
-def print_result(result: RunResult, report: str | None) -> None:
-    """The end for people: the answer alone on stdout, everything else on stderr."""
+def print_result(result: RunResult, files: Mapping[str, str]) -> None:
+    """The end for people: the answer alone on stdout, everything else on stderr.
+
+    Args:
+        result: How it ended.
+        files: What was written, by what it is called.
+    """
     end = result.end
     cost = "" if not result.usage.cost_usd else f", {result.usage.cost_usd:.4f} USD"
     tokens = "" if not result.usage.total_tokens else f", {result.usage.total_tokens} tokens"
@@ -107,8 +144,8 @@ def print_result(result: RunResult, report: str | None) -> None:
     typer.echo(
         f": {safe_lines(end.reason)} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True
     )
-    if report:
-        typer.echo(f"report: {report}", err=True)
+    for name, path in files.items():
+        typer.echo(f"{name}: {path}", err=True)
     if end.answer is not None and end.status != "failed":  # then it is the reason, which stands above
         typer.echo(safe_lines(end.answer) if sys.stdout.isatty() else end.answer)
 
@@ -133,6 +170,18 @@ def _event_object(event: Event) -> dict[str, Any] | None:
                 "timings_s": timings,
                 "usage": asdict(usage),
             }
+        case CallsStarted(index=index, reply=reply):
+            calls = [asdict(call) for call in reply.tool_calls]
+            return {"event": "calls_started", "step": index, "content": reply.content, "calls": calls}
+        case CallReturned(index=index, outcome=outcome):
+            result = outcome.result
+            facts = {"id": outcome.call.id, "number": outcome.number, "is_error": result.is_error}
+            pictures = sum(isinstance(part, ImagePart) for part in result.parts)
+            return {"event": "call_returned", "step": index, **facts, "text": result.text, "pictures": pictures}
+        case ToolStepDone(step=tool_step, usage=usage):
+            timings = {stage: round(seconds, 4) for stage, seconds in tool_step.timings.items()}
+            facts = {"step": tool_step.index, "error": tool_step.remark, "timings_s": timings}
+            return {"event": "step_done", **facts, "usage": asdict(usage)}
         case Noted(kind=kind, text=text):
             return {"event": "note", "kind": kind, "text": text}
         case _:

@@ -4,78 +4,84 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
 from apps.cli.approve import terminal_approver
 from apps.cli.progress import print_result, result_object, stream_listener, terminal_listener
-from cua import RunResult, Watch, resume_task, run_task
-from cua.agent import Agent
-from envs import Task
+from cua import RunResult, Watch
+from cua.control import Control
+
+T = TypeVar("T")
 
 
-def run_and_exit(
-    instruction: str | Task | None,
-    *,
-    url: str | None,
-    app: str | None,
-    schema: str | None,
-    resume: str | None,
-    output_format: str,
-    write_report: bool,
-    flags: Mapping[str, Any],
-) -> None:
-    """Run (or resume) and end the process with the exit code of the result.
+Work = Callable[[Watch], Coroutine[Any, Any, RunResult]]
+
+
+def run_and_exit(make_work: Work, *, output_format: str, write_report: bool) -> None:
+    """Do a run and end the process with the exit code of its result.
+
+    Args:
+        make_work: The run, given who follows it.
+        output_format: `text`, `json` or `stream-json`.
+        write_report: Write `report.html` at the end.
 
     Raises:
         CuaError: A setting is wrong; nothing was started.
     """
-    switch = _StopSwitch()
-    listener = stream_listener() if output_format == "stream-json" else terminal_listener()
-    watch = Watch(listener=listener, approver=terminal_approver(), on_agent=switch.connect)
-    work: Coroutine[Any, Any, RunResult]
-    if resume is not None:
-        from cua.trajectory.runs import find_run
-
-        work = resume_task(find_run(resume, flags.get("runs_dir")), schema=schema, watch=watch, **flags)
-    else:
-        assert instruction is not None
-        work = run_task(instruction, url=url, app=app, schema=schema, watch=watch, **flags)
-    result = asyncio.run(switch.guarded(work))
-    report = _report(result) if write_report else None
-    if output_format == "text":
-        print_result(result, report)
-    else:
-        final = result_object(result) | {"report": report}
-        typer.echo(json.dumps(final if output_format == "json" else {"event": "result", **final}, ensure_ascii=False))
+    result = run_watched(make_work, output_format)
+    print_outcome(result, output_format, {"report": write_run_report(result) if write_report else None})
     sys.exit(result.end.exit_code)
 
 
-class _StopSwitch:
-    """Ctrl-C and SIGTERM: the first one stops the agent in an orderly way, the second one cancels everything."""
+def run_watched(make_work: Work, output_format: str) -> RunResult:
+    """Do a run with signals, progress and approvals connected."""
+    switch = StopSwitch()
+    listener = stream_listener() if output_format == "stream-json" else terminal_listener()
+    watch = Watch(listener=listener, approver=terminal_approver(), on_control=switch.connect)
+    return asyncio.run(switch.guarded(make_work(watch)))
 
-    def __init__(self) -> None:
-        self._agent: Agent | None = None
-        self._task: asyncio.Task[RunResult] | None = None
+
+def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any]) -> None:
+    """The result in the chosen form; `more` joins the JSON object, and is listed line by line for people."""
+    if output_format == "text":
+        print_result(result, {name: value for name, value in more.items() if isinstance(value, str)})
+        return
+    final = {**result_object(result), **more}
+    typer.echo(json.dumps(final if output_format == "json" else {"event": "result", **final}, ensure_ascii=False))
+
+
+class StopSwitch:
+    """Ctrl-C and SIGTERM: the first one stops the agent in an orderly way, the second one cancels everything.
+
+    Args:
+        is_for_agent: False for work that has no agent: the first one cancels it.
+    """
+
+    def __init__(self, *, is_for_agent: bool = True) -> None:
+        self._is_for_agent = is_for_agent
+        self._control: Control | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._pressed = 0
 
-    def connect(self, agent: Agent) -> None:
-        """Signals go to this agent from now on."""
-        self._agent = agent
+    def connect(self, control: Control) -> None:
+        """Signals go to this run from now on."""
+        self._control = control
         if self._pressed:
-            agent.control.stop()
+            control.stop()
 
-    async def guarded(self, work: Coroutine[Any, Any, RunResult]) -> RunResult:
-        """Await a run with the signals connected."""
+    async def guarded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work with the signals connected."""
         loop = asyncio.get_running_loop()
-        self._task = asyncio.get_running_loop().create_task(work)
+        task: asyncio.Task[T] = loop.create_task(work)
+        self._task = task
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._press)
         try:
-            return await self._task
+            return await task
         except asyncio.CancelledError:
             typer.echo("cancelled", err=True)
             raise SystemExit(130) from None
@@ -86,15 +92,15 @@ class _StopSwitch:
 
     def _press(self) -> None:
         self._pressed += 1
-        if self._pressed == 1:
+        if self._pressed == 1 and self._is_for_agent:
             typer.echo("\nstopping (once more to cancel at once)", err=True)
-            if self._agent is not None:
-                self._agent.control.stop()
+            if self._control is not None:
+                self._control.stop()
         elif self._task is not None:
             self._task.cancel()
 
 
-def _report(result: RunResult) -> str | None:
+def write_run_report(result: RunResult) -> str | None:
     """Write the report; a run without a readable record has none."""
     from cua.errors import TrajectoryError
     from cua.trajectory.report import write_report

@@ -1,13 +1,16 @@
 """`cua task`: run one instruction, or go on with a run that broke off."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from apps.cli.choices import choice
+
+if TYPE_CHECKING:
+    from cua import RunResult, Watch
 
 Flag = typer.Option
 
@@ -56,6 +59,8 @@ def task(
     model that understands, set OPENAI_BASE_URL and OPENAI_API_KEY and name it with --model.
     """
     from apps.cli.running import run_and_exit
+    from cua import resume_task, run_task
+    from cua.trajectory.runs import find_run
 
     flags: dict[str, Any] = {
         "env": env or ("desktop" if app or display else None),
@@ -83,18 +88,18 @@ def task(
         "screen": screen,
         "monitor": monitor,
         "storage_state": storage_state,
-        **_others(other or ()),
+        **other_settings(other or ()),
     }
-    run_and_exit(
-        _instruction(instruction, resume),
-        url=url,
-        app=app,
-        schema=schema,
-        resume=resume,
-        output_format=choice("--output-format", output_format, ("text", "json", "stream-json")),
-        write_report=report,
-        flags={name: value for name, value in flags.items() if value not in (None, ())},
-    )
+    chosen = {name: value for name, value in flags.items() if value not in (None, ())}
+    words = _instruction(instruction, resume)
+    form = choice("--output-format", output_format, ("text", "json", "stream-json"))
+
+    def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
+        if resume is not None:
+            return resume_task(find_run(resume, chosen.get("runs_dir")), schema=schema, watch=watch, **chosen)
+        return run_task(words or "", url=url, app=app, schema=schema, watch=watch, **chosen)
+
+    run_and_exit(work, output_format=form, write_report=report)
 
 
 def _instruction(given: str | None, resume: str | None) -> str | None:
@@ -107,7 +112,7 @@ def _instruction(given: str | None, resume: str | None) -> str | None:
     return sys.stdin.read() if given == "-" else given
 
 
-def _others(pairs: Sequence[str]) -> dict[str, str]:
+def other_settings(pairs: Sequence[str]) -> dict[str, str]:
     """Settings that have no flag of their own.
 
     Raises:

@@ -25,7 +25,7 @@ class Settings:
     image_format: str = _about("png, webp:QUALITY or jpeg:QUALITY", "png")
     temperature: float | Literal["omit"] | None = _about("sampling temperature, or omit; unset: the preset's", None)
     top_p: float | Literal["omit"] | None = _about("nucleus sampling, or omit; unset: the preset's", None)
-    max_output_tokens: int | None = _about("limit on the tokens of one reply", None)
+    max_output_tokens: int | None = _about("limit on the tokens of one reply; 24000 for `cua ask` unless set", None)
     streaming: bool = _about("ask the model for a stream", True)
     request_timeout: float = _about("limit on seconds of one call of the model", 1200.0)
     max_retries: int = _about("calls after a failed one", 5)
@@ -54,7 +54,19 @@ class Settings:
     policy: Path | None = _about("file of action rules", None)
     secrets: Path | None = _about("file of secret values, typed as {{name}}", None)
 
-    max_steps: int = _about("limit on steps", 100)
+    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = _about(
+        "what isolates code that a model writes", "auto"
+    )
+    cell_timeout: float = _about("limit on seconds of one cell or command", 60.0)
+    context: Literal["none", "hide-tool-result", "discard-all", "summary"] = _about(
+        "what gives way when a conversation with tools grows too long", "none"
+    )
+    max_context: int | None = _about("tokens at which that happens; unset: when the model refuses", None)
+    tool_images: Literal["auto", "tool", "user"] = _about(
+        "pictures of tool results go in the tool message, or in a user message behind it", "auto"
+    )
+
+    max_steps: int = _about("limit on steps; 30 for `cua ask` unless set", 100)
     max_time: float | None = _about("limit on seconds", None)
     max_tokens: int | None = _about("limit on tokens of the whole run", None)
     max_cost: float | None = _about("limit on US dollars", None)

@@ -26,6 +26,7 @@ class ModelSettings:
         top_p: Likewise.
         max_tokens: Limit on output tokens; wins over the preset.
         image_format: `png`, `webp:QUALITY` or `jpeg:QUALITY`.
+        tool_images: Where pictures of tool results go: `tool` message, `user` message behind it, or `auto`.
         streaming: Ask for a stream.
         connect_timeout_s: To reach the server.
         idle_timeout_s: Between two pieces of a streamed answer.
@@ -42,6 +43,7 @@ class ModelSettings:
     top_p: float | Literal["omit"] | None = None
     max_tokens: int | None = None
     image_format: str = "png"
+    tool_images: Literal["auto", "tool", "user"] = "auto"
     streaming: bool = True
     connect_timeout_s: float = 10.0
     idle_timeout_s: float = 300.0
@@ -117,6 +119,7 @@ def _make_openai_compat(
         sampling=_sampling(name, settings),
         streaming=settings.streaming,
         image_format=ImageFormat.parse(settings.image_format),
+        tool_images=settings.tool_images,
         connect_timeout_s=settings.connect_timeout_s,
         idle_timeout_s=settings.idle_timeout_s,
         timeout_s=settings.timeout_s,

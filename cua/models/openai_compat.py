@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import Message, Reply, Sampling, Usage
@@ -18,7 +18,7 @@ from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.presets import automatic_sampling
 from cua.models.prices import PriceTable
 from cua.models.retry import Clock, Retry, RetryPolicy, retry
-from cua.models.wire import to_wire, tools_to_wire
+from cua.models.wire import move_tool_images, to_wire, tools_to_wire
 from envs.require import require
 
 _LIST_MODELS_TIMEOUT_S = 5.0
@@ -35,6 +35,8 @@ class OpenAICompatOptions:
         sampling: Used when a call brings none; None chooses by model and host (`presets.automatic_sampling`).
         streaming: Ask for a stream. The reply is the same; a broken one is noticed earlier.
         image_format: Encoding of pictures on the wire.
+        tool_images: Where pictures of tool results go: in the `tool` message, as K2.5 and its servers take them;
+            in a `user` message behind it, for servers that refuse that; `auto` chooses by host.
         connect_timeout_s: To reach the server.
         idle_timeout_s: Between two pieces of an answer, the first included; only with streaming.
         timeout_s: For one whole try.
@@ -48,6 +50,7 @@ class OpenAICompatOptions:
     sampling: Sampling | None = None
     streaming: bool = True
     image_format: ImageFormat = field(default_factory=ImageFormat)
+    tool_images: Literal["auto", "tool", "user"] = "auto"
     connect_timeout_s: float = 10.0
     idle_timeout_s: float = 300.0
     timeout_s: float = 1200.0
@@ -140,7 +143,10 @@ class OpenAICompatModel:
         return self.options.sampling or automatic_sampling(self.name, self.endpoint)
 
     async def _request(self, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.name, "messages": await to_wire(messages, self._encoder)}
+        request: dict[str, Any] = {
+            "model": self.name,
+            "messages": await to_wire(self._sendable(messages), self._encoder),
+        }
         if tools:
             request["tools"] = tools_to_wire(tools)
         if self.options.streaming:
@@ -150,6 +156,11 @@ class OpenAICompatModel:
         chosen = {"temperature": sampling.temperature, "top_p": sampling.top_p, limit_name: sampling.max_tokens}
         request |= {key: value for key, value in chosen.items() if value is not None}
         return request | {"extra_body": dict(sampling.extra_body) or None}
+
+    def _sendable(self, messages: Sequence[Message]) -> Sequence[Message]:
+        where = self.options.tool_images
+        to_user = where == "user" or (where == "auto" and self.endpoint.is_openai)
+        return move_tool_images(messages) if to_user else messages
 
     async def _try(self, request: dict[str, Any], num_earlier_calls: int) -> Reply:
         started = time.perf_counter()

@@ -1,6 +1,7 @@
 """Messages and tools as an OpenAI-compatible server wants them: JSON of `/v1/chat/completions`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cua.messages import ImagePart, Message, Part, TextPart, ThinkPart, VideoPart
@@ -35,6 +36,25 @@ def start_of_tool_loop(messages: Sequence[Message]) -> int:
     """Index after the last assistant message without tool calls; 0 when there is none."""
     finals = [i for i, message in enumerate(messages) if message.role == "assistant" and not message.tool_calls]
     return finals[-1] + 1 if finals else 0
+
+
+def move_tool_images(messages: Sequence[Message]) -> list[Message]:
+    """The conversation with the pictures of tool results in a user message behind the last result of each round.
+
+    Some servers take text only in tool messages. The texts that name the pictures go with them.
+    """
+    moved: list[Message] = []
+    held: list[Part] = []
+    for message in messages:
+        if message.role != "tool" and held:
+            moved.append(Message(role="user", parts=tuple(held)))
+            held = []
+        if message.role == "tool" and any(isinstance(part, ImagePart) for part in message.parts):
+            text = TextPart(text=message.text + "\n(The pictures follow in the next message.)")
+            held += message.parts
+            message = replace(message, parts=(text,))
+        moved.append(message)
+    return [*moved, Message(role="user", parts=tuple(held))] if held else moved
 
 
 def tools_to_wire(tools: Sequence[Tool]) -> list[Json]:

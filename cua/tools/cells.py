@@ -1,37 +1,38 @@
 """What a model, a person and a notebook get to know of a cell."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from visual_tools.sandbox import CellResult
 
 NO_OUTPUT = "(no output)"
+PNG = "image/png"
+_MAX_LISTED = 20
 
 
-def to_tool_result(result: CellResult, *, kind: str, code: str, **facts: Any) -> ToolResult:
+def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:
     """Write a cell's result as a tool result.
 
     Args:
         result: What became of the cell.
         kind: What the notebook makes of it: `ipython`, `shell` or `service`.
         code: The notebook's cell.
-        facts: More for `ToolResult.data`.
     """
-    parts: list[Part] = [TextPart(text=_text(result))]
-    for image in result.images:
-        parts.append(ImagePart(data=image.png))
+    pictures = [ImagePart(data=image.png) for image in result.images]
+    parts: tuple[Part, ...] = (TextPart(text=_text(result)), *pictures)
+    numbers = iter(range(len(pictures)))
     data = {
         "kind": kind,
         "code": code,
         "status": result.status,
         "text": result.text,
-        "outputs": [dict(output) for output in result.outputs],
+        "outputs": [_without_picture(output, numbers) for output in result.outputs],
         "execution_count": result.execution_count,
         "files_written": list(result.files_written),
         "is_state_lost": result.is_state_lost,
-        **facts,
     }
-    return ToolResult(parts=tuple(parts), is_error=result.status != "ok", data=data)
+    return ToolResult(parts=parts, is_error=result.status != "ok", data=data)
 
 
 def _text(result: CellResult) -> str:
@@ -42,7 +43,9 @@ def _text(result: CellResult) -> str:
         reduced = "" if image.size_px == image.original_px else f", reduced from {_size(image.original_px)}"
         pieces.append(f"[picture {number}: {_size(image.size_px)} px{reduced}]")
     if result.files_written:
-        pieces.append(f"[files written: {', '.join(result.files_written[:20])}{_more(len(result.files_written) - 20)}]")
+        more = len(result.files_written) - _MAX_LISTED
+        shown = ", ".join(result.files_written[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+        pieces.append(f"[files written: {shown}]")
     pieces += [f"[{note}]" for note in result.notes]
     return "\n".join(pieces) or NO_OUTPUT
 
@@ -51,5 +54,8 @@ def _size(size_px: tuple[int, int]) -> str:
     return f"{size_px[0]}x{size_px[1]}"
 
 
-def _more(count: int) -> str:
-    return f" and {count} more" if count > 0 else ""
+def _without_picture(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
+    """A notebook output whose picture is named by its place among the result's pictures: it is kept once."""
+    if PNG not in output.get("data", {}):
+        return dict(output)
+    return {**output, "data": {**output["data"], PNG: next(numbers, None)}}

@@ -1,8 +1,10 @@
 """Actions and numbers in words, for reports and terminals."""
 
+import json
 import time
 import unicodedata
 
+from cua.messages import ToolCall
 from envs import (
     Action,
     Click,
@@ -81,6 +83,17 @@ def describe_tokens(num_tokens: int) -> str:
     if num_tokens < 1000:
         return str(num_tokens)
     return f"{num_tokens / 1000:.1f}k" if num_tokens < 999_950 else f"{num_tokens / 1e6:.2f}M"
+
+
+def told_arguments(call: ToolCall) -> str:
+    """The arguments of a call as a person reads them: a lone value as itself, such as code."""
+    try:
+        arguments = json.loads(call.arguments, strict=False)
+    except json.JSONDecodeError:
+        return call.arguments
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        return str(next(iter(arguments.values())))
+    return json.dumps(arguments, ensure_ascii=False)
 
 
 def printable(text: str) -> str:

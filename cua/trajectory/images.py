@@ -36,7 +36,7 @@ class ImageFolder:
         """
         if not png:
             return ""
-        sha256 = hashlib.sha256(png).hexdigest()
+        sha256 = sha256_of(png)
         if sha256 not in self._known and not self._is_whole(sha256, len(png)):
             write_atomically(self.path(sha256), png, is_durable=is_durable)
         self._known.add(sha256)
@@ -55,7 +55,7 @@ class ImageFolder:
             png = path.read_bytes()
         except OSError as error:
             raise TrajectoryError(f"the record needs the picture {path}: {error.strerror}") from error
-        if hashlib.sha256(png).hexdigest() != sha256:
+        if sha256_of(png) != sha256:
             raise TrajectoryError(f"the picture {path} is damaged: its content does not match its name")
         return png
 
@@ -64,6 +64,11 @@ class ImageFolder:
             return self.path(sha256).stat().st_size == size_bytes
         except FileNotFoundError:
             return False
+
+
+def sha256_of(png: bytes) -> str:
+    """The hash by which a picture is named."""
+    return hashlib.sha256(png).hexdigest()
 
 
 def write_atomically(path: Path, data: bytes, *, is_durable: bool = False) -> None:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from cua.errors import TrajectoryError
 from cua.messages import Usage
 from cua.step import Step
-from cua.trajectory.describe import describe_action, describe_cost, describe_duration, describe_tokens, printable
+from cua.tool_step import ToolStep
+from cua.trajectory.describe import (
+    describe_action,
+    describe_cost,
+    describe_duration,
+    describe_tokens,
+    printable,
+    told_arguments,
+)
 from cua.trajectory.run_record import Outcome, RunRecord
 from envs import Action, Env, Observation, Task
 
@@ -76,6 +84,8 @@ def _show(record: RunRecord) -> Iterator[str]:
             note = notes.pop(0)
             yield f"  * {note.kind}: {note.text}"
         yield from _show_step(step, outcome)
+    for tool_step in record.tool_steps:
+        yield from _show_tool_step(tool_step)
     yield from (f"  * {note.kind}: {note.text}" for note in notes)
     yield from _show_end(record)
 
@@ -171,6 +181,16 @@ def _check_same_screen(step: Step, observation: Observation) -> None:
             f"{then.offset_px}, this one has {now.native_px[0]}x{now.native_px[1]} px at {now.offset_px}: "
             "its positions would mean other places. Start the world with the recorded screen size"
         )
+
+
+def _show_tool_step(step: ToolStep) -> Iterator[str]:
+    yield f"step {step.index}  ({describe_duration(sum(step.timings.values()))})"
+    yield from (f"  {line}" for line in step.reply.content.strip().splitlines())
+    for outcome in step.outcomes:
+        yield from (f"  {outcome.call.name}> {line}" for line in told_arguments(outcome.call).splitlines())
+        yield from (f"  [{outcome.number}] {line}" for line in outcome.result.text.splitlines())
+    if step.remark:
+        yield f"  told: {step.remark}"
 
 
 def _show_step(step: Step, outcome: Outcome) -> Iterator[str]:

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cua.errors import TrajectoryError
 from cua.trajectory.disk_errors import told
 from cua.trajectory.folder import REPORT
 from cua.trajectory.images import write_atomically
@@ -52,12 +53,23 @@ def write_report(run_dir: Path | str, path: Path | str | None = None, form: Form
     Raises:
         TrajectoryError: The record cannot be read or the file cannot be written.
     """
-    record = load_run(run_dir, images=0)
+    record = _load(run_dir)
     target = Path(path) if path is not None else record.run_dir / REPORT
     page = render_report(record, form)
     with told("write", target):
         write_atomically(target, page.encode("utf-8", "replace"))
     return target
+
+
+def _load(run_dir: Path | str) -> RunRecord:
+    """The record; with its pictures for a tool-using run, unless one of them is lost."""
+    record = load_run(run_dir, images=0)
+    if not record.question:
+        return record
+    try:
+        return load_run(run_dir, images=None)
+    except TrajectoryError:
+        return record
 
 
 @cache
@@ -67,10 +79,12 @@ def _part(name: str) -> str:
 
 @cache
 def _template() -> "Template":
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    engine = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return engine.from_string(_part("report.html"))
+    engine = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_part)
+    )
+    return engine.get_template("report.html")
 
 
 def _hash(text: str) -> str:

@@ -35,6 +35,9 @@ class PagePicture:
     thumbnail: str
 
 
+LOST = PagePicture(full="", thumbnail="")
+
+
 def page_pictures(record: RunRecord, indices: Sequence[int], form: Format = "small") -> dict[int, PagePicture]:
     """The pictures of some steps.
 
@@ -57,13 +60,30 @@ def page_pictures(record: RunRecord, indices: Sequence[int], form: Format = "sma
 def _page_picture(
     record: RunRecord, index: int, *, form: Format, budget_bytes: int, thumbnail_px: tuple[int, int]
 ) -> PagePicture:
+    try:
+        png = record.picture(index)
+    except TrajectoryError:
+        return LOST
+    return make_picture(png, form=form, budget_bytes=budget_bytes, thumbnail_px=thumbnail_px)
+
+
+def make_picture(
+    png: bytes, *, form: Format, budget_bytes: int = 2 * 2**20, thumbnail_px: tuple[int, int] = (176, 128)
+) -> PagePicture:
+    """One picture for a page; an unreadable one is empty.
+
+    Args:
+        png: As the model saw it.
+        form: See `page_pictures`.
+        budget_bytes: About the size that it may have for `small`.
+        thumbnail_px: Largest width and height of the thumbnail.
+    """
     from PIL import Image, UnidentifiedImageError
 
     try:
-        png = record.picture(index)
         image = Image.open(io.BytesIO(png)).convert("RGB")
-    except (TrajectoryError, UnidentifiedImageError, OSError):
-        return PagePicture(full="", thumbnail="")
+    except (UnidentifiedImageError, OSError):
+        return LOST
     full = _data_url(png, "png") if form == "png" or len(png) <= budget_bytes // 2 else _small(image, budget_bytes)
     image.thumbnail(thumbnail_px, Image.Resampling.BILINEAR, reducing_gap=2.0)
     return PagePicture(full=full, thumbnail=_data_url(_jpeg(image, 68), "jpeg"))

@@ -16,12 +16,13 @@ from cua.trajectory.describe import (
 )
 from cua.trajectory.events import Note
 from cua.trajectory.lock import is_locked
+from cua.trajectory.report.conversation import Conversation, conversation_view
 from cua.trajectory.report.markers import Marker, markers
 from cua.trajectory.report.pictures import Format, PagePicture, page_pictures
 from cua.trajectory.run_record import INTERRUPTED, Outcome, RunRecord, interrupted_step
 from envs import Observation
 
-STAGES = ("model", "interpret", "guard", "act", "settle", "observe", "record")
+STAGES = ("model", "interpret", "guard", "act", "tools", "settle", "observe", "record")
 """Stages that have a colour of their own; any other is `other`."""
 
 
@@ -84,6 +85,7 @@ class RunView:
     settings: tuple[tuple[str, str], ...]
     early_notes: tuple[Note, ...]
     steps: tuple[StepView, ...]
+    conversation: Conversation | None = None
 
 
 def run_view(record: RunRecord, form: Format = "small") -> RunView:
@@ -96,8 +98,8 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
     numbers = {step.number for step in steps} | ({last.number} if last else set())
     status, reason = _status(record)
     totals: dict[str, float] = {}
-    for step in record.steps:
-        for stage, seconds in step.timings.items():
+    for timings in [step.timings for step in record.steps] + [step.timings for step in record.tool_steps]:
+        for stage, seconds in timings.items():
             totals[stage] = totals.get(stage, 0.0) + seconds
     return RunView(
         run_id=record.run_dir.name,
@@ -111,6 +113,7 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
         settings=tuple(_settings(record)),
         early_notes=tuple(note for note in record.notes if note.index not in numbers),
         steps=(*steps, *([last] if last else [])),
+        conversation=conversation_view(record, form) if record.question else None,
     )
 
 
@@ -200,7 +203,7 @@ def _facts(record: RunRecord) -> Sequence[tuple[str, str, str]]:
     usage = record.result.usage if record.result else record.usage
     duration_s = record.result.duration_s if record.result else max(0.0, record.last_at - record.header.started_at)
     cached = f", {describe_tokens(usage.cached_tokens)} cached" if usage.cached_tokens else ""
-    steps = len(record.steps)
+    steps = record.num_steps
     return (
         ("Steps", str(steps), f"{describe_duration(duration_s / steps)} each" if steps else ""),
         ("Time", describe_duration(duration_s), describe_time(record.header.started_at)),

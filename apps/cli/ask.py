@@ -1,0 +1,151 @@
+"""`cua ask`: a question about files, answered with code in a sandbox; and its evidence run again."""
+
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from apps.cli.choices import choice
+from apps.cli.task import other_settings
+
+if TYPE_CHECKING:
+    from cua import RunResult, Watch
+    from cua.evidence import CellCheck, Verification
+
+Flag = typer.Option
+
+
+def ask(
+    question: Annotated[str | None, typer.Argument(help="What to find out; - reads it from standard input.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Pictures, PDFs, videos, any files.")] = None,
+    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
+    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the answer.")] = None,
+    max_steps: Annotated[int | None, Flag(help="Stop after so many steps (30).")] = None,
+    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    context: Annotated[
+        str | None, Flag(help="When the conversation grows too long: none, hide-tool-result, discard-all, summary.")
+    ] = None,
+    max_context: Annotated[int | None, Flag(help="Tokens at which that happens.")] = None,
+    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
+    yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
+    policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
+    verify: Annotated[bool, Flag("--verify", help="Run the cells again in a fresh kernel and compare.")] = False,
+    run: Annotated[str | None, Flag(help="With --verify alone: which run; id, unique prefix, folder, or last.")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+) -> None:
+    """Ask about pictures, documents or videos.
+
+    The model writes Python about the files, which runs in a sandbox without network, looks at what comes
+    out, and answers with the results that its statements rest on. The run's folder keeps them: answer.json,
+    notebook.ipynb, every picture. With --verify they are run again; alone it checks an earlier run.
+    """
+    flags: dict[str, Any] = {
+        "model": model,
+        "base_url": base_url,
+        "fallback_model": fallback_model,
+        "max_steps": max_steps,
+        "max_time": max_time,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "sandbox": sandbox,
+        "context": context,
+        "max_context": max_context,
+        "approve": "yolo" if yolo else approve,
+        "policy": policy,
+        **other_settings(other or ()),
+    }
+    chosen = {name: value for name, value in flags.items() if value is not None}
+    form = choice("--output-format", output_format, ("text", "json", "stream-json"))
+    if question is None:
+        _verify_and_exit(verify, run, form, chosen)
+    if run is not None:
+        raise typer.BadParameter("--run names an earlier run to verify; leave the question out with it")
+    _ask_and_exit(_words(question), files or [], schema, form, verify=verify, report=report, flags=chosen)
+
+
+def _ask_and_exit(
+    question: str,
+    files: list[Path],
+    schema: str | None,
+    form: str,
+    *,
+    verify: bool,
+    report: bool,
+    flags: dict[str, Any],
+) -> None:
+    from apps.cli.running import print_outcome, run_watched, write_run_report
+    from cua import ask as ask_model
+
+    def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
+        return ask_model(question, files, schema=schema, watch=watch, **flags)
+
+    result = run_watched(work, form)
+    verification = None
+    if verify and result.end.answer is not None and result.run_dir is not None:
+        verification = _verified(Path(result.run_dir), flags, form)
+    more: dict[str, Any] = {"report": write_run_report(result) if report else None}
+    if result.run_dir is not None:
+        more["evidence"] = str(Path(result.run_dir) / "answer.json")
+    if verification is not None and form != "text":
+        more["verification"] = verification.to_json()
+    print_outcome(result, form, more)
+    sys.exit(result.end.exit_code or int(verification is not None and not verification.is_reproduced))
+
+
+def _verify_and_exit(verify: bool, run: str | None, form: str, flags: dict[str, Any]) -> NoReturn:
+    if not verify:
+        raise typer.BadParameter('a question is needed, such as: cua ask "How many coins are there?" coins.png')
+    import json
+
+    from cua.config import load_settings
+    from cua.trajectory.runs import find_run
+
+    settings = load_settings(flags).settings
+    verification = _verified(find_run(run or "last", settings.runs_dir), flags, form)
+    if form != "text":
+        typer.echo(json.dumps(verification.to_json(), ensure_ascii=False))
+    sys.exit(0 if verification.is_reproduced else 1)
+
+
+def _verified(run_dir: Path, flags: dict[str, Any], form: str) -> "Verification":
+    """Run a run's cells again, write what came of it into its evidence, and say it."""
+    import asyncio
+
+    from apps.cli.running import StopSwitch
+    from cua.config import load_settings
+    from cua.evidence import verify_run, write_bundle
+    from cua.tool_agent.ask import start_sandbox
+
+    def say(check: "CellCheck") -> None:
+        colour = {"same": None, "differs": typer.colors.RED, "not repeated": typer.colors.YELLOW}[check.verdict]
+        why = f": {check.why}" if check.why else ""
+        typer.secho(f"  [{check.number}] {check.verdict}{why}", err=True, fg=colour)
+
+    async def again() -> "Verification":
+        maker = await start_sandbox(load_settings(flags).settings)
+        try:
+            return await verify_run(run_dir, maker, say=say)
+        finally:
+            await maker.close()
+
+    typer.secho("running the cells again", err=True, dim=True)
+    verification = asyncio.run(StopSwitch(is_for_agent=False).guarded(again()))
+    write_bundle(run_dir, verification)
+    claims = f"{verification.num_reproduced} of {verification.num_claims} cited statements"
+    verdict = "reproduced" if verification.is_reproduced else "not reproduced"
+    colour = typer.colors.GREEN if verification.is_reproduced else typer.colors.RED
+    typer.secho(f"{verdict}: {len(verification.cells)} cells, {claims}", err=True, fg=colour)
+    return verification
+
+
+def _words(question: str) -> str:
+    return sys.stdin.read() if question == "-" else question

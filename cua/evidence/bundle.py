@@ -1,0 +1,124 @@
+"""Writes the evidence of a run beside its record: `answer.json` and `notebook.ipynb`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cua.claims import Claim, find_claims
+from cua.evidence.notebook import code_of, make_notebook
+from cua.evidence.verify import Verification
+from cua.messages import ImagePart
+from cua.tool_step import CallOutcome
+from cua.trajectory.disk_errors import told
+from cua.trajectory.images import FOLDER, sha256_of, write_atomically
+from cua.trajectory.load import load_run
+from cua.trajectory.run_record import RunRecord
+
+ANSWER = "answer.json"
+NOTEBOOK = "notebook.ipynb"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """Where the evidence lies, and what it holds."""
+
+    answer_path: Path
+    notebook_path: Path
+    claims: tuple[Claim, ...]
+
+
+def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bundle:
+    """Write the evidence of a tool-using run; may be repeated.
+
+    Args:
+        run_dir: The run's folder.
+        verification: What came of running it again, if that was done.
+
+    Raises:
+        TrajectoryError: The record cannot be read, or a file cannot be written.
+    """
+    record = load_run(run_dir, images=None)
+    answer = record.end.answer if record.end else None
+    claims = find_claims(_last_words(record), record.tool_steps) if answer is not None else ()
+    notebook = make_notebook(record)
+    bundle = Bundle(answer_path=record.run_dir / ANSWER, notebook_path=record.run_dir / NOTEBOOK, claims=claims)
+    with told("write", record.run_dir):
+        write_atomically(bundle.notebook_path, _json(notebook))
+        write_atomically(bundle.answer_path, _json(_answer(record, claims, verification)))
+    return bundle
+
+
+def _last_words(record: RunRecord) -> str:
+    """The final reply as the model wrote it, marks and all."""
+    return record.tool_steps[-1].reply.content if record.tool_steps else ""
+
+
+def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verification | None) -> dict[str, Any]:
+    header, result = record.header, record.result
+    return {
+        "question": header.instruction,
+        "answer": record.end.answer if record.end else None,
+        "text": _last_words(record),
+        "end": asdict(record.end) if record.end else None,
+        "claims": [_claim(claim, record) for claim in claims],
+        "verification": verification.to_json() if verification else None,
+        "results": [_result(outcome) for step in record.tool_steps for outcome in step.outcomes],
+        "notebook": NOTEBOOK,
+        "inputs": header.settings.get("inputs", []),
+        "sandbox": header.env_options.get("sandbox"),
+        "model": header.model,
+        "steps": record.num_steps,
+        "usage": asdict(record.usage),
+        "duration_s": result.duration_s if result else None,
+        "versions": dict(header.versions),
+    }
+
+
+def _claim(claim: Claim, record: RunRecord) -> dict[str, Any]:
+    outcomes = {outcome.number: outcome for step in record.tool_steps for outcome in step.outcomes}
+    return {
+        "text": claim.text,
+        "is_supported": claim.is_supported,
+        "evidence": [
+            {
+                "mark": citation.mark,
+                "call": citation.number,
+                "exists": citation.exists,
+                **_where(outcomes.get(citation.number), citation.picture),
+            }
+            for citation in claim.citations
+        ],
+    }
+
+
+def _where(outcome: CallOutcome | None, picture: int | None) -> Mapping[str, Any]:
+    if outcome is None:
+        return {}
+    pictures = _pictures(outcome)
+    chosen = pictures if picture is None else pictures[picture - 1 : picture]
+    return {"tool": outcome.call.name, "cell": code_of(outcome), "pictures": chosen}
+
+
+def _result(outcome: CallOutcome) -> dict[str, Any]:
+    return {
+        "mark": f"[^{outcome.number}^]",
+        "id": outcome.call.id,
+        "tool": outcome.call.name,
+        "is_error": outcome.result.is_error,
+        "execution_count": outcome.result.data.get("execution_count"),
+        "text": outcome.result.text,
+        "pictures": _pictures(outcome),
+        "files_written": outcome.result.data.get("files_written", []),
+        "duration_s": round(outcome.duration_s, 4),
+    }
+
+
+def _pictures(outcome: CallOutcome) -> list[str]:
+    """Files of a result's pictures, relative to the run's folder."""
+    return [f"{FOLDER}/{sha256_of(part.data)}.png" for part in outcome.result.parts if isinstance(part, ImagePart)]
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, indent=1, default=str).encode("utf-8", "replace") + b"\n"

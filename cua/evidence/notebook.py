@@ -1,0 +1,111 @@
+"""A run as a Jupyter notebook: the question, what the model thought, the cells with their outputs, the answer."""
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cua.messages import ImagePart, TextPart
+from cua.tool_step import CallOutcome, ToolStep
+from cua.tools.cells import PNG
+from cua.trajectory.run_record import RunRecord
+
+SETUP = "setup"
+"""Tag of the first cell, which goes to the folder with the files; a check of the run skips it."""
+
+_SERVICE_IMPORT = "from visual_tools.sandbox import inside"
+
+
+def make_notebook(record: RunRecord) -> dict[str, Any]:
+    """The notebook of a run, nbformat 4.
+
+    Args:
+        record: A tool-using run, loaded with its pictures.
+    """
+    words = "\n\n".join(part.text.strip() for part in record.question if isinstance(part, TextPart))
+    cells = [_markdown(words), _code("%cd files", tags=[SETUP])]
+    for step in record.tool_steps:
+        cells += _of_step(step)
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+            "language_info": {"name": "python"},
+            "cua": {"run": record.run_dir.name, "versions": dict(record.header.versions)},
+        },
+        "cells": [{**cell, "id": f"cell-{position}"} for position, cell in enumerate(cells)],
+    }
+
+
+def code_of(outcome: CallOutcome) -> str | None:
+    """The notebook cell that does what a call did; None for a call that ran nothing."""
+    code = outcome.result.data.get("code")
+    match outcome.result.data.get("kind"):
+        case "ipython":
+            return str(code)
+        case "shell":
+            return f"%%bash\n{code}"
+        case "service":
+            return f"{_SERVICE_IMPORT}\n{code}"
+        case _:
+            return None
+
+
+def repeating_code(outcome: CallOutcome) -> str | None:
+    """A cell that does a call over again, by the way it was done; None for a call that ran nothing."""
+    if outcome.result.data.get("kind") == "shell":
+        return f"{_SERVICE_IMPORT}\ninside.run_command({outcome.result.data['code']!r}, limit_s=60)"
+    return code_of(outcome)
+
+
+def _of_step(step: ToolStep) -> Iterator[dict[str, Any]]:
+    said = [text for text in (step.reply.reasoning, step.reply.content) if text.strip()]
+    if said:
+        yield _markdown("\n\n".join(said))
+    for outcome in step.outcomes:
+        code = code_of(outcome)
+        if code is None:
+            yield _markdown(f"`{outcome.call.name}` was not carried out: {outcome.result.text}")
+        else:
+            count = outcome.result.data.get("execution_count")
+            yield _code(code, outputs=_outputs(outcome), count=count, number=outcome.number)
+
+
+def _outputs(outcome: CallOutcome) -> list[dict[str, Any]]:
+    pictures = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
+    return [_with_picture(output, pictures) for output in outcome.result.data.get("outputs", ())]
+
+
+def _with_picture(output: Mapping[str, Any], pictures: list[bytes]) -> dict[str, Any]:
+    """A notebook output with its picture put back; `cells.to_tool_result` took it out."""
+    if PNG not in output.get("data", {}):
+        return dict(output)
+    data = dict(output["data"])
+    number = data.pop(PNG)
+    if number is not None and number < len(pictures):
+        data[PNG] = base64.b64encode(pictures[number]).decode()
+    return {**output, "data": data}
+
+
+def _markdown(text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "metadata": {}, "source": text}
+
+
+def _code(
+    code: str,
+    *,
+    outputs: list[dict[str, Any]] | None = None,
+    count: int | None = None,
+    number: int | None = None,
+    tags: list[str] | None = None,
+) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"tags": tags} if tags else {}
+    if number is not None:
+        metadata["cua"] = {"call": number}
+    return {
+        "cell_type": "code",
+        "metadata": metadata,
+        "source": code,
+        "outputs": outputs or [],
+        "execution_count": count,
+    }

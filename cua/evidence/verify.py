@@ -1,0 +1,172 @@
+"""Runs the cells of a run again in a fresh kernel and compares what comes out."""
+
+import io
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cua.claims import find_claims
+from cua.errors import ConfigError
+from cua.evidence.notebook import repeating_code
+from cua.messages import ImagePart
+from cua.tool_step import CallOutcome
+from cua.trajectory.load import load_run
+from cua.trajectory.run_record import RunRecord
+from visual_tools.sandbox import CellResult, KernelMaker
+
+MAX_PIXEL_DIFFERENCE = 2.0
+"""Mean difference of two pictures, in levels of 255, below which they count as equal: encoders and fonts wobble."""
+
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
+_NEVER_SAME = ("interrupted", "died")
+
+Verdict = Literal["same", "differs", "not repeated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellCheck:
+    """One cell, run again.
+
+    Attributes:
+        number: The tool call.
+        verdict: `not repeated` for cells that were cut off or lost their kernel the first time.
+        why: What differs.
+    """
+
+    number: int
+    verdict: Verdict
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What came of running a run again.
+
+    Attributes:
+        cells: One for each call that ran something.
+        num_claims: Statements of the answer that cite results.
+        num_reproduced: Those of them whose every cited result came out the same.
+    """
+
+    cells: tuple[CellCheck, ...]
+    num_claims: int
+    num_reproduced: int
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether nothing differs, and every claim's evidence was repeated."""
+        return self.num_claims == self.num_reproduced and all(cell.verdict != "differs" for cell in self.cells)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in `answer.json`."""
+        return {"is_reproduced": self.is_reproduced, **asdict(self)}
+
+
+async def verify_run(
+    run_dir: Path, maker: KernelMaker, *, say: Callable[[CellCheck], None] = lambda check: None
+) -> Verification:
+    """Run every cell again on untouched copies of the inputs, and compare text and pictures.
+
+    Args:
+        run_dir: The run's folder.
+        maker: Makes the fresh kernel.
+        say: Told each cell as it is done.
+
+    Raises:
+        ConfigError: It is no tool-using run, or its inputs are gone.
+        TrajectoryError: The record cannot be read.
+        SandboxError: No kernel can be had.
+    """
+    record = load_run(run_dir, images=None)
+    if not record.question:
+        raise ConfigError(f"{run_dir.name} is no run of `cua ask`: it has no cells to run again")
+    with tempfile.TemporaryDirectory(prefix="k25-verify-") as folder:
+        work_dir = Path(folder) / "files"
+        readable = _copy_inputs(record, work_dir)
+        kernel = await maker.make_kernel(work_dir, readable=readable)
+        try:
+            checks = []
+            for outcome in (outcome for step in record.tool_steps for outcome in step.outcomes):
+                code = repeating_code(outcome)
+                if code is None:
+                    continue
+                checks.append(await _check(outcome, lambda code=code: kernel.run(code)))  # type: ignore[misc]
+                say(checks[-1])
+        finally:
+            await kernel.close()
+    return _verification(record, checks)
+
+
+async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
+    status = outcome.result.data.get("status")
+    if status in _NEVER_SAME:
+        return CellCheck(number=outcome.number, verdict="not repeated", why=f"it was {status} the first time")
+    result: CellResult = await run()
+    why = _why_different(outcome, result)
+    return CellCheck(number=outcome.number, verdict="differs" if why else "same", why=why)
+
+
+def _why_different(outcome: CallOutcome, result: CellResult) -> str:
+    data = outcome.result.data
+    if (result.status == "ok") != (data.get("status") == "ok"):
+        return f"it ended with {result.status}, the first time with {data.get('status')}"
+    kept = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
+    if len(kept) != len(result.images):
+        return f"{len(result.images)} pictures, the first time {len(kept)}"
+    for number, (before, now) in enumerate(zip(kept, result.images, strict=True), start=1):
+        difference = _picture_difference(before, now.png)
+        if difference > MAX_PIXEL_DIFFERENCE:
+            return f"picture {number} differs by {difference:.1f} levels on average"
+    before_text, now_text = _comparable(str(data.get("text", ""))), _comparable(result.text)
+    return "" if before_text == now_text else f"the text differs: {_first_difference(before_text, now_text)}"
+
+
+def _comparable(text: str) -> str:
+    """Text without memory addresses and trailing blanks, which differ from run to run."""
+    return "\n".join(line.rstrip() for line in _ADDRESS.sub("0x...", text).strip().splitlines())
+
+
+def _first_difference(before: str, now: str) -> str:
+    lines = zip(before.splitlines() + [""] * 9999, now.splitlines() + [""] * 9999, strict=False)
+    first = next(((old, new) for old, new in lines if old != new), ("", ""))
+    return f"{first[0][:120]!r} became {first[1][:120]!r}"
+
+
+def _picture_difference(before: bytes, now: bytes) -> float:
+    """Mean difference in levels; infinite for pictures of different size."""
+    import numpy as np
+    from PIL import Image
+
+    if before == now:
+        return 0.0
+    first, second = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.int16) for png in (before, now))
+    return float(np.abs(first - second).mean()) if first.shape == second.shape else float("inf")
+
+
+def _copy_inputs(record: RunRecord, work_dir: Path) -> list[Path]:
+    """Put the inputs into a fresh folder; returns those that are read where they lie."""
+    work_dir.mkdir()
+    readable = []
+    for entry in record.header.settings.get("inputs", []):
+        if not entry["is_copied"]:
+            readable.append(Path(entry["name"]))
+            continue
+        try:
+            shutil.copyfile(record.run_dir / "inputs" / entry["name"], work_dir / entry["name"])
+        except OSError as error:
+            raise ConfigError(
+                f"the input {entry['name']} of {record.run_dir.name} is gone: {error.strerror}"
+            ) from error
+    return readable
+
+
+def _verification(record: RunRecord, checks: Sequence[CellCheck]) -> Verification:
+    same = {check.number for check in checks if check.verdict == "same"}
+    words = record.tool_steps[-1].reply.content if record.tool_steps and record.end and record.end.answer else ""
+    cited = [claim for claim in find_claims(words, record.tool_steps) if claim.citations]
+    reproduced = [claim for claim in cited if all(citation.number in same for citation in claim.citations)]
+    return Verification(cells=tuple(checks), num_claims=len(cited), num_reproduced=len(reproduced))

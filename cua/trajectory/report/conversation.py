@@ -1,0 +1,200 @@
+"""What the page of a tool-using run shows: files, steps with calls and results, the answer with its evidence."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cua.answer import MARK
+from cua.claims import find_claims
+from cua.messages import ImagePart, Part, TextPart
+from cua.tool_step import CallOutcome, ToolStep
+from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, told_arguments
+from cua.trajectory.events import Note
+from cua.trajectory.report.pictures import Format, make_picture
+from cua.trajectory.run_record import RunRecord
+
+_BUDGET_BYTES = 18 * 2**20
+_MAX_OUTPUT_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPicture:
+    """A picture with what stands below it."""
+
+    source: str
+    caption: str
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A run of text, or a mark that leads to `target`."""
+
+    text: str
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimView:
+    """One statement and its marks."""
+
+    text: str
+    is_supported: bool
+    marks: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """One call and its result."""
+
+    number: int
+    name: str
+    code: str
+    text: str
+    is_error: bool
+    duration: str
+    pictures: tuple[ShownPicture, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """One step."""
+
+    number: int
+    is_answer: bool
+    thought: str
+    said: str
+    pieces: tuple[Piece, ...]
+    calls: tuple[CallView, ...]
+    remark: str
+    notes: tuple[Note, ...]
+    since_start: str
+    duration: str
+    tokens: str
+    cost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """The whole run."""
+
+    files: tuple[ShownPicture, ...]
+    other_files: tuple[str, ...]
+    turns: tuple[TurnView, ...]
+    claims: tuple[ClaimView, ...]
+
+
+def conversation_view(record: RunRecord, form: Format) -> Conversation:
+    """Everything that the page shows of a tool-using run.
+
+    Args:
+        record: The run, loaded with its pictures.
+        form: See `page_pictures`.
+    """
+    parts = [*record.question, *(part for outcome in _outcomes(record) for part in outcome.result.parts)]
+    budget_bytes = _BUDGET_BYTES // max(1, sum(isinstance(part, ImagePart) for part in parts))
+    show = _Pictures(form, budget_bytes)
+    files, others = _files(record.question, record.header.instruction, show)
+    answer_step = record.tool_steps[-1] if record.tool_steps and record.end and record.end.answer is not None else None
+    claims = find_claims(answer_step.reply.content, record.tool_steps) if answer_step else ()
+    return Conversation(
+        files=files,
+        other_files=others,
+        turns=tuple(_turn(record, step, step is answer_step, show) for step in record.tool_steps),
+        claims=tuple(
+            ClaimView(
+                text=claim.text,
+                is_supported=claim.is_supported,
+                marks=tuple(
+                    Piece(text=_number(c.number, c.picture), target=_target(c.number, c.picture))
+                    for c in claim.citations
+                ),
+            )
+            for claim in claims
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pictures:
+    form: Format
+    budget_bytes: int
+
+    def source(self, part: ImagePart) -> str:
+        return make_picture(part.data, form=self.form, budget_bytes=self.budget_bytes).full if part.data else ""
+
+
+def _outcomes(record: RunRecord) -> Iterator[CallOutcome]:
+    return (outcome for step in record.tool_steps for outcome in step.outcomes)
+
+
+def _files(
+    question: Sequence[Part], instruction: str, show: _Pictures
+) -> tuple[tuple[ShownPicture, ...], tuple[str, ...]]:
+    """Pictures with the text before each; texts that no picture follows."""
+    pictures, others, pending = [], [], ""
+    for part in question:
+        if isinstance(part, ImagePart):
+            pictures.append(ShownPicture(source=show.source(part), caption=pending.strip()))
+            pending = ""
+        elif isinstance(part, TextPart):
+            others += [pending.strip()] if pending.strip() else []
+            pending = part.text
+    others += [pending.strip()] if pending.strip() and pending.strip() != instruction.strip() else []
+    return tuple(pictures), tuple(others)
+
+
+def _turn(record: RunRecord, step: ToolStep, is_answer: bool, show: _Pictures) -> TurnView:
+    usage = step.reply.usage
+    said = step.reply.content.strip()
+    return TurnView(
+        number=step.index,
+        is_answer=is_answer,
+        thought=step.reply.reasoning.strip(),
+        said=said,
+        pieces=tuple(_pieces(said)),
+        calls=tuple(_call(outcome, show) for outcome in step.outcomes),
+        remark=step.remark or "",
+        notes=tuple(note for note in record.notes if note.index == step.index and note.kind != "parse_error"),
+        since_start=describe_duration(max(0.0, step.started_at - record.header.started_at)),
+        duration=describe_duration(sum(step.timings.values())),
+        tokens=f"{describe_tokens(usage.input_tokens)} in, {describe_tokens(usage.output_tokens)} out",
+        cost=describe_cost(usage.cost_usd),
+    )
+
+
+def _call(outcome: CallOutcome, show: _Pictures) -> CallView:
+    images = [part for part in outcome.result.parts if isinstance(part, ImagePart)]
+    return CallView(
+        number=outcome.number,
+        name=outcome.call.name,
+        code=told_arguments(outcome.call),
+        text=outcome.result.text[:_MAX_OUTPUT_CHARS],
+        is_error=outcome.result.is_error,
+        duration=describe_duration(outcome.duration_s),
+        pictures=tuple(
+            ShownPicture(
+                source=show.source(part),
+                caption=_number(outcome.number, position),
+                anchor=_target(outcome.number, position),
+            )
+            for position, part in enumerate(images, start=1)
+        ),
+    )
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    start = 0
+    for match in MARK.finditer(text):
+        number, picture = int(match[1]), int(match[2]) if match[2] else None
+        yield Piece(text=text[start : match.start()])
+        yield Piece(text=_number(number, picture), target=_target(number, picture))
+        start = match.end()
+    yield Piece(text=text[start:])
+
+
+def _number(number: int, picture: int | None) -> str:
+    return str(number) if picture is None else f"{number}.{picture}"
+
+
+def _target(number: int, picture: int | None) -> str:
+    return f"call-{number}" if picture is None else f"picture-{number}-{picture}"
