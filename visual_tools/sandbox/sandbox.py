@@ -56,7 +56,7 @@ class Sandbox:
         for name in ISOLATING if backend == "auto" else (backend,):
             for mode in MODES[name]:
                 try:
-                    return await cls._start_as(name, mode, limits or Limits())
+                    return await cls.start_as(name, mode, limits or Limits())
                 except SandboxError as error:
                     reasons.append(f"{name}: {error}")
         raise SandboxError(
@@ -65,7 +65,7 @@ class Sandbox:
         )
 
     @classmethod
-    async def _start_as(cls, backend: Backend, mode: Mode, limits: Limits) -> "Sandbox":
+    async def start_as(cls, backend: Backend, mode: Mode, limits: Limits) -> "Sandbox":
         folder = Path(tempfile.mkdtemp(prefix="k25-kernels-"))
         try:
             check_socket_path(folder / "1000000")
@@ -149,7 +149,8 @@ class Sandbox:
         try:
             await asyncio.wait([ready, process.ended], timeout=_START_S, return_when=asyncio.FIRST_COMPLETED)
             if not ready.done():
-                why = process.error or ("it ended" if process.ended.done() else f"no answer in {_START_S:g} s")
+                told = process.ended.result() if process.ended.done() else f"no answer in {_START_S:g} s"
+                why = process.error or told
                 raise SandboxError(f"the kernel did not start: {why}")
         finally:
             ready.cancel()

@@ -38,6 +38,9 @@ def give_birth(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int
         serve: Becomes the kernel: runs until it ends.
     """
     try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         sockets, report = _keep_only(sockets, report)
         os.setsid()
         _tell(report, {"host_pid": _own_host_pid()})
@@ -65,8 +68,9 @@ def _own_host_pid() -> int:
 
 def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
     """Close every descriptor but these, which get the numbers from 3 on."""
-    high = 100
-    copies = [os.dup2(fd, high + place, inheritable=False) for place, fd in enumerate([*sockets, report])]
+    wanted = [*sockets, report]
+    high = max(*wanted, _FIRST_FD + len(wanted)) + 1
+    copies = [os.dup2(fd, high + place, inheritable=False) for place, fd in enumerate(wanted)]
     os.closerange(_FIRST_FD, high)
     kept = [os.dup2(fd, _FIRST_FD + place, inheritable=False) for place, fd in enumerate(copies)]
     os.closerange(_FIRST_FD + len(kept), os.sysconf("SC_OPEN_MAX"))
@@ -100,6 +104,7 @@ def _split(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, se
     if plan.mode != "nested":
         _stay_outside(plan, spec)
     _detach_streams()
+    os.close(report)  # what the code could write there would be believed
     serve(dict(zip(CHANNELS, sockets, strict=True)), spec)
     os._exit(0)
 

@@ -133,11 +133,11 @@ class Zygote:
 
     def _make(self, number: int, spec: KernelSpec, sockets: list[int]) -> None:
         read_end, write_end = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # the fork must not write to our pipe
         child = os.fork()
         if child == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             give_birth(self._plan, spec, sockets, write_end, self._become)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         for fd in (*sockets, write_end):
             os.close(fd)
         is_outside = self._plan.mode in ("landlock", "none")
@@ -157,13 +157,17 @@ class Zygote:
     def _listen(self, fd: int) -> None:
         for number, ward in self._wards.items():
             if ward.report == fd:
-                for message in ward.read_reports():
-                    if "error" in message:
-                        self._tell({"failed": number, "error": message["error"]})
-                if ward.report < 0:
-                    self._poll.unregister(fd)
+                self._read_report(number, ward)
                 return
         raise SystemExit("the host is gone")
+
+    def _read_report(self, number: int, ward: Ward) -> None:
+        fd = ward.report
+        for message in ward.read_reports():
+            if "error" in message:
+                self._tell({"failed": number, "error": message["error"]})
+        if ward.report < 0:
+            self._poll.unregister(fd)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -175,10 +179,11 @@ class Zygote:
 
     def _forget(self, pid: int, code: int) -> None:
         for number, ward in list(self._wards.items()):
-            if ward.is_end(pid, code):
-                if ward.report >= 0:
-                    self._poll.unregister(ward.report)
-                ward.close()
+            if ward.is_waiting_for(pid):
+                self._read_report(number, ward)
+            if ward.is_end(pid):
+                while ward.report >= 0:
+                    self._read_report(number, ward)
                 del self._wards[number]
                 self._tell({"ended": number, "code": code})
 

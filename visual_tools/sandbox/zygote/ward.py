@@ -60,10 +60,12 @@ class Ward:
             self._host_pid = message.get("host_pid", self._host_pid)
         return messages
 
-    def is_end(self, pid: int, code: int) -> bool:
+    def is_waiting_for(self, pid: int) -> bool:
+        """Whether this process, which has ended, may have named another one that it left behind."""
+        return self.report >= 0 and self._pid is None and pid == self._child
+
+    def is_end(self, pid: int) -> bool:
         """Whether the end of this process is the end of the kernel."""
-        while self.report >= 0 and self._pid is None and pid == self._child and self.read_reports():
-            pass
         return pid == (self._pid or self._child)
 
     def kill(self) -> None:
