@@ -62,9 +62,14 @@ def find_claims(answer: str, steps: Sequence[ToolStep]) -> tuple[Claim, ...]:
     for statement in _statements(answer):
         citations = tuple(_citation(match, outcomes) for match in MARK.finditer(statement))
         if citations:
-            claims.append(Claim(text=" ".join(MARK.sub("", statement).split()), citations=citations))
+            claims.append(Claim(text=_plain(statement), citations=citations))
     whole = " ".join(answer.split())
     return tuple(claims) or ((Claim(text=whole, citations=()),) if whole else ())
+
+
+def _plain(statement: str) -> str:
+    """The statement without marks, on one line."""
+    return re.sub(r" +(?=[.,;])", "", " ".join(MARK.sub("", statement).split()))
 
 
 def _statements(answer: str) -> list[str]:
