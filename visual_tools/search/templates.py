@@ -16,13 +16,12 @@ from visual_tools.require import require
 SCALES = tuple(2 ** (step / 6) for step in range(-6, 7))
 """From half to double the size; neighbours differ by 12 %, which the refinement bridges."""
 
-_SEARCH_PIXELS = 1_500_000
+_SEARCH_PIXELS = 1_000_000
 _SEARCH_SIDE_PX = 16
 _SEARCH_SLACK = 0.25
 _MAX_OVERLAP = 0.3
 _OPAQUE = 128
 _FINE_FACTORS = (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)
-_EXACT_SCALE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +194,7 @@ def _refine(picture: NDArray[np.uint8], template: _Template, match: Match, is_fi
     slack = 3 + max(match.box.width, match.box.height) // 8
     window = match.box.padded(slack).clipped(width, height)
     part = picture[window.top : window.bottom, window.left : window.right]
-    best: Match | None = None
+    best = Match(box=match.box, score=0.0, scale=match.scale)
     for scale in _fine_scales(match.scale, is_fixed):
         pattern = template.scaled(scale)
         size = pattern.pixels.shape
@@ -204,17 +203,18 @@ def _refine(picture: NDArray[np.uint8], template: _Template, match: Match, is_fi
         scores = _correlate(part, pattern)
         y, x = (int(index) for index in np.unravel_index(int(scores.argmax()), scores.shape))
         box = Box(x, y, x + size[1], y + size[0]).moved(window.left, window.top)
-        score = float(scores[y, x]) - _color_difference(picture, pattern, box)
-        if best is None or score > best.score:
-            best = Match(box=box, score=max(round(score, 4), 0.0), scale=scale)
-    return best or Match(box=match.box, score=0.0, scale=match.scale)
+        score = round(float(scores[y, x]) - _color_difference(picture, pattern, box), 4)
+        if score > best.score:
+            best = Match(box=box, score=score, scale=scale)
+    return best
 
 
 def _fine_scales(scale: float, is_fixed: bool) -> list[float]:
+    """Around a scale; the template's own size comes first, so that it wins where others round to the same."""
     if is_fixed:
         return [scale]
-    near_one = [1.0] if abs(scale - 1.0) < 0.07 else []
-    return sorted({scale * factor for factor in _FINE_FACTORS} | set(near_one))
+    near = {scale * factor for factor in _FINE_FACTORS}
+    return sorted(near | {1.0} if min(near) < 1.0 < max(near) else near, key=lambda one: abs(one - 1.0))
 
 
 def _color_difference(picture: NDArray[np.uint8], template: _Template, box: Box) -> float:
