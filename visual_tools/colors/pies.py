@@ -87,7 +87,7 @@ def _fill_writing(areas: Areas, circle: Circle, background: int | None) -> Areas
         inside = np.hypot(x - circle.x_px, y - circle.y_px) < circle.radius_px
         side = max(item.box_px.width, item.box_px.height)
         is_hub = item.box_px.has_point(circle.x_px, circle.y_px) and item.color == background
-        if not inside or side > 0.3 * circle.radius_px or is_hub:
+        if not inside or is_hub or side > 0.3 * circle.radius_px or _is_slice(areas, item, circle):
             kept.append(item)
     return fill_from(areas, kept) if len(kept) < len(areas.items) else areas
 
@@ -112,12 +112,15 @@ def _rim(
 
 
 def _is_slice(areas: Areas, item: Area, circle: Circle) -> bool:
-    """Whether an area reaches the rim from well inside, thick along the spokes (shadows and swatches do not)."""
+    """Whether an area reaches the rim from well inside, thick along the spokes (shadows and swatches do not).
+
+    How thick is said by most of its pixels, not by most of its spokes: a thin strip beside a neighbour has many spokes.
+    """
     _, near, far = _rim(areas, item, (circle.x_px, circle.y_px))
-    rim = float(np.percentile(far, 90))
-    thick = float(np.median(far - near))
+    rim, thick = float(np.percentile(far, 90)), np.sort(far - near)
+    most = float(thick[np.searchsorted(np.cumsum(thick), thick.sum() / 2)])
     is_inside = float(near.min()) < _MAX_START * circle.radius_px
-    return is_inside and 0.85 < rim / circle.radius_px < 1.6 and thick > _MIN_THICKNESS * circle.radius_px
+    return is_inside and 0.85 < rim / circle.radius_px < 1.6 and most > _MIN_THICKNESS * circle.radius_px
 
 
 def _fit_apexes(
