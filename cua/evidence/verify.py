@@ -49,7 +49,7 @@ class Verification:
     Attributes:
         cells: One for each call that ran something.
         num_claims: Statements of the answer that cite results.
-        num_reproduced: Those of them whose every cited result came out the same.
+        num_reproduced: Those of them whose every cited result exists and came out the same.
     """
 
     cells: tuple[CellCheck, ...]
@@ -168,5 +168,7 @@ def _verification(record: RunRecord, checks: Sequence[CellCheck]) -> Verificatio
     same = {check.number for check in checks if check.verdict == "same"}
     words = record.tool_steps[-1].reply.content if record.tool_steps and record.end and record.end.answer else ""
     cited = [claim for claim in find_claims(words, record.tool_steps) if claim.citations]
-    reproduced = [claim for claim in cited if all(citation.number in same for citation in claim.citations)]
+    reproduced = [
+        claim for claim in cited if claim.is_supported and all(citation.number in same for citation in claim.citations)
+    ]
     return Verification(cells=tuple(checks), num_claims=len(cited), num_reproduced=len(reproduced))

@@ -39,19 +39,12 @@ def _text(result: CellResult) -> str:
     pieces = [result.text.rstrip("\n")] if result.text.strip() else []
     if result.error is not None:
         pieces.append(result.error.traceback or f"{result.error.name}: {result.error.message}")
-    for number, image in enumerate(result.images, start=1):
-        reduced = "" if image.size_px == image.original_px else f", reduced from {_size(image.original_px)}"
-        pieces.append(f"[picture {number}: {_size(image.size_px)} px{reduced}]")
     if result.files_written:
         more = len(result.files_written) - _MAX_LISTED
         shown = ", ".join(result.files_written[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
         pieces.append(f"[files written: {shown}]")
     pieces += [f"[{note}]" for note in result.notes]
     return "\n".join(pieces) or NO_OUTPUT
-
-
-def _size(size_px: tuple[int, int]) -> str:
-    return f"{size_px[0]}x{size_px[1]}"
 
 
 def _without_picture(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:

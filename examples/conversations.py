@@ -1,0 +1,107 @@
+"""Three conversations of a model with its tools, recorded so that `cua ask` can be tried without any model.
+
+The tasks are those of Figure 12 in the Kimi K2.5 report: a maze, a pie chart, two pictures to compare. What the
+model says is recorded; what the code does is done for real, in the sandbox.
+
+    python -m examples.conversations                  # write examples/ask/*.jsonl
+    cua ask "Help the ant to the crumb" examples/ant-maze.png --model scripted:examples/ask/maze.jsonl
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FOLDER = HERE / "ask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One reply: words, and code to run (several cells are several calls of one reply)."""
+
+    thought: str = ""
+    words: str = ""
+    cells: tuple[str, ...] = ()
+    looks_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A question about a file, and how the model answers it."""
+
+    question: str
+    file: str
+    replies: tuple[Said, ...]
+
+
+MAZE = Conversation(
+    question="Help the ant through the maze to the crumb in the middle. How long is the shortest way?",
+    file="ant-maze.png",
+    replies=(
+        Said(
+            thought="Black walls on white. First see what is road, then where the ant and the crumb are.",
+            words="Let me look at the picture as numbers first.",
+            cells=(
+                """\
+import numpy as np
+from PIL import Image
+import visual_tools as vt
+
+image = vt.load_image("ant-maze.png")
+road = vt.binarize(image, method="otsu", foreground="light")
+ant, crumb = vt.color_mask(image, "brown"), vt.color_mask(image, "orange")
+print(image.shape, f"road {road.share:.1%} of the picture")
+print("ant", ant.box_px, "crumb", crumb.box_px)""",
+            ),
+        ),
+        Said(
+            thought="Both stand on road. Breadth-first search gives the shortest way; then prove it.",
+            words="Now a breadth-first search from the ant to the crumb, and a proof that no way is shorter.",
+            cells=(
+                """\
+path = vt.shortest_path(image, start="brown", goal="orange")
+print(path)
+print(vt.check_path(path.mask, path.points_px, start=path.start_px, goal=path.goal_px))""",
+                """\
+walk = vt.shortest_path(image, start="brown", goal="orange", centered=True)
+picture = vt.draw_path(image, walk)
+vt.save_image(picture, "solution.png")
+display(Image.fromarray(picture))""",
+            ),
+        ),
+        Said(
+            words="The shortest way for the ant has 6,196 points (6,195 steps from pixel to pixel) [^1^]. It touches no "
+            "wall, and no shorter one exists [^1^]. The red line in solution.png shows the way to walk, kept to "
+            "the middle of the corridors [^2.1^].",
+        ),
+    ),
+)
+
+CONVERSATIONS = {"maze": MAZE}
+
+
+def to_jsonl(conversation: Conversation) -> str:
+    """The replies as `--model scripted:FILE` reads them, one a line."""
+    return "".join(json.dumps(_reply(said), ensure_ascii=False) + "\n" for said in conversation.replies)
+
+
+def _reply(said: Said) -> dict[str, object]:
+    asked = [("ipython", {"code": cell}) for cell in said.cells]
+    asked += [("view_image", {"path": said.looks_at})] if said.looks_at else []
+    calls = [
+        {"id": f"call_{position}", "name": name, "arguments": json.dumps(arguments)}
+        for position, (name, arguments) in enumerate(asked)
+    ]
+    reply: dict[str, object] = {"content": said.words, "reasoning": said.thought, "tool_calls": calls}
+    return {name: value for name, value in reply.items() if value}
+
+
+def main() -> None:
+    """Write the files."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, conversation in CONVERSATIONS.items():
+        (FOLDER / f"{name}.jsonl").write_text(to_jsonl(conversation), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
