@@ -1,0 +1,49 @@
+"""One real sandbox for all tests of a module: its kernels are cheap, the first start is not."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest_asyncio
+
+from cua.messages import ToolCall, ToolResult
+from cua.tools import Toolset
+from cua.tools.files import FilesTool
+from cua.tools.ipython import IPythonTool
+from cua.tools.service import Service
+from cua.tools.shell import ShellTool
+from cua.tools.view_image import ViewImageTool
+from visual_tools.sandbox import KernelMaker, Limits, Sandbox
+
+
+@dataclass
+class Bench:
+    """Tools at work in one folder."""
+
+    folder: Path
+    toolset: Toolset
+
+    async def call(self, name: str, arguments: str) -> ToolResult:
+        return await self.toolset.call(ToolCall(id="functions.x:0", name=name, arguments=arguments))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox() -> AsyncIterator[KernelMaker]:
+    async with await Sandbox.start(limits=Limits(wall_s=20)) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bench(sandbox: KernelMaker, tmp_path: Path) -> AsyncIterator[Bench]:
+    folder = tmp_path / "files"
+    kernel = await sandbox.make_kernel(folder)
+    service = Service(lambda: sandbox.make_kernel(folder))
+    tools = [
+        IPythonTool(kernel, limits=Limits(), inside="numpy"),
+        ViewImageTool(service),
+        FilesTool(service),
+        ShellTool(service, inside_dir=kernel.inside_dir, wall_s=3),
+    ]
+    yield Bench(folder, Toolset(tools))
+    await service.close()
+    await kernel.close()
