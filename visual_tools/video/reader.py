@@ -136,7 +136,8 @@ class Reader:
     def _decode_all(self) -> Iterator[tuple[int, Any]]:
         """Every frame from the first on, counted."""
         self._rewind()
-        yield from enumerate(frame for packet in self._demux() for frame in self._decode(packet))
+        packets = itertools.chain(self._demux(), (None,))
+        yield from enumerate(frame for packet in packets for frame in self._decode(packet))
 
     def _decode_from(self, start_pts: int | None, wanted_pts: Sequence[int]) -> Iterator[tuple[int, Any]]:
         """Frames from a keyframe on (None: from the beginning) until those wanted have come out."""

@@ -15,7 +15,7 @@ from visual_tools.errors import VideoError
 from visual_tools.require import require
 from visual_tools.video.source import check_file, open_video
 
-HALF_MS_S = 0.0005  # a time that was printed with milliseconds still finds its frame
+HALF_MS_S = 0.00051  # a time that was printed with milliseconds, rounded, still finds its frame
 _CHECKED_PACKETS = 48
 _BUILT_ON_ALL = {"gif", "apng"}  # every picture is drawn over the one before
 
@@ -150,7 +150,7 @@ def _make_timeline(file: Path, container: Any, stream: Any, packets: _Packets) -
     if not packets.pts:
         raise VideoError(f"{file} holds a video track without a single frame that can be read")
     warnings = []
-    has_times = None not in packets.pts and not _jumps_back(packets.dts)
+    has_times = None not in packets.pts and not _jumps_back(packets.dts) and not _guesses(container, stream, packets)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     if has_times:
         shown, time_base = np.array(packets.pts, np.int64), Fraction(stream.time_base)
@@ -183,6 +183,14 @@ def _jumps_back(dts: list[int | None]) -> bool:
     """Whether the clock starts again in the middle, as in files that were glued together."""
     known = np.array([one for one in dts if one is not None], np.int64)
     return bool((np.diff(known) < 0).any())
+
+
+def _guesses(container: Any, stream: Any, packets: _Packets) -> bool:
+    """Whether times of showing only follow those of decoding although the order differs: AVI has no others."""
+    if container.format.name != "avi" or not stream.codec_context.has_b_frames:
+        return False
+    delays = {pts - dts for pts, dts in zip(packets.pts, packets.dts, strict=True) if pts is not None and dts is not None}
+    return len(delays) == 1
 
 
 def _ends_early(container: Any, stream: Any, num_frames: int, end_s: Fraction) -> bool:
