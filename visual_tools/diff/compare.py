@@ -25,7 +25,7 @@ _AREA_SHARE = 2.5e-5  # of the picture
 _MAX_SHARE = 0.5  # of the pixels may differ in pictures of the same thing
 _MAX_SHARE_UNALIKE = 0.25  # the same where not even fine detail agrees
 _MIN_AGREEMENT = 0.25
-_EDGE_PX = 2  # of the overlap, where a picture's frame is resampled
+_EDGE_PX = 3  # of the overlap, where a picture's frame is resampled
 
 
 def pixel_diff(
@@ -70,9 +70,8 @@ def pixel_diff(
     overlap = _box_around(laid.covered)
     similarity = mean_structure(find_structure(_grey(one), _grey(laid.aligned)), laid.covered)
     diagonal = math.hypot(*one.shape[:2])
-    excess = find_excess(*match_tone(one, laid.aligned, laid.covered))
-    excess[laid.covered == 0] = 0
     threshold = _THRESHOLD / sensitivity
+    excess = find_excess(*match_tone(one, laid.aligned, laid.covered), laid.covered, threshold)
     regions = find_regions(
         excess,
         threshold,
@@ -119,7 +118,7 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
     if not transform.is_identity:
         cv2 = require("cv2", "visual")
         kernel = np.ones((2 * _EDGE_PX + 1, 2 * _EDGE_PX + 1), np.uint8)
-        covered = cv2.erode(covered, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=255)
+        covered = cv2.erode(covered, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=(0,))
     return _Laid(
         transform=transform,
         agreement=agreement,

@@ -14,36 +14,69 @@ from visual_tools.require import require
 _STRIP_PX = 128
 _REACH_PX = 4  # rows beyond a strip that its result depends on
 _EDGE_SHARE = 0.35  # of the local contrast that resampling and compression may change
+_MAX_LIMIT = 150.0  # a structural similarity of 0.6
+_MIN_APART = 1.2  # times the threshold: lightness must differ so far, in levels, for structure to count
+_DETAIL = 25  # levels of lightness within 5 x 5 pixels
 _WINDOW_PX = 7
 _K1, _K2, _LEVELS = 0.01, 0.03, 255
 
 
-def find_excess(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def find_excess(
+    first: NDArray[np.uint8], second: NDArray[np.uint8], covered: NDArray[np.uint8], threshold: float
+) -> NDArray[np.uint8]:
     """How far each pixel differs beyond what noise, resampling and a pixel's shift explain.
 
-    In Lab, so that a change of hue alone counts. A pixel is compared with the range of the other picture's 3 x 3
-    neighbours, both ways round, and a share of the contrast that both pictures have around it is let off.
+    Colour: in Lab, so that a change of hue alone counts. A pixel is compared with the range of the other picture's
+    3 x 3 neighbours, both ways round, and a share of the contrast that both pictures have around it is let off.
+
+    Structure: where that lets too much off (one word in the place of another), a low structural similarity counts,
+    low by the measure of these two pictures: what most of their detail reaches is taken as unchanged.
 
     Args:
         first: (H, W, 3) uint8 RGB.
         second: The same size.
+        covered: (H, W) uint8, 0 where the second shows nothing; the result is 0 there.
+        threshold: The excess that will count as different.
 
     Returns:
         (H, W) uint8; one unit is about one unit of CIE Lab in a or b, 0.8 in lightness.
     """
-    excess = np.empty(first.shape[:2], np.uint8)
+    shape = first.shape[:2]
+    colour, structure, weight = (np.empty(shape, np.uint8) for _ in range(3))
 
-    def compare(rows: tuple[int, int, int, int]) -> None:
+    def compare(rows: tuple[int, int, int, int]) -> NDArray[np.int64]:
         start, end, above, below = rows
-        found = _compare_strip(first[above:below], second[above:below])
-        excess[start:end] = found[start - above : end - above]
+        *parts, detailed = _compare_strip(first[above:below], second[above:below])
+        for whole, part in zip((colour, structure, weight), parts, strict=True):
+            whole[start:end] = part[start - above : end - above]
+        return np.bincount(parts[1][(detailed > 0) & (covered[above:below] > 0)], minlength=256)
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(compare, _strips(first.shape[0], _REACH_PX)))
+        spread = sum(pool.map(compare, _strips(shape[0], _REACH_PX)), np.zeros(256, np.int64))
+    limit = _structure_limit(spread)
+    levels = np.arange(256, dtype=np.float32)
+    table = np.where(levels < limit, threshold * (1 + 2 * (limit - levels) / max(limit, 1)), 0)
+    cv2 = require("cv2", "visual")
+    unlike = cv2.LUT(structure, np.clip(np.rint(table), 0, 255).astype(np.uint8))
+    unlike[weight < _MIN_APART * threshold] = 0
+    excess: NDArray[np.uint8] = cv2.max(colour, unlike)
+    excess[covered == 0] = 0
     return excess
 
 
-def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _structure_limit(spread: NDArray[np.int64]) -> float:
+    """Below which similarity (0 to 255) detail counts as different, given how many detailed pixels reach which."""
+    reached = np.cumsum(spread)
+    if reached[-1] < 200:
+        return _MAX_LIMIT
+    usual = int(np.searchsorted(reached, 0.25 * reached[-1]))
+    return max(0.0, min(_MAX_LIMIT, usual - 40))
+
+
+def _compare_strip(
+    first: NDArray[np.uint8], second: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], ...]:
+    """Excess of colour, structural similarity times 255, plain difference of lightness, 255 where both have detail."""
     cv2 = require("cv2", "visual")
     near = np.ones((3, 3), np.uint8)
     labs = [cv2.cvtColor(cv2.GaussianBlur(image, (3, 3), 0), cv2.COLOR_RGB2Lab) for image in (first, second)]
@@ -52,11 +85,16 @@ def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArr
         cv2.max(cv2.subtract(labs[1], highs[0]), cv2.subtract(lows[0], labs[1])),
         cv2.max(cv2.subtract(labs[0], highs[1]), cv2.subtract(lows[1], labs[0])),
     )
-    contrast = cv2.min(*(cv2.subtract(cv2.dilate(high, near), cv2.erode(low, near)) for low, high in zip(lows, highs)))
+    ranges = [cv2.subtract(cv2.dilate(highs[at], near), cv2.erode(lows[at], near)) for at in range(2)]
+    contrast = cv2.min(*ranges)
     over = cv2.subtract(apart, cv2.convertScaleAbs(contrast, alpha=_EDGE_SHARE))
     light, green_red, blue_yellow = cv2.split(over)
-    result: NDArray[np.uint8] = cv2.max(cv2.convertScaleAbs(light, alpha=0.5), cv2.max(green_red, blue_yellow))
-    return result
+    colour = cv2.max(cv2.convertScaleAbs(light, alpha=0.5), cv2.max(green_red, blue_yellow))
+    before, after = (np.ascontiguousarray(lab[:, :, 0]) for lab in labs)
+    window = min(_WINDOW_PX, (min(before.shape) - 1) // 2 * 2 + 1)
+    similarity = _structure_strip(before, after, window)
+    detailed = cv2.compare(np.ascontiguousarray(contrast[:, :, 0]), (_DETAIL,), cv2.CMP_GE)
+    return colour, np.clip(similarity * 255, 0, 255).astype(np.uint8), cv2.absdiff(before, after), detailed
 
 
 def find_structure(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.float32]:

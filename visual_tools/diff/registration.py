@@ -61,8 +61,8 @@ def make_transform(matrix: Matrix, method: str) -> Transform:
     )
 
 
-def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...], fill: int = 255) -> NDArray[np.uint8]:
-    """`image` as seen in the first picture's frame of `shape`; `fill` where it has nothing."""
+def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """`image` as seen in the first picture's frame of `shape`; its edge goes on where it has nothing."""
     cv2 = require("cv2", "visual")
     if np.array_equal(matrix, IDENTITY) and image.shape[:2] == tuple(shape[:2]):
         return image
@@ -70,8 +70,9 @@ def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...], 
     if scale > 1.2:  # shrinking: what is finer than the new pixels must go first
         image = cv2.GaussianBlur(image, (0, 0), 0.5 * math.sqrt(scale * scale - 1))
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    border = (fill, fill, fill)
-    warped: NDArray[np.uint8] = cv2.warpAffine(image, matrix, (shape[1], shape[0]), flags=flags, borderValue=border)
+    warped: NDArray[np.uint8] = cv2.warpAffine(
+        image, matrix, (shape[1], shape[0]), flags=flags, borderMode=cv2.BORDER_REPLICATE
+    )
     return warped
 
 

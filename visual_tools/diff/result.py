@@ -99,7 +99,7 @@ class Differences:
         overlap_box: The part of the first picture that both show.
         halves: How one picture was cut in two; boxes are then in pixels of that one picture. None for two pictures.
         mask: (H, W) bool, pixels of the first picture (or first half) that differ.
-        aligned: The second picture laid on the first, (H, W, 3) uint8; white where it has nothing.
+        aligned: The second picture laid on the first, (H, W, 3) uint8; its edge goes on where it has nothing.
     """
 
     differences: tuple[Difference, ...]

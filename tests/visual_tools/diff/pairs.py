@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from examples.scenes import COLOURS, Change, Pair, changed_box
 from visual_tools.box import Box
-from visual_tools.diff import Differences
+from visual_tools.diff import Difference, Differences
 
 Picture = NDArray[np.uint8]
 SCREEN_WORDS = "Inbox Reports Orders Invoice Delivery Berlin Oslo Monday Friday Search Export Draft Sent Team Archive Billing".split()
@@ -157,6 +157,8 @@ def make_photo_pair(seed: int, name: str, *, changes: int = 6) -> Pair:
 
 def _seen(before: Picture, after: Picture, area: Box) -> Box | None:
     """Where a retouch shows, if a third of its area differs by 20 levels or more."""
+    if area.width < 8 or area.height < 8:
+        return None
     place = slice(area.top, area.bottom), slice(area.left, area.right)
     smooth = [cv2.GaussianBlur(image[place], (5, 5), 0).astype(np.int16) for image in (before, after)]
     visible = np.abs(smooth[0] - smooth[1]).max(axis=2) >= 20
@@ -195,7 +197,7 @@ def _retouch(image: Picture, kind: str, chance: random.Random) -> tuple[Picture,
         shifted = np.roll(image, (dy, dx), (0, 1))
         _blend(edited, _without(image, area), area)
         _blend(edited, shifted, area.moved(dx, dy))
-        return edited, [area, area.moved(dx, dy)]
+        return edited, [area, area.moved(dx, dy).clipped(width, height)]
     other = chance.randint(110, width - 110), chance.randint(110, height - 110)
     from_there = np.roll(image, (y - other[1], x - other[0]), (0, 1))
     _blend(edited, cv2.flip(from_there, 1) if kind == "changed" else from_there, area)
@@ -276,6 +278,7 @@ class Score:
     found: int
     false: int
     missed: tuple[Change, ...]
+    false_ones: tuple[Difference, ...]
 
 
 def judge(result: Differences, changes: tuple[Change, ...]) -> Score:
@@ -286,12 +289,13 @@ def judge(result: Differences, changes: tuple[Change, ...]) -> Score:
         for column, one in enumerate(result.differences):
             gain[row, column] = max(fits(one.first_box, change.first_box), fits(one.second_box, change.second_box))
     rows, columns = linear_sum_assignment(-gain)
-    found = [int(row) for row, column in zip(rows, columns, strict=True) if gain[row, column] > 0]
+    matched = {int(column): int(row) for row, column in zip(rows, columns, strict=True) if gain[row, column] > 0}
     return Score(
         planted=len(changes),
-        found=len(found),
-        false=result.count - len(found),
-        missed=tuple(change for row, change in enumerate(changes) if row not in found),
+        found=len(matched),
+        false=result.count - len(matched),
+        missed=tuple(change for row, change in enumerate(changes) if row not in matched.values()),
+        false_ones=tuple(one for column, one in enumerate(result.differences) if column not in matched),
     )
 
 
