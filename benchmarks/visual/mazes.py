@@ -139,7 +139,7 @@ def draw_case(
     start, goal = (mazes.cell_center(cell, **sizes) for cell in ends)
     asked: tuple[Any, Any] = (start, goal)
     if kind in ("dots", "jpeg", "photo", "colours", "loops", "thin-walls", "thick-walls", "unsolvable", "large"):
-        radius = rng.uniform(0.25, 0.5) * sizes["corridor_px"]
+        radius = min(rng.uniform(0.25, 0.5) * sizes["corridor_px"], sizes["corridor_px"] / 2 - 1)
         names = rng.choice((("green", "red"), ("blue", "red"), ("#00aa44", "#d02020"), ("orange", "purple")))
         if kind == "colours":
             names = ("magenta", "cyan")

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError
 from visual_tools.images.load import ImageSource, load_image
 from visual_tools.paths.result import PathResult, Point
-from visual_tools.paths.search import corridor_width, measure_clearance
+from visual_tools.paths.search import measure_width
 from visual_tools.require import require
 
 LINE_COLOR, START_COLOR, GOAL_COLOR, RIM_COLOR = (225, 29, 42), (20, 150, 70), (200, 20, 40), (255, 255, 255)
@@ -49,7 +49,7 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
 
 def _usual_room(mask: NDArray[np.bool_]) -> float:
     """Width in pixels of the corridors, as far as marks of that size fit the picture."""
-    return min(corridor_width(measure_clearance(mask)), float(min(mask.shape)) / 12, 60.0)
+    return min(measure_width(mask), float(min(mask.shape)) / 12, 60.0)
 
 
 def _draw_line(result: PathResult, width_px: int) -> NDArray[np.uint8]:

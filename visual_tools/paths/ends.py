@@ -17,7 +17,9 @@ EndLike = Sequence[float] | NDArray[np.integer] | Box | str | None
 
 COLOR_REACH = 70
 MIN_DOT_PX = 4
+MIN_COLOR_SHARE = 0.25
 BAND_PX = 1 << 20
+LOOKALIKES = {"5": "s", "0": "o", "1": "i", "|": "i", "8": "b"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,19 +100,15 @@ def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], colo
     Raises:
         ImageError: There is no such region.
     """
-    cv2 = require("cv2", "visual")
-    for where in (drawn, None):
-        mask = cv2.morphologyEx(_match(image, color, where), cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))
-        count, labels, stats, centers = cv2.connectedComponentsWithStats(mask, connectivity=8)
-        largest = 1 + np.argsort(-stats[1:, cv2.CC_STAT_AREA], kind="stable")
-        if count > 1 + rank and stats[largest[rank], cv2.CC_STAT_AREA] >= MIN_DOT_PX:
-            number = int(largest[rank])
-            left, top, width, height, _ = (int(value) for value in stats[number])
-            rows, columns = np.nonzero(labels[top : top + height, left : left + width] == number)
-            away = np.hypot(columns + left - centers[number][0], rows + top - centers[number][1])
-            middle = int(np.argmin(away))
-            point = (int(columns[middle]) + left, int(rows[middle]) + top)
-            return End(name=name, point_px=point, box_px=Box(left, top, left + width, top + height), is_dot=True)
+    for where, is_shaded in ((drawn, False), (drawn, True), (None, False)):
+        left, top, mask = _match(image, color, where, is_shaded)
+        box = Box(left, top, left + mask.shape[1], top + mask.shape[0])
+        if where is not None:
+            mask = _complete(mask, where[box.top : box.bottom, box.left : box.right])
+        found = _region(mask, rank)
+        if found is not None:
+            (x, y), region = found
+            return End(name=name, point_px=(x + left, y + top), box_px=region.moved(left, top), is_dot=True)
     which = "a second region" if rank else "a region"
     raise ImageError(
         f"found nothing {color!r} for the {name}, expected {which} of at least {MIN_DOT_PX} pixels of that "
@@ -126,8 +124,10 @@ def find_label(name: str, page: NDArray[np.uint8], text: str) -> End:
     """
     wanted = text.strip().casefold()
     lines = read_text(page)
-    found = [box for line in lines for word, box in line.words if word.casefold() == wanted]
+    words = [word for line in lines for word in line.words]
+    found = [box for word, box in words if word.casefold() == wanted]
     found = found or [line.box_px for line in lines if line.text.casefold() == wanted]
+    found = found or [box for word, box in words if LOOKALIKES.get(word) == wanted]
     if len(found) != 1:
         there = ", ".join(repr(line.text) for line in lines) or "no writing"
         raise ImageError(
@@ -137,22 +137,58 @@ def find_label(name: str, page: NDArray[np.uint8], text: str) -> End:
     return make_box_end(name, found[0], page.shape)
 
 
-def _match(image: NDArray[np.uint8], color: ColorLike, where: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
-    """Pixels of a colour, (H, W) 0 or 1, everywhere or only in a mask."""
-    if where is not None:
-        mask = np.zeros(where.shape, np.uint8)
-        mask[where] = _is_color(image[where], color)
-        return mask
-    band = max(1, BAND_PX // image.shape[1])
-    tops = range(0, image.shape[0], band)
-    return np.concatenate([_is_color(image[top : top + band], color) for top in tops]).astype(np.uint8)
+def _match(
+    image: NDArray[np.uint8], color: ColorLike, where: NDArray[np.bool_] | None, is_shaded: bool
+) -> tuple[int, int, NDArray[np.bool_]]:
+    """Pixels of a colour everywhere, or only in a mask: left, top, and a mask that begins there."""
+    if where is None:
+        band = max(1, BAND_PX // image.shape[1])
+        tops = range(0, image.shape[0], band)
+        return 0, 0, np.concatenate([_is_color(image[top : top + band], color, False) for top in tops])
+    rows, columns = np.flatnonzero(where.any(axis=1)), np.flatnonzero(where.any(axis=0))
+    if not len(rows):
+        return 0, 0, np.zeros((1, 1), np.bool_)
+    part = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    mask = np.zeros(where[part].shape, np.bool_)
+    mask[where[part]] = _is_color(image[part][where[part]], color, is_shaded)
+    return int(columns[0]), int(rows[0]), mask
 
 
-def _is_color(pixels: NDArray[np.uint8], color: ColorLike) -> NDArray[np.bool_]:
-    if is_plain_word(color):
+def _is_color(pixels: NDArray[np.uint8], color: ColorLike, is_shaded: bool) -> NDArray[np.bool_]:
+    """Which pixels have a colour; `is_shaded`: at any brightness."""
+    if is_plain_word(color) and not is_shaded:
         coarse = pixels >> 2
         named: NDArray[np.bool_] = word_lut(color)[coarse[..., 0], coarse[..., 1], coarse[..., 2]]
         return named
-    wanted = np.array(parse_color(color), np.int16)
-    near: NDArray[np.bool_] = np.abs(pixels - wanted).sum(axis=-1, dtype=np.int32) <= COLOR_REACH
+    wanted = np.array(parse_color(color), np.float32)
+    seen = pixels.astype(np.float32)
+    if is_shaded:
+        wanted *= 255 / max(1.0, float(wanted.max()))
+        seen *= 255 / np.maximum(1, seen.max(axis=-1, keepdims=True))
+    near: NDArray[np.bool_] = np.abs(seen - wanted).sum(axis=-1) <= COLOR_REACH * (1 + is_shaded)
     return near
+
+
+def _complete(mask: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The whole of each drawn thing of which a good part has the colour: dots have rims and shaded sides."""
+    cv2 = require("cv2", "visual")
+    count, things = cv2.connectedComponents(drawn.view(np.uint8), connectivity=8)
+    share = np.bincount(things[mask], minlength=count) / np.bincount(things.ravel(), minlength=count)
+    share[0] = 0
+    whole: NDArray[np.bool_] = (share >= MIN_COLOR_SHARE)[things]
+    return whole
+
+
+def _region(mask: NDArray[np.bool_], rank: int) -> tuple[Point, Box] | None:
+    """The largest connected region of a mask (rank 0) or the next one: its pixel nearest to its middle, and its box."""
+    cv2 = require("cv2", "visual")
+    closed = cv2.morphologyEx(np.pad(mask, 2).view(np.uint8), cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))[2:-2, 2:-2]
+    count, labels, stats, centers = cv2.connectedComponentsWithStats(np.ascontiguousarray(closed), connectivity=8)
+    order = 1 + np.argsort(-stats[1:, cv2.CC_STAT_AREA], kind="stable")
+    if count <= 1 + rank or stats[order[rank], cv2.CC_STAT_AREA] < MIN_DOT_PX:
+        return None
+    number = int(order[rank])
+    left, top, width, height, _ = (int(value) for value in stats[number])
+    rows, columns = np.nonzero(labels[top : top + height, left : left + width] == number)
+    middle = int(np.argmin(np.hypot(columns + left - centers[number][0], rows + top - centers[number][1])))
+    return (int(columns[middle]) + left, int(rows[middle]) + top), Box(left, top, left + width, top + height)

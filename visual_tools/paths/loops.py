@@ -41,8 +41,8 @@ def compiled(name: str) -> Callable[..., Any]:
     loop = {"flood": _flood, "seek": _seek, "trace": _trace}[name]
     try:
         return numba.njit(SIGNATURES[name], cache=True, nogil=True)(loop)  # type: ignore[no-any-return]
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
+    except (RuntimeError, OSError) as error:  # no folder for a cache, or one that cannot be read or written
+        if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
             raise
         return numba.njit(SIGNATURES[name], nogil=True)(loop)  # type: ignore[no-any-return]
 

@@ -20,14 +20,14 @@ from visual_tools.paths.ends import (
     make_point_end,
 )
 from visual_tools.paths.frame import guess_road
-from visual_tools.paths.outside import Surroundings, admit_ends, find_surroundings
+from visual_tools.paths.outside import Surroundings, admit_ends, find_openings, find_surroundings
 from visual_tools.paths.result import Point
-from visual_tools.paths.search import corridor_width, find_way, measure_clearance, nearest_free
+from visual_tools.paths.search import find_way, measure_width, nearest_free
 from visual_tools.paths.tones import Tones
 from visual_tools.require import require
 
 MIN_ROAD_SHARE = 0.2
-LETTER_SHARE = 0.15
+LETTER_SHARE, LETTER_WIDTHS, OUTSIDE_SHARE = 0.15, 1.05, 0.4
 RIM_PX = 2
 LOOSE_WIDTHS = 1.5
 CONNECTED, ON_ROAD, FRAMED = 2.0, 2.5, 2.4
@@ -72,10 +72,10 @@ def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
     ends = [_place_on_mask(name, end, free.shape) for name, end in (("start", start), ("goal", goal))]
     allowed, width_px = free, 0.0
     if None in ends:
-        width_px = corridor_width(measure_clearance(free))
+        width_px = measure_width(free)
         around = find_surroundings(free, width_px)
         ends = _fill_from_openings(ends, around)
-        allowed = admit_ends(free, around, (_placed(ends[0]), _placed(ends[1])), width_px)
+        allowed = admit_ends(around, (_placed(ends[0]), _placed(ends[1])))
     return Maze(
         road="mask",
         free=free,
@@ -118,8 +118,8 @@ def read_picture(
 def _read_road(
     image: NDArray[np.uint8], tones: Tones, road: Literal["light", "dark"], start: EndLike, goal: EndLike
 ) -> Maze:
-    free = (tones.light if road == "light" else ~tones.light) | tones.drawn
-    width_px = corridor_width(measure_clearance(free))
+    free = tones.free(road)
+    width_px = measure_width(free)
     ends: list[End | None] = []
     for name, wish in (("start", start), ("goal", goal)):
         rank = int(name == "goal" and is_color(start) and _same(start, goal))
@@ -131,7 +131,7 @@ def _read_road(
     around = find_surroundings(free, width_px)
     ends = _fill_from_openings(ends, around)
     places = _snap(free, around, ends[0], width_px), _snap(free, around, ends[1], width_px)
-    allowed = admit_ends(free, around, places, width_px)
+    allowed = admit_ends(around, places)
     return Maze(
         road=road, free=free, allowed=allowed, start=places[0], goal=places[1], on_road=on_road, width_px=width_px
     )
@@ -163,10 +163,10 @@ def _place_on_mask(name: str, wish: EndLike, shape: tuple[int, ...]) -> End | No
 
 def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End | None]:
     """Openings for the ends that were not given: the first and the second, or the one farther from the given end."""
-    openings = list(around.openings_px)
     missing = [number for number, end in enumerate(ends) if end is None]
     if not missing:
         return ends
+    openings = list(find_openings(around)) if around.has_inside else []
     if len(openings) != 2 and not (len(openings) == 1 == len(missing)):
         where = ", ".join(f"({x}, {y})" for x, y in openings[:12]) or "none"
         raise ImageError(
@@ -233,17 +233,23 @@ def _snap(free: NDArray[np.bool_], around: Surroundings, end: End | None, width_
     point = _placed(end)
     if free[point[::-1]]:
         return point
-    inside = nearest_free(free & ~around.outside, point, width_px)
+    inside = nearest_free(around.inside, point, width_px)
     return inside or nearest_free(free, point, width_px) or point
 
 
 def _without_walls(image: NDArray[np.uint8], free: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """The picture with everything large that is no road painted as road, so that only writing is left."""
+    """The picture with everything that is no road painted as road, but for what is small: only writing is left."""
     cv2 = require("cv2", "visual")
-    _, labels, stats, _ = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
-    is_large = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1) > LETTER_SHARE * max(free.shape)
-    is_large[0] = False
-    walls = cv2.dilate(is_large[labels].view(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    width_px = measure_width(free)
+    outside = find_surroundings(free, width_px).outside
+    _, labels, stats, centers = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
+    side_px = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
+    share = cv2.blur(outside.astype(np.float32), (2 * round(width_px) + 1,) * 2)
+    columns, rows = centers.astype(int).T
+    is_around = share[rows, columns] > OUTSIDE_SHARE
+    is_wall = side_px > np.where(is_around, LETTER_SHARE * max(free.shape), LETTER_WIDTHS * width_px)
+    is_wall[0] = False
+    walls = cv2.dilate(is_wall[labels].view(np.uint8), np.ones((5, 5), np.uint8)) > 0
     page = image.copy()
     page[walls] = np.median(image[::7, ::7][free[::7, ::7]], axis=0)
     return page

@@ -20,14 +20,19 @@ class Surroundings:
     """A maze told from what is around it.
 
     Attributes:
-        outside: bool (H, W), free pixels that are not part of the maze.
-        openings_px: One pixel in the middle of each opening, in reading order.
-        has_inside: Whether the walls enclose anything at all.
+        inside: bool (H, W), free pixels that the walls enclose.
+        outside: bool (H, W), the other free pixels.
+        width_px: The usual width of the corridors.
     """
 
+    inside: NDArray[np.bool_] = field(repr=False)
     outside: NDArray[np.bool_] = field(repr=False)
-    openings_px: tuple[Point, ...]
-    has_inside: bool
+    width_px: float
+
+    @property
+    def has_inside(self) -> bool:
+        """Whether the walls enclose anything worth the name."""
+        return bool(np.count_nonzero(self.inside) >= MIN_INSIDE_SHARE * self.inside.size)
 
 
 def find_surroundings(free: NDArray[np.bool_], width_px: float) -> Surroundings:
@@ -38,30 +43,27 @@ def find_surroundings(free: NDArray[np.bool_], width_px: float) -> Surroundings:
         width_px: The usual width of the corridors.
     """
     outside = free & _rolled_over(free, SEAL_WIDTHS * width_px + 1)
-    inside = free & ~outside
-    if np.count_nonzero(inside) < MIN_INSIDE_SHARE * free.size:
-        return Surroundings(outside=outside, openings_px=(), has_inside=False)
-    return Surroundings(outside=outside, openings_px=_find_openings(inside, outside, width_px), has_inside=True)
+    return Surroundings(inside=free & ~outside, outside=outside, width_px=width_px)
 
 
-def admit_ends(
-    free: NDArray[np.bool_], around: Surroundings, ends: tuple[Point, Point], width_px: float
-) -> NDArray[np.bool_]:
+def admit_ends(around: Surroundings, ends: tuple[Point, Point]) -> NDArray[np.bool_]:
     """Pixels that a way may use: the inside and, for an end outside, what lies between it and its opening.
 
-    Two ends outside get separate halves, so no way leads around the maze. Without an opening nothing is forbidden.
+    Two ends outside get separate halves, so no way leads around the maze. Without openings nothing is forbidden.
     """
     outer = [bool(around.outside[y, x]) for x, y in ends]
-    if not around.has_inside or (any(outer) and len(around.openings_px) < sum(outer)):
-        return free
-    allowed = free & ~around.outside
-    if any(outer):
-        rows, columns = np.ogrid[: free.shape[0], : free.shape[1]]
-        first, second = (np.hypot(columns - x, rows - y) for x, y in ends)
-        for is_outer, here, there, (x, y) in zip(outer, (first, second), (second, first), ends, strict=True):
-            if is_outer:
-                reach = min(math.dist((x, y), opening) for opening in around.openings_px) + width_px
-                allowed |= around.outside & (here <= reach) & (here < there - 2 if all(outer) else True)
+    if around.has_inside and not any(outer):
+        return around.inside
+    openings = find_openings(around)
+    if len(openings) < sum(outer) or not around.has_inside:
+        return around.inside | around.outside
+    allowed = around.inside.copy()
+    rows, columns = np.ogrid[: allowed.shape[0], : allowed.shape[1]]
+    first, second = (np.hypot(np.float32(columns - x), np.float32(rows - y)) for x, y in ends)
+    for is_outer, end, here, there in zip(outer, ends, (first, second), (second, first), strict=True):
+        if is_outer:
+            reach = min(math.dist(end, opening) for opening in openings) + around.width_px
+            allowed |= around.outside & (here <= reach) & (here < there - 2 if all(outer) else True)
     return allowed
 
 
@@ -72,26 +74,30 @@ def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]
     padded = np.pad(free, margin, constant_values=True).view(np.uint8)
     if padded.all():
         return free
-    roomy = (cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE) > radius_px).view(np.uint8)
+    roomy = (cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_5) > radius_px).view(np.uint8)
     cv2.floodFill(roomy, None, (0, 0), 2)
-    near = cv2.distanceTransform((roomy != 2).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE) < radius_px
-    return near[margin:-margin, margin:-margin]  # type: ignore[no-any-return]
+    near: NDArray[np.bool_] = (
+        cv2.distanceTransform((roomy != 2).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5) < radius_px
+    )
+    return near[margin:-margin, margin:-margin]
 
 
-def _find_openings(inside: NDArray[np.bool_], outside: NDArray[np.bool_], width_px: float) -> tuple[Point, ...]:
+def find_openings(around: Surroundings) -> tuple[Point, ...]:
+    """One pixel in the middle of each opening through which one gets in, in reading order."""
     cv2 = require("cv2", "visual")
-    beyond = np.pad(outside, 1, constant_values=True).view(np.uint8)
+    beyond = np.pad(around.outside, 1, constant_values=True).view(np.uint8)
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
-    rim = inside & (cv2.dilate(beyond, cross)[1:-1, 1:-1] > 0)
-    _, regions, areas, _ = cv2.connectedComponentsWithStats(inside.view(np.uint8), connectivity=4)
+    rim = around.inside & (cv2.dilate(beyond, cross)[1:-1, 1:-1] > 0)
+    _, regions, areas, _ = cv2.connectedComponentsWithStats(around.inside.view(np.uint8), connectivity=4)
     count, labels, stats, centers = cv2.connectedComponentsWithStats(rim.view(np.uint8), connectivity=8)
     found = []
     for number in range(1, count):
         left, top, width, height, _ = stats[number]
+        if max(width, height) < MIN_OPENING_WIDTHS * around.width_px:
+            continue
         rows, columns = np.nonzero(labels[top : top + height, left : left + width] == number)
         nearest = int(np.argmin(np.hypot(columns + left - centers[number][0], rows + top - centers[number][1])))
         x, y = int(columns[nearest] + left), int(rows[nearest] + top)
-        region_px = areas[regions[y, x], cv2.CC_STAT_AREA]
-        if max(width, height) >= MIN_OPENING_WIDTHS * width_px and region_px > MIN_REGION_WIDTHS * width_px**2:
+        if areas[regions[y, x], cv2.CC_STAT_AREA] > MIN_REGION_WIDTHS * around.width_px**2:
             found.append((y, x))
     return tuple((x, y) for y, x in sorted(found))

@@ -79,6 +79,14 @@ def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
     return distance
 
 
+def measure_width(free: NDArray[np.bool_]) -> float:
+    """The usual width of the corridors of a mask in pixels."""
+    cv2 = require("cv2", "visual")
+    if free.all():
+        return float(min(free.shape))
+    return corridor_width(cv2.distanceTransform(free.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5))
+
+
 def corridor_width(clearance: NDArray[np.float32]) -> float:
     """The usual width of the corridors in pixels: the median over the ridge of the distances from the walls."""
     cv2 = require("cv2", "visual")

@@ -1,6 +1,7 @@
 """Read a picture of a maze as two tones, light and dark, and what is drawn over them in other colours."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from visual_tools.require import require
 
 SAMPLES = 200_000
 MIN_SPREAD = 12.0
-STRONG_COLOUR, WEAK_COLOUR = 60, 24
+STRONG_COLOUR, WEAK_COLOUR, FADED_SLACK = 60, 24, 10
 SMALL_SIDE_PX = 256
 UNEVEN_SHARE = 0.92
 
@@ -22,10 +23,20 @@ class Tones:
     Attributes:
         light: bool (H, W), the lighter of the two.
         drawn: bool (H, W), pixels of neither tone: coloured dots and the like.
+        faded_light: bool (H, W), where something drawn fades out into the light tone, not into the dark one.
+        faded_dark: bool (H, W), likewise into the dark tone.
     """
 
     light: NDArray[np.bool_]
     drawn: NDArray[np.bool_]
+    faded_light: NDArray[np.bool_]
+    faded_dark: NDArray[np.bool_]
+
+    def free(self, road: Literal["light", "dark"]) -> NDArray[np.bool_]:
+        """Where one may walk if this tone is road: on it, and on whatever is drawn, to its rim."""
+        if road == "light":
+            return self.light | self.drawn | self.faded_light
+        return ~self.light | self.drawn | self.faded_dark
 
 
 def separate_tones(image: NDArray[np.uint8]) -> Tones:
@@ -43,7 +54,7 @@ def separate_tones(image: NDArray[np.uint8]) -> Tones:
     tone = cv2.transform(image, np.append(axes[0] * scale, -low * scale)[None])
     tone = _even_light(tone) if (axes[0] > 0.3).all() else tone
     threshold, _ = cv2.threshold(tone, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)
-    return Tones(light=tone > threshold, drawn=_find_drawn(image, axes, center))
+    return _with_drawn(image, tone, tone > threshold, (axes, center))
 
 
 def _color_axes(image: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -86,13 +97,26 @@ def _even_light(tone: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return even
 
 
-def _find_drawn(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Pixels far from the line between the two tones, and what fades out beside them."""
+def _with_drawn(
+    image: NDArray[np.uint8],
+    tone: NDArray[np.uint8],
+    light: NDArray[np.bool_],
+    colors: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> Tones:
+    """Add the pixels far from the line between the two tones, and what fades out beside them."""
     cv2 = require("cv2", "visual")
+    axes, center = colors
     matrix = np.column_stack([axes[1:], 128 - axes[1:] @ center])
     off = cv2.absdiff(cv2.transform(image, matrix), (128, 128, 128, 0))
     off = np.maximum(off[..., 0], off[..., 1])
-    strong = (off > STRONG_COLOUR).view(np.uint8)
-    near = cv2.dilate(strong, np.ones((7, 7), np.uint8))
-    drawn: NDArray[np.bool_] = (strong | ((off > WEAK_COLOUR) & (near > 0))).astype(bool)
-    return drawn
+    drawn = off > STRONG_COLOUR
+    window = np.ones((7, 7), np.uint8)
+    faded = (off > WEAK_COLOUR) & (cv2.dilate(drawn.view(np.uint8), window) > 0)
+    darkest = cv2.erode(np.where(drawn, tone, np.uint8(255)), window)
+    lightest = cv2.dilate(np.where(drawn, tone, np.uint8(0)), window)
+    return Tones(
+        light=light,
+        drawn=drawn,
+        faded_light=faded & (cv2.add(tone, FADED_SLACK) >= darkest),
+        faded_dark=faded & (cv2.subtract(tone, FADED_SLACK) <= lightest),
+    )
