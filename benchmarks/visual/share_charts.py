@@ -84,7 +84,10 @@ def pie(rng: np.random.Generator, colors: list[object], *, quality: int | None =
     fig, ax = plt.subplots(figsize=tuple(rng.choice([(6.4, 4.8), (5.0, 5.0), (8.0, 5.0)])))
     if rng.integers(2):
         more["autopct"] = rng.choice(["%.1f%%", "%d %%"])
-        more["textprops"] = {"color": str(rng.choice(["black", "black", "white"])), "fontsize": int(rng.integers(8, 15))}
+        more["textprops"] = {
+            "color": str(rng.choice(["black", "black", "white"])),
+            "fontsize": int(rng.integers(8, 15)),
+        }
     wedge: dict[str, object] = dict(more.pop("wedgeprops", {}))  # type: ignore[call-overload]
     edge = rng.choice(["", "white", "black"])
     if edge:

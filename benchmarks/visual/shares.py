@@ -65,9 +65,8 @@ def sweep(each: int, folder: Path | None) -> None:
         missed = sum(error > limit for error in errors)
         outside, total = outside + missed, total + each
         mean, worst = 100 * statistics.mean(errors), 100 * max(errors)
-        print(
-            f"{family:<42}{each:>4}{mean:>9.3f}{worst:>9.3f}{100 * limit:>8.1f}{missed:>9}{statistics.median(times):>8.2f}"
-        )
+        figures = f"{mean:>9.3f}{worst:>9.3f}{100 * limit:>8.1f}{missed:>9}{statistics.median(times):>8.2f}"
+        print(f"{family:<42}{each:>4}{figures}")
     print(f"{outside} of {total} pictures outside their limit")
 
 

@@ -57,7 +57,8 @@ class Areas:
     def mask(self, area: Area) -> NDArray[np.bool_]:
         """The pixels of an area within its box."""
         box = area.box_px
-        return self.map[box.top : box.bottom, box.left : box.right] == area.number
+        mask: NDArray[np.bool_] = self.map[box.top : box.bottom, box.left : box.right] == area.number
+        return mask
 
 
 def find_areas(image: NDArray[np.uint8], flat: NDArray[np.bool_], palette: Palette) -> Areas | None:
@@ -115,9 +116,7 @@ def _mark(areas: Areas, kept: Iterable[Area]) -> NDArray[np.bool_]:
     return marked
 
 
-def _hand_out(
-    labels: NDArray[np.uint8], image: NDArray[np.uint8], palette: Palette
-) -> NDArray[np.uint8]:
+def _hand_out(labels: NDArray[np.uint8], image: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
     """Give every pixel without a colour to one of the two colours nearest to it.
 
     A pixel whose own colour is a mixture of the two goes to the one it has more of; an outline, a letter or

@@ -35,9 +35,7 @@ class Bar:
     height_px: float
 
 
-def find_bars(
-    image: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]
-) -> list[Bar]:
+def find_bars(image: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]) -> list[Bar]:
     """The bars of a picture; empty when its areas are not mainly bars.
 
     Args:
@@ -48,9 +46,7 @@ def find_bars(
     """
     least = _MIN_AREA * areas.map.size
     boxes = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= least]
-    rectangles = [
-        _measure_bar(image, item, box) for item, box in boxes if _is_rectangle(areas, item, box)
-    ]
+    rectangles = [_measure_bar(image, item, box) for item, box in boxes if _is_rectangle(areas, item, box)]
     if len(rectangles) < 2:
         return []
     slack = max(2, round(0.004 * min(areas.map.shape)))
@@ -138,7 +134,7 @@ def _half_way(away: NDArray[np.float64]) -> float:
     """Where a curve that starts at 0 first reaches half of its maximum."""
     half = away.max() / 2
     index = int(np.argmax(away >= half))
-    return index - (away[index] - half) / max(away[index] - away[index - 1], 1e-9)
+    return float(index - (away[index] - half) / max(away[index] - away[index - 1], 1e-9))
 
 
 def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int]:

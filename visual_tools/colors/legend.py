@@ -72,7 +72,9 @@ def _text_right_of(box: Box, others: list[Box], lines: list[TextLine]) -> str:
     for line in lines:
         if line.box_px.overlap_y(box) < 0.4 * min(box.height, line.box_px.height):
             continue
-        words = [(word, place) for word, place in line.words if place.left >= box.right - 2 and place.right <= limit + 2]
+        words = [
+            (word, place) for word, place in line.words if place.left >= box.right - 2 and place.right <= limit + 2
+        ]
         if words and words[0][1].left - box.right <= reach:
             parts.append((words[0][1].left, " ".join(word for word, _ in words)))
     return min(parts)[1] if parts else ""

@@ -14,7 +14,7 @@ from visual_tools.colors.legend import find_swatches, match_sectors, match_swatc
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import find_pie
-from visual_tools.colors.shares import ColorShares, Measured, make_shares
+from visual_tools.colors.shares import ColorShares, Measured, check_image, make_shares
 from visual_tools.colors.words import ColorLike, parse_color, to_lab
 from visual_tools.errors import ImageError
 from visual_tools.ocr import TextLine
@@ -79,21 +79,6 @@ def color_share(
     return make_shares(measured, frame, image.shape[:2], num_colors)
 
 
-def check_image(image: NDArray[np.uint8]) -> None:
-    """Raise when this is not a picture.
-
-    Raises:
-        ImageError: Not (H, W, 3) uint8, or empty.
-    """
-    if not isinstance(image, np.ndarray):
-        raise ImageError(f"found {type(image).__name__}; expected a picture as array (height, width, 3) of uint8")
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
-        raise ImageError(
-            f"found an array {image.shape} of {image.dtype}; expected a picture (height, width, 3) of uint8, RGB: "
-            "load_image makes one from a file"
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
     num_colors: int | None
@@ -131,7 +116,9 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
     if best is not None:
         return best
     if request.kind in ("pie", "bars"):
-        raise ImageError(f"found a photograph, whose colours run into each other; expected a drawn chart ({request.kind})")
+        raise ImageError(
+            f"found a photograph, whose colours run into each other; expected a drawn chart ({request.kind})"
+        )
     return _measure_photo(image, request)
 
 

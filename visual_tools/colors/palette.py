@@ -17,8 +17,11 @@ _LINK_DELTA_E = 5.0
 _REACH_DELTA_E = 7.0
 _TAIL_DELTA_E = 9.0
 _TAIL_SHARE = 0.02
-_JOIN_DELTA_E = 6.5
+_JOIN_DELTA_E = 9.0
+_JOIN_SLOPE = 12.0
 _JOIN_SHARE = 0.3
+_CLEAN_CLOSENESS = 0.6
+_NOISE_SHARE = 0.005
 _MIN_CELL_PIXELS = 6
 _STRIP_PIXELS = 1 << 20
 
@@ -57,11 +60,13 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
     Args:
         image: (H, W, 3) uint8 RGB.
         flat: What `find_flat` says.
-        closeness: Below 1 tells closer colours apart.
+        closeness: Below 1 tells closer colours apart; without JPEG noise they are told closer anyway.
     """
     spatial, csgraph, sparse = (require(f"scipy.{name}", "visual") for name in ("spatial", "sparse.csgraph", "sparse"))
     if flat.mean() < 0.5:
         return None
+    if not _is_noisy(image, flat):
+        closeness *= _CLEAN_CLOSENESS
     counts = count_cells(image, flat)
     cells = np.flatnonzero(counts >= _MIN_CELL_PIXELS)
     if not len(cells):
@@ -71,7 +76,7 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
     pairs = spatial.cKDTree(lab).query_pairs(_LINK_DELTA_E * closeness, output_type="ndarray")
     graph = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(cells), len(cells)))
     num_colors, color_of = csgraph.connected_components(graph, directed=False)
-    totals = np.bincount(color_of, weights, num_colors)
+    totals: NDArray[np.float64] = np.bincount(color_of, weights, num_colors).astype(np.float64)
     color_of, totals = _join_specks(lab, weights, color_of, totals, closeness)
     order = np.argsort(-totals)[: min(_MAX_COLORS, np.count_nonzero(totals))]
     if _is_spread_out(lab, weights, color_of, order):
@@ -106,6 +111,13 @@ def count_cells(image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None)
     return result
 
 
+def _is_noisy(image: NDArray[np.uint8], flat: NDArray[np.bool_]) -> bool:
+    """Whether flat pixels often differ from their neighbour, as JPEG leaves them."""
+    pairs = flat[:, 1:] & flat[:, :-1]
+    differs = (image[:, 1:] != image[:, :-1]).any(axis=2) & pairs
+    return bool(differs.sum() > _NOISE_SHARE * max(pairs.sum(), 1))
+
+
 def _drop_tails(
     cells: NDArray[np.intp], lab: NDArray[np.float32], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float64]]:
@@ -129,20 +141,18 @@ def _join_specks(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Give a cluster that is rarer than another and almost its colour to that one (JPEG shifts whole blocks)."""
     count = len(totals)
-    means = np.stack([np.bincount(color_of, weights * lab[:, axis], count) for axis in range(3)], axis=1)
-    means /= totals[:, None]
+    sums = [np.bincount(color_of, weights * lab[:, axis], count).astype(np.float64) for axis in range(3)]
+    means = np.stack(sums, axis=1) / totals[:, None]
     target = np.arange(count)
     order = np.argsort(-totals)
     for position, color in enumerate(order[1 : 4 * _MAX_COLORS], start=1):
         larger = order[:position]
         away = np.linalg.norm(means[larger] - means[color], axis=1)
-        part = totals[color] / totals[larger]
-        is_speck = (away < _TAIL_DELTA_E * closeness) & (part < _TAIL_SHARE / 2)
-        is_shifted = (away < _JOIN_DELTA_E * closeness) & (part < _JOIN_SHARE)
-        close = larger[is_speck | is_shifted]
+        limit = (_JOIN_DELTA_E - _JOIN_SLOPE * totals[color] / totals[larger]) * closeness
+        close = larger[(away < limit) & (totals[color] < _JOIN_SHARE * totals[larger])]
         if len(close):
             target[color] = target[close[0]]
-    return target[color_of], np.bincount(target, totals, count)
+    return target[color_of], np.bincount(target, totals, count).astype(np.float64)
 
 
 def _is_spread_out(

@@ -13,7 +13,10 @@ _START_COLORS = 10
 _MIN_DELTA_E = 14.0
 _MIN_SHARE = 0.01
 _MAX_ROUNDS = 60
-_SETTLED_DELTA_E = 0.02
+_FIRST_ROUNDS = 12
+_NUM_STARTS = 5
+_MAX_POINTS = 8000
+_SETTLED_DELTA_E = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,17 +25,17 @@ class Clusters:
 
     Attributes:
         lab: Centres in L*a*b*, (N, 3) float32.
-        label_of: Cluster of each point that was given.
+        weights: Weight of each, (N,).
         inertia: Sum over points of weight times squared distance to the centre.
     """
 
     lab: NDArray[np.float32] = field(repr=False)
-    label_of: NDArray[np.intp] = field(repr=False)
+    weights: NDArray[np.float64] = field(repr=False)
     inertia: float
 
 
 def cluster_weighted(lab: NDArray[np.float32], weights: NDArray[np.float64], num_colors: int) -> Clusters:
-    """Lloyd's k-means of weighted points, started far apart from each other; the same answer each time.
+    """Lloyd's k-means of weighted points, the best of some starts; the same answer each time.
 
     Args:
         lab: Points, (N, 3).
@@ -40,23 +43,32 @@ def cluster_weighted(lab: NDArray[np.float32], weights: NDArray[np.float64], num
         num_colors: Clusters.
 
     Source:
-        The start is Arthur and Vassilvitskii (2007), k-means++, with the most probable next centre
-        instead of a random one.
+        The starts are those of Arthur and Vassilvitskii (2007), k-means++.
     """
-    spatial = require("scipy.spatial", "visual")
-    centers = _spread_centers(lab, weights, min(num_colors, len(lab)))
-    label_of = np.zeros(len(lab), np.intp)
-    away = np.zeros(len(lab))
-    for _ in range(_MAX_ROUNDS):
-        away, label_of = spatial.cKDTree(centers).query(lab)
-        totals = np.bincount(label_of, weights, len(centers))
-        sums = np.stack([np.bincount(label_of, weights * lab[:, axis], len(centers)) for axis in range(3)], axis=1)
-        moved = np.where(totals[:, None] > 0, sums / np.maximum(totals, 1e-9)[:, None], centers).astype(np.float32)
+    rng = np.random.default_rng(0)
+    draws = [np.ones(num_colors), *rng.uniform(size=(_NUM_STARTS - 1, num_colors))]
+    starts = [_spread_centers(lab, weights, draw[: len(lab)]) for draw in draws]
+    tried = [_settle(lab, weights, centers, _FIRST_ROUNDS) for centers in starts]
+    best = min(tried, key=lambda clusters: clusters.inertia)
+    return _settle(lab, weights, best.lab, _MAX_ROUNDS)
+
+
+def _settle(
+    lab: NDArray[np.float32], weights: NDArray[np.float64], centers: NDArray[np.float32], num_rounds: int
+) -> Clusters:
+    weighted = np.column_stack([weights, weights[:, None] * lab])
+    totals: NDArray[np.float64] = np.zeros(len(centers))
+    inertia = 0.0
+    for _ in range(num_rounds):
+        label_of, away = _nearest(lab, centers)
+        sums = np.stack([np.bincount(label_of, column, len(centers)) for column in weighted.T], axis=1)
+        totals, inertia = sums[:, 0].astype(np.float64), float((weights * away).sum())
+        moved = np.where(totals[:, None] > 0, sums[:, 1:] / np.maximum(totals, 1e-9)[:, None], centers)
         step = float(np.abs(moved - centers).max())
-        centers = moved
+        centers = moved.astype(np.float32)
         if step < _SETTLED_DELTA_E:
             break
-    return Clusters(lab=centers, label_of=label_of, inertia=float((weights * away**2).sum()))
+    return Clusters(lab=centers, weights=totals, inertia=inertia)
 
 
 def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palette:
@@ -69,11 +81,11 @@ def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palett
     counts = count_cells(image)
     used = np.flatnonzero(counts)
     lab, weights = cell_lab()[used], counts[used]
-    clusters = cluster_weighted(lab, weights, num_colors or _START_COLORS)
-    centers, label_of = clusters.lab, clusters.label_of
+    clusters = cluster_weighted(*_thin_out(used, lab, weights), num_colors or _START_COLORS)
+    centers = clusters.lab
     if num_colors is None:
-        centers = _merge_alike(centers, np.bincount(label_of, weights, len(centers)))
-        label_of = require("scipy.spatial", "visual").cKDTree(centers).query(lab)[1]
+        centers = _merge_alike(centers, clusters.weights)
+    label_of = _nearest(lab, centers)[0]
     totals = np.bincount(label_of, weights, len(centers))
     order = np.argsort(-totals)
     order = order[totals[order] > 0]
@@ -85,14 +97,47 @@ def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palett
     return Palette(rgb=rgb, lab=to_lab(rgb), is_flat=False, lut=lut.reshape(64, 64, 64))
 
 
+def _thin_out(
+    used: NDArray[np.intp], lab: NDArray[np.float32], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Join neighbouring cells until there are few: their means with their weights."""
+    for bits in (0, 1, 2):
+        red, green, blue = used >> 12 >> bits, (used >> 6 & 63) >> bits, (used & 63) >> bits
+        coarse, group = np.unique((red << 12) | (green << 6) | blue, return_inverse=True)
+        if len(coarse) <= _MAX_POINTS or bits == 2:
+            break
+    totals = np.bincount(group, weights).astype(np.float64)
+    means = np.stack([np.bincount(group, weights * lab[:, axis]) for axis in range(3)], axis=1) / totals[:, None]
+    return means.astype(np.float32), totals
+
+
+def _nearest(lab: NDArray[np.float32], centers: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """For each point the nearest centre and its squared distance."""
+    middle = centers.mean(axis=0)
+    points, targets = lab - middle, centers - middle
+    scores = points @ (-2 * targets.T) + (targets**2).sum(axis=1)
+    label_of = scores.argmin(axis=1)
+    away = np.take_along_axis(scores, label_of[:, None], axis=1)[:, 0] + (points**2).sum(axis=1)
+    return label_of, np.maximum(away, 0)
+
+
 def _spread_centers(
-    lab: NDArray[np.float32], weights: NDArray[np.float64], num_colors: int
+    lab: NDArray[np.float32], weights: NDArray[np.float64], draws: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    chosen = [int(np.argmax(weights))]
-    away = ((lab - lab[chosen[0]]) ** 2).sum(axis=1)
-    while len(chosen) < num_colors:
-        chosen.append(int(np.argmax(away * weights)))
-        away = np.minimum(away, ((lab - lab[chosen[-1]]) ** 2).sum(axis=1))
+    """Points chosen one by one, each with a chance in proportion to its weight and squared distance to the others.
+
+    A draw of 1 takes the one with the best chance.
+    """
+    chosen: list[int] = []
+    away = np.ones(len(lab))
+    for draw in draws:
+        chances = away * weights
+        if chances.max() <= 0:
+            break
+        index = chances.argmax() if draw == 1 else np.searchsorted(np.cumsum(chances), draw * chances.sum())
+        chosen.append(min(int(index), len(lab) - 1))
+        fresh = ((lab - lab[chosen[-1]]) ** 2).sum(axis=1)
+        away = fresh if len(chosen) == 1 else np.minimum(away, fresh)
     result: NDArray[np.float32] = lab[chosen]
     return result
 

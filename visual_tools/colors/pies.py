@@ -123,9 +123,7 @@ def _is_slice(areas: Areas, item: Area, circle: Circle) -> bool:
     return is_inside and 0.85 < rim / circle.radius_px < 1.6 and most > _MIN_THICKNESS * circle.radius_px
 
 
-def _fit_apexes(
-    areas: Areas, slices: list[Area], circle: Circle
-) -> tuple[Circle, list[tuple[float, float]]]:
+def _fit_apexes(areas: Areas, slices: list[Area], circle: Circle) -> tuple[Circle, list[tuple[float, float]]]:
     """The circle that all slices share, each moved out along its own middle so far that its rim fits."""
     optimize = require("scipy.optimize", "visual")
     x_px, y_px, radius_px = circle.x_px, circle.y_px, circle.radius_px

@@ -9,9 +9,25 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.words import color_name, to_lab
+from visual_tools.errors import ImageError
 from visual_tools.require import require
 
 Kind = Literal["pie", "bars", "area"]
+
+
+def check_image(image: NDArray[np.uint8]) -> None:
+    """Raise when this is not a picture.
+
+    Raises:
+        ImageError: Not (H, W, 3) uint8, or empty.
+    """
+    if not isinstance(image, np.ndarray):
+        raise ImageError(f"found {type(image).__name__}; expected a picture as array (height, width, 3) of uint8")
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
+        raise ImageError(
+            f"found an array {image.shape} of {image.dtype}; expected a picture (height, width, 3) of uint8, RGB: "
+            "load_image makes one from a file"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +104,11 @@ class ColorShares:
         texts = []
         for share in self.shares:
             is_shared = names.count(share.color_name) > 1 and not share.label
-            texts.append(str(share) if not is_shared else f"{share.color_name} {share.color_hex}{str(share)[len(share.color_name) :]}")
+            texts.append(
+                str(share)
+                if not is_shared
+                else f"{share.color_name} {share.color_hex}{str(share)[len(share.color_name) :]}"
+            )
         return f"<{', '.join(texts)}; {self.method}>"
 
 
@@ -124,9 +144,7 @@ class Measured:
         return {item.color for item in self.items}
 
 
-def make_shares(
-    measured: Measured, frame: Box, shape: tuple[int, ...], num_colors: int | None = None
-) -> ColorShares:
+def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colors: int | None = None) -> ColorShares:
     """Put what was measured into shares of the whole picture.
 
     Args:
@@ -164,8 +182,8 @@ def _join_alike(measured: Measured, num_colors: int | None) -> dict[int, int]:
         sizes[item.color] += weight
     lab = to_lab(measured.rgb)
     while num_colors is not None and len(sizes) > num_colors:
-        pairs = [(float(np.linalg.norm(lab[a] - lab[b])), a, b) for a in sizes for b in sizes if sizes[a] > sizes[b]]
-        _, large, small = min(pairs, default=(0.0, *list(sizes)[:2]))
+        pairs = [(a, b) for a in sizes for b in sizes if a != b and sizes[a] >= sizes[b]]
+        large, small = min(pairs, key=lambda pair: float(np.linalg.norm(lab[pair[0]] - lab[pair[1]])))
         sizes[large] += sizes.pop(small)
         group_of = {color: large if group == small else group for color, group in group_of.items()}
     return group_of

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +117,7 @@ def cell_lab() -> NDArray[np.float32]:
 
 
 @functools.cache
-def _anchor_tree() -> "tuple[list[str], NDArray[np.intp], object]":
+def _anchor_tree() -> tuple[list[str], NDArray[np.intp], Any]:
     """The words of all anchors, the nearest anchor of each cell, and the search tree of the anchors."""
     spatial = require("scipy.spatial", "visual")
     words = [word for word, colors in _ANCHORS.items() for _ in colors.split()]
