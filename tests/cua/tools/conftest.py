@@ -1,4 +1,4 @@
-"""One real sandbox for all tests of a module: its kernels are cheap, the first start is not."""
+"""Tools at work in a real sandbox."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from cua.tools.ipython import IPythonTool
 from cua.tools.service import Service
 from cua.tools.shell import ShellTool
 from cua.tools.view_image import ViewImageTool
-from visual_tools.sandbox import KernelMaker, Limits, Sandbox
+from visual_tools.sandbox import KernelMaker, Limits
 
 
 @dataclass
@@ -25,12 +25,6 @@ class Bench:
 
     async def call(self, name: str, arguments: str) -> ToolResult:
         return await self.toolset.call(ToolCall(id="functions.x:0", name=name, arguments=arguments))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sandbox() -> AsyncIterator[KernelMaker]:
-    async with await Sandbox.start(limits=Limits(wall_s=20)) as made:
-        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
