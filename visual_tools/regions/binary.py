@@ -24,8 +24,9 @@ _MIN_DISTANCE = 4.0
 """Colour differences below are no object: about two just noticeable ones (2.3 each)."""
 
 _NOISE_FACTOR = 5.0
-_THRESHOLD_SHARE = 0.7
-"""Of Otsu's threshold: pale objects beside strong ones are found, and each is then cut at half of its own contrast."""
+_MIN_OTSU_SHARE, _MAX_OTSU_SHARE, _OTSU_SHARE_PER_NOISE = 0.2, 0.7, 0.5
+"""Of Otsu's threshold: pale objects beside strong ones are found, all the more the calmer the background is, and each
+is then cut at half of its own contrast."""
 
 _KIND_SHARE = 0.9
 _MIN_NOISE_LEVELS = 4.0
@@ -176,7 +177,8 @@ def _by_background(picture: Picture, threshold: float | None, foreground: Foregr
         height, width = distance.shape
         sample = distance[:: max(height // 1024, 1), :: max(width // 1024, 1)]
         middle = otsu_threshold(np.minimum(sample, np.percentile(sample, 99)))[0]
-        threshold = max(_THRESHOLD_SHARE * middle, _NOISE_FACTOR * found.noise, _MIN_DISTANCE)
+        share = min(_MIN_OTSU_SHARE + _OTSU_SHARE_PER_NOISE * found.noise, _MAX_OTSU_SHARE)
+        threshold = max(share * middle, _NOISE_FACTOR * found.noise, _MIN_DISTANCE)
         mask = _cut_at_half_contrast(distance, np.asarray(distance > threshold))
         mask = _without_dark_corners(mask, found.is_lighter)
     else:

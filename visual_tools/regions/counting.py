@@ -9,17 +9,18 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.regions.binary import Color, Foreground, Method, binarize
 from visual_tools.regions.components import Components, find_components
+from visual_tools.regions.corners import CONVEX, cut_at_corners
 from visual_tools.regions.inputs import Mask
-from visual_tools.regions.outlines import Outline, trace_outline
-from visual_tools.regions.separate import fill, separate
+from visual_tools.regions.outlines import Outline, is_frame, trace_outline
+from visual_tools.regions.separate import Parts, fill, separate, solidity
 from visual_tools.require import require
 
 _SPECK_SHARE = 0.06
 """Of the typical object's area; a ball of a quarter of the typical diameter still counts."""
 
 _MIN_AREA_PX = 6
-_FRAME_SPAN = 0.95
-_FRAME_FILL = 0.2
+_MIN_PEERS = 2
+_PEER_CONVEX = 0.9
 _ROW_SHARE = 0.6
 
 
@@ -125,26 +126,53 @@ def _separate_regions(
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Labels of single objects, and for each (0 is none) whether it was cut from a neighbour."""
     height, width = regions.labels.shape
-    labels = np.zeros((height, width), dtype=np.int32)
-    touching = [False]
     typical = _find_typical_area(regions.areas_px[~is_speck])
+    found = []
     largest_first = np.argsort(-regions.areas_px, kind="stable")  # what lies inside another is drawn over it
     for index in largest_first[~is_speck[largest_first]].tolist():
-        left, top, right, bottom = regions.boxes_px[index].tolist()
-        if _is_frame(int(regions.areas_px[index]), right - left, bottom - top, width, height):
+        box = Box(*regions.boxes_px[index].tolist())
+        if is_frame(int(regions.areas_px[index]), box, width, height):
             continue
-        region = np.asarray(regions.labels[top:bottom, left:right] == index + 1)
-        parts = separate(region, typical) if split else fill(region)
+        region = np.asarray(regions.labels[box.top : box.bottom, box.left : box.right] == index + 1)
+        found.append((box, separate(region, typical) if split else fill(region)))
+    return _paint(_recut(found) if split else found, (height, width))
+
+
+def _recut(found: list[tuple[Box, Parts]]) -> list[tuple[Box, Parts]]:
+    """Cut once more what is larger and less convex than the objects that are surely single."""
+    single: list[int] = []
+    odd: list[tuple[int, tuple[slice, slice], Mask]] = []
+    for index, (_, parts) in enumerate(found):
+        for place, region in parts.regions():
+            convex = solidity(region)
+            if convex >= _PEER_CONVEX:
+                single.append(int(np.count_nonzero(region)))
+            if convex < CONVEX:
+                odd.append((index, place, region))
+    if len(single) < _MIN_PEERS:
+        return found
+    typical = _find_typical_area(np.array(single))
+    for index, place, region in odd:
+        pieces = cut_at_corners(region, typical)
+        if pieces.num > 1:
+            box, parts = found[index]
+            labels = parts.labels.copy()
+            added = pieces.labels > 1
+            labels[place][added] = pieces.labels[added] + parts.num - 1
+            found[index] = (box, Parts(labels=labels, num=parts.num + pieces.num - 1))
+    return found
+
+
+def _paint(found: list[tuple[Box, Parts]], shape: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """One label picture of all parts, and for each label (0 is none) whether it was cut from a neighbour."""
+    labels = np.zeros(shape, dtype=np.int32)
+    touching = [False]
+    for box, parts in found:
         inside = parts.labels > 0
-        labels[top:bottom, left:right][inside] = parts.labels[inside] + (len(touching) - 1)
+        crop = labels[box.top : box.bottom, box.left : box.right]
+        crop[inside] = parts.labels[inside] + (len(touching) - 1)
         touching += [parts.num > 1] * parts.num
     return labels, np.array(touching)
-
-
-def _is_frame(area_px: int, width_px: int, height_px: int, picture_width: int, picture_height: int) -> bool:
-    """Whether a region is a thin frame around the picture."""
-    spans = width_px >= _FRAME_SPAN * picture_width and height_px >= _FRAME_SPAN * picture_height
-    return spans and area_px < _FRAME_FILL * width_px * height_px
 
 
 def _find_typical_area(areas: NDArray[np.integer]) -> float:

@@ -3,10 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from visual_tools.box import Box
 from visual_tools.regions.inputs import Mask
 from visual_tools.require import require
 
 Outline = NDArray[np.int32]
+
+_FRAME_SPAN = 0.95
+_FRAME_FILL = 0.2
 
 
 def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
@@ -32,3 +36,9 @@ def hull_area(outline: Outline) -> float:
     cv2 = require("cv2", "visual")
     hull = cv2.convexHull(outline)
     return float(cv2.contourArea(hull)) + float(cv2.arcLength(hull, True)) / 2 + 1
+
+
+def is_frame(area_px: int, box: Box, width: int, height: int) -> bool:
+    """Whether a region with this many pixels in this box is a thin frame around a picture of this size."""
+    spans = box.width >= _FRAME_SPAN * width and box.height >= _FRAME_SPAN * height
+    return spans and area_px < _FRAME_FILL * box.area

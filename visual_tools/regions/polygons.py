@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.regions.binary import Color, binarize
+from visual_tools.regions.components import find_components
 from visual_tools.regions.edges import Contour, find_contours
-from visual_tools.regions.inputs import Picture, to_picture
-from visual_tools.regions.outlines import Outline
+from visual_tools.regions.inputs import Mask, Picture, to_picture
+from visual_tools.regions.outlines import Outline, is_frame
 from visual_tools.require import require
 
 _TOLERANCES = (0.045, 0.03, 0.02, 0.012)
@@ -46,7 +47,7 @@ class Polygon:
         area_px: Pixels that the outline encloses.
         axes_px: Long and short side of the smallest rectangle around it (for a circle twice its diameter).
         angle_deg: Direction of the long side, counterclockwise from the x axis as one sees it, 0 to 180.
-        color: Median colour inside, RGB; white for masks.
+        color: Median colour of its line or its filling, RGB; white for masks.
         box_px: The smallest upright box.
         shape_px: (N, 2) float, the fitted outline, for drawing.
     """
@@ -122,15 +123,23 @@ def find_polygons(
     if min_area_px < 1:
         raise ImageError(f"found min_area_px={min_area_px}, expected at least 1")
     picture = to_picture(image)
-    contours = find_contours(binarize(image, color=color).mask, min_area_px=min_area_px, with_holes=False)
-    return Polygons(polygons=tuple(_classify(one, picture) for one in contours))
+    mask = _without_frame(binarize(image, color=color).mask)
+    contours = find_contours(mask, min_area_px=min_area_px, with_holes=False)
+    return Polygons(polygons=tuple(_classify(one, mask, picture) for one in contours))
 
 
-def _classify(contour: Contour, picture: Picture) -> Polygon:
+def _without_frame(mask: Mask) -> Mask:
+    found = find_components(mask)
+    height, width = mask.shape
+    frames = [one.label for one in found if is_frame(one.area_px, one.box_px, width, height)]
+    return mask & ~np.isin(found.labels, frames) if frames else mask
+
+
+def _classify(contour: Contour, mask: Mask, picture: Picture) -> Polygon:
     cv2 = require("cv2", "visual")
     outline = contour.points_px
     allowed = max(_FIT_PX, _FIT_SHARE * math.sqrt(contour.area_px))
-    best = _choose(_fit_ellipse(outline), _fit_polygon(outline, allowed), allowed)
+    best = _choose(outline, _fit_ellipse(outline), _fit_polygon(outline, allowed), allowed)
     _, (first, second), turn = cv2.minAreaRect(outline)
     turn = turn if first >= second else turn + 90
     return Polygon(
@@ -142,18 +151,17 @@ def _classify(contour: Contour, picture: Picture) -> Polygon:
         area_px=contour.area_px,
         axes_px=(round(max(first, second) + 1, 1), round(min(first, second) + 1, 1)),
         angle_deg=round(-turn % 180, 1) % 180,
-        color=_median_color(contour, picture),
+        color=_median_color(contour, mask, picture),
         box_px=contour.box_px,
         shape_px=best.shape,
     )
 
 
-def _choose(ellipse: _Fit | None, polygon: _Fit | None, allowed_px: float) -> _Fit:
+def _choose(outline: Outline, ellipse: _Fit | None, polygon: _Fit | None, allowed_px: float) -> _Fit:
     fits = [fit for fit in (ellipse, polygon) if fit is not None]
     best = min(fits, key=lambda fit: fit.error_px, default=None)
     if best is None or best.error_px > _LOOSE_FIT * allowed_px:
-        shape = polygon.shape if polygon is not None else np.zeros((0, 2))
-        return _Fit(kind="other", corners=np.zeros((0, 2)), shape=shape, error_px=math.inf)
+        return _Fit(kind="other", corners=np.zeros((0, 2)), shape=outline.astype(np.float64), error_px=math.inf)
     return best
 
 
@@ -244,12 +252,13 @@ def _center(outline: Outline) -> tuple[float, float]:
     return round(x_px, 1), round(y_px, 1)
 
 
-def _median_color(contour: Contour, picture: Picture) -> tuple[int, int, int]:
-    """Of the inside of the outline, its rim left out where it has an inside."""
+def _median_color(contour: Contour, mask: Mask, picture: Picture) -> tuple[int, int, int]:
+    """Of what is drawn inside the outline, its blurred rim left out where something remains."""
     cv2 = require("cv2", "visual")
     box = contour.box_px
     inside = np.zeros((box.height, box.width), dtype=np.uint8)
     cv2.drawContours(inside, [contour.points_px - (box.left, box.top)], -1, 1, cv2.FILLED)
+    inside[~mask[box.top : box.bottom, box.left : box.right]] = 0
     core = cv2.erode(inside, np.ones((3, 3), np.uint8))
     crop = picture[box.top : box.bottom, box.left : box.right]
     pixels = crop[(core if core.any() else inside) > 0]

@@ -25,6 +25,8 @@ _REACH_HEIGHTS = 3.0
 """How far from its bar a label stands, in heights of the label."""
 
 _MIN_CONTRAST_LEVELS = 40
+_MIN_FILL = 0.8
+_TICK_FILL = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class ScaleBar:
     """A scale bar.
 
     Attributes:
-        length_px: Its length.
+        length_px: Its length; with ticks at its ends, from the middle of one to the middle of the other.
         value: What it stands for, in `unit`.
         unit: "nm", "µm", "mm", "cm", "m", "km", "in", "ft" or "mi".
         units_per_px: How long one pixel is.
@@ -63,69 +65,92 @@ def find_scale_bar(image: NDArray[np.generic]) -> ScaleBar:
         ImageError: No text such as "50 µm", or no bar next to it; then measure the bar yourself and give
             `scale_bar=(length_px, value, unit)`.
     """
-    from visual_tools.ocr import read_text
-
     picture = to_picture(image)
-    labels = []
-    for line in read_text(picture):
-        parsed = _parse_label(line.text)
-        if parsed is not None:
-            labels.append((line.box_px, *parsed))
+    labels = _find_labels(picture)
     if not labels:
         raise ImageError(
             'found no text such as "50 µm" or "1 cm"; measure the bar and give scale_bar=(length_px, value, unit)'
         )
     for label, value, unit in labels:
-        bar = _find_bar(picture, label)
-        if bar is not None:
-            return ScaleBar(
-                length_px=bar.width,
-                value=value,
-                unit=unit,
-                units_per_px=value / bar.width,
-                bar_px=bar,
-                label_px=label,
-            )
+        found = _find_bar(picture, label)
+        if found is not None:
+            bar, length_px = found
+            scale = value / length_px
+            return ScaleBar(length_px=length_px, value=value, unit=unit, units_per_px=scale, bar_px=bar, label_px=label)
     texts = ", ".join(f"{value:g} {unit}" for _, value, unit in labels)
     raise ImageError(f"found the text {texts}, but no bar near it; give scale_bar=(length_px, value, unit)")
 
 
-def _parse_label(text: str) -> tuple[float, str] | None:
-    match = _LABEL.match(text.strip())
-    if match is None or match[2].lower() not in _UNITS:
-        return None
-    value = float(match[1].replace(",", "."))
-    return (value, _UNITS[match[2].lower()]) if value > 0 else None
+def _find_labels(picture: Picture) -> list[tuple[Box, float, str]]:
+    """Texts that are a length: place, value, unit; number and unit may have been read apart."""
+    from visual_tools.ocr import read_text
+
+    lines = [(line.text.strip(), line.box_px) for line in read_text(picture)]
+    joined = [
+        (f"{number} {unit}", left.union(right))
+        for number, left in lines
+        for unit, right in lines
+        if left.overlap_y(right) > 0.3 * left.height and 0 < -left.overlap_x(right) < 3 * left.height
+        if left.right <= right.left
+    ]
+    found = []
+    for text, box in [*lines, *joined]:
+        match = _LABEL.match(text)
+        if match is None or match[2].lower() not in _UNITS:
+            continue
+        value, unit = float(match[1].replace(",", ".")), _UNITS[match[2].lower()]
+        if unit == "m" and _has_unread_letter(picture, box, text):
+            unit = "µm"
+        if value > 0:
+            found.append((box, value, unit))
+    return found
 
 
-def _find_bar(picture: Picture, label: Box) -> Box | None:
-    """The longest horizontal bar near a label, dark or light."""
+def _has_unread_letter(picture: Picture, box: Box, text: str) -> bool:
+    """Whether more letters stand there than were read: the recognizer leaves out a Greek mu."""
+    from visual_tools.ink import find_ink, find_runs
+
+    crop = picture[box.top : box.bottom, box.left : box.right]
+    return len(find_runs(find_ink(crop).any(axis=0))) > len(text.replace(" ", ""))
+
+
+def _find_bar(picture: Picture, label: Box) -> tuple[Box, float] | None:
+    """The longest horizontal bar near a label, dark or light, and its length in pixels."""
     height, width = picture.shape[:2]
     reach = round(_REACH_HEIGHTS * label.height)
     area = label.padded(round(_MAX_LENGTH_SHARE * width), reach).clipped(width, height)
     grey = picture[area.top : area.bottom, area.left : area.right].astype(np.int16).mean(axis=2)
     middle = float(np.median(grey))
-    found: list[Box] = []
+    found: list[tuple[Box, float]] = []
     for sign in (1, -1):
         away = sign * (grey - middle)
         strongest = float(np.percentile(away, 99.8))
         if strongest >= _MIN_CONTRAST_LEVELS:
-            found += _find_bars(np.asarray(away > strongest / 2), area)
-    near = [box for box in found if _is_beside(box, label, reach) and box.width <= _MAX_LENGTH_SHARE * width]
-    return max(near, key=lambda box: box.width, default=None)
+            mask = np.asarray(away > strongest / 2)
+            found += [(bar.moved(area.left, area.top), bar.width - _tick_width(mask, bar)) for bar in _find_bars(mask)]
+    near = [one for one in found if _is_beside(one[0], label, reach) and one[0].width <= _MAX_LENGTH_SHARE * width]
+    return max(near, key=lambda one: one[1], default=None)
 
 
-def _find_bars(mask: NDArray[np.bool_], area: Box) -> list[Box]:
+def _find_bars(mask: NDArray[np.bool_]) -> list[Box]:
     """Filled rectangles that are much longer than high, with or without ticks at their ends."""
     cv2 = require("cv2", "visual")
-    shortest = max(round(_MIN_LENGTH_SHARE * mask.shape[1]), 8)
+    shortest = max(round(_MIN_LENGTH_SHARE * mask.shape[1]), 8) | 1
     runs = cv2.morphologyEx(mask.view(np.uint8), cv2.MORPH_OPEN, np.ones((1, shortest), np.uint8))
     num, _, stats, _ = cv2.connectedComponentsWithStats(runs, connectivity=8)
-    bars = []
-    for left, top, width, height, pixels in stats[1:num].tolist():
-        if width >= _MIN_ASPECT * height and pixels >= 0.8 * width * height:
-            bars.append(Box(left, top, left + width, top + height).moved(area.left, area.top))
-    return bars
+    return [
+        Box(left, top, left + width, top + height)
+        for left, top, width, height, pixels in stats[1:num].tolist()
+        if width >= _MIN_ASPECT * height and pixels >= _MIN_FILL * width * height
+    ]
+
+
+def _tick_width(mask: NDArray[np.bool_], bar: Box) -> int:
+    """Width of the ticks at a bar's ends, 0 without; a bar with ticks is measured from middle to middle of these."""
+    tall = bar.padded(0, max(bar.height, 2)).clipped(mask.shape[1], mask.shape[0])
+    is_tick = mask[tall.top : tall.bottom, bar.left : bar.right].mean(axis=0) > _TICK_FILL
+    ends = [int(np.argmin(side)) for side in (is_tick[: bar.width // 4], is_tick[::-1][: bar.width // 4])]
+    return min(ends)
 
 
 def _is_beside(bar: Box, label: Box, reach_px: int) -> bool:

@@ -35,6 +35,15 @@ class Parts:
     labels: NDArray[np.int32]
     num: int
 
+    def regions(self) -> list[tuple[tuple[slice, slice], Mask]]:
+        """For each part, by number, its place in `labels` (rows, columns) and its mask there."""
+        places = require("scipy.ndimage", "visual").find_objects(self.labels, self.num)
+        return [
+            (place, np.asarray(self.labels[place] == number))
+            for number, place in enumerate(places, start=1)
+            if place is not None
+        ]
+
 
 def separate(region: Mask, typical_area_px: float = 0.0) -> Parts:
     """Cut one region (a crop with its mask, holes not filled) into the objects that touch in it.
@@ -172,9 +181,9 @@ def _fill_holes(region: Mask, max_radius_px: float | None) -> Mask:
 
 def _mean_solidity(parts: Parts) -> float:
     """Of the parts, each weighing its area."""
-    areas = np.bincount(parts.labels.ravel(), minlength=parts.num + 1)[1:]
-    values = [solidity(np.asarray(parts.labels == number)) for number in range(1, parts.num + 1)]
-    return float(np.average(values, weights=np.maximum(areas, 1)))
+    regions = [region for _, region in parts.regions()]
+    weights = [max(int(np.count_nonzero(region)), 1) for region in regions]
+    return float(np.average([solidity(region) for region in regions], weights=weights))
 
 
 def _resize(region: Mask, scale: float) -> Mask:
