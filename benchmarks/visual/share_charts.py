@@ -31,6 +31,7 @@ class Chart:
     truth: dict[RGB, float]
     labels: dict[RGB, str] = field(default_factory=dict)
     note: str = ""
+    is_labelled_beside: bool = False
 
 
 def make_chart(family: str, seed: int) -> Chart:
@@ -113,6 +114,7 @@ def pie(rng: np.random.Generator, colors: list[object], *, quality: int | None =
         truth=dict(zip(keys, values.tolist(), strict=True)),
         labels=dict(zip(keys, names, strict=True)),
         note=note,
+        is_labelled_beside=not has_legend,
     )
 
 

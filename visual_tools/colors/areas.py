@@ -158,10 +158,11 @@ def _measure(labels: NDArray[np.uint8], flat: NDArray[np.bool_] | None) -> Areas
     is_edge[:, 1:] |= numbers[:, 1:] != numbers[:, :-1]
     is_edge[1:] |= numbers[1:] != numbers[:-1]
     away = cv2.distanceTransform((~is_edge).astype(np.uint8), cv2.DIST_L2, 3)
-    reaches = ndimage.maximum(away, numbers, wanted)
+    reaches = np.zeros(count + 1, np.float32)
+    np.maximum.at(reaches, numbers.ravel(), away.ravel())
     slices = ndimage.find_objects(numbers)
     items = []
-    for number, reach in zip(wanted.tolist(), reaches, strict=True):
+    for number, reach in zip(wanted.tolist(), reaches[wanted].tolist(), strict=True):
         rows, columns = slices[number - 1]
         items.append(
             Area(
@@ -169,7 +170,7 @@ def _measure(labels: NDArray[np.uint8], flat: NDArray[np.bool_] | None) -> Areas
                 color=int(labels[rows, columns][numbers[rows, columns] == number][0]),
                 area_px=int(sizes[number]),
                 box_px=Box(columns.start, rows.start, columns.stop, rows.stop),
-                reach_px=float(reach),
+                reach_px=reach,
             )
         )
     items.sort(key=lambda area: -area.area_px)

@@ -1,6 +1,7 @@
 """`color_share`: what part each colour has in a pie, in bars, or in any picture."""
 
 import functools
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,10 +19,12 @@ from visual_tools.colors.shares import ColorShares, Measured, check_image, make_
 from visual_tools.colors.words import ColorLike, parse_color, to_lab
 from visual_tools.errors import ImageError
 from visual_tools.ocr import TextLine
+from visual_tools.require import require
 
 Wanted = Literal["auto", "pie", "area", "bars"]
 
 _CLOSENESS = (1.0, 0.6, 0.35)
+_MAX_PIXELS = 4_000_000
 _MIN_BORDER = 0.6
 _MAX_PAPER_CHROMA = 12.0
 _MIN_PANEL_PIECE = 0.002
@@ -46,7 +49,8 @@ def color_share(
 
     Titles, labels, legends, axes, grid lines, outlines, shadows and the background are left out; writing on a
     sector counts for the sector. Pies are measured by the angles of their sectors, bars by their rectangles,
-    everything else by its pixels. `method` of the result says which it was.
+    everything else by its pixels. `method` of the result says which it was. Above 4 megapixels a smaller copy
+    is measured.
 
     Args:
         image: (H, W, 3) uint8 RGB.
@@ -75,8 +79,18 @@ def color_share(
         raise ImageError(f"found {box}, which is not on this picture of {image.shape[1]} x {image.shape[0]} pixels")
     crop = np.ascontiguousarray(image[frame.top : frame.bottom, frame.left : frame.right])
     request = _Request(num_colors=num_colors, background=background, kind=kind, read_labels=read_labels)
-    measured = _measure(crop, request)
+    measured = _measure(_shrink(crop), request)
     return make_shares(measured, frame, image.shape[:2], num_colors)
+
+
+def _shrink(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _MAX_PIXELS))
+    if step <= 1:
+        return image
+    cv2 = require("cv2", "visual")
+    size = max(image.shape[1] // step, 1), max(image.shape[0] // step, 1)
+    small: NDArray[np.uint8] = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    return small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ _TAIL_DELTA_E = 9.0
 _TAIL_SHARE = 0.02
 _JOIN_DELTA_E = 9.0
 _JOIN_SLOPE = 12.0
+_SPECK_SHARE = 0.01
+_SPECK_DELTA_E = 5.0
 _JOIN_SHARE = 0.3
 _CLEAN_CLOSENESS = 0.6
 _NOISE_SHARE = 0.005
@@ -148,8 +150,9 @@ def _join_specks(
     for position, color in enumerate(order[1 : 4 * _MAX_COLORS], start=1):
         larger = order[:position]
         away = np.linalg.norm(means[larger] - means[color], axis=1)
-        limit = (_JOIN_DELTA_E - _JOIN_SLOPE * totals[color] / totals[larger]) * closeness
-        close = larger[(away < limit) & (totals[color] < _JOIN_SHARE * totals[larger])]
+        part = totals[color] / totals[larger]
+        limit = _JOIN_DELTA_E - _JOIN_SLOPE * part + np.where(part < _SPECK_SHARE, _SPECK_DELTA_E, 0)
+        close = larger[(away < limit * closeness) & (part < _JOIN_SHARE)]
         if len(close):
             target[color] = target[close[0]]
     return target[color_of], np.bincount(target, totals, count).astype(np.float64)
@@ -185,7 +188,7 @@ def _measure_colors(
 ) -> NDArray[np.uint8]:
     """The median of each colour's flat pixels."""
     pixels = image[flat]
-    step = max(len(pixels) // 2_000_000, 1)
+    step = max(len(pixels) // 400_000, 1)
     pixels = pixels[::step]
     labels = lut.ravel()[_cell_of(pixels)]
     rgb = np.zeros((num_colors, 3), np.uint8)

@@ -103,12 +103,13 @@ def _rim(
     areas: Areas, item: Area, apex: tuple[float, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Per spoke that an area touches: direction, smallest and largest distance."""
-    ndimage = require("scipy.ndimage", "visual")
     away, direction = _polar(areas, item, apex)
     spoke = ((direction / (2 * np.pi) + 0.5) * _NUM_SPOKES).astype(int) % _NUM_SPOKES
     used = np.unique(spoke)
-    near, far = ndimage.minimum(away, spoke, used), ndimage.maximum(away, spoke, used)
-    return ((used + 0.5) / _NUM_SPOKES - 0.5) * 2 * np.pi, near, far
+    near, far = np.full(_NUM_SPOKES, np.inf), np.zeros(_NUM_SPOKES)
+    np.minimum.at(near, spoke, away)
+    np.maximum.at(far, spoke, away)
+    return ((used + 0.5) / _NUM_SPOKES - 0.5) * 2 * np.pi, near[used], far[used]
 
 
 def _is_slice(areas: Areas, item: Area, circle: Circle) -> bool:

@@ -149,7 +149,7 @@ def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colo
 
     Args:
         measured: What was measured on the cut-out.
-        frame: Where the cut-out lies on the picture.
+        frame: Where the cut-out lies on the picture; what was measured may be a smaller copy of it.
         shape: Rows and columns of the picture.
         num_colors: At most so many; the most similar ones are joined.
     """
@@ -163,7 +163,11 @@ def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colo
     for index, (_, members) in enumerate(ordered):
         number_of[[item.number for item, _ in members]] = index
     labels = np.full(shape[:2], -1, np.int16)
-    labels[frame.top : frame.bottom, frame.left : frame.right] = number_of[measured.areas.map]
+    numbers = number_of[measured.areas.map]
+    if numbers.shape != (frame.height, frame.width):
+        cv2 = require("cv2", "visual")
+        numbers = cv2.resize(numbers, (frame.width, frame.height), interpolation=cv2.INTER_NEAREST)
+    labels[frame.top : frame.bottom, frame.left : frame.right] = numbers
     background = measured.background
     return ColorShares(
         shares=tuple(_make_share(measured, color, members, frame) for color, members in ordered),
@@ -212,8 +216,12 @@ def _make_share(measured: Measured, color: int, members: list[tuple[Area, float]
 
 def _make_piece(areas: Areas, item: Area, part: float, frame: Box) -> Piece:
     x, y = _find_middle(areas.mask(item))
-    box = item.box_px.moved(frame.left, frame.top)
-    return Piece(share=part, area_px=item.area_px, box_px=box, center_px=(box.left + x, box.top + y))
+    wide, high = frame.width / areas.map.shape[1], frame.height / areas.map.shape[0]
+    own = item.box_px
+    box = Box(round(own.left * wide), round(own.top * high), round(own.right * wide), round(own.bottom * high))
+    center = frame.left + int((own.left + x + 0.5) * wide), frame.top + int((own.top + y + 0.5) * high)
+    area = round(item.area_px * wide * high)
+    return Piece(share=part, area_px=area, box_px=box.moved(frame.left, frame.top), center_px=center)
 
 
 def _find_middle(mask: NDArray[np.bool_]) -> tuple[int, int]:
