@@ -58,7 +58,7 @@ async def ask(
     *,
     schema: str | AnswerSchema | None = None,
     model: Model | str | None = None,
-    sandbox: KernelMaker | None = None,
+    sandbox: KernelMaker | str | None = None,
     watch: Watch | None = None,
     **settings: Any,
 ) -> RunResult:
@@ -69,7 +69,7 @@ async def ask(
         files: Pictures, documents, videos, other files; copied into the run.
         schema: What the answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
         model: A model object (the caller closes it), or a name as in the settings.
-        sandbox: Makes the kernels (the caller closes it); None starts one as the settings say.
+        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
         watch: Who follows the run.
         settings: Single settings by name, such as `max_steps=20`; the others come from files and the environment.
 
@@ -80,14 +80,17 @@ async def ask(
         ConfigError: A setting or file is wrong; nothing was started.
         SandboxError: Code cannot be isolated here.
     """
-    asked = await asyncio.to_thread(_prepare, question, files, schema, model, watch, settings)
+    named = {"model": model, "sandbox": sandbox}
+    flags = {**settings, **{name: value for name, value in named.items() if isinstance(value, str)}}
+    asked = await asyncio.to_thread(_prepare, question, files, schema, model, watch, flags)
     async with AsyncExitStack() as stack:
         if asked.own_model:
             stack.push_async_callback(asked.model.close)
-        maker = sandbox
-        if maker is None:
+        if sandbox is None or isinstance(sandbox, str):
             maker = await start_sandbox(asked.settings)
             stack.push_async_callback(maker.close)
+        else:
+            maker = sandbox
         writer = _make_writer(asked, maker)
         stack.callback(writer.close)
         inputs = writer.run_dir / INPUTS
@@ -137,8 +140,7 @@ def _prepare(
 ) -> _Asked:
     if not question.strip():
         raise ConfigError('the question is empty; expected a text such as "How many coins are there?"')
-    named = {"model": model} if isinstance(model, str) else {}
-    settings = visual_settings(load_settings({**flags, **named}))
+    settings = visual_settings(load_settings(flags))
     watch = watch or Watch()
     own_model = model is None or isinstance(model, str)
     chosen = make_settings_model(settings, watch.listener) if own_model else model

@@ -1,0 +1,152 @@
+"""`cua ask` as a person or a program uses it."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.apps.cli.running import cua, descendants, start, wait_until, wait_until_gone
+
+COUNT = "import visual_tools as vt\nprint((vt.load_image('dots.png')[..., 0] < 128).sum())"
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    image = Image.new("RGB", (60, 40), "white")
+    image.paste("black", (5, 5, 35, 25))
+    image.save(tmp_path / "dots.png")
+    return tmp_path / "dots.png"
+
+
+def script(folder: Path, *replies: Any) -> str:
+    """A `--model` value that replays replies; a list is one reply with a cell for each text."""
+    lines = []
+    for reply in replies:
+        if isinstance(reply, list):
+            calls = [
+                {"id": f"c{i}", "name": "ipython", "arguments": json.dumps({"code": code})}
+                for i, code in enumerate(reply)
+            ]
+            reply = {"content": "", "tool_calls": calls}
+        lines.append(json.dumps(reply) + "\n")
+    path = folder / "replies.jsonl"
+    path.write_text("".join(lines))
+    return f"scripted:{path}"
+
+
+def test_the_answer_is_on_stdout_and_progress_on_stderr(tmp_path: Path, picture: Path) -> None:
+    model = script(tmp_path, [COUNT], "600 are dark [^0^].")
+    done = cua(tmp_path / "runs", "ask", "How many dark pixels?", str(picture), "-m", model)
+    assert (done.code, done.stdout) == (0, "600 are dark [^0^].\n")
+    assert "[0] 600" in done.stderr
+    assert "answer.json" in done.stderr
+    (run_dir,) = (tmp_path / "runs").iterdir()
+    assert {"answer.json", "notebook.ipynb", "report.html", "files", "inputs", "images", "trajectory.jsonl"} <= {
+        path.name for path in run_dir.iterdir()
+    }
+
+
+def test_json_and_verify_in_one_go_and_later(tmp_path: Path, picture: Path) -> None:
+    model = script(tmp_path, [COUNT], "600 are dark [^0^].")
+    done = cua(
+        tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--verify", "--output-format", "json", timeout_s=120
+    )
+    assert done.code == 0
+    assert done.result["status"] == "unverified"
+    assert done.result["verification"]["is_reproduced"] is True
+    assert json.loads(Path(done.result["evidence"]).read_text())["verification"]["num_reproduced"] == 1
+    again = cua(tmp_path / "runs", "ask", "--verify")
+    assert again.code == 0
+    assert "reproduced: 1 cells, 1 of 1 cited statements" in again.stderr
+
+
+def test_a_run_that_comes_out_otherwise_has_its_own_exit_code(tmp_path: Path, picture: Path) -> None:
+    model = script(tmp_path, ["import time; print(time.time_ns())"], "now [^0^]")
+    done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--verify", timeout_s=120)
+    assert done.code == 1
+    assert "not reproduced" in done.stderr
+
+
+def test_a_stream_of_events(tmp_path: Path, picture: Path) -> None:
+    model = script(tmp_path, [COUNT, "1/0"], "600 [^0^]")
+    done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--output-format", "stream-json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [event["event"] for event in events] == [
+        *("run_started", "calls_started", "call_returned", "call_returned", "step_done", "step_done", "result")
+    ]
+    returned = {event["id"]: event for event in events if event["event"] == "call_returned"}
+    assert returned["functions.ipython:0"]["text"] == "600"
+    assert returned["functions.ipython:1"]["is_error"] is True
+
+
+def test_schema_and_capped(tmp_path: Path, picture: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"type": "object", "required": ["count"]}))
+    model = script(tmp_path, [COUNT], '```json\n{"count": 600}\n```\n[^0^]')
+    done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--schema", str(schema))
+    assert json.loads(done.stdout) == {"count": 600}
+    capped = cua(
+        tmp_path / "runs", "ask", "?", str(picture), "-m", script(tmp_path, *[[COUNT]] * 5), "--max-steps", "2"
+    )
+    assert capped.code == 3
+    assert "2 of 2 steps used" in capped.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["ask"], "a question is needed"),
+        (["ask", "?"], "the embedded literal model"),
+        (["ask", "?", "-m", "scripted:x"], "the script x cannot be read"),
+        (["ask", "?", "--sandbox", "jail"], "jail"),
+        (["ask", "--verify"], "there are no runs"),
+    ],
+)
+def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str], told: str) -> None:
+    done = cua(tmp_path / "runs", *arguments)
+    assert done.code == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_isolation_a_person_is_asked_and_nobody_is_there(tmp_path: Path, picture: Path) -> None:
+    model = script(tmp_path, [COUNT], "I could not look.")
+    done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--sandbox", "none")
+    assert "runs without any isolation (--sandbox none); nobody is there to approve it" in done.stderr
+    allowed = cua(
+        tmp_path / "runs", "ask", "?", str(picture), "-m", script(tmp_path, [COUNT], "ok"), "--sandbox", "none", "-y"
+    )
+    assert "[0] 600" in allowed.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_outlives_the_agent(tmp_path: Path, picture: Path, number: int) -> None:
+    """The kernel is in the middle of a cell when its agent goes."""
+    sleep = "open('begun', 'w').close()\nimport time\ntime.sleep(600)"
+    model = script(tmp_path, [sleep], "never")
+    process = start(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--set", "cell_timeout=900")
+    wait_until(lambda: list((tmp_path / "runs").glob("*/files/begun")), timeout_s=60)
+    family = descendants(process)
+    assert len(family) >= 2
+    os.kill(process.pid, number)
+    wait_until_gone(family, tmp_path)
+    process.communicate(timeout=30)
+    assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
+
+
+def test_shown_runs_and_replay(tmp_path: Path, picture: Path) -> None:
+    cua(tmp_path / "runs", "ask", "How many?", str(picture), "-m", script(tmp_path, [COUNT], "600 [^0^]"))
+    listed = cua(tmp_path / "runs", "runs")
+    assert "How many?" in listed.stdout
+    assert "2 steps" in listed.stdout
+    replayed = cua(tmp_path / "runs", "replay", "last")
+    assert "  [0] 600" in replayed.stdout.splitlines()
