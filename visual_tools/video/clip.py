@@ -76,6 +76,7 @@ def cut_clip(
     try:
         with open_video(file) as (container, stream), av.open(f"file:{target}", "w") as out:
             track = _Encoder(file, timeline, stream, out) if exact else _Copier(stream, out)
+            _seek(container, stream, timeline, piece.key_pts)
             has_audio = _write(container, stream, out, piece, track)
     except (av.FFmpegError, ValueError) as error:
         target.unlink(missing_ok=True)
@@ -112,23 +113,34 @@ class _Copier:
 
     def __init__(self, stream: Any, out: Any) -> None:
         self._out, self._target = out, out.add_stream_from_template(stream)
-        self._later: list[Any] = []  # shown after the end; kept only if what is shown before it comes after it
+        self._held: list[Any] = []  # not known yet whether they are needed, or when they are to be decoded
         self.num_frames, self.end_pts = 0, 0
 
     def write(self, packet: Any, piece: _Piece) -> None:
         """Take a packet of the piece."""
         if packet.pts is None or packet.pts < piece.start_pts:
             return
-        self._later.append(packet)
-        if packet.pts < piece.end_pts:
-            for one in self._later:
-                self.num_frames += 1
-                self.end_pts = max(self.end_pts, one.pts + (one.duration or 0))
-                _mux(self._out, self._target, one, piece.start_pts)
-            self._later.clear()
+        self._held.append(packet)
+        if packet.pts < piece.end_pts and packet.dts is not None:  # what came before it may be what it is built on
+            self._mux_held(packet.dts, piece)
 
     def close(self, piece: _Piece) -> None:
-        """Nothing is left to do."""
+        """Write what is left."""
+        while self._held and self._held[-1].pts >= piece.end_pts:
+            self._held.pop()
+        if self._held:
+            self._mux_held(self._held[-1].pts, piece)
+
+    def _mux_held(self, last_dts: int, piece: _Piece) -> None:
+        """Write what is held; some files do not say when the first packets after a jump are to be decoded."""
+        for before, one in enumerate(reversed(self._held)):
+            if one.dts is None:
+                one.dts = min(last_dts - before, one.pts)
+        for one in self._held:
+            self.num_frames += 1
+            self.end_pts = max(self.end_pts, one.pts + (one.duration or 0))
+            _mux(self._out, self._target, one, piece.start_pts)
+        self._held.clear()
 
 
 class _Encoder:
@@ -171,8 +183,9 @@ def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
     target = out.add_stream(name, rate=stream.average_rate or stream.guessed_rate or 25, options=options)
     target.width, target.height = frame.width, frame.height
     known = [one.name for one in av.codec.Codec(name, "w").video_formats or ()]
-    whole = "yuv420p" if frame.width % 2 == frame.height % 2 == 0 else "yuv444p"
-    target.pix_fmt = frame.format.name if frame.format.name in known else whole if whole in known else known[0]
+    is_even = frame.width % 2 == frame.height % 2 == 0
+    choices = (frame.format.name, "yuv420p") if is_even else ("yuv444p",)  # halved colour needs even sizes
+    target.pix_fmt = next((one for one in choices if one in known), known[0])
     context = target.codec_context
     context.time_base = stream.time_base
     context.sample_aspect_ratio = stream.sample_aspect_ratio or Fraction(1)
@@ -184,6 +197,16 @@ def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
     return target
 
 
+def _seek(container: Any, stream: Any, timeline: Timeline, key_pts: int) -> None:
+    """Go to a keyframe, or before it: some formats land later than they were told."""
+    for start in reversed(timeline.key_pts[timeline.key_pts <= key_pts].tolist()):
+        container.seek(start, stream=stream)
+        landed = next((packet.pts for packet in container.demux(stream) if packet.pts is not None), None)
+        container.seek(start, stream=stream)
+        if landed is not None and landed <= key_pts:
+            return
+
+
 def _write(container: Any, stream: Any, out: Any, piece: _Piece, track: _Copier | _Encoder) -> bool:
     """Read from the keyframe on until every stream has passed the end; whether there was sound."""
     sounds = {
@@ -192,12 +215,11 @@ def _write(container: Any, stream: Any, out: Any, piece: _Piece, track: _Copier 
         if sound.codec_context is not None
     }
     start_s, end_s = piece.start_pts * stream.time_base, piece.end_pts * stream.time_base
-    container.seek(piece.key_pts, stream=stream)
     running = {stream, *sounds}
     for packet in container.demux([stream, *sounds]):
-        if packet.dts is None or packet.stream not in running:
+        if not packet.size or packet.stream not in running:
             continue
-        if packet.dts * packet.time_base >= end_s:
+        if packet.dts is not None and packet.dts * packet.time_base >= end_s:
             running.discard(packet.stream)
             if not running:
                 break

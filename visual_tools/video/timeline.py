@@ -189,7 +189,9 @@ def _guesses(container: Any, stream: Any, packets: _Packets) -> bool:
     """Whether times of showing only follow those of decoding although the order differs: AVI has no others."""
     if container.format.name != "avi" or not stream.codec_context.has_b_frames:
         return False
-    delays = {pts - dts for pts, dts in zip(packets.pts, packets.dts, strict=True) if pts is not None and dts is not None}
+    delays = {
+        pts - dts for pts, dts in zip(packets.pts, packets.dts, strict=True) if pts is not None and dts is not None
+    }
     return len(delays) == 1
 
 

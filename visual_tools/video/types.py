@@ -136,6 +136,7 @@ class VideoInfo:
         sound = "with sound" if self.has_audio else "no sound"
         return (
             f"VideoInfo({self.path.name}: {self.codec}, {shape}, {rate}, {self.duration_s:.3f} s, {frames}, {sound}, "
-            f"{self.num_keyframes} keyframes, {self.keyframe_gap_s:.3g} s apart, at most {self.max_keyframe_gap_s:.3g} s"
+            f"{self.num_keyframes} keyframes, {self.keyframe_gap_s:.3g} s apart, at most "
+            f"{self.max_keyframe_gap_s:.3g} s"
             f"{_tell(self.warnings)})"
         )

@@ -170,14 +170,21 @@ def test_wrong_requests(tmp_path: Path, wrong: dict[str, float], told: str) -> N
 
 
 def test_more_than_memory_holds_is_refused_before_decoding(tmp_path: Path) -> None:
-    path = make_video(tmp_path, 1, Recipe(name="one.avi", codec="mjpeg", pix_fmt="yuvj420p", options={}, size=(3840, 2160)))
+    recipe = Recipe(name="one.avi", codec="mjpeg", pix_fmt="yuvj420p", options={}, size=(3840, 2160))
+    path = make_video(tmp_path, [np.full((2160, 3840, 3), 90, np.uint8)], recipe)
     large = tmp_path / "large.avi"
     with av.open(str(path)) as source, av.open(str(large), "w") as out:
         packet = next(source.demux(video=0))
         copies = out.add_stream_from_template(packet.stream)
         for number in range(180):
             copy = av.Packet(bytes(packet))
-            copy.stream, copy.pts, copy.dts, copy.time_base, copy.is_keyframe = copies, number, number, 1 / Fraction(10), True
+            copy.stream, copy.pts, copy.dts, copy.time_base, copy.is_keyframe = (
+                copies,
+                number,
+                number,
+                1 / Fraction(10),
+                True,
+            )
             out.mux(copy)
     with pytest.raises(VideoError, match=r"180 pictures need 4\.5 GB of memory"):
         vt.sample_frames(large, n=180)

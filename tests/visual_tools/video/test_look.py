@@ -169,6 +169,8 @@ def test_alpha_lies_on_white(tmp_path: Path) -> None:
 
 
 def test_interlaced_is_left_as_it_is(tmp_path: Path) -> None:
-    recipe = Recipe(name="combed.mpg", codec="mpeg2video", rate=Fraction(25), options={"flags": "+ildct+ilme", "b": "4M"})
+    recipe = Recipe(
+        name="combed.mpg", codec="mpeg2video", rate=Fraction(25), options={"flags": "+ildct+ilme", "b": "4M"}
+    )
     path = make_video(tmp_path, 5, recipe)
     assert [read_number(frame.image) for frame in vt.sample_frames(path, n=5)] == [0, 1, 2, 3, 4]

@@ -1,0 +1,128 @@
+"""Scenes: cuts, dissolves and fades are found; flashes, motion and noise are not taken for them."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import visual_tools as vt
+from tests.visual_tools.video.making import Picture, Recipe, make_video
+from visual_tools.errors import VideoError
+
+SIZE = (192, 108)
+RECIPE = Recipe(size=SIZE, rate=Fraction(25), options={"preset": "ultrafast", "crf": "23", "g": "50"})
+
+
+def make_world(seed: int) -> Picture:
+    """A large picture of soft shapes in colours of its own, to pan over."""
+    rng = np.random.default_rng(seed)
+    height_px, width_px = 180, 700
+    y, x = np.mgrid[:height_px, :width_px]
+    image = np.empty((height_px, width_px, 3))
+    image[:] = rng.integers(30, 226, 3)
+    for _ in range(40):
+        center_x, center_y, radius = rng.integers(0, width_px), rng.integers(0, height_px), rng.integers(8, 50)
+        image[(x - center_x) ** 2 + (y - center_y) ** 2 < radius**2] = rng.integers(0, 256, 3)
+    return image.astype(np.uint8)
+
+
+def show(seed: int, count: int, pan_px: int = 0, noise: float = 2.0) -> list[Picture]:
+    """Frames of one scene: a window that moves by `pan_px` a frame, with noise."""
+    world = make_world(seed)
+    grain = np.random.default_rng(seed).normal(0, noise, (5, SIZE[1], SIZE[0], 3))
+    room_px = world.shape[1] - SIZE[0]
+    frames = []
+    for number in range(count):
+        left = room_px - abs(number * pan_px % (2 * room_px) - room_px)  # there and back
+        window = world[40 : 40 + SIZE[1], left : left + SIZE[0]]
+        frames.append((window + grain[number % 5]).clip(0, 255).astype(np.uint8))
+    return frames
+
+
+def mix(one: list[Picture], other: list[Picture]) -> Iterator[Picture]:
+    """A dissolve from one to the other over their whole length."""
+    for share, first, second in zip(np.linspace(0, 1, len(one)), one, other, strict=True):
+        yield ((1 - share) * first + share * second).astype(np.uint8)
+
+
+def find(tmp_path: Path, frames: list[Picture], **settings: float) -> list[tuple[int, str]]:
+    path = make_video(tmp_path, frames, RECIPE)
+    scenes = vt.scenes(path, **settings)  # type: ignore[arg-type]
+    assert scenes[0].start_frame == 0 and scenes[-1].end_frame == len(frames)
+    assert [scene.end_frame for scene in scenes][:-1] == [scene.start_frame for scene in scenes][1:]
+    assert scenes[-1].end_s == pytest.approx(len(frames) / 25)
+    return [(scene.start_frame, scene.transition) for scene in scenes][1:]
+
+
+def test_hard_cuts(tmp_path: Path) -> None:
+    frames = [*show(1, 30), *show(2, 20, pan_px=2), *show(3, 45), *show(4, 25, pan_px=4)]
+    assert find(tmp_path, frames) == [(30, "cut"), (50, "cut"), (95, "cut")]
+
+
+def test_many_cuts(tmp_path: Path) -> None:
+    frames = [frame for seed in range(30) for frame in show(seed, 20, pan_px=seed % 5)]
+    found = find(tmp_path, frames)
+    assert found == [(20 * k, "cut") for k in range(1, 30)]
+
+
+@pytest.mark.parametrize("pan_px", [0, 3, 8, 16])
+def test_motion_is_no_cut(tmp_path: Path, pan_px: int) -> None:
+    assert find(tmp_path, show(5, 100, pan_px=pan_px, noise=6)) == []
+
+
+@pytest.mark.parametrize("length", [1, 2, 4])
+@pytest.mark.parametrize("level", [255, 0])
+def test_a_flash_is_no_cut(tmp_path: Path, length: int, level: int) -> None:
+    frames = show(6, 80, pan_px=1)
+    frames[40 : 40 + length] = [np.full_like(frames[0], level)] * length
+    assert find(tmp_path, frames) == []
+
+
+def test_a_cut_during_motion(tmp_path: Path) -> None:
+    assert find(tmp_path, [*show(7, 50, pan_px=5), *show(8, 50, pan_px=5)]) == [(50, "cut")]
+
+
+def test_a_dissolve(tmp_path: Path) -> None:
+    first, second = show(9, 60), show(10, 60)
+    frames = [*first[:50], *mix(first[:16], second[:16]), *second[:50]]
+    ((frame, kind),) = find(tmp_path, frames)
+    assert kind == "dissolve" and abs(frame - 58) <= 4
+
+
+def test_a_fade_through_black(tmp_path: Path) -> None:
+    first, second = show(11, 60), show(12, 60)
+    black = [np.zeros_like(first[0])] * 12
+    frames = [*first[:40], *mix(first[:12], black), *black, *mix(black, second[:12]), *second[:40]]
+    ((frame, kind),) = find(tmp_path, frames)
+    assert kind == "fade" and 52 <= frame <= 64
+
+
+def test_black_at_the_beginning_and_at_the_end_is_no_cut(tmp_path: Path) -> None:
+    scene = show(13, 50)
+    black = [np.zeros_like(scene[0])] * 12
+    assert find(tmp_path, [*black, *mix(black, scene[:12]), *scene, *mix(scene[:12], black), *black]) == []
+
+
+def test_still_pictures_and_slides(tmp_path: Path) -> None:
+    slides = [np.full((SIZE[1], SIZE[0], 3), 245, np.uint8) for _ in range(3)]
+    for number, slide in enumerate(slides):
+        for line in range(6):
+            slide[12 + 14 * line : 18 + 14 * line, 10 : 60 + (37 * line + 61 * number) % 120] = 30
+    frames = [slide for slide in slides for _ in range(40)]
+    assert find(tmp_path, frames, sensitivity=3) == [(40, "cut"), (80, "cut")]
+
+
+def test_settings_repr_and_progress(tmp_path: Path) -> None:
+    path = make_video(tmp_path, [*show(1, 30), *show(2, 8), *show(3, 30)], RECIPE)
+    assert [scene.start_frame for scene in vt.scenes(path)] in ([0, 30], [0, 38])
+    assert [scene.start_frame for scene in vt.scenes(path, min_length_s=0.1)] == [0, 30, 38]
+    seen: list[tuple[int, int]] = []
+    scenes = vt.scenes(path, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (68, 68)
+    assert repr(scenes).startswith("Scenes(video.mp4: 2; 00:00:00.000 start 1.00; 00:00:01.")
+    assert scenes[0].middle_s == pytest.approx((scenes[0].start_s + scenes[0].end_s) / 2)
+    for wrong in ({"sensitivity": 0.0}, {"min_length_s": -1.0}):
+        with pytest.raises(VideoError, match="must be above 0"):
+            vt.scenes(path, **wrong)  # type: ignore[arg-type]
