@@ -63,7 +63,7 @@ path = vt.shortest_path(image, start="brown", goal="orange")
 print(path)
 print(vt.check_path(path.mask, path.points_px, start=path.start_px, goal=path.goal_px))""",
                 """\
-walk = vt.shortest_path(image, start="brown", goal="orange", centered=True)
+walk = vt.shortest_path(image, start="brown", goal="orange", method="centered")
 picture = vt.draw_path(image, walk)
 vt.save_image(picture, "solution.png")
 display(Image.fromarray(picture))""",
@@ -77,7 +77,53 @@ display(Image.fromarray(picture))""",
     ),
 )
 
-CONVERSATIONS = {"maze": MAZE}
+PIE = Conversation(
+    question="What share of the money goes to Rent and Books, the two blues, together?",
+    file="pie.png",
+    replies=(
+        Said(
+            thought="Count the pixels of each colour first: in HSV the two blues have nearly the same hue.",
+            words="I count the coloured pixels by hue first.",
+            cells=(
+                """\
+import cv2
+import numpy as np
+import visual_tools as vt
+
+image = vt.load_image("pie.png")
+hue, saturation, value = cv2.split(cv2.cvtColor(image, cv2.COLOR_RGB2HSV))
+colored = (saturation > 60) & (value > 60)
+blue = colored & (hue > 95) & (hue < 125)
+print(f"{colored.sum()} coloured pixels, {blue.sum()} of them blue: {blue.sum() / colored.sum():.1%}")""",
+            ),
+        ),
+        Said(
+            thought="White digits, the outlines and the legend's swatches are in that count, so it is rough. "
+            "Measure the sectors themselves, and let the legend name them.",
+            words="That is rough: digits and outlines hide pixels, and the legend's swatches count too. Now by the sectors.",
+            cells=(
+                """\
+from PIL import Image
+
+shares = vt.color_share(image)
+for share in shares.shares:
+    print(f"{share.label or '?':8} {share.color_hex}  {share.share:6.1%}")
+blues = [share for share in shares.shares if share.label in ("Rent", "Books")]
+print(f"Rent and Books: {sum(share.share for share in blues):.1%} ({shares.method})")""",
+                """\
+picture = vt.draw_share(image, shares)
+vt.save_image(picture, "shares.png")
+display(Image.fromarray(picture))""",
+            ),
+        ),
+        Said(
+            words="Rent takes 38.5 % and Books 8.3 % of the pie, together 46.8 % [^1^]. Each sector with its share is in "
+            "shares.png [^2.1^]. The plain count of blue pixels comes close to it and is rougher [^0^].",
+        ),
+    ),
+)
+
+CONVERSATIONS = {"maze": MAZE, "pie": PIE}
 
 
 def to_jsonl(conversation: Conversation) -> str:
