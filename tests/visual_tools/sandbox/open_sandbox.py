@@ -107,7 +107,8 @@ class ClaimingSandbox(_Maker):
     async def make_kernel(
         self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
     ) -> "ClaimingKernel":
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            await asyncio.to_thread(folder.mkdir, parents=True)
         return ClaimingKernel(folder)
 
 

@@ -54,14 +54,27 @@ async def signals(scene: Scene) -> str:
     return answers.why_refused()
 
 
-owner_signals = cell_attack(
-    "signals do not go out through the owner of a file",
-    """
-    import fcntl
-    reading, writing = os.pipe()
-    attempt("F_SETOWN", lambda: fcntl.fcntl(reading, fcntl.F_SETOWN, planted.victim))
-    """,
-)
+@check("attack", "signals do not go out through the owner of a pipe")
+async def owner_signals(scene: Scene) -> str:
+    """The owner is told by SIGIO that something arrived, which ends a process that does not expect it."""
+    answers = await scene.ask(
+        """
+        import fcntl
+        def send():
+            reading, writing = os.pipe()
+            fcntl.fcntl(reading, fcntl.F_SETOWN, planted.victim)
+            fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+            os.write(writing, b"x")
+        attempt("SIGIO", send)
+        """
+    )
+    await asyncio.sleep(0.1)
+    damage = scene.planted.damage()
+    scene.planted.restore()
+    if damage or not (answers.open or answers.refused):
+        raise Breach("; ".join(damage) or tell_end(answers.result))
+    return answers.why_refused() or "nothing arrives"
+
 
 foreign_limits = cell_attack(
     "limits of other processes cannot be changed",
@@ -162,23 +175,32 @@ assert until(lambda: os.path.exists("heartbeat"))
 """
 
 
-@check("attack", "daemons do not outlive their kernel", place="own")
-async def daemons(scene: Scene) -> str:
-    """Twice forked, in a session of its own, deaf to gentle signals."""
-    token = f"daemon-{scene.planted.token}"
-    async with scene.kernel() as kernel:
-        result = await scene.run(_STAY, kernel=kernel)
-        before, heartbeat = find_processes(token), kernel.folder / "heartbeat"
-    if result.status != "ok" or not heartbeat.exists():
-        raise Breach(f"the daemon could not be started: {tell_end(result)}")
+async def _check_ended(token: str, heartbeat: Path, why: str) -> None:
     left = await wait_for_none(token)
     size = heartbeat.stat().st_size
     await asyncio.sleep(0.4)
     for pid in left:
         os.kill(pid, 9)
     if left or heartbeat.stat().st_size != size:
-        raise Breach(f"{len(left)} of {len(before)} processes live on after close")
-    return f"{len(before)} processes ended with the kernel"
+        raise Breach(f"{len(left)} processes live on after {why}")
+
+
+@check("attack", "daemons do not outlive their kernel", place="own")
+async def daemons(scene: Scene) -> str:
+    """Twice forked, in a session of its own, deaf to gentle signals; once the kernel is lost, once it is closed."""
+    token = f"daemon-{scene.planted.token}"
+    async with scene.kernel() as kernel:
+        heartbeat = kernel.folder / "heartbeat"
+        lost = await scene.run(_STAY + "os._exit(0)", kernel=kernel)
+        if lost.status != "died" or not heartbeat.exists():
+            raise Breach(f"the daemon could not be started: {tell_end(lost)}")
+        await _check_ended(token, heartbeat, "the loss of the kernel")
+        result = await scene.run(_STAY, kernel=kernel)
+        num_processes = len(find_processes(token))
+    if result.status != "ok":
+        raise Breach(f"the daemon could not be started again: {tell_end(result)}")
+    await _check_ended(token, heartbeat, "close")
+    return f"{num_processes} processes ended with the kernel"
 
 
 CHECKS = (signals, owner_signals, foreign_limits, own_limits, priorities, kill_everything, daemons)

@@ -164,7 +164,7 @@ async def neighbours_files(scene: Scene) -> str:
         for path in planted.paths:
             attempt(path, lambda: open(path).read())
         """,
-        at_least=3,
+        at_least=2,
         paths=[str(path), f"{scene.neighbour.inside_dir}/{name}", f"../{scene.neighbour.folder.name}/{name}"],
     )
     return answers.why_refused()
