@@ -25,7 +25,7 @@ def guess_road(light: NDArray[np.bool_]) -> Literal["light", "dark"]:
 
 
 def _count_gaps(inner: NDArray[np.bool_]) -> int:
-    """How often the convex outline of the large parts of a mask leaves them."""
+    """How often the convex outline of the large parts of a mask leaves them, by more than a few pixels inward."""
     cv2 = require("cv2", "visual")
     count, labels, stats, _ = cv2.connectedComponentsWithStats(inner.view(np.uint8), connectivity=8)
     areas = stats[1:, cv2.CC_STAT_AREA]
@@ -39,11 +39,12 @@ def _count_gaps(inner: NDArray[np.bool_]) -> int:
     rims = np.concatenate([np.column_stack([first, filled]), np.column_stack([last, filled])]).astype(np.int32)
     hull = cv2.convexHull(rims)[:, 0].astype(np.float64)
     sides = np.roll(hull, -1, axis=0) - hull
-    steps = np.maximum(1, np.ceil(np.hypot(*sides.T))).astype(int)
+    counts = np.maximum(1, np.ceil(np.hypot(*sides.T))).astype(int)
     along = np.concatenate(
-        [hull[at] + sides[at] * np.linspace(0, 1, n, endpoint=False)[:, None] for at, n in enumerate(steps)]
+        [hull[at] + sides[at] * np.linspace(0, 1, n, endpoint=False)[:, None] for at, n in enumerate(counts)]
     )
-    columns, rows = np.rint(along).astype(int).T
-    near = cv2.dilate(large.view(np.uint8), np.ones((2 * SLACK_PX + 1, 2 * SLACK_PX + 1), np.uint8))
-    on = near[rows, columns] > 0
+    inward = hull.mean(axis=0) - along
+    inward /= np.maximum(1e-9, np.hypot(*inward.T))[:, None]
+    columns, rows = np.rint(along + np.arange(SLACK_PX + 1)[:, None, None] * inward).astype(int).transpose(2, 0, 1)
+    on = large[rows, columns].any(axis=0)
     return int(np.count_nonzero(on & ~np.roll(on, -1)))

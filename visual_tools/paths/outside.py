@@ -13,6 +13,8 @@ SEAL_WIDTHS = 1.5
 MIN_OPENING_WIDTHS = 0.35
 MIN_REGION_WIDTHS = 2.0
 MIN_INSIDE_SHARE = 0.02
+SMALL_SHARE = 0.2
+MAZE_SHARE, DESK_EDGE_SHARE = 0.3, 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ def find_surroundings(free: NDArray[np.bool_], width_px: float) -> Surroundings:
         free: (H, W), True between the walls.
         width_px: The usual width of the corridors.
     """
-    outside = free & _rolled_over(free, SEAL_WIDTHS * width_px + 1)
+    outside = free & _rolled_over(_without_clutter(free, width_px), SEAL_WIDTHS * width_px + 1)
     return Surroundings(inside=free & ~outside, outside=outside, width_px=width_px)
 
 
@@ -65,6 +67,23 @@ def admit_ends(around: Surroundings, ends: tuple[Point, Point]) -> NDArray[np.bo
             reach = min(math.dist(end, opening) for opening in openings) + around.width_px
             allowed |= around.outside & (here <= reach) & (here < there - 2 if all(outer) else True)
     return allowed
+
+
+def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.bool_]:
+    """Free too where arrows, words and the like would hold up the disc, or a desk around the page."""
+    cv2 = require("cv2", "visual")
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
+    side_px = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
+    is_clutter = side_px < SMALL_SHARE * max(side_px[1:], default=0)
+    is_clutter[0] = True
+    edge = np.bincount(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]), minlength=len(stats))
+    desk = 1 + int(np.argmax(edge[1:])) if len(stats) > 1 else 0
+    is_maze = (edge == 0) & (side_px > MAZE_SHARE * max(free.shape))
+    if desk and edge[desk] > DESK_EDGE_SHARE * edge.sum() and is_maze[1:].any():
+        depth = cv2.distanceTransform((labels == desk).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5).max()
+        is_clutter[desk] = depth > width_px
+    without: NDArray[np.bool_] = is_clutter[labels]
+    return without
 
 
 def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]:

@@ -89,7 +89,7 @@ def _even_light(tone: NDArray[np.uint8]) -> NDArray[np.uint8]:
     window = max(3, min(size) // 8 | 1)
     page = cv2.dilate(small, np.ones((window, window), np.uint8))
     page = cv2.GaussianBlur(page, (0, 0), window / 2)
-    page = np.maximum(page, np.percentile(page, 95) / 3)
+    page = np.maximum(page, np.percentile(page, 95) / 2)
     if page.min() > UNEVEN_SHARE * page.max():
         return tone
     page = cv2.resize(page.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)

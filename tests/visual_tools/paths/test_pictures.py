@@ -1,10 +1,12 @@
 """Mazes as pictures: all kinds of the benchmark's sweep, and the ends one by one."""
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
 import visual_tools as vt
 from benchmarks.visual.mazes import judge, make_case, write
@@ -12,6 +14,7 @@ from examples import mazes
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 
+EXAMPLES = Path(mazes.__file__).parent
 KINDS = (
     "dots points openings openings-margin letters ant black-road thin-walls thick-walls one-pixel loops jpeg photo "
     "photo-openings colours round round-photo unsolvable"
@@ -107,6 +110,41 @@ def test_points_outside_lead_in_through_the_openings() -> None:
     assert inside.sum() > NUM_STEPS - 40
 
 
+def with_arrow(picture: NDArray[np.uint8], x: int, y: int) -> NDArray[np.uint8]:
+    """An arrow that points down to a place just below it."""
+    layer = Image.fromarray(picture)
+    draw = ImageDraw.Draw(layer)
+    draw.line([(x, y), (x, y + 16)], "black", 3)
+    draw.polygon([(x - 5, y + 14), (x + 5, y + 14), (x, y + 22)], "black")
+    return np.asarray(layer)
+
+
+def test_arrows_at_the_openings_are_no_walls() -> None:
+    plain = vt.shortest_path(OPEN)
+    result = vt.shortest_path(with_arrow(with_arrow(OPEN, FIRST[0], 4), LAST[0], OPEN.shape[0] - 26))
+    assert (result.start_px, result.goal_px, result.num_steps) == (plain.start_px, plain.goal_px, plain.num_steps)
+
+
+def test_a_page_on_a_dark_desk() -> None:
+    desk = np.full((OPEN.shape[0] + 160, OPEN.shape[1] + 160, 3), (70, 50, 40), np.uint8)
+    desk[80:-80, 80:-80] = OPEN
+    result = vt.shortest_path(desk)
+    plain = vt.shortest_path(OPEN)
+    assert (result.points_px - 80).tolist() == plain.points_px.tolist()
+
+
+@pytest.mark.parametrize("road", ["light", "dark"])
+def test_whole_cells_as_ends(road: str) -> None:
+    """In a dead end such a cell has more wall than road around it."""
+    picture = mazes.draw_grid(BOARD, LINKS, corridor_px=20, wall_px=4)
+    picture = picture if road == "light" else 255 - picture
+    picture[4:24, 4:24] = (0, 200, 0)
+    picture[-24:-4, -24:-4] = (220, 0, 0)
+    result = vt.shortest_path(picture, start="green", goal="red")
+    assert (result.found, result.road) == (True, road)
+    assert abs(result.num_steps - NUM_STEPS) <= 2
+
+
 def test_the_road_can_be_named() -> None:
     white_walls = 255 - PLAIN
     assert vt.shortest_path(white_walls, start=FIRST, goal=LAST).road == "dark"
@@ -131,8 +169,11 @@ def test_clearance_moves_the_ends_of_a_picture() -> None:
     assert result.start_px == (FIRST[0], 38)
 
 
-def test_the_picture_may_be_a_file_or_gray(tmp_path: object) -> None:
-    assert vt.shortest_path("examples/maze.png", start="green", goal="red").found
+def test_the_picture_may_be_a_file_or_gray() -> None:
+    maze = vt.shortest_path(EXAMPLES / "maze.png", start="green", goal="red")
+    assert (maze.start_px, maze.goal_px, maze.num_steps) == ((41, 41), (1201, 1201), 10302)
+    ant = vt.shortest_path(str(EXAMPLES / "ant-maze.png"), start="brown", goal="orange", connectivity=8)
+    assert (ant.start_px, ant.goal_px, ant.found) == ((929, 165), (624, 624), True)
     assert vt.shortest_path(PLAIN[..., 0], start=FIRST, goal=LAST).num_steps == NUM_STEPS
 
 
