@@ -28,11 +28,19 @@ def doctor(
     click_test: Annotated[
         bool, typer.Option("--click-test", help="Click drawn targets and print the error in px.")
     ] = False,
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Only try to break out of the sandbox in force; about a minute.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, model, disk."""
+    """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, sandbox, model, disk."""
     from apps.setup.doctor import run_doctor
+    from apps.setup.sandbox import run_sandbox_checks
 
-    report = asyncio.run(run_doctor(lambda line: typer.echo(line, err=True), model=model, click_test=click_test))
+    def say(line: str) -> None:
+        typer.echo(line, err=True)
+
+    run = run_sandbox_checks(say) if sandbox else run_doctor(say, model=model, click_test=click_test)
+    report = asyncio.run(run)
     typer.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)

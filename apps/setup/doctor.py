@@ -15,6 +15,7 @@ from apps.setup.click_test import measure_clicks
 from apps.setup.command import Say
 from apps.setup.install import browser_rows, try_browser, try_desktop
 from apps.setup.report import Level, Report, Row
+from apps.setup.sandbox import check_backends
 from cua.assemble import make_settings_model
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
@@ -25,7 +26,7 @@ _MODEL_TIMEOUT_S = 60.0
 
 
 async def run_doctor(say: Say = print, *, model: str | None = None, click_test: bool = False) -> Report:
-    """Check Python, names, browser, display, OCR, model endpoint, record folder, terminal and clock.
+    """Check Python, names, browser, display, OCR, sandbox, model endpoint, record folder, terminal and clock.
 
     Args:
         say: Gets progress, one line a call.
@@ -45,6 +46,7 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     trial, display_row = await asyncio.gather(try_browser(), try_desktop())
     rows += [*browser_rows(trial), display_row]
     rows.append(await asyncio.to_thread(check_ocr, is_needed=settings.model == "literal"))
+    rows.append(await asyncio.to_thread(check_backends))
     rows.append(await _check_model(settings, say))
     rows += [check_runs_folder(settings.runs_dir or default_runs_dir()), check_terminal(), check_clock()]
     if click_test:

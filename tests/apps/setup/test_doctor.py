@@ -32,6 +32,7 @@ async def test_rows_and_worst_on_a_bare_machine() -> None:
         "browser",
         "display",
         "ocr",
+        "sandbox",
         "model",
         "runs folder",
         "terminal",

@@ -175,13 +175,17 @@ assert until(lambda: os.path.exists("heartbeat"))
 """
 
 
+def _size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
 async def _check_ended(token: str, heartbeat: Path, why: str) -> None:
     left = await wait_for_none(token)
-    size = heartbeat.stat().st_size
+    size = _size_of(heartbeat)
     await asyncio.sleep(0.4)
     for pid in left:
         os.kill(pid, 9)
-    if left or heartbeat.stat().st_size != size:
+    if left or _size_of(heartbeat) != size:
         raise Breach(f"{len(left)} processes live on after {why}")
 
 
