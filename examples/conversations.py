@@ -4,10 +4,12 @@ The tasks are those of Figure 12 in the Kimi K2.5 report: a maze, a pie chart, t
 model says is recorded; what the code does is done for real, in the sandbox.
 
     python -m examples.conversations                  # write examples/ask/*.jsonl
+    python -m examples.conversations --pictures       # run them, and keep what they draw in docs/
     cua ask "Help the ant to the crumb" examples/ant-maze.png --model scripted:examples/ask/maze.jsonl
 """
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,9 +72,9 @@ display(Image.fromarray(picture))""",
             ),
         ),
         Said(
-            words="The shortest way for the ant has 6,196 points (6,195 steps from pixel to pixel) [^1^]. It touches no "
-            "wall, and no shorter one exists [^1^]. The red line in solution.png shows the way to walk, kept to "
-            "the middle of the corridors [^2.1^].",
+            words="The shortest way for the ant has 6,197 points, which are 6,196 steps from pixel to pixel [^1^]. It "
+            "touches no wall, and no shorter one exists [^1^]. The red line in solution.png shows the way to walk, "
+            "kept to the middle of the corridors [^2.1^].",
         ),
     ),
 )
@@ -100,7 +102,7 @@ print(f"{colored.sum()} coloured pixels, {blue.sum()} of them blue: {blue.sum() 
         Said(
             thought="White digits, the outlines and the legend's swatches are in that count, so it is rough. "
             "Measure the sectors themselves, and let the legend name them.",
-            words="That is rough: digits and outlines hide pixels, and the legend's swatches count too. Now by the sectors.",
+            words="That is rough: digits and outlines hide pixels, and the legend counts too. Now by the sectors.",
             cells=(
                 """\
 from PIL import Image
@@ -117,13 +119,15 @@ display(Image.fromarray(picture))""",
             ),
         ),
         Said(
-            words="Rent takes 38.5 % and Books 8.3 % of the pie, together 46.8 % [^1^]. Each sector with its share is in "
-            "shares.png [^2.1^]. The plain count of blue pixels comes close to it and is rougher [^0^].",
+            words="Rent takes 38.5 % and Books 8.3 % of the pie, together 46.8 % [^1^]. Each sector with its share is "
+            "in shares.png [^2.1^]. The plain count of blue pixels comes close to it and is rougher [^0^].",
         ),
     ),
 )
 
 CONVERSATIONS = {"maze": MAZE, "pie": PIE}
+PICTURES = {"maze": ("solution.png", "figure12-maze.png"), "pie": ("shares.png", "figure12-pie.png")}
+"""What each conversation draws, and its copy in `docs/`."""
 
 
 def to_jsonl(conversation: Conversation) -> str:
@@ -142,11 +146,31 @@ def _reply(said: Said) -> dict[str, object]:
     return {name: value for name, value in reply.items() if value}
 
 
+def draw_pictures() -> None:
+    """Run every conversation and copy what it has drawn into `docs/`."""
+    import asyncio
+    import shutil
+    import tempfile
+
+    from cua import ask
+
+    with tempfile.TemporaryDirectory() as runs_dir:
+        for name, conversation in CONVERSATIONS.items():
+            script = f"scripted:{FOLDER / name}.jsonl"
+            result = asyncio.run(
+                ask(conversation.question, [HERE / conversation.file], model=script, runs_dir=runs_dir)
+            )
+            drawn, kept = PICTURES[name]
+            shutil.copyfile(Path(result.run_dir or "") / "files" / drawn, HERE.parent / "docs" / kept)
+
+
 def main() -> None:
     """Write the files."""
     FOLDER.mkdir(exist_ok=True)
     for name, conversation in CONVERSATIONS.items():
         (FOLDER / f"{name}.jsonl").write_text(to_jsonl(conversation), encoding="utf-8")
+    if "--pictures" in sys.argv[1:]:
+        draw_pictures()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Literal
 
 from apps.setup.command import CommandResult, Say, run_command
 
-Need = Literal["driver", "browser", "display", "fonts"]
+Need = Literal["driver", "browser", "display", "fonts", "sandbox"]
 
 INSTALL_TIMEOUT_S = 900.0
 
@@ -51,6 +51,7 @@ _MANAGERS = (
             "browser": (("chromium-headless-shell", "fonts-dejavu-core"), ("chromium", "fonts-dejavu-core")),
             "display": (("xvfb", "openbox", "xauth", "dbus"),),
             "fonts": (("fonts-dejavu-core", "fonts-liberation"),),
+            "sandbox": (("bubblewrap",),),
         },
     ),
     PackageManager(
@@ -61,6 +62,7 @@ _MANAGERS = (
             "browser": (("chromium-headless", "dejavu-sans-fonts"), ("chromium", "dejavu-sans-fonts")),
             "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
             "fonts": (("dejavu-sans-fonts", "liberation-fonts"),),
+            "sandbox": (("bubblewrap",),),
         },
     ),
     PackageManager(
@@ -71,6 +73,7 @@ _MANAGERS = (
             "browser": (("chromium", "ttf-dejavu"),),
             "display": (("xorg-server-xvfb", "openbox", "xorg-xauth"),),
             "fonts": (("ttf-dejavu",),),
+            "sandbox": (("bubblewrap",),),
         },
     ),
     PackageManager(
@@ -81,6 +84,7 @@ _MANAGERS = (
             "browser": (("chromium", "dejavu-fonts"),),
             "display": (("xorg-x11-server-Xvfb", "openbox", "xauth"),),
             "fonts": (("dejavu-fonts",),),
+            "sandbox": (("bubblewrap",),),
         },
     ),
     PackageManager(
@@ -91,6 +95,7 @@ _MANAGERS = (
             "browser": (("chromium", "font-dejavu"),),
             "display": (("xvfb", "openbox", "xauth"),),
             "fonts": (("font-dejavu",),),
+            "sandbox": (("bubblewrap",),),
         },
     ),
 )
