@@ -15,13 +15,32 @@ from visual_tools.sandbox.contract import (
 )
 
 if TYPE_CHECKING:
+    from visual_tools.sandbox.backends import BackendReport as BackendReport
+    from visual_tools.sandbox.backends import describe_backends as describe_backends
+    from visual_tools.sandbox.describe import describe_inside as describe_inside
     from visual_tools.sandbox.sandbox import Sandbox as Sandbox
 
 _HOME_OF = {
+    "BackendReport": "visual_tools.sandbox.backends",
+    "describe_backends": "visual_tools.sandbox.backends",
+    "describe_inside": "visual_tools.sandbox.describe",
     "Sandbox": "visual_tools.sandbox.sandbox",
 }
 
-__all__ = ["Backend", "CellError", "CellImage", "CellResult", "Kernel", "KernelMaker", "Limits", "Sandbox", "Status"]
+__all__ = [
+    "Backend",
+    "BackendReport",
+    "CellError",
+    "CellImage",
+    "CellResult",
+    "Kernel",
+    "KernelMaker",
+    "Limits",
+    "Sandbox",
+    "Status",
+    "describe_backends",
+    "describe_inside",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Callable
@@ -45,6 +46,7 @@ class Channels:
     ) -> None:
         zmq = require("zmq", "sandbox")
         self._session = require("jupyter_client.session", "sandbox").Session(key=key.encode())
+        self._session.unpack = json.loads
         kinds = {"shell": zmq.DEALER, "control": zmq.DEALER, "iopub": zmq.SUB}
         self._sockets = {name: context.socket(kinds[name]) for name in CHANNELS}
         for name, channel in self._sockets.items():
@@ -63,16 +65,13 @@ class Channels:
     async def wait_until_ready(self) -> None:
         """Return once the kernel answers and its output arrives here."""
         while not self._has_output.is_set():
-            reply = self.request("shell", "kernel_info_request", {})
-            await asyncio.wait([reply, asyncio.ensure_future(self._has_output.wait())], timeout=_ASK_AGAIN_S)
-            await asyncio.wait([reply], timeout=_ASK_AGAIN_S * 50)
+            await self.request("shell", "kernel_info_request", {})
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._has_output.wait(), _ASK_AGAIN_S)
 
     def request(self, channel: str, kind: str, content: Message) -> "asyncio.Future[Message]":
-        """Send a request; the future gets the reply, with the request's id as attribute `msg_id` of the task name."""
-        message = self._session.msg(kind, content)
-        return self.send(channel, message)
+        """Make a request and send it; the future gets the reply."""
+        return self.send(channel, self.make(kind, content))
 
     def make(self, kind: str, content: Message) -> Message:
         """A message that is not sent yet; its id is `message["header"]["msg_id"]`."""
@@ -142,3 +141,8 @@ def check_socket_path(folder: Path) -> None:
     longest = max(len(os.fsencode(folder / name)) for name in CHANNELS)
     if longest > 100:
         raise SandboxError(f"the path {folder} is too long for a socket ({longest} bytes, 100 allowed): shorten TMPDIR")
+
+
+async def wait_for_first(*futures: "asyncio.Future[Any]", timeout_s: float) -> None:
+    """Return when one of the futures is done, or the time is up; none of them is cancelled."""
+    await asyncio.wait(futures, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

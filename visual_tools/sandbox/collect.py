@@ -1,4 +1,4 @@
-"""Gather what a cell puts out, never more than the limits: text head and tail, pictures checked, the same for a notebook."""
+"""Gather what a cell puts out within the limits: text head and tail, checked pictures, the same for a notebook."""
 
 import base64
 import binascii
@@ -153,7 +153,7 @@ class Collector:
         if text:
             self._text.add(text if text.endswith("\n") else text + "\n")
         if bundle:
-            output = {"output_type": "display_data", "data": bundle, "metadata": {}}
+            output: dict[str, Any] = {"output_type": "display_data", "data": bundle, "metadata": {}}
             if kind == "execute_result":
                 count = content.get("execution_count")
                 number = count if isinstance(count, int) else None

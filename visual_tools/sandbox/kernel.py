@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from visual_tools.errors import SandboxError
-from visual_tools.sandbox.channels import Channels, Message, parent_id
+from visual_tools.sandbox.channels import Channels, Message, parent_id, wait_for_first
 from visual_tools.sandbox.collect import Collector
 from visual_tools.sandbox.contract import Backend, CellResult, Limits, Status
 from visual_tools.sandbox.snapshot import Snapshot, find_written, take_snapshot
+from visual_tools.sandbox.zygote.rooms import hand_over
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 3.0  # after an interrupt, before the kernel is ended
@@ -70,6 +71,7 @@ class IsolatedKernel:
         limits: Limits,
         launch: Launch,
         zygote: ZygoteClient,
+        owner: int | None,
     ) -> None:
         self.folder = folder
         self.inside_dir = inside_dir
@@ -77,6 +79,7 @@ class IsolatedKernel:
         self._limits = limits
         self._launch = launch
         self._zygote = zygote
+        self._owner = owner
         self._running: Running | None = None
         self._cell: _Cell | None = None
         self._is_interrupted = False
@@ -99,10 +102,15 @@ class IsolatedKernel:
         """Run a cell; see `Kernel.run`."""
         async with self._lock:
             notes = await self._revive()
-            before = await asyncio.to_thread(take_snapshot, str(self.folder))
+            before = await asyncio.to_thread(self._look)
             began = time.monotonic()
             outcome = await self._run_cell(code, self._limits.wall_s if timeout_s is None else timeout_s, store_history)
             return await self._report(outcome, before, time.monotonic() - began, notes)
+
+    def _look(self) -> Snapshot:
+        if self._owner is not None:  # files that were put there since
+            hand_over(str(self.folder), self._owner)
+        return take_snapshot(str(self.folder))
 
     async def _revive(self) -> tuple[str, ...]:
         """Have a kernel that is ready for a cell; what its user must be told."""
@@ -110,7 +118,8 @@ class IsolatedKernel:
             raise SandboxError("this kernel is closed: make a new one")
         running, cell = self._running, self._cell
         if running is not None and not running.process.ended.done():
-            if cell is None or cell.is_idle.is_set() or await self._stop(running, cell):
+            is_free = cell is None or cell.is_idle.is_set()
+            if is_free or (cell is not None and await self._stop(running, cell)):
                 return ()  # stopped: the caller of the last cell had gone away
         why = "it could not be started anew" if running is None else running.process.ended.result()
         await self._restart()
@@ -124,8 +133,8 @@ class IsolatedKernel:
     async def _end(self) -> None:
         running, self._running = self._running, None
         if running is not None:
-            running.channels.close()
             await self._zygote.kill(running.process)
+            running.channels.close()
 
     async def _run_cell(self, code: str, timeout_s: float, store_history: bool) -> "_Outcome":
         assert self._running is not None
@@ -155,16 +164,14 @@ class IsolatedKernel:
         done = asyncio.ensure_future(_both(reply, cell.is_idle))
         flooded = asyncio.ensure_future(cell.is_flooded.wait())
         try:
-            await asyncio.wait(
-                [done, flooded, running.process.ended], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            await wait_for_first(done, flooded, running.process.ended, timeout_s=timeout_s)
             if done.done():
                 return _Outcome(cell, "interrupted" if self._is_interrupted else "ok", done.result())
             if running.process.ended.done():
                 return _Outcome(cell, "died", {}, running.process.ended.result())
             why = "it put out more than anybody can read" if flooded.done() else f"it ran for {timeout_s:g} s"
             if await self._stop(running, cell):
-                await asyncio.wait([done], timeout=_AGAIN_S)
+                await wait_for_first(done, timeout_s=_AGAIN_S)
                 return _Outcome(cell, "interrupted", done.result() if done.done() else {}, why)
             return _Outcome(cell, "died", {}, f"{why} and could not be interrupted")
         finally:
@@ -178,7 +185,7 @@ class IsolatedKernel:
         try:
             while time.monotonic() < until and not running.process.ended.done():
                 running.channels.request("control", "interrupt_request", {})
-                await asyncio.wait([idle, running.process.ended], timeout=_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+                await wait_for_first(idle, running.process.ended, timeout_s=_AGAIN_S)
                 if idle.done():
                     return True
         finally:
@@ -189,6 +196,8 @@ class IsolatedKernel:
     async def _report(
         self, outcome: "_Outcome", before: Snapshot, duration_s: float, notes: tuple[str, ...]
     ) -> CellResult:
+        if self._is_closed:
+            raise SandboxError("this kernel was closed while the cell ran")
         collector, status, why = outcome.cell.collector, outcome.status, outcome.why
         is_lost = bool(notes)
         if status == "died":

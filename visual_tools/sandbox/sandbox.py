@@ -12,10 +12,10 @@ from typing import Any, Literal
 from visual_tools.errors import SandboxError
 from visual_tools.require import require
 from visual_tools.sandbox.backends import ISOLATING, MODES, make_plan
-from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners
+from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners, wait_for_first
 from visual_tools.sandbox.contract import Backend, Limits
 from visual_tools.sandbox.kernel import IsolatedKernel, Running
-from visual_tools.sandbox.zygote.plan import CHANNELS, WORK_DIRS, KernelSpec, Mode, Plan
+from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, Plan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _START_S = 30.0
@@ -66,6 +66,16 @@ class Sandbox:
 
     @classmethod
     async def start_as(cls, backend: Backend, mode: Mode, limits: Limits) -> "Sandbox":
+        """Start with one way to cut kernels off and no other; `start` chooses.
+
+        Args:
+            backend: Its name.
+            mode: The way.
+            limits: What each kernel may use.
+
+        Raises:
+            SandboxError: It does not work here.
+        """
         folder = Path(tempfile.mkdtemp(prefix="k25-kernels-"))
         try:
             check_socket_path(folder / "1000000")
@@ -82,10 +92,7 @@ class Sandbox:
         """Start a fresh kernel; see `KernelMaker.make_kernel`."""
         if self._is_closed:
             raise SandboxError("this sandbox is closed: start a new one")
-        folder = Path(folder).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        folder = folder.resolve()
-        paths = tuple(str(Path(path).resolve(strict=True)) for path in readable)
+        folder, paths = _prepare_paths(Path(folder), readable)
         limits = limits or self._limits
         is_moved = self._plan.mode in ("nested", "exec")
         inside_dir = _choose_inside_dir((*self._plan.system_paths, *paths)) if is_moved else str(folder)
@@ -100,6 +107,7 @@ class Sandbox:
             limits=limits,
             launch=launch,
             zygote=self._zygote,
+            owner=NOBODY if self._plan.is_root else None,
         )
         await kernel.start()
         self._kernels.append(kernel)
@@ -147,7 +155,7 @@ class Sandbox:
     async def _wait_until_ready(self, process: KernelProcess, channels: Channels) -> None:
         ready = asyncio.ensure_future(channels.wait_until_ready())
         try:
-            await asyncio.wait([ready, process.ended], timeout=_START_S, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_first(ready, process.ended, timeout_s=_START_S)
             if not ready.done():
                 told = process.ended.result() if process.ended.done() else f"no answer in {_START_S:g} s"
                 why = process.error or told
@@ -174,6 +182,15 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _prepare_paths(folder: Path, readable: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
+    """The real places of a working folder, which is made, and of what else may be read."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder.resolve(), tuple(str(Path(path).resolve(strict=True)) for path in readable)
+    except OSError as error:
+        raise SandboxError(f"{error.filename}: {error.strerror}; a kernel needs a folder that it may write") from error
 
 
 def _choose_inside_dir(shown: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Mapping
 
 MAX_FILES = 20_000
@@ -10,7 +11,7 @@ Snapshot = Mapping[str, tuple[int, int, int]]
 
 
 def take_snapshot(folder: str, max_files: int = MAX_FILES) -> Snapshot:
-    """Time of change, size and number of each file below a folder; links are not followed, caches left out.
+    """Time of change, size and number of each file below a folder; links, hidden folders and caches are left out.
 
     Args:
         folder: Where to look.
@@ -24,7 +25,8 @@ def take_snapshot(folder: str, max_files: int = MAX_FILES) -> Snapshot:
             with contextlib.suppress(OSError):
                 about = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 path = name if below == "." else f"{below}/{name}"
-                found[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
+                if stat.S_ISREG(about.st_mode):
+                    found[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
         if len(found) > max_files:
             break
     return found

@@ -1,10 +1,13 @@
 """The IPython kernel of a fork: built as far as possible before the fork, given its sockets after it."""
 
+import asyncio
+import importlib
+import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,24 +36,21 @@ def prepare_app() -> Any:
 
 
 def _make_kernel(app: Any) -> Any:
-    import asyncio
+    base: Any = importlib.import_module("ipykernel.ipkernel").IPythonKernel
+    in_context: Any = importlib.import_module("ipykernel.utils")._async_in_context
+    loops: Any = importlib.import_module("tornado.ioloop").IOLoop
 
-    from ipykernel.ipkernel import IPythonKernel
-    from ipykernel.utils import _async_in_context
-    from tornado.ioloop import IOLoop
-
-    class SandboxKernel(IPythonKernel):
+    class SandboxKernel(base):  # type: ignore[misc]
         """Takes requests in the main thread itself: there are no subshells here."""
 
         shell_class = type(app.shell)
         _supports_kernel_subshells = False
 
         def start(self) -> None:
-            self.io_loop = IOLoop.current()
+            self.io_loop = loops.current()
             self._control_lock = asyncio.Lock()
             self.control_stream.on_recv(self.dispatch_control, copy=False)
-            on_request: Callable[..., Any] = _async_in_context(lambda message: self.shell_main(None, message))
-            self.shell_stream.on_recv(on_request, copy=False)
+            self.shell_stream.on_recv(in_context(lambda message: self.shell_main(None, message)), copy=False)
 
     kernel: Any = SandboxKernel.instance(parent=app, session=app.session, log=app.log, profile_dir=app.profile_dir)
     app.shell.kernel = kernel
@@ -68,6 +68,7 @@ def run_app(app: Any, ports: Mapping[str, int], key: str, limits: Limits) -> Non
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     app.shell.set_limits(limits)
+    app.session.pack = _pack
     app.session.key, app.session.pid = key.encode(), os.getpid()
     _open_channels(app, ports)
     os.register_at_fork(after_in_child=_print_to_the_pipe)
@@ -76,28 +77,28 @@ def run_app(app: Any, ports: Mapping[str, int], key: str, limits: Limits) -> Non
 
 def _open_channels(app: Any, ports: Mapping[str, int]) -> None:
     import zmq
-    from ipykernel.control import ControlThread
-    from ipykernel.displayhook import ZMQDisplayHook
-    from ipykernel.iostream import IOPubThread
-    from zmq.eventloop.zmqstream import ZMQStream
 
+    make_control_thread: Any = importlib.import_module("ipykernel.control").ControlThread
+    make_output_thread: Any = importlib.import_module("ipykernel.iostream").IOPubThread
+    make_hook: Any = importlib.import_module("ipykernel.displayhook").ZMQDisplayHook
+    make_stream: Any = importlib.import_module("zmq.eventloop.zmqstream").ZMQStream
     context: Any = zmq.Context()
     output = _listen(context, zmq.XPUB, ports["iopub"])
     output.sndhwm = _NUM_QUEUED
     output.setsockopt(zmq.XPUB_NODROP, 1)  # wait for the reader: a lost `idle` would lose the cell
     kernel, shell = app.kernel, app.shell
-    kernel.iopub_thread = app.iopub_thread = IOPubThread(output, pipe=False, session=app.session)
+    kernel.iopub_thread = app.iopub_thread = make_output_thread(output, pipe=False, session=app.session)
     kernel.iopub_thread.start()
     kernel.iopub_socket = app.iopub_socket = kernel.iopub_thread.background_socket
     shell.displayhook.pub_socket = shell.display_pub.pub_socket = kernel.iopub_socket
     sys.stdout = stream_class()(app.session, kernel.iopub_thread, "stdout")
     sys.stderr = stream_class()(app.session, kernel.iopub_thread, "stderr")
-    app.displayhook = sys.displayhook = ZMQDisplayHook(app.session, kernel.iopub_socket)
+    app.displayhook = sys.displayhook = make_hook(app.session, kernel.iopub_socket)
     app.displayhook.get_execution_count = lambda: kernel.execution_count
-    kernel.control_thread = ControlThread(daemon=True)
-    kernel.control_stream = ZMQStream(_listen(context, zmq.ROUTER, ports["control"]), kernel.control_thread.io_loop)
+    kernel.control_thread = make_control_thread(daemon=True)
+    kernel.control_stream = make_stream(_listen(context, zmq.ROUTER, ports["control"]), kernel.control_thread.io_loop)
     kernel.control_thread.start()
-    kernel.shell_stream = ZMQStream(_listen(context, zmq.ROUTER, ports["shell"]))
+    kernel.shell_stream = make_stream(_listen(context, zmq.ROUTER, ports["shell"]))
     kernel.shell_channel_thread = SimpleNamespace(parent_thread=threading.current_thread())
 
 
@@ -109,6 +110,13 @@ def _listen(context: Any, kind: int, descriptor: int) -> Any:
     channel.setsockopt(zmq.USE_FD, descriptor)
     channel.bind(f"ipc://{descriptor}")
     return channel
+
+
+def _pack(message: Mapping[str, Any]) -> bytes:
+    """As JSON in ASCII: text that is no valid Unicode must not lose a message."""
+    from jupyter_client.jsonutil import json_default
+
+    return json.dumps(message, default=json_default).encode("ascii")
 
 
 def _print_to_the_pipe() -> None:

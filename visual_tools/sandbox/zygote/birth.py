@@ -16,7 +16,7 @@ from typing import NoReturn
 from visual_tools.sandbox.landlock import abi_version, restrict
 from visual_tools.sandbox.zygote import confine, rooms, system
 from visual_tools.sandbox.zygote.ending import end_below
-from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, KernelSpec, Plan, to_json
+from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, NOBODY, KernelSpec, Plan, to_json
 
 Serve = Callable[[dict[str, int], KernelSpec], None]
 _HOSTNAME = "sandbox"
@@ -79,7 +79,7 @@ def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
 
 def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
     if plan.is_root:
-        rooms.hand_over(HOST_ROOT + spec.folder)
+        rooms.hand_over(HOST_ROOT + spec.folder, NOBODY)
     confine.leave_namespaces(is_root=plan.is_root)
     keeper = os.fork()
     if keeper:
@@ -123,7 +123,7 @@ def _keep(kernel: int, *, is_outside: bool) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if is_outside:
-        signal.signal(signal.SIGTERM, lambda *_: (end_below(os.getpid()), os._exit(1)))
+        signal.signal(signal.SIGTERM, _end_all)
         system.die_with_parent(signal.SIGTERM)
     while True:
         pid, status = os.wait()
@@ -132,6 +132,11 @@ def _keep(kernel: int, *, is_outside: bool) -> NoReturn:
             if is_outside:
                 end_below(os.getpid())
             os._exit(code if code >= 0 else 128 - code)
+
+
+def _end_all(*_: object) -> NoReturn:
+    end_below(os.getpid())
+    os._exit(1)
 
 
 def _stay_outside(plan: Plan, spec: KernelSpec) -> None:

@@ -2,7 +2,8 @@
 
 Messages are JSON, one a packet. In: `{"make": id, "spec": ...}` with the listening sockets, `{"kill": id}`,
 `{"busy": id, "is_busy": ...}`, `{"remove": path}` (a folder to remove when the host is gone), `{"parent": pid}` with a
-pidfd of the host. Out: `{"ready": ...}`, `{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for a limit, `{"ended": id, "code"}`.
+pidfd of the host. Out: `{"ready": ...}`, `{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for
+a limit, `{"ended": id, "code"}`.
 When the host's end of the socket closes or the host dies, however that came about, the zygote ends every kernel,
 removes the folders it was told to, and goes.
 """

@@ -42,7 +42,7 @@ def _to_displayable(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
         low, high = image.getextrema()
         scale = 255 / (high - low) if high > low else 1.0  # type: ignore[operator]
-        return image.convert("F").point(lambda value: (value - low) * scale).convert("L")  # type: ignore[operator]
+        return image.convert("F").point(lambda value: (value - low) * scale).convert("L")
     if image.mode in ("L", "LA", "RGB", "RGBA", "1", "P"):
         return image
     return image.convert("RGB")

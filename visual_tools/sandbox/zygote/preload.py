@@ -20,21 +20,6 @@ MODULES = (
     "PIL.WebPImagePlugin PIL.TiffImagePlugin IPython.core.magic_arguments IPython.core.magics.execution "
     "tornado.platform.asyncio tornado.process"
 ).split()
-VERSIONS_OF = {
-    "numpy": "numpy",
-    "PIL": "pillow",
-    "cv2": "opencv-python-headless",
-    "scipy": "scipy",
-    "skimage": "scikit-image",
-    "matplotlib": "matplotlib",
-    "pandas": "pandas",
-    "networkx": "networkx",
-    "numba": "numba",
-    "av": "av",
-    "rapidocr": "rapidocr",
-    "zxingcpp": "zxing-cpp",
-    "pypdfium2": "pypdfium2",
-}
 
 
 def import_all() -> None:

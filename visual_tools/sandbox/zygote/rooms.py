@@ -1,10 +1,11 @@
 """A view of the file system for one kernel: system and Python to read, one folder to write, nothing else."""
 
+import contextlib
 import os
 from pathlib import Path
 
 from visual_tools.sandbox.zygote import system
-from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan
 
 NEW_ROOT = "/newroot"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -28,7 +29,7 @@ def move_in(plan: Plan, spec: KernelSpec) -> None:
     for path in plan.system_paths:
         _show(path, path, is_read_only=True)
     for name, target in plan.links.items():
-        os.symlink(target, f"{NEW_ROOT}/{name}")
+        Path(NEW_ROOT, name).symlink_to(target)
     _make_dev(spec.limits.memory_bytes)
     _make_folder("/proc")
     system.mount("proc", NEW_ROOT + "/proc", "proc", system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC)
@@ -68,20 +69,26 @@ def _make_dev(memory_bytes: int) -> None:
         Path(target).touch()
         system.mount(f"/dev/{name}", target, flags=system.MS_BIND)
     for name, link in _DEVICE_LINKS.items():
-        os.symlink(link, f"{NEW_ROOT}/dev/{name}")
+        Path(NEW_ROOT, "dev", name).symlink_to(link)
     flags = system.MS_NOSUID | system.MS_NOEXEC
     system.mount("devpts", NEW_ROOT + "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=620")
     _make_tmpfs("/dev/shm", share_of_tmp(memory_bytes))
 
 
-def hand_over(folder: str) -> None:
+def hand_over(folder: str, owner: int) -> None:
     """Give a working folder and what lies in it to the user that runs the code; only root can, and must.
 
-    Names with several links stay as they are: their other name may lie outside.
+    Files with several names stay as they are: another name may lie outside.
+
+    Args:
+        folder: Its path.
+        owner: Number of the user and of the group.
     """
-    for _, names, files, fd in os.fwalk(folder, follow_symlinks=False):
-        os.fchown(fd, NOBODY, NOBODY)
-        for name in (*names, *files):
-            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if found.st_nlink == 1 and found.st_uid != NOBODY:
-                os.chown(name, NOBODY, NOBODY, dir_fd=fd, follow_symlinks=False)
+    for _, _, files, fd in os.fwalk(folder, follow_symlinks=False):
+        if os.fstat(fd).st_uid != owner:
+            os.fchown(fd, owner, owner)
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if found.st_nlink == 1 and found.st_uid != owner:
+                    os.chown(name, owner, owner, dir_fd=fd, follow_symlinks=False)

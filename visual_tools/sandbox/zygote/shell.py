@@ -1,14 +1,18 @@
 """The interactive shell of a kernel: plain errors, one form for pictures, output in order."""
 
+import contextlib
+import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from visual_tools.sandbox.contract import Limits
 from visual_tools.sandbox.zygote.frames import CELL_PREFIX, format_error
 from visual_tools.sandbox.zygote.pictures import tidy, to_png
+from visual_tools.sandbox.zygote.streams import drain, stream_class
 
 _PLAIN_ENV = {"TERM": "dumb", "NO_COLOR": "1"}
 _COLOURFUL_ENV = ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
@@ -16,11 +20,11 @@ _COLOURFUL_ENV = ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
 
 @cache
 def _shell_class() -> type[Any]:
-    from ipykernel.compiler import XCachingCompiler
-    from ipykernel.displayhook import ZMQShellDisplayHook
-    from ipykernel.zmqshell import ZMQDisplayPublisher, ZMQInteractiveShell
+    compiler: Any = importlib.import_module("ipykernel.compiler").XCachingCompiler
+    hook: Any = importlib.import_module("ipykernel.displayhook").ZMQShellDisplayHook
+    zmqshell: Any = importlib.import_module("ipykernel.zmqshell")
 
-    class CellCompiler(XCachingCompiler):
+    class CellCompiler(compiler):  # type: ignore[misc]
         """Cells are called by their number in tracebacks."""
 
         num_cells = 0
@@ -29,20 +33,26 @@ def _shell_class() -> type[Any]:
             self.num_cells += 1
             return f"{CELL_PREFIX}{number or 'unnumbered ' + str(self.num_cells)}>"
 
-    class Publisher(ZMQDisplayPublisher):
+    class Publisher(zmqshell.ZMQDisplayPublisher):  # type: ignore[misc]
         limits = Limits()
 
         def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
             data, metadata = tidy(data, metadata, self.limits)
+            drain_streams()
             super().publish(data, metadata, **more)
 
-    class Hook(ZMQShellDisplayHook):
+    class Hook(hook):  # type: ignore[misc]
         limits = Limits()
+
+        def start_displayhook(self) -> None:
+            drain_streams()
+            super().start_displayhook()
 
         def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
             super().write_format_data(*tidy(format_dict, md_dict, self.limits))
 
-    class SandboxShell(ZMQInteractiveShell):
+    class SandboxShell(zmqshell.ZMQInteractiveShell):  # type: ignore[misc]
+        compiler_factory = CellCompiler
         displayhook_class = Hook
         display_pub_class = Publisher
 
@@ -83,7 +93,6 @@ def _shell_class() -> type[Any]:
         def showindentationerror(self) -> None:
             self.showtraceback()
 
-    SandboxShell.compiler_factory = CellCompiler
     return SandboxShell
 
 
@@ -99,8 +108,20 @@ def make_shell(app: Any) -> Any:
     shell.limits = Limits()
     shell.display_formatter.active_types = ["text/plain", "text/markdown", "image/png", "image/jpeg"]
     _show_pictures(shell)
+    transforms = shell.input_transformer_manager.cleanup_transforms
+    transforms[0] = _keep_line_numbers(transforms[0])
     shell.events.register("post_run_cell", lambda _: drain_streams())
     return shell
+
+
+def _keep_line_numbers(strip: Callable[[list[str]], list[str]]) -> Callable[[list[str]], list[str]]:
+    """IPython strips empty lines at the top, after which errors name wrong lines; only cell magics need it."""
+
+    def strip_before_magic(lines: list[str]) -> list[str]:
+        first = next((line for line in lines if line.strip()), "")
+        return strip(lines) if first.startswith("%%") else lines
+
+    return strip_before_magic
 
 
 def _show_pictures(shell: Any) -> None:
@@ -109,19 +130,15 @@ def _show_pictures(shell: Any) -> None:
     formatters = shell.display_formatter.formatters
     formatters["image/png"].for_type(Image.Image, lambda image: to_png(image, shell.limits))
     formatters["image/jpeg"].for_type(Image.Image, lambda image: None)
-    try:
-        import matplotlib.pyplot as plt
-        from matplotlib_inline.backend_inline import configure_inline_support
-    except ImportError:
-        return
-    plt.switch_backend("module://matplotlib_inline.backend_inline")
-    configure_inline_support(shell, "inline")
+    with contextlib.suppress(ImportError):
+        inline: Any = importlib.import_module("matplotlib_inline.backend_inline")
+        importlib.import_module("IPython.core.pylabtools").activate_matplotlib("inline")
+        inline.configure_inline_support(shell, "inline")
 
 
 def drain_streams() -> None:
     """Let everything that was written so far be on its way, in order."""
+    drain(sys.stdout, sys.stderr)
     for stream in (sys.stdout, sys.stderr):
-        drain = getattr(stream, "drain", None)
-        if drain is not None:
-            drain()
+        if isinstance(stream, stream_class()):
             stream.flush()

@@ -44,7 +44,7 @@ def unshare(flags: int) -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """mount(2); an empty text stands for none."""
+    """Mount a file system, or bind a path, at a place; an empty text stands for none."""
     texts = [text.encode() if text else None for text in (source, target, kind, options)]
     _check(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]), f"mount {target}")
 
