@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from apps.setup.command import Say
+from apps.setup.packages import find_package_manager
 from apps.setup.report import Level, Report, Row
 from visual_tools.sandbox import BackendReport, Sandbox, describe_backends
 from visual_tools.sandbox.check import CheckOutcome, check_sandbox
 
 _INSTALL = "pip install 'cua-k25[sandbox]'"
-_BETTER = "apt-get install bubblewrap"
+
+
+def _install_line() -> str:
+    manager = find_package_manager()
+    return manager.line_to_type(("bubblewrap",)) if manager else "install bubblewrap"
 
 
 def find_backend(reports: Sequence[BackendReport]) -> BackendReport | None:
@@ -25,13 +30,13 @@ def make_row(reports: Sequence[BackendReport]) -> Row:
     failed = [f"{report.backend}: {report.reason}" for report in reports if not report.works]
     if best is None:
         found = "\n".join(["nothing here can isolate code: cua ask runs none", *failed])
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", mend=_BETTER)
+        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", mend=_install_line())
     better = [report for report in reports[: reports.index(best)] if not report.works]
     found = "\n".join(
         [f"{best.backend}: {best.reason}", *(f"not {report.backend}: {report.reason}" for report in better)]
     )
     if better:
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap", mend=_BETTER)
+        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap", mend=_install_line())
     return Row(name="sandbox", level="ok", found=found)
 
 

@@ -69,6 +69,11 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("slow down other processes", "setpriority", When(0, "not in", (0,))),
     Refusal("slow down other processes", "setpriority ioprio_set", When(1, "not in", (0,))),
     Refusal("slow down other processes", "ioprio_set", When(0, "not in", (1,))),
+    Refusal(
+        "slow down other processes",
+        "sched_setaffinity sched_setscheduler sched_setparam sched_setattr",
+        When(0, "not in", (0,)),
+    ),
     Refusal("load programs into the kernel, watch it", "bpf perf_event_open fanotify_init syslog lookup_dcookie"),
     Refusal("hold the kernel at a page fault", "userfaultfd"),
     Refusal("keyrings, which know no namespaces", "keyctl add_key request_key"),
@@ -128,11 +133,6 @@ def make_refusals(
             Refusal("signals to whom a filter cannot tell", "tkill pidfd_send_signal"),
             Refusal("signals through a file's owner", "fcntl", When(1, "in", (8, 10, 15))),
             Refusal("signals through a socket's owner", "ioctl", When(1, "in", (0x8901, 0x8902))),
-            Refusal(
-                "processors of others",
-                "sched_setaffinity sched_setscheduler sched_setparam sched_setattr",
-                When(0, "not in", (0, pid)),
-            ),
         ]
     return (*REFUSALS, *chosen)
 
