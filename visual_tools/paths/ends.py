@@ -74,6 +74,11 @@ def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
     return End(name=name, point_px=(int(x), int(y)), box_px=inner, is_dot=False)
 
 
+def make_opening_end(point: Point) -> End:
+    """An end in an opening of the outer walls."""
+    return End(name="opening", point_px=point, box_px=Box(*point, point[0] + 1, point[1] + 1), is_dot=False)
+
+
 def is_color(end: EndLike) -> bool:
     """Whether an end is given as a colour: a word, a hex string or three numbers."""
     if isinstance(end, Box) or end is None or is_point(end):

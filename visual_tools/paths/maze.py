@@ -17,6 +17,7 @@ from visual_tools.paths.ends import (
     is_color,
     is_point,
     make_box_end,
+    make_opening_end,
     make_point_end,
 )
 from visual_tools.paths.frame import guess_road
@@ -69,21 +70,17 @@ def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
     Raises:
         ImageError: An end is no place on a mask, or the openings are not clear.
     """
-    ends = [_place_on_mask(name, end, free.shape) for name, end in (("start", start), ("goal", goal))]
+    first = _place_on_mask("start", start, free.shape)
+    last = _place_on_mask("goal", goal, free.shape)
     allowed, width_px = free, 0.0
-    if None in ends:
+    if first is None or last is None:
         width_px = measure_width(free)
         around = find_surroundings(free, width_px)
-        ends = _fill_from_openings(ends, around)
-        allowed = admit_ends(around, (_placed(ends[0]), _placed(ends[1])))
+        first, last = _fill_from_openings([first, last], around)
+        allowed = admit_ends(around, (first.point_px, last.point_px))
+    places = first.point_px, last.point_px
     return Maze(
-        road="mask",
-        free=free,
-        allowed=allowed,
-        start=_placed(ends[0]),
-        goal=_placed(ends[1]),
-        on_road=1.0,
-        width_px=width_px,
+        road="mask", free=free, allowed=allowed, start=places[0], goal=places[1], on_road=1.0, width_px=width_px
     )
 
 
@@ -129,8 +126,8 @@ def _read_road(
         if end is not None:
             _free_loose_ink(free, end, width_px)
     around = find_surroundings(free, width_px)
-    ends = _fill_from_openings(ends, around)
-    places = _snap(free, around, ends[0], width_px), _snap(free, around, ends[1], width_px)
+    first, last = _fill_from_openings(ends, around)
+    places = _snap(free, around, first.point_px, width_px), _snap(free, around, last.point_px, width_px)
     allowed = admit_ends(around, places)
     return Maze(
         road=road, free=free, allowed=allowed, start=places[0], goal=places[1], on_road=on_road, width_px=width_px
@@ -161,37 +158,26 @@ def _place_on_mask(name: str, wish: EndLike, shape: tuple[int, ...]) -> End | No
     raise ImageError(f"found {wish!r} for the {name} on a mask, expected a point (x, y), a Box or None (an opening)")
 
 
-def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End | None]:
+def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End]:
     """Openings for the ends that were not given: the first and the second, or the one farther from the given end."""
-    missing = [number for number, end in enumerate(ends) if end is None]
-    if not missing:
-        return ends
+    given = [end for end in ends if end is not None]
+    if len(given) == 2:
+        return given
     openings = list(find_openings(around)) if around.has_inside else []
-    if len(openings) != 2 and not (len(openings) == 1 == len(missing)):
+    if len(openings) not in (2, 2 - len(given)):
         where = ", ".join(f"({x}, {y})" for x, y in openings[:12]) or "none"
         raise ImageError(
             f"found {len(openings)} openings in the outer walls ({where}), expected two to go from one to the other; "
             "give start and goal as points (x, y) or as colours"
         )
-    given = next((end.point_px for end in ends if end is not None), None)
-    if given is not None:
-        openings.sort(key=lambda opening: -math.dist(opening, given))
+    if given:
+        openings.sort(key=lambda opening: -math.dist(opening, given[0].point_px))
     places = iter(openings)
-    return [
-        End(name="opening", point_px=point, box_px=Box(*point, *point), is_dot=False)
-        if end is None and (point := next(places))
-        else end
-        for end in ends
-    ]
+    return [end or make_opening_end(next(places)) for end in ends]
 
 
 def _same(first: EndLike, second: EndLike) -> bool:
     return is_color(second) and str(first).casefold() == str(second).casefold()
-
-
-def _placed(end: End | None) -> Point:
-    assert end is not None
-    return end.point_px
 
 
 def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, width_px: float) -> float:
@@ -228,9 +214,8 @@ def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
             part[labels == number] = True
 
 
-def _snap(free: NDArray[np.bool_], around: Surroundings, end: End | None, width_px: float) -> Point:
+def _snap(free: NDArray[np.bool_], around: Surroundings, point: Point, width_px: float) -> Point:
     """The nearest road pixel within a corridor's width, inside the maze if there is one; or the point itself."""
-    point = _placed(end)
     if free[point[::-1]]:
         return point
     inside = nearest_free(around.inside, point, width_px)

@@ -146,6 +146,16 @@ def test_openings_of_a_mask_and_no_way_around() -> None:
     assert around.num_steps <= result.num_steps  # a mask with given ends is taken as it is, margin and all
 
 
+def test_one_end_may_be_an_opening() -> None:
+    board = mazes.Grid(4, 4)
+    sizes = {"corridor_px": 9, "wall_px": 3}
+    free = mazes.draw_grid(board, mazes.kruskal(board, random.Random(0)), **sizes, has_openings=True)[..., 0] > 0
+    both = vt.shortest_path(free)
+    near_goal = mazes.cell_center((3, 3), **sizes)
+    assert vt.shortest_path(free, goal=near_goal).start_px == both.start_px
+    assert vt.shortest_path(free, start=near_goal).goal_px == both.start_px  # the opening farther from it
+
+
 def test_an_opening_of_one_pixel_reaches_the_edge() -> None:
     board = mazes.Grid(4, 4)
     free = (
