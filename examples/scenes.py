@@ -41,7 +41,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One planted difference and where it shows: `first_box` is the place left, for a moved thing, else both are equal."""
+    """One planted difference and where it shows; the two boxes are equal unless something moved."""
 
     kind: str
     first_box: Box
@@ -65,7 +65,9 @@ class Pen:
 
     def at(self, *points: float) -> list[tuple[float, float]]:
         thing, pairs = self.thing, zip(points[::2], points[1::2], strict=True)
-        return [((thing.x_px + x * thing.size_px) * _FINER, (thing.y_px + y * thing.size_px) * _FINER) for x, y in pairs]
+        return [
+            ((thing.x_px + x * thing.size_px) * _FINER, (thing.y_px + y * thing.size_px) * _FINER) for x, y in pairs
+        ]
 
     @property
     def line(self) -> dict[str, Any]:
@@ -87,7 +89,11 @@ class Pen:
 def _star(points: int, inner: float) -> list[float]:
     turns = [math.pi * step / points - math.pi / 2 for step in range(2 * points)]
     radii = [1.0 if step % 2 == 0 else inner for step in range(2 * points)]
-    return [part for turn, radius in zip(turns, radii, strict=True) for part in (radius * math.cos(turn), radius * math.sin(turn))]
+    return [
+        part
+        for turn, radius in zip(turns, radii, strict=True)
+        for part in (radius * math.cos(turn), radius * math.sin(turn))
+    ]
 
 
 def draw_sun(pen: Pen, colour: str) -> None:
@@ -219,9 +225,7 @@ def place_things(width: int, height: int, chance: random.Random, count: int) -> 
         size = chance.uniform(0.032, 0.075) * height
         low, high = (0.13, 0.36) if in_sky else (0.55, 0.86)
         x, y = chance.uniform(0.12, 0.88) * width, chance.uniform(low, high) * height
-        thing = Thing(
-            kind=kind, x_px=x, y_px=y, size_px=size, colour=chance.choice(COLOURS), word=chance.choice(WORDS)
-        )
+        thing = Thing(kind=kind, x_px=x, y_px=y, size_px=size, colour=chance.choice(COLOURS), word=chance.choice(WORDS))
         if len(things) < count and _is_clear(thing, things):
             things.append(thing)
     return things

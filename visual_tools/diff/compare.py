@@ -20,7 +20,7 @@ from visual_tools.errors import ImageError
 from visual_tools.require import require
 
 _THRESHOLD = 10.0  # units of Lab
-_MERGE_SHARE = 0.012  # of the diagonal
+_MERGE_SHARE = 0.015  # of the diagonal
 _AREA_SHARE = 2.5e-5  # of the picture
 _MAX_SHARE = 0.5  # of the pixels may differ in pictures of the same thing
 _MAX_SHARE_UNALIKE = 0.25  # the same where not even fine detail agrees
@@ -49,7 +49,7 @@ def pixel_diff(
         register: Whether to look for shift, scale and turn; off, pictures must be of one size.
         min_area_px: Fewest differing pixels of a difference; None is 0.0025 % of the picture, at least 9.
         sensitivity: 2 finds differences of half the contrast, 0.5 only those of twice.
-        merge_px: Differing pixels this near each other are one difference; None is 1.2 % of the diagonal.
+        merge_px: Differing pixels this near each other are one difference; None is 1.5 % of the diagonal.
 
     Raises:
         ImageError: The pictures differ in size with `register` off, one picture holds no two halves, or a picture
@@ -112,7 +112,7 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
     transform, agreement = find_transform(_grey(first), _grey(second))
     if transform.is_identity and first.shape != second.shape and min(*first.shape[:2], *second.shape[:2]) < 16:
         raise ImageError(
-            f"the pictures are {_size(first)} and {_size(second)} pixels: too small to find out how one lies on the other"
+            f"the pictures are {_size(first)} and {_size(second)} pixels: too small to be laid on each other"
         )
     covered = find_overlap(transform.matrix, first.shape, second.shape)
     if not transform.is_identity:

@@ -1,1 +1,233 @@
-def split_halves(x): ...
+"""Cut a picture that holds two, side by side or one above the other, into these two."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.diff.pictures import as_rgb
+from visual_tools.diff.registration import find_transform
+from visual_tools.diff.result import Halves
+from visual_tools.errors import ImageError
+from visual_tools.require import require
+
+_MIN_PX = 32
+_SMALL_PX = 480
+_MIN_SIMILARITY = 0.4
+_SCALES = (1.0, 0.94, 1.06, 0.87, 1.15)
+_FLAT = 5.0  # levels of standard deviation along a line of one colour
+_NEAR = 24  # levels: the same colour
+_MIDDLE = (0.33, 0.67)
+_BARE = 0.995  # of a line has the sheet's colour
+_CAPTION_SHARE = 0.14  # of the height of a half
+
+
+def split_halves(image: Any) -> Halves:
+    """Find the two pictures in one: separators, margins (also unequal ones) and captions are left off.
+
+    Args:
+        image: (H, W, 3) uint8 RGB; grey, RGBA and Pillow pictures will do.
+
+    Raises:
+        ImageError: No two parts of the picture are alike.
+
+    Example:
+        >>> halves = split_halves(load_image("puzzle.png"))
+        >>> halves.layout, halves.first_box, halves.second_box
+    """
+    rgb = as_rgb(image)
+    if min(rgb.shape[:2]) < _MIN_PX:
+        raise ImageError(
+            f"the picture is {rgb.shape[1]}x{rgb.shape[0]} pixels, too small to hold two; pass two pictures"
+        )
+    small = _small_grey(rgb)
+    likeness = {"side by side": _likeness(small), "stacked": _likeness(small.T)}
+    layouts = [layout for layout, found in likeness.items() if found >= _MIN_SIMILARITY]
+    if not layouts:
+        raise ImageError(
+            f"no two halves that are alike were found (best correlation {max(likeness.values()):.2f}); "
+            "pass the two pictures as first and second"
+        )
+    cuts = {layout: _cut(rgb, layout) for layout in layouts}
+    layout = layouts[0] if len(layouts) == 1 else max(layouts, key=lambda one: _agreement(rgb, *cuts[one]))
+    first_box, second_box = cuts[layout]
+    return Halves(
+        first=_part(rgb, first_box),
+        second=_part(rgb, second_box),
+        layout=layout,
+        first_box=first_box,
+        second_box=second_box,
+        similarity=likeness[layout],
+    )
+
+
+def _agreement(rgb: NDArray[np.uint8], first_box: Box, second_box: Box) -> float:
+    """How well the detail of two parts agrees once one is laid on the other, -1 to 1."""
+    cv2 = require("cv2", "visual")
+    parts = [cv2.cvtColor(_part(rgb, box), cv2.COLOR_RGB2GRAY) for box in (first_box, second_box)]
+    factor = min(1.0, _SMALL_PX / max(parts[0].shape))
+    first, second = (cv2.resize(part, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA) for part in parts)
+    return find_transform(first, second)[1]
+
+
+def _part(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(image[box.top : box.bottom, box.left : box.right])
+
+
+def _small_grey(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+    cv2 = require("cv2", "visual")
+    factor = min(1.0, _SMALL_PX / max(rgb.shape[:2]))
+    size = max(round(rgb.shape[1] * factor), 8), max(round(rgb.shape[0] * factor), 8)
+    grey = cv2.cvtColor(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY)
+    smooth: NDArray[np.float32] = cv2.GaussianBlur(grey, (0, 0), 1.2).astype(np.float32)
+    return smooth
+
+
+def _likeness(grey: NDArray[np.float32]) -> float:
+    """How well a patch from the left half is found in the right one, at about the same height; -1 to 1."""
+    cv2 = require("cv2", "visual")
+    height, width = grey.shape
+    patch = grey[round(0.2 * height) : round(0.8 * height), round(0.12 * width) : round(0.42 * width)]
+    target = grey[round(0.08 * height) : round(0.92 * height), width // 2 :]
+    if patch.size == 0 or patch.std() < 1:
+        return 0.0
+    best = 0.0
+    for scale in _SCALES:
+        scaled = cv2.resize(patch, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
+        if scaled.shape[0] <= target.shape[0] and scaled.shape[1] <= target.shape[1]:
+            found = cv2.matchTemplate(np.ascontiguousarray(target), scaled, cv2.TM_CCOEFF_NORMED)
+            best = max(best, float(np.nan_to_num(found, posinf=0, neginf=0).max()))
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    start: int
+    end: int
+
+
+def _cut(rgb: NDArray[np.uint8], layout: str) -> tuple[Box, Box]:
+    """The two pictures of a layout, without margins and captions."""
+    if layout == "side by side":
+        cut = _parts_beside(rgb)
+    else:
+        cut = tuple(Box(box.top, box.left, box.bottom, box.right) for box in _parts_beside(rgb.transpose(1, 0, 2)))
+    sheet = _sheet_colour(rgb, cut)
+    first, second = (_trimmed(rgb, box, sheet) for box in cut)
+    return _same_size(first, second)
+
+
+def _parts_beside(rgb: NDArray[np.uint8]) -> tuple[Box, ...]:
+    """The parts left and right of the gutter, or of the seam where there is none."""
+    height, width = rgb.shape[:2]
+    flat = _flat_columns(rgb)
+    gutter = _find_gutter(flat)
+    if gutter is None:
+        outer = np.flatnonzero(~flat)
+        left, right = int(outer[0]), int(outer[-1]) + 1
+        seam = _find_seam(rgb, (left + right) // 2)
+        gutter = _Run(seam, seam)
+    return Box(0, 0, gutter.start, height), Box(gutter.end, 0, width, height)
+
+
+def _flat_columns(rgb: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    cv2 = require("cv2", "visual")
+    columns = np.ascontiguousarray(rgb.transpose(1, 0, 2)).reshape(rgb.shape[1], -1, 3)
+    spread = [cv2.meanStdDev(np.ascontiguousarray(column))[1].max() for column in columns[:, None]]
+    return np.array(spread) < _FLAT
+
+
+def _find_gutter(flat: NDArray[np.bool_]) -> _Run | None:
+    """The widest run of one-coloured columns near the middle; a thin line within it belongs to it."""
+    width = flat.size
+    bridged = flat.copy()
+    for run in _runs(~flat):
+        if run.start > 0 and run.end < width and run.end - run.start <= max(3, width // 90):
+            bridged[run.start : run.end] = True
+    low, high = (share * width for share in _MIDDLE)
+    near = [run for run in _runs(bridged) if run.end > low and run.start < high and run.start > 0 and run.end < width]
+    return max(near, key=lambda run: run.end - run.start, default=None)
+
+
+def _runs(mask: NDArray[np.bool_]) -> list[_Run]:
+    steps = np.diff(np.concatenate(([0], mask.astype(np.int8), [0])))
+    pairs = zip(np.flatnonzero(steps == 1), np.flatnonzero(steps == -1), strict=True)
+    return [_Run(int(start), int(end)) for start, end in pairs]
+
+
+def _find_seam(rgb: NDArray[np.uint8], middle: int) -> int:
+    """The column near the middle at which nearly every row jumps, else the middle."""
+    reach = max(2, rgb.shape[1] // 25)
+    start = max(middle - reach, 1)
+    window = rgb[:, start - 1 : middle + reach].astype(np.int16)
+    jumps = np.abs(np.diff(window, axis=1)).max(axis=2)
+    jumping = (jumps > 12).mean(axis=0)
+    best = int(np.argmax(jumping))
+    return start + best if jumping[best] > 0.5 and jumping[best] > 2 * np.median(jumping) else middle
+
+
+def _sheet_colour(rgb: NDArray[np.uint8], cut: tuple[Box, ...]) -> NDArray[np.float64] | None:
+    """The colour of the paper both pictures stand on: of two outer edges, of the gutter, of one edge that is white."""
+    lines = [line for line in (rgb[0], rgb[-1], rgb[:, 0], rgb[:, -1]) if line.std(axis=0).max() < _FLAT]
+    colours = [_median_colour(line) for line in lines]
+    for at, colour in enumerate(colours):
+        if any(np.abs(colour - other).max() <= _NEAR for other in colours[at + 1 :]):
+            return colour
+    first, second = cut
+    beside = first.bottom == second.bottom
+    gutter = rgb[:, first.right : second.left] if beside else rgb[first.bottom : second.top]
+    if gutter.size:
+        return _median_colour(gutter.reshape(-1, 3))
+    return next((colour for colour in colours if colour.min() >= 255 - _NEAR), None)
+
+
+def _median_colour(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+    return np.asarray(np.median(pixels, axis=0), np.float64)
+
+
+def _trimmed(rgb: NDArray[np.uint8], box: Box, sheet: NDArray[np.float64] | None) -> Box:
+    """`box` without margins of the sheet's colour, and without a caption above or below."""
+    if sheet is None:
+        return box
+    paper = np.abs(_part(rgb, box).astype(np.int16) - sheet).max(axis=2) <= _NEAR
+    left, right = _inner(paper, 0)
+    top, bottom = _inner(paper[:, left:right].T, round(_CAPTION_SHARE * box.height))
+    return Box(box.left + left, box.top + top, box.left + right, box.top + bottom)
+
+
+def _inner(paper: NDArray[np.bool_], caption_px: int) -> tuple[int, int]:
+    """First and end of the columns that are picture, by which pixels have the sheet's colour."""
+    shares = paper.mean(axis=0)
+    ends = max(2, paper.shape[0] // 60)
+    spans = ~paper[:ends].all(axis=0) & ~paper[-ends:].all(axis=0)  # a picture reaches both ends, a caption does not
+    full = spans | (shares < 0.5)
+    start = _skip(shares > _BARE, full, caption_px)
+    end = shares.size - _skip(shares[::-1] > _BARE, full[::-1], caption_px)
+    return (start, end) if end - start >= _MIN_PX // 2 else (0, shares.size)
+
+
+def _skip(bare: NDArray[np.bool_], full: NDArray[np.bool_], caption_px: int) -> int:
+    """How many lines to leave off: bare ones, and a caption up to where the picture begins with a whole line."""
+    start = _first_true(~bare)
+    edge = _first_true(full)
+    is_caption = start < edge < full.size and edge - start <= caption_px and bare[max(edge - 3, 0) : edge].any()
+    return edge if is_caption else start
+
+
+def _first_true(flags: NDArray[np.bool_]) -> int:
+    found = np.flatnonzero(flags)
+    return int(found[0]) if found.size else int(flags.size)
+
+
+def _same_size(first: Box, second: Box) -> tuple[Box, Box]:
+    """Boxes that differ by a pixel or two only are made equal."""
+    width, height = min(first.width, second.width), min(first.height, second.height)
+    slack = max(abs(first.width - second.width), abs(first.height - second.height))
+    if slack > 3:
+        return first, second
+    return (
+        Box(first.left, first.top, first.left + width, first.top + height),
+        Box(second.left, second.top, second.left + width, second.top + height),
+    )

@@ -13,7 +13,8 @@ from visual_tools.diff.regions import Region, join
 from visual_tools.require import require
 
 _NEARBY_SHARE = 0.08  # of the diagonal: how far a thing may have moved to be the same one
-_NEARBY_SIZES = 4.0  # the same by its size; the larger counts
+_NEARBY_SIZES = 3.0  # the same by its size; the larger counts
+_NEARBY_SIZES_UNSURE = 2.0  # the same where it is not plain which is the old place
 _MAX_PAIRED = 60
 _AREA_RATIO = 3.0
 _MUCH_CLOSER = 0.5  # to what the surroundings make one expect, for "removed" and "added"
@@ -65,10 +66,11 @@ def _pair_moved(
         if not 1 / _AREA_RATIO < before.area_px / after.area_px < _AREA_RATIO:
             continue
         sizes = [side for box in (before.box, after.box) for side in (box.width, box.height)]
-        if math.dist(before.box.center, after.box.center) > max(reach_px, _NEARBY_SIZES * max(sizes)):
+        is_plain = kinds[old] == "removed" and kinds[new] == "added"
+        within_px = max(reach_px, _NEARBY_SIZES * max(sizes)) if is_plain else _NEARBY_SIZES_UNSURE * max(sizes)
+        if math.dist(before.box.center, after.box.center) > within_px:
             continue
         shift = find_shift(before, after, first, second)
-        is_plain = kinds[old] == "removed" and kinds[new] == "added"
         if shift is not None and (is_plain or shift.is_distinct):
             found.append((shift.error, old, new, shift))
     pairs: dict[tuple[int, int], Shift] = {}

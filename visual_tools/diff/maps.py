@@ -73,9 +73,7 @@ def _structure_limit(spread: NDArray[np.int64]) -> float:
     return max(0.0, min(_MAX_LIMIT, usual - 40))
 
 
-def _compare_strip(
-    first: NDArray[np.uint8], second: NDArray[np.uint8]
-) -> tuple[NDArray[np.uint8], ...]:
+def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], ...]:
     """Excess of colour, structural similarity times 255, plain difference of lightness, 255 where both have detail."""
     cv2 = require("cv2", "visual")
     near = np.ones((3, 3), np.uint8)
@@ -141,11 +139,12 @@ def _structure_strip(first: NDArray[np.uint8], second: NDArray[np.uint8], window
 
     mean_x, mean_y = total(x) / count, total(y) / count
     product, squares = mean_x * mean_y, mean_x * mean_x + mean_y * mean_y
-    sample = count / max(count - 1, 1)
+    sample = np.float32(count / max(count - 1, 1))
     covariance = sample * (total(x * y) / count - product)
     variances = sample * (total(x * x + y * y) / count - squares)
-    c1, c2 = (_K1 * _LEVELS) ** 2, (_K2 * _LEVELS) ** 2
-    return (2 * product + c1) * (2 * covariance + c2) / ((squares + c1) * (variances + c2))
+    c1, c2 = np.float32((_K1 * _LEVELS) ** 2), np.float32((_K2 * _LEVELS) ** 2)
+    similarity = (2 * product + c1) * (2 * covariance + c2) / ((squares + c1) * (variances + c2))
+    return similarity.astype(np.float32, copy=False)
 
 
 def _strips(height: int, reach_px: int) -> Iterator[tuple[int, int, int, int]]:

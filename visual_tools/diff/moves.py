@@ -35,9 +35,7 @@ class Shift:
     is_distinct: bool
 
 
-def find_shift(
-    old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]
-) -> Shift | None:
+def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
     """The shift under which the first picture's pixels of `old` are the second's of `new`, None where there is none.
 
     Two cases: places apart, of one shape; and places that overlap, of which only the rims differ.
@@ -53,7 +51,7 @@ def find_shift(
     gap = max(-old.box.overlap_x(new.box), -old.box.overlap_y(new.box))
     if gap > max(old.box.width, old.box.height, new.box.width, new.box.height):
         return None
-    found = search.best(*(sorted((0, far)) for far in apart))
+    found = search.best(*((min(0, far), max(0, far)) for far in apart))
     shift = None if found is None else _within(old.box.union(new.box), found)
     if shift is None or not (shift.old_box.contains(old.box, step + 1) and shift.new_box.contains(new.box, step + 1)):
         return None
@@ -121,7 +119,9 @@ class _Search:
             return None
         errors = np.maximum(vanished / self._staying[0], appeared[::-1, ::-1] / self._staying[1])
         columns, rows = np.arange(xs[0], xs[1] + 1), np.arange(ys[0], ys[1] + 1)
-        errors[(np.abs(rows) * self._step < _MIN_SHIFT_PX)[:, None] & (np.abs(columns) * self._step < _MIN_SHIFT_PX)] = 9
+        errors[
+            (np.abs(rows) * self._step < _MIN_SHIFT_PX)[:, None] & (np.abs(columns) * self._step < _MIN_SHIFT_PX)
+        ] = 9
         row, column = np.unravel_index(int(np.argmin(errors)), errors.shape)
         error = float(errors[row, column])
         if error > _MAX_ERROR:

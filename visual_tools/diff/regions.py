@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.require import require
 
+_SCRAP_SHARE, _SCRAP_REACH = 0.15, 0.25  # of the larger region's box and of its longer side
 _SURE = 2.0  # a region needs pixels this many times above the threshold
 
 
@@ -31,26 +32,31 @@ class Region:
         return int(np.count_nonzero(self.mask))
 
 
-def find_regions(
-    excess: NDArray[np.uint8], threshold: float, min_area_px: int, merge_px: int
-) -> tuple[Region, ...]:
+def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, merge_px: int) -> tuple[Region, ...]:
     """Group pixels above `threshold` that lie within `merge_px` of each other, and drop what is too small or faint."""
-    mask = _without_specks(excess >= max(threshold, 1), max(3, min_area_px // 4))
-    labels, count = _group(mask, merge_px)
-    ndimage = require("scipy.ndimage", "visual")
+    rows, columns = _without_specks(excess >= max(threshold, 1), max(3, min_area_px // 4))
     found = []
-    for label, place in enumerate(ndimage.find_objects(labels, count), start=1):
-        if place is None:
-            continue
-        own = labels[place] == label
-        values = excess[place][own]
+    for own in _group(rows, columns, excess.shape, merge_px):
+        values = excess[rows[own], columns[own]]
         sure = np.count_nonzero(values >= _SURE * threshold)
-        if values.size < min_area_px or sure < max(3, min_area_px // 3):
-            continue
-        rows, columns = place
-        box = Box(columns.start, rows.start, columns.stop, rows.stop)
-        found.append(Region(box=box, mask=own, strength=float(values.mean()) / threshold))
-    return tuple(found)
+        if values.size >= min_area_px and sure >= max(3, min_area_px // 3):
+            found.append(_make_region(rows[own], columns[own], float(values.mean()) / threshold))
+    return _with_their_scraps(found, merge_px)
+
+
+def _with_their_scraps(regions: list[Region], merge_px: int) -> tuple[Region, ...]:
+    """Join a small region to a much larger one beside it: a large thing's parts may lie a little further apart."""
+    kept: list[Region] = []
+    for region in sorted(regions, key=lambda one: -one.box.area):
+        for at, large in enumerate(kept):
+            reach = min(2 * merge_px, round(_SCRAP_REACH * max(large.box.width, large.box.height)))
+            near = max(-large.box.overlap_x(region.box), -large.box.overlap_y(region.box)) <= reach
+            if near and region.box.area <= _SCRAP_SHARE * large.box.area:
+                kept[at] = join((large, region))
+                break
+        else:
+            kept.append(region)
+    return tuple(kept)
 
 
 def paint(regions: tuple[Region, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -76,29 +82,37 @@ def join(regions: tuple[Region, ...]) -> Region:
     return Region(box=box, mask=mask, strength=strength)
 
 
-def _without_specks(mask: NDArray[np.bool_], min_px: int) -> NDArray[np.bool_]:
+def _make_region(rows: NDArray[np.intp], columns: NDArray[np.intp], strength: float) -> Region:
+    box = Box(int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
+    mask = np.zeros((box.height, box.width), np.bool_)
+    mask[rows - box.top, columns - box.left] = True
+    return Region(box=box, mask=mask, strength=strength)
+
+
+def _without_specks(mask: NDArray[np.bool_], min_px: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the pixels of `mask` that hang together in numbers."""
     cv2 = require("cv2", "visual")
-    if not mask.any():
-        return mask
     _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=8)
-    keep = stats[:, cv2.CC_STAT_AREA] >= min_px
-    keep[0] = False
-    kept: NDArray[np.bool_] = keep[labels]
-    return kept
+    rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])
+    keep = stats[labels[rows, columns], cv2.CC_STAT_AREA] >= min_px
+    return rows[keep], columns[keep]
 
 
-def _group(mask: NDArray[np.bool_], merge_px: int) -> tuple[NDArray[np.int32], int]:
-    """Labels of the pixels of `mask`; the grouping itself is done on a coarser grid."""
+def _group(
+    rows: NDArray[np.intp], columns: NDArray[np.intp], shape: tuple[int, ...], merge_px: int
+) -> list[NDArray[np.intp]]:
+    """Which of the pixels belong together, as indices; found on a grid coarser than the pixels."""
     cv2 = require("cv2", "visual")
+    if rows.size == 0:
+        return []
     cell = max(1, merge_px // 6)
-    height, width = mask.shape
-    grid = np.zeros((-(-height // cell) * cell, -(-width // cell) * cell), np.uint8)
-    grid[:height, :width] = mask
-    coarse = grid.reshape(grid.shape[0] // cell, cell, -1, cell).max(axis=(1, 3))
-    reach = max(round(merge_px / cell / 2), 0)
+    coarse = np.zeros((-(-shape[0] // cell), -(-shape[1] // cell)), np.uint8)
+    coarse[rows // cell, columns // cell] = 1
+    reach = round(merge_px / cell / 2)
     if reach:
         disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * reach + 1, 2 * reach + 1))
         coarse = cv2.dilate(coarse, disc)
-    count, labels = cv2.connectedComponents(coarse, connectivity=8)
-    fine = labels.repeat(cell, axis=0).repeat(cell, axis=1)[:height, :width]
-    return np.where(mask, fine, 0).astype(np.int32, copy=False), count - 1
+    _, labels = cv2.connectedComponents(coarse, connectivity=8)
+    own = labels[rows // cell, columns // cell]
+    order = np.argsort(own, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(own[order])) + 1)

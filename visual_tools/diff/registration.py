@@ -149,8 +149,8 @@ def _feature_match(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matri
     ]
     if len(pairs) < _FEW:
         return None
-    start = np.float32([points[pair.queryIdx].pt for pair in pairs])
-    end = np.float32([others[pair.trainIdx].pt for pair in pairs])
+    start = np.array([points[pair.queryIdx].pt for pair in pairs], np.float32)
+    end = np.array([others[pair.trainIdx].pt for pair in pairs], np.float32)
     return _fit(start, end, 2.0)
 
 
@@ -168,9 +168,7 @@ def _fit(start: Any, end: Any, within_px: float) -> Matrix | None:
     return np.asarray(matrix, np.float64) if _SCALES[0] < scale < _SCALES[1] else None
 
 
-def _refined(
-    first: NDArray[np.uint8], second: NDArray[np.uint8], matrix: Matrix, score: float
-) -> tuple[Matrix, float]:
+def _refined(first: NDArray[np.uint8], second: NDArray[np.uint8], matrix: Matrix, score: float) -> tuple[Matrix, float]:
     """Track corners of the first picture into the second as it is laid on it now, twice."""
     factor = min(1.0, _FINE_PX / max(*first.shape, *second.shape))
     small, other = _shrunk(first, factor), _shrunk(second, factor)

@@ -24,12 +24,13 @@ def match_tone(
         second: The same size.
         covered: (H, W) uint8, 0 where the second shows nothing.
     """
-    rows, columns = np.nonzero(covered)
-    if rows.size < 100:
-        return first, second
     rng = np.random.default_rng(0)
-    picked = rng.integers(0, rows.size, min(_SAMPLES, rows.size))
-    before, after = (image[rows[picked], columns[picked]].astype(np.float32) for image in (first, second))
+    rows, columns = (rng.integers(0, side, _SAMPLES) for side in covered.shape)
+    inside = covered[rows, columns] > 0
+    if covered.size < 100 or np.count_nonzero(inside) < 100:
+        return first, second
+    rows, columns = rows[inside], columns[inside]
+    before, after = (image[rows, columns].astype(np.float32) for image in (first, second))
     if _share(after - before, 3) > 0.8:
         return first, second
     curves = [_fit_tone(before[:, channel], after[:, channel], rng) for channel in range(3)]
@@ -65,7 +66,7 @@ def _fit_tone(before: NDArray[np.float32], after: NDArray[np.float32], rng: np.r
     return gain, offset
 
 
-def _apply(image: NDArray[np.uint8], gains: NDArray[np.float32], offsets: NDArray[np.float32]) -> NDArray[np.uint8]:
+def _apply(image: NDArray[np.uint8], gains: NDArray[np.floating], offsets: NDArray[np.floating]) -> NDArray[np.uint8]:
     levels = np.arange(256, dtype=np.float32)[:, None]
     table = np.clip(np.rint(levels * gains + offsets), 0, 255).astype(np.uint8)
     return np.stack([table[:, channel][image[:, :, channel]] for channel in range(3)], axis=2)

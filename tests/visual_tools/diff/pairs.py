@@ -1,4 +1,4 @@
-"""Pairs of pictures with planted changes: drawn screens and edited photographs, how they are spoiled, how finds are judged.
+"""Pairs of pictures with planted changes: drawn screens and edited photographs; how they are spoiled and judged.
 
 A planted change counts as found when a reported difference covers at least 30 % of its box and is itself no larger
 than four times that box (with 6 px let off on each side), in the first or the second picture. Each reported
@@ -23,8 +23,21 @@ from visual_tools.box import Box
 from visual_tools.diff import Difference, Differences
 
 Picture = NDArray[np.uint8]
-SCREEN_WORDS = "Inbox Reports Orders Invoice Delivery Berlin Oslo Monday Friday Search Export Draft Sent Team Archive Billing".split()
-PHOTOS = ("astronaut", "coffee", "chelsea", "rocket", "motorcycle", "brick", "coins", "page", "immunohistochemistry", "retina")
+SCREEN_WORDS = (
+    "Inbox Reports Orders Invoice Delivery Berlin Oslo Monday Friday Search Export Draft Sent Team Archive Billing"
+).split()
+PHOTOS = (
+    "astronaut",
+    "coffee",
+    "chelsea",
+    "rocket",
+    "motorcycle",
+    "brick",
+    "coins",
+    "page",
+    "immunohistochemistry",
+    "retina",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +144,9 @@ def load_photo(name: str) -> Picture:
     image = skimage.data.stereo_motorcycle()[0] if name == "motorcycle" else getattr(skimage.data, name)()
     image = np.dstack([image] * 3) if image.ndim == 2 else image[:, :, :3]
     factor = 900 / max(image.shape)
-    return cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA if factor < 1 else cv2.INTER_CUBIC)
+    return cv2.resize(
+        image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA if factor < 1 else cv2.INTER_CUBIC
+    )
 
 
 def make_photo_pair(seed: int, name: str, *, changes: int = 6) -> Pair:
@@ -206,14 +221,25 @@ def _retouch(image: Picture, kind: str, chance: random.Random) -> tuple[Picture,
 
 def _without(image: Picture, area: Box) -> Picture:
     mask = np.zeros(image.shape[:2], np.uint8)
-    cv2.ellipse(mask, (int(area.center[0]), int(area.center[1])), (area.width // 2 + 2, area.height // 2 + 2), 0, 0, 360, 255, -1)
+    cv2.ellipse(
+        mask,
+        (int(area.center[0]), int(area.center[1])),
+        (area.width // 2 + 2, area.height // 2 + 2),
+        0,
+        0,
+        360,
+        255,
+        -1,
+    )
     return cv2.inpaint(image, mask, 5, cv2.INPAINT_TELEA)
 
 
 def _blend(onto: Picture, source: Picture, area: Box) -> None:
     """Lay an oval of `source` on a picture, with a soft edge of a few pixels."""
     mask = np.zeros(onto.shape[:2], np.float32)
-    cv2.ellipse(mask, (int(area.center[0]), int(area.center[1])), (area.width // 2 - 2, area.height // 2 - 2), 0, 0, 360, 1, -1)
+    cv2.ellipse(
+        mask, (int(area.center[0]), int(area.center[1])), (area.width // 2 - 2, area.height // 2 - 2), 0, 0, 360, 1, -1
+    )
     soft = cv2.GaussianBlur(mask, (5, 5), 0)[:, :, None]
     onto[:] = np.rint(onto * (1 - soft) + source * soft).astype(np.uint8)
 
