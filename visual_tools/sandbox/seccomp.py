@@ -69,11 +69,8 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("slow down other processes", "setpriority", When(0, "not in", (0,))),
     Refusal("slow down other processes", "setpriority ioprio_set", When(1, "not in", (0,))),
     Refusal("slow down other processes", "ioprio_set", When(0, "not in", (1,))),
-    Refusal(
-        "slow down other processes",
-        "sched_setaffinity sched_setscheduler sched_setparam sched_setattr",
-        When(0, "not in", (0,)),
-    ),
+    Refusal("slow down other processes", "sched_setaffinity sched_setattr", When(0, "not in", (0,))),
+    Refusal("slow down other processes; libraries set the usual policy", "sched_setscheduler", When(1, "not in", (0,))),
     Refusal("load programs into the kernel, watch it", "bpf perf_event_open fanotify_init syslog lookup_dcookie"),
     Refusal("hold the kernel at a page fault", "userfaultfd"),
     Refusal("keyrings, which know no namespaces", "keyctl add_key request_key"),

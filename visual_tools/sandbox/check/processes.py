@@ -116,7 +116,7 @@ priorities = cell_attack(
         os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid))
     attempt("priority", lambda: renice(planted.victim))
     attempt("processors", lambda: os.sched_setaffinity(planted.victim, os.sched_getaffinity(planted.victim)))
-    attempt("scheduler", lambda: os.sched_setscheduler(planted.victim, os.SCHED_OTHER, os.sched_param(0)))
+    attempt("scheduler", lambda: os.sched_setscheduler(planted.victim, os.SCHED_IDLE, os.sched_param(0)))
     """,
     at_least=3,
 )
