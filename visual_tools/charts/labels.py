@@ -1,0 +1,202 @@
+"""Cut out and read the labels that stand along the edges of a chart."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.charts.values import Reading, parse_label, parse_multiplier
+from visual_tools.ink import find_ink, find_runs
+from visual_tools.ocr import OcrEngine
+
+_STRIP_SHARE = 0.25
+_TICK_SHARE = 0.03
+_TOUCH_PX = 3
+_MIN_TEXT_PX = 4
+_WORD_GAP = 0.55
+_COLUMN_GAP = 0.42
+_READ_HEIGHT_PX = 56
+_MIN_CONFIDENCE = 0.4
+_RAISED = 0.22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A piece of text along an axis.
+
+    Attributes:
+        box: Around its ink, in pixels of the picture.
+        text: As read, the raised part after a ^.
+        readings: Numbers that it may mean.
+    """
+
+    box: Box
+    text: str
+    readings: tuple[Reading, ...] = field(repr=False)
+
+
+def find_labels_below(picture: NDArray[np.uint8], frame: Box) -> list[Box]:
+    """Boxes of the labels in the first row of text below a frame, from left to right."""
+    reach = min(picture.shape[0], frame.bottom + max(24, round(_STRIP_SHARE * picture.shape[0])))
+    strip = picture[frame.bottom : reach]
+    if strip.shape[0] < 6:
+        return []
+    ink = find_ink(strip)
+    _erase_ticks(ink[:, frame.left : frame.right], picture.shape[0])
+    rows = _first_text_run(find_runs(ink[:, frame.left : frame.right].any(axis=1), max_gap=2))
+    if rows is None:
+        return []
+    height = rows[1] - rows[0]
+    columns = find_runs(ink[rows[0] : rows[1]].any(axis=0), max_gap=max(2, round(_WORD_GAP * height)))
+    boxes = [_fit(ink, Box(start, rows[0], end, rows[1])).moved(0, frame.bottom) for start, end in columns]
+    slack = height
+    return [box for box in boxes if frame.left - slack <= box.center[0] <= frame.right + slack]
+
+
+def find_labels_left(picture: NDArray[np.uint8], frame: Box) -> list[Box]:
+    """Boxes of the labels in the first column of text left of a frame, from top to bottom."""
+    slack = max(6, round(0.03 * picture.shape[0]))
+    top, bottom = max(0, frame.top - slack), min(picture.shape[0], frame.bottom + slack)
+    strip = picture[top:bottom, : frame.left]
+    if strip.shape[1] < 6:
+        return []
+    ink = find_ink(strip)
+    _erase_ticks(ink[:, ::-1].T, picture.shape[1])
+    for gap_px in _gaps_to_try(ink, picture.shape[0]):
+        run = _first_text_run(find_runs(ink[:, ::-1].any(axis=0), max_gap=gap_px))
+        if run is None:
+            continue
+        left, right = ink.shape[1] - run[1], ink.shape[1] - run[0]
+        rows = find_runs(ink[:, left:right].any(axis=1), max_gap=1)
+        boxes = [_fit(ink, Box(left, start, right, end)) for start, end in rows if end - start >= _MIN_TEXT_PX]
+        if len(boxes) >= 2:
+            return [box.moved(0, top) for box in boxes]
+    return []
+
+
+def read_labels(picture: NDArray[np.uint8], boxes: list[Box], engine: OcrEngine) -> list[Label]:
+    """What each box says."""
+    return [label for box in boxes if (label := _read_label(picture, box, engine)).text]
+
+
+def read_multiplier(
+    picture: NDArray[np.uint8], region: Box, engine: OcrEngine, *, is_at_right: bool
+) -> tuple[float, float]:
+    """Factor and offset (1e6, ×10⁶, +2e3) written once near the end of an axis; 1 and 0 when there are none.
+
+    Args:
+        picture: (H, W, 3) uint8 RGB.
+        region: Where it would be.
+        engine: The reader.
+        is_at_right: Whether it is the last text of the region rather than the first.
+    """
+    region = region.clipped(picture.shape[1], picture.shape[0])
+    if region.width < _MIN_TEXT_PX or region.height < _MIN_TEXT_PX:
+        return 1.0, 0.0
+    ink = find_ink(picture[region.top : region.bottom, region.left : region.right])
+    for top, bottom in find_runs(ink.any(axis=1), max_gap=1):
+        gap_px = max(2, round(_WORD_GAP * (bottom - top)))
+        columns = find_runs(ink[top:bottom].any(axis=0), max_gap=gap_px)
+        if bottom - top < _MIN_TEXT_PX or not columns:
+            continue
+        start, end = columns[-1] if is_at_right else columns[0]
+        box = _fit(ink, Box(start, top, end, bottom)).moved(region.left, region.top)
+        text, exponent = _read_parts(picture, box, engine)
+        found = parse_multiplier(text, exponent)
+        if found is not None:
+            return found
+    return 1.0, 0.0
+
+
+def _gaps_to_try(ink: NDArray[np.bool_], height: int) -> Iterator[int]:
+    """Columns between two columns of text: first as wide as letters of the usual size suggest."""
+    runs = [end - start for start, end in find_runs(ink.any(axis=1), max_gap=1) if end - start >= _MIN_TEXT_PX]
+    usual = float(np.percentile(runs, 25)) if runs else height / 40
+    yield max(2, round(_COLUMN_GAP * usual))
+    yield max(2, round(0.5 * _COLUMN_GAP * usual))
+
+
+def _erase_ticks(ink: NDArray[np.bool_], side_px: int) -> None:
+    """Take away, in place, what touches the frame: the first rows are the rest of its line and the ticks."""
+    runs = find_runs(ink.any(axis=1))
+    tick_px = max(8, round(_TICK_SHARE * side_px))
+    if runs and runs[0][0] <= _TOUCH_PX and runs[0][1] - runs[0][0] <= tick_px:
+        ink[: runs[0][1]] = False
+
+
+def _first_text_run(runs: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first run that is high enough for text."""
+    return next((run for run in runs if run[1] - run[0] >= _MIN_TEXT_PX), None)
+
+
+def _fit(ink: NDArray[np.bool_], box: Box) -> Box:
+    """Tight around the ink inside a box."""
+    part = ink[box.top : box.bottom, box.left : box.right]
+    rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+    if not rows.size:
+        return box
+    return Box(
+        box.left + int(columns[0]), box.top + int(rows[0]), box.left + int(columns[-1]) + 1, box.top + int(rows[-1]) + 1
+    )
+
+
+def _read_label(picture: NDArray[np.uint8], box: Box, engine: OcrEngine) -> Label:
+    text, exponent = _read_parts(picture, box, engine)
+    readings = parse_label(text, exponent)
+    if exponent and not readings:
+        text, exponent = _read_box(picture, box, engine), ""
+        readings = parse_label(text)
+    if min(box.left, box.top, picture.shape[1] - box.right, picture.shape[0] - box.bottom) <= 0:
+        readings = ()  # the picture's border cuts it: digits may be missing
+    return Label(box=box, text=f"{text}^{exponent}" if exponent else text, readings=readings)
+
+
+def _read_parts(picture: NDArray[np.uint8], box: Box, engine: OcrEngine) -> tuple[str, str]:
+    """What stands on the base line, and what is raised after it."""
+    split = _find_raised(picture, box)
+    if split is None:
+        return _read_box(picture, box, engine), ""
+    return _read_box(picture, split[0], engine), _read_box(picture, split[1], engine)
+
+
+def _read_box(picture: NDArray[np.uint8], box: Box, engine: OcrEngine) -> str:
+    pad = max(2, round(0.3 * box.height))
+    crop = _cut(picture, box, pad)
+    text, confidence = engine.read_crop(crop, max(1.0, _READ_HEIGHT_PX / crop.shape[0]), is_latin=True)
+    return text if confidence >= _MIN_CONFIDENCE else ""
+
+
+def _cut(picture: NDArray[np.uint8], box: Box, pad: int) -> NDArray[np.uint8]:
+    """A box with a margin in the colour of its ground, so that no neighbour looks in."""
+    part = picture[box.top : box.bottom, box.left : box.right]
+    around = box.padded(1).clipped(picture.shape[1], picture.shape[0])
+    ground = np.median(picture[around.top : around.bottom, around.left : around.right].reshape(-1, 3), axis=0)
+    crop = np.empty((box.height + 2 * pad, box.width + 2 * pad, 3), np.uint8)
+    crop[:] = ground.astype(np.uint8)
+    crop[pad:-pad, pad:-pad] = part
+    return crop
+
+
+def _find_raised(picture: NDArray[np.uint8], box: Box) -> tuple[Box, Box] | None:
+    """Base and raised part of a label like 10²; None when all of it stands on one line."""
+    part = picture[box.top : box.bottom, box.left : box.right]
+    ink = find_ink(part)
+    marks = []
+    for start, end in find_runs(ink.any(axis=0)):
+        rows = np.flatnonzero(ink[:, start:end].any(axis=1))
+        marks.append((start, end, int(rows[0]), int(rows[-1]) + 1))
+    if len(marks) < 2 or box.height < 6:
+        return None
+    low = box.height * (1 - _RAISED)
+    grounded = [index for index, mark in enumerate(marks) if mark[3] > low]
+    if not grounded or grounded[-1] == len(marks) - 1 or (grounded[-1] == 0 and len(marks) < 3):
+        return None
+    if min(marks[index][2] for index in grounded) < 0.12 * box.height:
+        return None
+    cut = (marks[grounded[-1]][1] + marks[grounded[-1] + 1][0]) // 2
+    whole = np.zeros_like(ink)
+    whole[:, :cut] = ink[:, :cut]
+    base, raised = _fit(ink, Box(0, 0, cut, box.height)), _fit(ink, Box(cut, 0, box.width, box.height))
+    return base.moved(box.left, box.top), raised.moved(box.left, box.top)
