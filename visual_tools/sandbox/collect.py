@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from visual_tools.sandbox.contract import CellError, CellImage, Limits
+from visual_tools.sandbox.zygote.pictures import LEFT_OUT_KEY, ORIGINAL_KEY
 
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
@@ -17,7 +18,6 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n|$)", re.MULTILINE)
 _ERROR_CHARS = 10_000
 _FLOOD_FACTOR = 200  # times the text that is kept; more is no use to anybody
 _MIN_FLOOD_CHARS = 4_000_000
-ORIGINAL_KEY = "original_px"
 
 
 class Clipped:
@@ -35,9 +35,9 @@ class Clipped:
         self._num_tail = 0
         self.num_chars = 0
 
-    def add(self, text: str) -> None:
-        """Append text."""
-        self.num_chars += len(text)
+    def add(self, text: str, left_out: int = 0) -> None:
+        """Append text, from the middle of which `left_out` characters are missing already."""
+        self.num_chars += len(text) + left_out
         room = self._half - self._num_head
         if room > 0:
             self._head.append(text[:room])
@@ -151,7 +151,7 @@ class Collector:
         if "image/png" in data:
             text = self._take_picture(_text_of(data["image/png"]), content.get("metadata"), bundle)
         if text:
-            self._text.add(text if text.endswith("\n") else text + "\n")
+            self._text.add(text if text.endswith("\n") else text + "\n", _left_out(content.get("metadata")))
         if bundle:
             output: dict[str, Any] = {"output_type": "display_data", "data": bundle, "metadata": {}}
             if kind == "execute_result":
@@ -218,6 +218,12 @@ def parse_picture(encoded: str, metadata: object, limits: Limits) -> CellImage |
     if not 0 < max(width, height) <= limits.image_side_px or min(width, height) < 1:
         return f"left out, its size {width}x{height} px is not allowed"
     return CellImage(png=png, size_px=(width, height), original_px=_original(metadata) or (width, height))
+
+
+def _left_out(metadata: object) -> int:
+    about = metadata.get("text/plain") if isinstance(metadata, dict) else None
+    count = about.get(LEFT_OUT_KEY) if isinstance(about, dict) else None
+    return count if type(count) is int and 0 < count < 10**12 else 0
 
 
 def _original(metadata: object) -> tuple[int, int] | None:

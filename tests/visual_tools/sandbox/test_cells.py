@@ -164,6 +164,19 @@ async def test_huge_text_keeps_head_and_tail(shared: Kernel) -> None:
     assert len(result.text) < 2100
 
 
+@pytest.mark.parametrize("code", ["'x' * 50_000_000", "raise ValueError('x' * 50_000_000)"])
+async def test_huge_values_and_errors_come_back_cut(shared: Kernel, code: str) -> None:
+    result = await shared.run(code)
+    text = result.text or (result.error.message if result.error else "")
+    assert "characters left out" in text
+    assert (len(text) < 10_000, result.notes, result.duration_s < 20) == (True, (), True)
+    assert result.is_truncated is (result.status == "ok")
+
+
+async def test_help_is_printed(shared: Kernel) -> None:
+    assert "Return the absolute value of the argument." in (await shared.run("abs?")).text
+
+
 async def test_unicode_and_terminal_codes(shared: Kernel) -> None:
     result = await shared.run(
         "print('漢字 😀 \\x1b[1mé\\x1b[0m \\x07'); print('10%\\r20%\\r30%'); print('\\ud800')\n'ß'"

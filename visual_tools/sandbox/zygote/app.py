@@ -46,6 +46,10 @@ def _make_kernel(app: Any) -> Any:
         shell_class = type(app.shell)
         _supports_kernel_subshells = False
 
+        async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            reply: dict[str, Any] = await super().do_execute(*args, **kwargs)
+            return reply | {"traceback": [], "evalue": ""} if "evalue" in reply else reply  # was sent as output
+
         def start(self) -> None:
             self.io_loop = loops.current()
             self._control_lock = asyncio.Lock()

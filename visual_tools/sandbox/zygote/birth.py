@@ -120,6 +120,7 @@ def _detach_streams() -> None:
 
 def _keep(kernel: int, *, is_outside: bool) -> NoReturn:
     """Collect ended processes until the kernel ends, then end with its exit code as a shell gives it."""
+    system.own_proc_files(False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if is_outside:

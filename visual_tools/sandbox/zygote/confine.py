@@ -43,7 +43,7 @@ def drop_privileges(*, is_root: bool) -> None:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-        system.own_proc_files()
+        system.own_proc_files(True)
         system.unshare(system.CLONE_NEWUSER)
         _write_maps(NOBODY, NOBODY)
     system.drop_capabilities()

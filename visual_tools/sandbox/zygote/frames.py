@@ -4,6 +4,7 @@ import traceback
 from types import TracebackType
 
 CELL_PREFIX = "<cell "
+_HALF_CHARS = 4000
 
 
 def _own(error: traceback.TracebackException, folder: str) -> None:
@@ -31,4 +32,12 @@ def format_error(kind: type[BaseException], error: BaseException, tb: TracebackT
     """
     told = traceback.TracebackException(kind, error, tb, lookup_lines=False, compact=True)
     _own(told, folder)
-    return "".join(told.format()).rstrip().splitlines()
+    return clip("".join(told.format()).rstrip()).splitlines()
+
+
+def clip(text: str) -> str:
+    """Text of an error, head and tail when it is very long."""
+    left_out = len(text) - 2 * _HALF_CHARS
+    return (
+        text if left_out <= 0 else f"{text[:_HALF_CHARS]}[... {left_out} characters left out ...]{text[-_HALF_CHARS:]}"
+    )

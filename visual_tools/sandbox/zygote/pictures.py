@@ -9,7 +9,7 @@ from PIL import Image, ImageOps
 
 from visual_tools.sandbox.contract import Limits
 
-ORIGINAL_KEY = "original_px"
+ORIGINAL_KEY, LEFT_OUT_KEY = "original_px", "left_out"
 _PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXT_TYPES = ("text/markdown", "text/plain")
 _MAX_DECODED_PX = 200_000_000
@@ -58,13 +58,22 @@ def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Li
     """
     text = next((str(data[kind]) for kind in _TEXT_TYPES if data.get(kind)), "")
     kind = next((kind for kind in _PICTURE_TYPES if data.get(kind)), None)
+    text, about_text = _clip(text, limits.output_chars)
     if kind is None:
-        return ({"text/plain": text} if text else {}), {}
+        return ({"text/plain": text} if text else {}), about_text
     try:
         png, about = _fit(kind, _bytes_of(data[kind]), dict((metadata or {}).get(kind) or {}), limits)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return {"text/plain": f"{text}\n(the displayed picture cannot be read: {error})".strip()}, {}
-    return {"text/plain": text, "image/png": base64.b64encode(png).decode()}, {"image/png": about}
+    return {"text/plain": text, "image/png": base64.b64encode(png).decode()}, about_text | {"image/png": about}
+
+
+def _clip(text: str, max_chars: int) -> tuple[str, dict[str, Any]]:
+    """Head and tail, each as much as is handed back in all, and how much is missing between them."""
+    left_out = len(text) - 2 * max_chars
+    if left_out <= 0:
+        return text, {}
+    return text[:max_chars] + text[-max_chars:], {"text/plain": {LEFT_OUT_KEY: left_out}}
 
 
 def _bytes_of(value: object) -> bytes:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from visual_tools.sandbox.contract import Limits
-from visual_tools.sandbox.zygote.frames import CELL_PREFIX, format_error
+from visual_tools.sandbox.zygote.frames import CELL_PREFIX, clip, format_error
 from visual_tools.sandbox.zygote.pictures import tidy, to_png
 from visual_tools.sandbox.zygote.streams import drain, stream_class
 
@@ -75,13 +75,17 @@ def _shell_class() -> type[Any]:
 
         system = system_piped
 
+        def payloadpage_page(self, strg: Any, *args: Any, **kwargs: Any) -> None:
+            """Print what would go to a pager, as `name?` does."""
+            print(strg["text/plain"] if isinstance(strg, dict) else strg)
+
         def ask_exit(self) -> None:
             """The kernel is not the cell's to end."""
             print("exit() has no effect: the kernel keeps running")
 
         def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
             kind, error, tb = self._get_exc_info(exc_tuple)
-            self._showtraceback(kind, error, format_error(kind, error, tb, os.environ["HOME"]))
+            self._showtraceback(kind, clip(str(error)), format_error(kind, error, tb, os.environ["HOME"]))
 
         def _format_exception_for_storage(self, exception: BaseException, *args: Any, **kwargs: Any) -> dict[str, Any]:
             """For a history that is not kept; IPython's own would format every frame once more."""

@@ -86,9 +86,9 @@ def adopt_orphans() -> None:
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
 
 
-def own_proc_files() -> None:
-    """Let /proc/self belong to the user again after a change of user."""
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "PR_SET_DUMPABLE")
+def own_proc_files(is_own: bool) -> None:
+    """Let the user that this process runs as look into it through /proc, or not."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, int(is_own), 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def drop_capabilities() -> None:
