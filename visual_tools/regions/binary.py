@@ -36,6 +36,7 @@ _MIN_DENOISE_SIDE_PX = 8
 _STRAY_LEVELS = 40
 _STRAY_SHARE = 0.004
 _ADAPTIVE_BLOCKS = 16
+_MIN_ADAPTIVE_PX = 15
 _ADAPTIVE_OFFSET = 8
 
 
@@ -234,14 +235,13 @@ def _by_level(picture: Picture, method: str, threshold: float | None, foreground
 def _by_surroundings(picture: Picture, threshold: float | None, foreground: Foreground) -> Binary:
     cv2 = require("cv2", "visual")
     grey = _to_grey(picture)
-    block = max(min(grey.shape) // _ADAPTIVE_BLOCKS, 3) | 1
+    sigma = max(min(grey.shape) / _ADAPTIVE_BLOCKS, _MIN_ADAPTIVE_PX) / 3
     offset = _ADAPTIVE_OFFSET if threshold is None else threshold
-    mean = cv2.GaussianBlur(grey, (0, 0), block / 3).astype(np.int16)
-    dark = np.asarray(grey < mean - offset)
-    light = np.asarray(grey > mean + offset)
-    if foreground == "auto":
-        foreground = "dark" if np.count_nonzero(dark) >= np.count_nonzero(light) else "light"
-    return _make(dark if foreground == "dark" else light, "adaptive", float(offset), foreground)
+    above = grey.astype(np.int16) - cv2.GaussianBlur(grey, (0, 0), sigma)
+    if foreground == "auto":  # strokes stand out further from the mean than the paper around them
+        foreground = "light" if above.max(initial=0) > -above.min(initial=0) else "dark"
+    mask = above > offset if foreground == "light" else above < -offset
+    return _make(np.asarray(mask), "adaptive", float(offset), foreground)
 
 
 def _by_color(picture: Picture, color: Color, tolerance: float) -> Binary:

@@ -164,7 +164,7 @@ def _measure(one: CountedObject, labels: NDArray[np.int32], units_per_px: float)
     _, (first, second), turn = cv2.minAreaRect(one.outline_px)
     length_px, width_px = max(first, second) + 2 * rim_px, min(first, second) + 2 * rim_px
     turn = turn if first >= second else turn + 90
-    perimeter_px = (cv2.arcLength(hull, True) + 2 * math.pi * rim_px) * _roughness(region, hull_region)
+    perimeter_px = (cv2.arcLength(hull, True) + 2 * rim_px * _sum_corners(hull)) * _roughness(region, hull_region)
     return Measurement(
         number=one.number,
         area=_round(one.area_px * units_per_px**2),
@@ -188,9 +188,20 @@ def _find_rim(hull: NDArray[np.int32], hull_region: NDArray[np.uint8]) -> float:
     grown by this rim has the area of its pixels.
     """
     cv2 = require("cv2", "visual")
-    missing = float(np.count_nonzero(hull_region)) - float(cv2.contourArea(hull))
-    around = max(float(cv2.arcLength(hull, True)), 1.0)
-    return min(max((math.sqrt(around**2 + 4 * math.pi * max(missing, 0)) - around) / (2 * math.pi), 0.0), 0.5)
+    missing = max(float(np.count_nonzero(hull_region)) - float(cv2.contourArea(hull)), 0.0)
+    around, corners = float(cv2.arcLength(hull, True)), _sum_corners(hull)
+    return min((math.sqrt(around**2 + 4 * corners * missing) - around) / (2 * corners), 0.5)
+
+
+def _sum_corners(hull: NDArray[np.int32]) -> float:
+    """Sum of tan(turn / 2) over the corners: sides pushed out by d lengthen the outline by 2 d times this."""
+    corners = hull.reshape(-1, 2).astype(np.float64)
+    if len(corners) < 3:
+        return 4.0
+    sides = np.roll(corners, -1, axis=0) - corners
+    angles = np.arctan2(sides[:, 1], sides[:, 0])
+    turns = np.abs((np.roll(angles, -1) - angles + math.pi) % (2 * math.pi) - math.pi)
+    return float(np.tan(np.minimum(turns, 2.4) / 2).sum())
 
 
 def _roughness(region: NDArray[np.bool_], hull_region: NDArray[np.uint8]) -> float:

@@ -30,6 +30,7 @@ _LOOSE_FIT = 2.5
 _CIRCLE_RATIO = 0.92
 _SQUARE_RATIO = 0.92
 _RIGHT_ANGLE_SLACK_DEG = 8.0
+_ROUND = ("circle", "ellipse")
 _NAMES = {3: "triangle", 5: "pentagon", 6: "hexagon", 7: "heptagon", 8: "octagon"}
 
 
@@ -146,7 +147,7 @@ def _classify(contour: Contour, mask: Mask, picture: Picture) -> Polygon:
         number=contour.number,
         kind=best.kind,
         corners_px=tuple((round(x, 1), round(y, 1)) for x, y in best.corners.tolist()),
-        is_convex=bool(cv2.isContourConvex(np.rint(best.shape).astype(np.int32))),
+        is_convex=best.kind in _ROUND or bool(cv2.isContourConvex(best.shape.astype(np.float32))),
         center_px=_center(outline),
         area_px=contour.area_px,
         axes_px=(round(max(first, second) + 1, 1), round(min(first, second) + 1, 1)),

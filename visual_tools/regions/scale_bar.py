@@ -99,19 +99,9 @@ def _find_labels(picture: Picture) -> list[tuple[Box, float, str]]:
         if match is None or match[2].lower() not in _UNITS:
             continue
         value, unit = float(match[1].replace(",", ".")), _UNITS[match[2].lower()]
-        if unit == "m" and _has_unread_letter(picture, box, text):
-            unit = "µm"
         if value > 0:
             found.append((box, value, unit))
     return found
-
-
-def _has_unread_letter(picture: Picture, box: Box, text: str) -> bool:
-    """Whether more letters stand there than were read: the recognizer leaves out a Greek mu."""
-    from visual_tools.ink import find_ink, find_runs
-
-    crop = picture[box.top : box.bottom, box.left : box.right]
-    return len(find_runs(find_ink(crop).any(axis=0))) > len(text.replace(" ", ""))
 
 
 def _find_bar(picture: Picture, label: Box) -> tuple[Box, float] | None:

@@ -2,11 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
+from skimage import data
 
 KINDS = ("circles", "ellipses", "rods", "mixed")
+_GAP_PX = 3
+"""Between objects that are kept apart."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +25,15 @@ class Shape:
     angle: float
     is_rod: bool
 
-    def cover(self, height: int, width: int) -> NDArray[np.float64]:
-        """(H, W) float, how much of each pixel it covers, from its signed distance."""
-        y, x = np.mgrid[:height, :width].astype(np.float64)
+    def window(self, side: int) -> tuple[slice, slice]:
+        """Rows and columns of a picture that it can touch."""
+        reach = self.length / 2 + 3
+        spans = [(max(int(at - reach), 0), min(int(at + reach) + 2, side)) for at in (self.y, self.x)]
+        return slice(*spans[0]), slice(*spans[1])
+
+    def cover(self, window: tuple[slice, slice]) -> NDArray[np.float64]:
+        """(h, w) float, how much of each pixel of a window it covers, from its signed distance."""
+        y, x = np.mgrid[window].astype(np.float64)
         along = (x - self.x) * math.cos(self.angle) + (y - self.y) * math.sin(self.angle)
         across = -(x - self.x) * math.sin(self.angle) + (y - self.y) * math.cos(self.angle)
         if self.is_rod:
@@ -48,6 +59,11 @@ class Scene:
     shapes: tuple[Shape, ...]
 
 
+def load_sample(name: str) -> Any:
+    """A picture that ships inside scikit-image: "coins", "horse" (a mask of what is not the horse) or "page"."""
+    return getattr(data, name)()
+
+
 def make_scene(
     kind: str, seed: int, *, overlap: float = 0.0, noise: float = 0.0, light: float = 0.0, side: int = 400
 ) -> Scene:
@@ -62,24 +78,26 @@ def make_scene(
         side: Of the picture, pixels.
     """
     random = np.random.default_rng([seed, *kind.encode()])
-    cover = np.zeros((side, side))
+    cover, owner = np.zeros((side, side)), np.zeros((side, side), dtype=int)
     shapes: list[Shape] = []
-    masks: list[NDArray[np.bool_]] = []
+    sizes = [0]
     wanted = int(random.integers(6, 36))
     for _ in range(wanted * 40):
         if len(shapes) == wanted:
             break
         shape = _random_shape(kind, random, side, shapes, overlap)
-        one = shape.cover(side, side)
+        window = shape.window(side)
+        one = shape.cover(window)
         mask = one > 0.5
-        gap = np.hypot(*np.gradient(one)) > 0  # one pixel of rim
-        if overlap == 0 and any(bool(((mask | gap) & other).any()) for other in masks):
-            continue
-        if any(np.count_nonzero(mask & other) > overlap * min(mask.sum(), other.sum()) for other in masks):
+        reach = mask if overlap else ndimage.binary_dilation(mask, iterations=_GAP_PX)
+        shared = np.bincount(owner[window][reach], minlength=len(sizes))
+        size = int(mask.sum())
+        if any(shared[index] > overlap * min(size, sizes[index]) for index in range(1, len(sizes))):
             continue
         shapes.append(shape)
-        masks.append(mask)
-        cover = np.maximum(cover, one)
+        sizes.append(size)
+        owner[window][mask] = len(shapes)
+        cover[window] = np.maximum(cover[window], one)
     return Scene(_paint(cover, random, noise, light), tuple(shapes))
 
 
