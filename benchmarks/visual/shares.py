@@ -1,6 +1,6 @@
 """How exact `color_share` is on charts with known shares, and how quick its clustering is beside others.
 
-    python benchmarks/visual/shares.py [--each 12] [--save FOLDER]
+    python benchmarks/visual/shares.py [--each 12] [--first 0] [--save FOLDER]
 
 The error of a picture is the largest difference of any colour's share to the truth; a colour that is
 missing or too much counts with its whole share. Speed: the main colours of a photograph-like picture and of a
@@ -45,13 +45,13 @@ def lab(color: RGB) -> NDArray[np.float64]:
     return np.asarray(rgb2lab(np.array([[color]], np.uint8))[0, 0])
 
 
-def sweep(each: int, folder: Path | None) -> None:
+def sweep(each: int, folder: Path | None, first: int = 0) -> None:
     outside = total = 0
     print(f"{'family':<42}{'n':>4}{'mean':>9}{'max':>9}{'limit':>8}{'outside':>9}{'s each':>8}   in percentage points")
     for family in FAMILIES:
         errors, times = [], []
         limit = LIMITS.get(family, LIMIT)
-        for seed in range(each):
+        for seed in range(first, first + each):
             chart = make_chart(family, seed)
             started = time.perf_counter()
             found = color_share(chart.image, read_labels=False)
@@ -133,10 +133,11 @@ def race(runs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=12, help="pictures of each family")
+    parser.add_argument("--first", type=int, default=0, help="number of the first picture of each family")
     parser.add_argument("--runs", type=int, default=3, help="runs of each clustering")
     parser.add_argument("--save", type=Path, help="put pictures outside their limit here")
     arguments = parser.parse_args()
-    sweep(arguments.each, arguments.save)
+    sweep(arguments.each, arguments.save, arguments.first)
     race(arguments.runs)
 
 

@@ -93,7 +93,8 @@ def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.
     kernel = np.ones((side, side), np.uint8)
     for color in np.flatnonzero(np.hypot(palette.lab[:, 1], palette.lab[:, 2]) < _LINE_CHROMA):
         mask = (labels == color).astype(np.uint8)
-        labels[(mask > 0) & (cv2.morphologyEx(mask, cv2.MORPH_OPEN, kernel) == 0)] = NO_COLOR
+        thick = cv2.dilate(cv2.morphologyEx(mask, cv2.MORPH_OPEN, kernel), np.ones((3, 3), np.uint8))
+        labels[(mask > 0) & (thick == 0)] = NO_COLOR
     return labels
 
 

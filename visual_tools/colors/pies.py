@@ -1,5 +1,6 @@
 """Sectors of a pie, measured by their angles."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ _NUM_SPOKES = 720
 _MIN_THICKNESS = 0.1
 _MAX_START = 0.9
 _MIN_SECTOR_SHARE = 0.0025
+_MAX_SCATTER_RAD = 0.008
+_MAX_JOINED = 0.012
 _MAX_ANGLE_GAP = 0.04
 _OUTER = 0.965
 _INNER = 0.3
@@ -71,12 +74,44 @@ def find_pie(areas: Areas, background: int | None) -> Pie | None:
     if len(slices) < 2:
         return None
     circle, apexes = _fit_apexes(areas, slices, circle)
-    sectors = []
-    for item, apex in zip(slices, apexes, strict=True):
-        angle, direction = _measure_angle(areas, item, apex, circle.radius_px)
-        if angle > _MIN_SECTOR_SHARE * 2 * np.pi:
-            sectors.append(Sector(area=item, angle_rad=angle, direction_rad=direction, apex_px=apex))
-    return Pie(circle=circle, sectors=tuple(sectors), areas=areas) if len(sectors) >= 2 else None
+    spans = [_find_inner(areas, item, apex) for item, apex in zip(slices, apexes, strict=True)]
+    measured = [
+        _measure_cover(areas, item, apex, _radii(inner, circle.radius_px))
+        for item, apex, inner in zip(slices, apexes, spans, strict=True)
+    ]
+    lines = [_extrapolate(radii, covered) for radii, covered, _ in measured]
+    sectors = tuple(
+        Sector(area=item, angle_rad=angle, direction_rad=cover[2], apex_px=apex)
+        for item, apex, (angle, _), cover in zip(slices, apexes, lines, measured, strict=True)
+        if angle > _MIN_SECTOR_SHARE * 2 * np.pi
+    )
+    if len(sectors) < 2:
+        return None
+    pie = Pie(circle=circle, sectors=sectors, areas=areas)
+    is_rough = max(scatter for _, scatter in lines) > _MAX_SCATTER_RAD
+    return _measure_joined(pie) if is_rough and pie.is_closed else pie
+
+
+def _measure_joined(pie: Pie) -> Pie:
+    """Measure a pie of which nothing is pulled out once more, all sectors on the same circles: for much writing.
+
+    Together they must make a full turn at every radius. What is missing there is the outline, which takes the same
+    from each of them; so no slope needs to be found, and the median over the radii gives the angle.
+    """
+    circle = pie.circle
+    middle = circle.x_px, circle.y_px
+    pulled = max(np.hypot(sector.apex_px[0] - middle[0], sector.apex_px[1] - middle[1]) for sector in pie.sectors)
+    if pulled > _MAX_JOINED * circle.radius_px + 1.5:
+        return pie
+    inner = max(_find_inner(pie.areas, sector.area, middle) for sector in pie.sectors)
+    radii = _radii(inner, circle.radius_px)
+    covered = np.array([_measure_cover(pie.areas, sector.area, middle, radii)[1] for sector in pie.sectors])
+    missing = (2 * np.pi - covered.sum(axis=0)) / len(covered)
+    angles = np.median(covered + missing, axis=1)
+    sectors = tuple(
+        dataclasses.replace(sector, angle_rad=float(angle)) for sector, angle in zip(pie.sectors, angles, strict=True)
+    )
+    return dataclasses.replace(pie, sectors=sectors)
 
 
 def _fill_writing(areas: Areas, circle: Circle, background: int | None) -> Areas:
@@ -163,29 +198,41 @@ def _unit(x: float, y: float) -> tuple[float, float]:
     return x / length, y / length
 
 
-def _measure_angle(areas: Areas, item: Area, apex: tuple[float, float], radius_px: float) -> tuple[float, float]:
-    """How wide a sector is, and where it points.
+def _find_inner(areas: Areas, item: Area, apex: tuple[float, float]) -> float:
+    """Where an area starts, seen from a point."""
+    return float(np.percentile(_polar(areas, item, apex)[0], 1))
 
-    On circles of radius r around the tip it covers the angle a(r) = angle + offset / r: an outline takes the
-    same length from it at every radius, and so does, to first order, a tip that is misplaced along its middle.
-    The line through a(r) over 1 / r therefore meets 1 / r = 0 at the true angle. The median of the slopes of all
-    pairs of radii (Theil and Sen) makes it deaf to the radii where writing crosses an edge.
-    """
-    away, _ = _polar(areas, item, apex)
-    inner = max(_INNER * radius_px, float(np.percentile(away, 1)) + 0.03 * radius_px)
-    radii = np.linspace(inner, _OUTER * radius_px - 1, _NUM_RADII)
-    num_steps = int(np.clip(8 * radius_px, 1024, 16384))
+
+def _radii(inner_px: float, radius_px: float) -> NDArray[np.float64]:
+    start = min(max(_INNER * radius_px, inner_px + 0.03 * radius_px), 0.9 * radius_px)
+    return np.linspace(start, max(_OUTER * radius_px - 1, start + 1), _NUM_RADII)
+
+
+def _measure_cover(
+    areas: Areas, item: Area, apex: tuple[float, float], radii: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """The radii, the angle that an area covers on each circle around a point, and the direction of its middle."""
+    num_steps = int(np.clip(8 * radii[-1], 1024, 16384))
     angles = np.arange(num_steps) * (2 * np.pi / num_steps)
     columns = np.rint(apex[0] + radii[:, None] * np.cos(angles)).astype(np.intp)
     rows = np.rint(apex[1] + radii[:, None] * np.sin(angles)).astype(np.intp)
     height, width = areas.map.shape
     on = areas.map[np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)] == item.number
-    covered = on.sum(axis=1) * (2 * np.pi / num_steps)
-    middle = np.exp(1j * angles)[None, :].repeat(len(radii), axis=0)[on].sum()
-    return _intercept(1 / radii, covered), float(np.angle(middle))
+    middle = (on.sum(axis=0) * np.exp(1j * angles)).sum()
+    return radii, on.sum(axis=1) * (2 * np.pi / num_steps), float(np.angle(middle))
 
 
-def _intercept(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+def _extrapolate(radii: NDArray[np.float64], covered: NDArray[np.float64]) -> tuple[float, float]:
+    """How wide a sector is, from what it covers on circles around its tip, and how far the circles disagree.
+
+    At radius r it covers angle + offset / r: an outline takes the same length from it at every radius, and so does,
+    to first order, a tip that is misplaced along its middle. The line through these over 1 / r therefore meets
+    1 / r = 0 at the true angle. The median of the slopes of all pairs of radii (Theil and Sen) makes it deaf to the
+    radii where writing crosses an edge.
+    """
+    x = 1 / radii
     left, right = np.triu_indices(len(x), k=len(x) // 6)
-    slope = np.median((y[right] - y[left]) / (x[right] - x[left]))
-    return float(np.median(y - slope * x))
+    slope = np.median((covered[right] - covered[left]) / (x[right] - x[left]))
+    offsets = covered - slope * x
+    angle = float(np.median(offsets))
+    return angle, float(np.median(np.abs(offsets - angle)))
