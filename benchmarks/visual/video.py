@@ -88,7 +88,7 @@ def by_ours(path: Path, indices: list[int]) -> Iterator[Picture]:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     from visual_tools.video import sample_frames
 
-    yield from sample_frames(path, n=len(indices), max_side_px=SMALL_PX[0]).images
+    yield from sample_frames(path, timestamps_s=[one / RATE for one in indices], max_side_px=SMALL_PX[0]).images
 
 
 def by_pyav_seek(path: Path, indices: list[int]) -> Iterator[Picture]:
@@ -180,6 +180,12 @@ WAYS: dict[str, Way] = {
 }
 
 
+def read_peak_mb() -> float:
+    """Peak memory of this process since it began (getrusage counts what it was forked from as well)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
 def measure(way: Way, path: Path, num_frames: int) -> dict[str, float]:
     """One run in this process: seconds, processor seconds, peak memory, frames that are not those asked for."""
     total = int(path.stem.split("-")[1]) * 60 * RATE
@@ -192,7 +198,7 @@ def measure(way: Way, path: Path, num_frames: int) -> dict[str, float]:
     return {
         "took_s": took_s,
         "processor_s": sum(one.ru_utime + one.ru_stime for one in used),
-        "memory_mb": max(one.ru_maxrss for one in used) / 1024,
+        "memory_mb": read_peak_mb() + (used[1].ru_maxrss / 1024 if used[1].ru_utime > 1 else 0),
         "wrong": num_frames - right,
     }
 
@@ -259,9 +265,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        print(
-            f"{os.cpu_count()} cores, pictures returned: {arguments.frames * SMALL_PX[0] * SMALL_PX[1] * 3 / 2**20:.0f} MB"
-        )
+        returned_mb = arguments.frames * SMALL_PX[0] * SMALL_PX[1] * 3 / 2**20
+        print(f"{os.cpu_count()} cores, pictures returned: {returned_mb:.0f} MB")
         for title, group in KEYFRAMES.items():
             if group not in arguments.groups:
                 continue

@@ -2,7 +2,7 @@
 
 Each frame is compared, as a thumbnail, with the frame before, with one a moment earlier, and with one about a second
 earlier. A cut is a step to something else that stays: a flash comes back, motion changes all frames alike. A
-dissolve is a change between two times of rest. A fade goes through frames of one colour.
+dissolve is a change between two times of rest. A fade goes through black or white.
 """
 
 import os
@@ -26,7 +26,8 @@ _REST = 2.5  # a cut stands out from its surroundings so many times
 _AROUND = 10  # frames on each side that a step is compared with
 _FLASH_S = 0.2  # what returns within this time was a flash
 _DISSOLVE_S = 0.5  # half of the longest dissolve
-_FLAT = 6.0  # standard deviation of the brightness of a frame of one colour, of 255
+_FLAT = 6.0  # standard deviation of the brightness of an empty frame, of 255
+_BLACK, _WHITE = 32, 235
 _BINS = 16
 
 
@@ -124,7 +125,7 @@ class _Changes:
         step: From the frame before.
         moment: From `flash` frames before.
         second: From twice `rest` frames before.
-        is_flat: Of one colour.
+        is_empty: All black or all white.
         flash: Frames that a flash lasts at most.
         rest: Frames of half a dissolve.
     """
@@ -132,7 +133,7 @@ class _Changes:
     step: NDArray[np.float64]
     moment: NDArray[np.float64]
     second: NDArray[np.float64]
-    is_flat: NDArray[np.bool_]
+    is_empty: NDArray[np.bool_]
     flash: int
     rest: int
 
@@ -148,20 +149,20 @@ def _measure(path: str | os.PathLike[str], timeline: Timeline, progress: Progres
     flash, rest = max(round(_FLASH_S * timeline.fps), 2), max(round(_DISSOLVE_S * timeline.fps), 3)
     count = len(timeline.pts)
     step, moment, second = np.zeros((3, count))
-    is_flat = np.zeros(count, bool)
+    is_empty = np.zeros(count, bool)
     seen: deque[tuple[NDArray[np.float32], NDArray[np.float32]]] = deque(maxlen=2 * rest + 1)
     wanted = timeline.pts.tolist()
     for done, frame in enumerate(decode_frames(path, timeline, wanted, Fit(find_size=lambda *_: _THUMBNAIL)), 1):
         position = int(np.searchsorted(timeline.pts, frame.pts, side="right")) - 1
         look = _find_look(frame.image)
         seen.append(look)
-        is_flat[position] = look[0].mean(axis=2).std() < _FLAT
+        is_empty[position] = _is_empty(look[0])
         for series, lag in ((step, 1), (moment, flash), (second, 2 * rest)):
             if len(seen) > lag:
                 series[position] = _find_distance(look, seen[-1 - lag])
         if progress is not None:
             progress(done, count)
-    return _Changes(step=step, moment=moment, second=second, is_flat=is_flat, flash=flash, rest=rest)
+    return _Changes(step=step, moment=moment, second=second, is_empty=is_empty, flash=flash, rest=rest)
 
 
 def _find_look(image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -171,6 +172,11 @@ def _find_look(image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[n
     padded = np.pad(counts, ((0, 0), (1, 1)), mode="edge")
     smooth = (padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]) / 4
     return image.astype(np.float32), smooth.astype(np.float32)
+
+
+def _is_empty(thumbnail: NDArray[np.float32]) -> bool:
+    brightness = thumbnail.mean(axis=2)
+    return bool(brightness.std() < _FLAT and not _BLACK < brightness.mean() < _WHITE)
 
 
 def _find_distance(
@@ -183,9 +189,10 @@ def _find_distance(
 
 
 def _find_cuts(changes: _Changes, threshold: float) -> list[_Cut]:
-    fades = _find_fades(changes, threshold)
     hard = _find_hard_cuts(changes, threshold)
-    hard = [cut for cut in hard if not changes.is_flat[max(cut.frame - 1, 0)] and not changes.is_flat[cut.frame]]
+    runs = _find_empty_runs(changes, {cut.frame for cut in hard})
+    fades = [_Cut((begin + end) // 2, 1.0, "fade") for begin, end in runs]
+    hard = [cut for cut in hard if not any(begin <= cut.frame <= end for begin, end in runs)]
     sharp = [cut.frame for cut in hard + fades]
     soft = [
         cut
@@ -212,14 +219,12 @@ def _usual(steps: NDArray[np.float64]) -> float:
     return float(np.percentile(steps, 75)) if len(steps) else 0.0
 
 
-def _find_fades(changes: _Changes, threshold: float) -> list[_Cut]:
-    """The middles of runs of flat frames; not at the very beginning or end."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], changes.is_flat.astype(np.int8), [0]))))
-    found = []
-    for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        if begin > 0 and end < len(changes.is_flat) and end - begin > changes.flash:
-            found.append(_Cut((begin + end) // 2, 1.0, "fade"))
-    return found
+def _find_empty_runs(changes: _Changes, hard: set[int]) -> list[tuple[int, int]]:
+    """First and next frame of what a fade goes through: not at the very beginning or end, nor cut to and from."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], changes.is_empty.astype(np.int8), [0]))))
+    pairs = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    inside = [pair for pair in pairs if pair[0] > 0 and pair[1] < len(changes.is_empty)]
+    return [(begin, end) for begin, end in inside if end - begin > changes.flash and not {begin, end} <= hard]
 
 
 def _find_dissolves(changes: _Changes, threshold: float) -> list[_Cut]:

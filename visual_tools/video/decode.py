@@ -27,7 +27,7 @@ def decode_frames(
         VideoError: The file cannot be opened.
     """
     runs = make_runs(timeline, wanted_pts)
-    threads = min(len(os.sched_getaffinity(0)), _MAX_THREADS)
+    threads = min(_count_cores(), _MAX_THREADS)
     pictures = max((len(run.wanted_pts) for run in runs), default=0)
     is_heavy = pictures * count_picture_bytes(path, timeline, fit) > _MAX_RUN_BYTES
     if threads == 1 or is_heavy or len(runs) < 2 * threads:
@@ -36,6 +36,11 @@ def decode_frames(
                 yield from reader.read(run)
         return
     yield from _decode_side_by_side(path, timeline, runs, fit, threads)
+
+
+def _count_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_picture_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: Fit) -> int:

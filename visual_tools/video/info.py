@@ -31,7 +31,7 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
     with Reader(path, timeline, fit_side(None), 1) as reader:
         frame, shape = reader.read_first()
     is_variable = is_variable_rate(timeline.pts)
-    gaps_s = _find_key_gaps(timeline)
+    gap_s, max_gap_s = _find_key_gaps(timeline)
     with open_video(path) as (container, stream):
         others = [f"{len(container.streams.video)} video streams: the largest is read"]
         return VideoInfo(
@@ -49,8 +49,8 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
             num_frames=len(timeline.pts),
             is_num_frames_exact=timeline.has_times,
             num_keyframes=len(timeline.key_pts),
-            keyframe_gap_s=float(np.median(gaps_s)),
-            max_keyframe_gap_s=float(gaps_s.max()),
+            keyframe_gap_s=gap_s,
+            max_keyframe_gap_s=max_gap_s,
             has_audio=bool(container.streams.audio),
             is_truncated=timeline.is_truncated,
             warnings=timeline.warnings
@@ -69,10 +69,10 @@ def is_variable_rate(pts: NDArray[np.int64]) -> bool:
     return bool((np.abs(gaps - usual) <= max(0.1 * usual, 1)).mean() < _EVEN_SHARE)
 
 
-def _find_key_gaps(timeline: Timeline) -> NDArray[np.float64]:
-    """Distances of keyframes in seconds; the last one to the end of the video."""
-    gaps = np.diff([*timeline.key_pts.tolist(), timeline.end_pts]) * float(timeline.time_base)
-    return gaps[:-1] if len(gaps) > 2 else gaps
+def _find_key_gaps(timeline: Timeline) -> tuple[float, float]:
+    """Median distance of keyframes in seconds, and the largest one, that to the end of the video included."""
+    gaps_s = np.diff([*timeline.key_pts.tolist(), timeline.end_pts]) * float(timeline.time_base)
+    return float(np.median(gaps_s[:-1] if len(gaps_s) > 1 else gaps_s)), float(gaps_s.max())
 
 
 def _tell_picture(color_trc: int, is_interlaced: bool, shape: Shape) -> tuple[str, ...]:

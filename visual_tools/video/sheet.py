@@ -52,7 +52,7 @@ def contact_sheet(
     """A video at a glance: frames spread evenly, or those given, on one picture, each with its time burnt in.
 
     Args:
-        video: A file, or frames from `sample_frames`, `keyframes` or `scenes`.
+        video: A file, or frames from `sample_frames` or `keyframes`.
         n: How many frames of a file; `columns` times `rows` where both are given, else 16.
         columns: Frames of a row; as square as may be where left out.
         rows: Rows, where `columns` or `n` is left out.
@@ -65,6 +65,8 @@ def contact_sheet(
 
     Example:
         >>> sheet = contact_sheet("talk.mp4", columns=4, rows=3)
+        >>> middles_s = [scene.middle_s for scene in scenes("talk.mp4")]
+        >>> one_a_scene = contact_sheet(sample_frames("talk.mp4", timestamps_s=middles_s))
     """
     if any(one is not None and one < 1 for one in (n, columns, rows)) or not 16 <= tile_px <= 4096:
         raise VideoError(f"n {n}, columns {columns}, rows {rows} must be 1 or more, tile_px {tile_px} from 16 to 4096")

@@ -114,6 +114,12 @@ def test_still_pictures_and_slides(tmp_path: Path) -> None:
     assert find(tmp_path, frames, sensitivity=3) == [(40, "cut"), (80, "cut")]
 
 
+def test_cards_of_one_color(tmp_path: Path) -> None:
+    colors = [(200, 30, 30), (0, 0, 0), (30, 30, 200), (255, 255, 255), (90, 90, 90), (0, 0, 0)]
+    cards = [np.full((SIZE[1], SIZE[0], 3), color, np.uint8) for color in colors for _ in range(25)]
+    assert find(tmp_path, cards) == [(25 * k, "cut") for k in range(1, 6)]
+
+
 def test_settings_repr_and_progress(tmp_path: Path) -> None:
     path = make_video(tmp_path, [*show(1, 30), *show(2, 8), *show(3, 30)], RECIPE)
     assert [scene.start_frame for scene in vt.scenes(path)] in ([0, 30], [0, 38])
