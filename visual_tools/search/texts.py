@@ -1,5 +1,6 @@
 """Find text on a picture, and the box of just the characters asked for."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,8 @@ from visual_tools.search.alike import Span, find_spans, is_whole_word
 
 _MAX_GAP_HEIGHTS = 2.5
 _MAX_LEADING_HEIGHTS = 1.2
+_BREAKS = re.compile(r"\s|[-–—/](?=.)")
+"""Where a text may go on in another line."""
 
 Strictness = Literal["exact", "ignore_case", "fuzzy"]
 
@@ -72,7 +75,8 @@ def find_text(
     """Find where a text stands on a picture.
 
     The best come first: equal before like, alone before part of a longer line, sure before unsure, then from top to
-    bottom. A text of several words is found across columns of a row and where it is wrapped onto a second line.
+    bottom. A text with blanks or hyphens is found across columns of a row and where it is wrapped onto a
+    second line, too.
 
     Args:
         image: Anything `load_image` takes.
@@ -93,7 +97,7 @@ def find_text(
     lines = read_text(load_image(image))
     least = min_similarity if match == "fuzzy" else 1.0
     found = [one for line in lines for one in _search_line(line, text, least)]
-    if len(text.split()) > 1:
+    if _BREAKS.search(text.strip()):
         found += [one for pair in _neighbours(lines) for one in _search_pair(*pair, text, least)]
     if match == "exact":
         found = [one for one in found if one.is_exact]

@@ -60,6 +60,12 @@ def test_text_that_goes_on_below_is_one() -> None:
     assert found[0].box.height > 30
 
 
+def test_a_date_that_is_wrapped_at_its_hyphen_is_one() -> None:
+    found = find_text(Canvas(300, 120).text(20, 30, "2026-02-").text(20, 52, "10").array, "2026-02-10")
+
+    assert [match.text for match in found] == ["2026-02- 10"]
+
+
 def test_text_that_goes_on_in_the_next_column_is_one() -> None:
     found = find_text(Canvas(400, 100).text(20, 40, "Grand").text(92, 40, "total").array, "Grand total")
 
