@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
+from visual_tools.images import ImageSource
 from visual_tools.regions.background import (
     is_background_high,
     measure_background_distance,
@@ -61,7 +62,7 @@ class Binary:
 
 
 def binarize(
-    image: NDArray[np.generic],
+    image: ImageSource,
     *,
     method: Method = "auto",
     threshold: float | None = None,
@@ -72,7 +73,7 @@ def binarize(
     """Tell foreground from background.
 
     Args:
-        image: (H, W, 3) uint8 RGB; grey and masks are taken too.
+        image: Anything `load_image` takes, a file for example; a mask (H, W) bool comes back as it is.
         method: "auto" finds the background's colour, also under uneven light, and takes what differs from it, darker,
             lighter or of another colour. "otsu" is one grey level for all; "adaptive" compares with the surroundings
             (thin things such as writing); "fixed" uses `threshold`; "color" takes what looks like `color`.

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
+from visual_tools.images import ImageSource
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import to_mask
 from visual_tools.require import require
@@ -86,12 +87,12 @@ class Components:
 
 
 def find_components(
-    image: NDArray[np.generic], *, connectivity: int = 8, min_area_px: int = 0, max_area_px: int | None = None
+    image: ImageSource, *, connectivity: int = 8, min_area_px: int = 0, max_area_px: int | None = None
 ) -> Components:
     """Find the connected regions of a mask, or of what stands out in a picture.
 
     Args:
-        image: (H, W) bool mask, or (H, W, 3) uint8 RGB, which is binarized by itself first.
+        image: A mask (H, W) bool, or a picture (anything `load_image` takes), which is binarized first.
         connectivity: 8 lets regions touch at corners, 4 at sides only.
         min_area_px: Smaller ones are left out (and are 0 in `labels`).
         max_area_px: Larger ones are left out.

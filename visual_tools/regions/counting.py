@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.images import ImageSource
 from visual_tools.regions.binary import Color, Foreground, Method, binarize
 from visual_tools.regions.components import Components, find_components
 from visual_tools.regions.corners import CONVEX, cut_at_corners
@@ -81,7 +82,7 @@ class Count:
 
 
 def count_objects(
-    image: NDArray[np.generic],
+    image: ImageSource,
     *,
     method: Method = "auto",
     threshold: float | None = None,
@@ -93,7 +94,7 @@ def count_objects(
     """Count objects on a background that is found by itself, also under uneven light.
 
     Args:
-        image: (H, W, 3) uint8 RGB, or a mask (H, W) bool.
+        image: A picture (anything `load_image` takes), or a mask (H, W) bool.
         method: How objects are told from the background, see `binarize`.
         threshold: See `binarize`.
         color: Count what has this colour: a name, "#rrggbb" or RGB.

@@ -4,9 +4,9 @@ import colorsys
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from visual_tools.images import ImageSource
 from visual_tools.regions.components import Components
 from visual_tools.regions.counting import Count
 from visual_tools.regions.edges import Contours
@@ -35,7 +35,7 @@ class _Mark:
 
 
 def draw_objects(
-    image: NDArray[np.generic],
+    image: ImageSource,
     result: Count | Measurements | Components | Contours | Polygons | ScaleBar,
     *,
     show_numbers: bool = True,
@@ -43,7 +43,7 @@ def draw_objects(
     """A copy of the picture with every found object outlined and numbered.
 
     Args:
-        image: (H, W, 3) uint8 RGB, the picture in which `result` was found; it is not changed.
+        image: The picture in which `result` was found; it is not changed.
         result: What one of the functions of this package returned.
         show_numbers: Write numbers (kinds for polygons); where an object has no room for one, it is left out.
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
+from visual_tools.images import ImageSource
 from visual_tools.regions.background import otsu_threshold
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import Mask, to_mask, to_picture
@@ -85,12 +86,12 @@ class Contours:
 
 
 def detect_edges(
-    image: NDArray[np.generic], *, low: float | None = None, high: float | None = None, blur_px: float = 1.0
+    image: ImageSource, *, low: float | None = None, high: float | None = None, blur_px: float = 1.0
 ) -> Edges:
     """Find edges by Canny's method; the thresholds follow from the picture when they are left out.
 
     Args:
-        image: (H, W, 3) uint8 RGB; of its channels the one that changes most counts at each pixel.
+        image: Anything `load_image` takes; of its channels the one that changes most counts at each pixel.
         low: Grey levels a pixel where an edge may go on.
         high: Grey levels a pixel where an edge may start.
         blur_px: Sigma of the smoothing before; 0 for none, more for noise.
@@ -119,11 +120,11 @@ def detect_edges(
     return Edges(mask=mask, low=round(low, 2), high=round(high, 2), share=round(float(mask.mean()), 6))
 
 
-def find_contours(image: NDArray[np.generic], *, min_area_px: float = 4.0, with_holes: bool = True) -> Contours:
+def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: bool = True) -> Contours:
     """Trace the outlines of a mask, or of what stands out in a picture.
 
     Args:
-        image: (H, W) bool mask, or (H, W, 3) uint8 RGB, which is binarized first.
+        image: A mask (H, W) bool, or a picture (anything `load_image` takes), which is binarized first.
         min_area_px: Smaller ones are left out.
         with_holes: Also the outlines of holes.
 

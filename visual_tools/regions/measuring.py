@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
+from visual_tools.images import ImageSource
 from visual_tools.regions.counting import Count, CountedObject, count_objects
 from visual_tools.regions.outlines import Outline
 from visual_tools.regions.scale_bar import ScaleBar
@@ -91,7 +92,7 @@ class Measurements:
 
 
 def measure_objects(
-    image: NDArray[np.generic] | Count,
+    image: ImageSource | Count,
     *,
     mm_per_px: float | None = None,
     dpi: float | None = None,
@@ -102,7 +103,8 @@ def measure_objects(
     """Measure every object of a picture.
 
     Args:
-        image: (H, W, 3) uint8 RGB, a mask (H, W) bool, or what `count_objects` found (with options of its own).
+        image: A picture (anything `load_image` takes), a mask (H, W) bool, or what `count_objects` found, with options
+            of its own.
         mm_per_px: How long one pixel is, in mm.
         dpi: Pixels per inch, of a scan; sizes are then in mm.
         scale_bar: What `find_scale_bar(image)` found, or (length in pixels, value, unit), such as (240, 50, "µm").

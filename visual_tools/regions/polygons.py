@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
+from visual_tools.images import ImageSource
 from visual_tools.regions.binary import Color, binarize
 from visual_tools.regions.components import find_components
 from visual_tools.regions.edges import Contour, find_contours
-from visual_tools.regions.inputs import Mask, Picture, to_picture
+from visual_tools.regions.inputs import Mask, Picture, is_mask, to_picture
 from visual_tools.regions.outlines import Outline, is_frame
 from visual_tools.require import require
 
@@ -100,15 +101,13 @@ class _Fit:
     error_px: float
 
 
-def find_polygons(
-    image: NDArray[np.generic], *, color: Color | None = None, min_area_px: float = _MIN_AREA_PX
-) -> Polygons:
+def find_polygons(image: ImageSource, *, color: Color | None = None, min_area_px: float = _MIN_AREA_PX) -> Polygons:
     """Find drawn shapes and say what they are.
 
     Shapes of one outline each; what touches or overlaps is one shape, unless `color` tells it apart.
 
     Args:
-        image: (H, W, 3) uint8 RGB, or a mask (H, W) bool.
+        image: A picture (anything `load_image` takes), or a mask (H, W) bool.
         color: Only shapes of this colour.
         min_area_px: Smaller ones are left out.
 
@@ -124,7 +123,7 @@ def find_polygons(
     if min_area_px < 1:
         raise ImageError(f"found min_area_px={min_area_px}, expected at least 1")
     picture = to_picture(image)
-    mask = _without_frame(binarize(image, color=color).mask)
+    mask = _without_frame(binarize(image if is_mask(image) else picture, color=color).mask)
     contours = find_contours(mask, min_area_px=min_area_px, with_holes=False)
     return Polygons(polygons=tuple(_classify(one, mask, picture) for one in contours))
 

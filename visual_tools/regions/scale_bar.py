@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
+from visual_tools.images import ImageSource
 from visual_tools.regions.inputs import Picture, to_picture
 from visual_tools.require import require
 
@@ -55,11 +56,11 @@ class ScaleBar:
         return own > 0.5 * box.area
 
 
-def find_scale_bar(image: NDArray[np.generic]) -> ScaleBar:
+def find_scale_bar(image: ImageSource) -> ScaleBar:
     """Find the scale bar and read what it stands for.
 
     Args:
-        image: (H, W, 3) uint8 RGB.
+        image: Anything `load_image` takes.
 
     Raises:
         ImageError: No text such as "50 µm", or no bar next to it; then measure the bar yourself and give

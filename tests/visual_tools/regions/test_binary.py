@@ -1,8 +1,10 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from tests.visual_tools.regions.scenes import load_sample, make_scene
 from visual_tools import ImageError, binarize
@@ -99,6 +101,13 @@ def test_masks_grey_and_transparent_pictures_are_taken() -> None:
     assert np.array_equal(binarize(transparent).mask, mask)
 
 
+def test_files_and_float_pictures_are_taken(tmp_path: Path) -> None:
+    image, mask = square(255, 0)
+    Image.fromarray(image).save(tmp_path / "a.png")
+    for source in (tmp_path / "a.png", str(tmp_path / "a.png"), Image.fromarray(image), image / 255):
+        assert np.array_equal(binarize(source).mask, mask)
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 3), (1, 50, 3), (50, 1, 3), (2, 3, 3)])
 def test_tiny_and_even_pictures_have_no_foreground(shape: tuple[int, int, int]) -> None:
     for value in (0, 77, 255):
@@ -110,8 +119,8 @@ def test_tiny_and_even_pictures_have_no_foreground(shape: tuple[int, int, int]) 
     [
         (np.zeros((0, 5, 3), np.uint8), {}, "shape (0, 5, 3)"),
         (np.zeros((5, 5, 2), np.uint8), {}, "shape (5, 5, 2)"),
-        (np.zeros((5, 5, 3)), {}, "astype(np.uint8)"),
-        ([[1, 2]], {}, "load_image"),
+        (np.full((5, 5, 3), 9.5), {}, "expected 0 to 1"),
+        ([[1, 2]], {}, "expected a path"),
         (np.zeros((5, 5, 3), np.uint8), {"method": "fixed"}, "threshold="),
         (np.zeros((5, 5, 3), np.uint8), {"method": "color"}, "color="),
         (np.zeros((5, 5, 3), np.uint8), {"method": "osu"}, "'osu'"),
