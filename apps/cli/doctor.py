@@ -10,15 +10,19 @@ import typer
 def setup(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Look after the browser.")] = True,
     desktop: Annotated[bool, typer.Option("--desktop/--no-desktop", help="Look after the virtual display.")] = True,
+    sandbox: Annotated[bool, typer.Option("--sandbox/--no-sandbox", help="Look after what isolates code.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find a browser and a virtual display, or get them by the first way that works.
+    """Find a browser, a virtual display and a sandbox, or get them by the first way that works.
 
     Says what it chose and why, and the exact command to type where it may not do it itself.
     """
     from apps.setup.install import run_setup
 
-    report = asyncio.run(run_setup(lambda line: typer.echo(line, err=True), browser=browser, desktop=desktop))
+    def say(line: str) -> None:
+        typer.echo(line, err=True)
+
+    report = asyncio.run(run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox))
     typer.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)
 

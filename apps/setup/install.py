@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from apps.setup.command import Say
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
 from apps.setup.report import Report, Row
+from apps.setup.sandbox import check_backends, missing_packages
 from apps.setup.verify import Verdict, find_driver_obstacle, verify_browser, verify_desktop
 from apps.setup.ways import WAYS, Way
 from envs.browser.find import BrowserBinary, find_browser
 from envs.desktop.find import find_window_manager, find_xvfb
+from visual_tools.sandbox.bubblewrap import find_bubblewrap
 
 _WORDS: dict[Need, str] = {
     "driver": "what Playwright's driver needs",
     "browser": "a browser",
     "display": "a virtual display",
     "fonts": "fonts",
+    "sandbox": "bubblewrap, which isolates code that a model writes",
 }
 
 
@@ -35,9 +38,9 @@ class BrowserTrial:
 
 
 async def run_setup(
-    say: Say = print, *, browser: bool = True, desktop: bool = True, ways: Sequence[Way] = WAYS
+    say: Say = print, *, browser: bool = True, desktop: bool = True, sandbox: bool = True, ways: Sequence[Way] = WAYS
 ) -> Report:
-    """Make sure that a browser, fonts, a virtual display and a window manager are there and work.
+    """Make sure that a browser, fonts, a virtual display, a window manager and a sandbox are there and work.
 
     What is there already is only tried out, without any network. Nothing is installed system-wide unless
     this process is root; what it may not do is in the report as the command to type.
@@ -46,6 +49,7 @@ async def run_setup(
         say: Gets progress, one line a call.
         browser: Whether to look after the browser and fonts.
         desktop: Whether to look after the virtual display.
+        sandbox: Whether to look after what isolates code.
         ways: How to get a browser, in order.
 
     Returns:
@@ -59,6 +63,8 @@ async def run_setup(
         rows += await _mend_browser(trial, say, ways)
     if display_row is not None:
         rows.append(await _mend_desktop(display_row, say))
+    if sandbox:
+        rows.append(await _mend_sandbox(say))
     return Report(rows=tuple(rows))
 
 
@@ -142,6 +148,12 @@ async def _mend_desktop(row: Row, say: Say) -> Row:
     if row.level == "ok" or (find_xvfb() and find_window_manager()):
         return row
     return await try_desktop() if await _install_as_root("display", say) else row
+
+
+async def _mend_sandbox(say: Say) -> Row:
+    if find_bubblewrap() is None and not missing_packages():
+        await _install_as_root("sandbox", say)
+    return await asyncio.to_thread(check_backends)
 
 
 async def _install_as_root(need: Need, say: Say) -> bool:

@@ -35,7 +35,7 @@ async def never(say: Say) -> str | None:
 async def test_a_browser_that_is_there_is_only_tried_out(machine: BareMachine) -> None:
     machine.link("chromium-headless-shell", BROWSER or "")
     said: list[str] = []
-    report = await run_setup(said.append, desktop=False, ways=[make_way("never", never)])
+    report = await run_setup(said.append, desktop=False, ways=[make_way("never", never)], sandbox=False)
     assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
     assert report.rows[0].found.startswith(
         f"{machine.programs}/chromium-headless-shell (chromium-headless-shell on PATH)"
@@ -65,7 +65,7 @@ async def test_the_first_way_that_works_is_taken(machine: BareMachine) -> None:
         make_way("real", link_real),
         make_way("later", never),
     ]
-    report = await run_setup(said.append, desktop=False, ways=ways)
+    report = await run_setup(said.append, desktop=False, ways=ways, sandbox=False)
     assert report.worst == "ok"
     told = "\n".join(said)
     assert "not by closed: not for you" in told
@@ -81,7 +81,7 @@ async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     machine.add("apt-get")
     ways = [replace(WAYS[0], get=fail), *WAYS[1:]]
-    report = await run_setup(print, ways=ways)
+    report = await run_setup(print, ways=ways, sandbox=False)
     assert report.exit_code == 1
     browser, display = report.rows
     assert browser.found.splitlines() == [
@@ -104,7 +104,7 @@ async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatc
 
 async def test_a_wrong_setting_is_not_papered_over(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K25_BROWSER", "/no/such/browser")
-    report = await run_setup(print, desktop=False, ways=[make_way("never", never)])
+    report = await run_setup(print, desktop=False, ways=[make_way("never", never)], sandbox=False)
     assert report.rows[0].level == "fail"
     assert report.rows[0].found == "no browser: $K25_BROWSER names '/no/such/browser', and there is no such program"
     assert report.rows[0].mend == "unset K25_BROWSER && cua setup"
@@ -113,7 +113,7 @@ async def test_a_wrong_setting_is_not_papered_over(machine: BareMachine, monkeyp
 async def test_root_installs_the_display_by_name(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     machine.add("apt-get")
-    report = await run_setup(print, browser=False)
+    report = await run_setup(print, browser=False, sandbox=False)
     assert machine.log == ["apt-get update", "apt-get install -y --no-install-recommends xvfb openbox xauth dbus"]
     assert report.rows[0].level == "warn"
 
@@ -132,7 +132,7 @@ def test_setup_again_needs_no_network() -> None:
     # No display here: X servers of two networks that share /tmp would take each other's sockets.
     script = (
         "import asyncio; from apps.setup.install import run_setup; "
-        "print(asyncio.run(run_setup(print, desktop=False)).worst)"
+        "print(asyncio.run(run_setup(print, desktop=False, sandbox=False)).worst)"
     )
     done = subprocess.run(
         ["unshare", "-n", sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
@@ -148,7 +148,7 @@ async def test_a_driver_that_lacks_a_library_is_told_from_a_browser_that_does(
     machine.add("apt-get")
     node = machine.add("node", 'echo "$0: error while loading shared libraries: libatomic.so.1" >&2', exit_code=127)
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
-    report = await run_setup(print, desktop=False, ways=[make_way("never", never)])
+    report = await run_setup(print, desktop=False, ways=[make_way("never", never)], sandbox=False)
     assert report.rows == (
         Row(
             name="playwright",
@@ -168,5 +168,13 @@ async def test_root_gets_what_the_driver_lacks(machine: BareMachine, monkeypatch
     node = machine.add("node", f"test -e {machine.home}/mended || exit 127; exec {DRIVER_NODE} $*")
     machine.add("apt-get", f'case "$*" in *libatomic1*) touch {machine.home}/mended;; esac')
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
-    report = await run_setup(print, desktop=False, ways=[make_way("never", never)])
+    report = await run_setup(print, desktop=False, ways=[make_way("never", never)], sandbox=False)
     assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
+
+
+async def test_root_installs_the_sandbox_by_name(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    machine.add("apt-get", f'case "$*" in *bubblewrap*) touch {machine.home}/asked;; esac')
+    report = await run_setup(print, browser=False, desktop=False)
+    assert [row.name for row in report.rows] == ["sandbox"]
+    assert (machine.home / "asked").exists()
