@@ -1,4 +1,4 @@
-"""Two sandboxes that hold nothing: one whose kernels run free on this machine, one that only claims things."""
+"""Sandboxes that hold nothing: one whose kernels run free on this machine, one that runs nothing at all."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from visual_tools.sandbox.check import prelude
-from visual_tools.sandbox.contract import Backend, CellError, CellResult, Limits
+from visual_tools.sandbox.contract import Backend, CellError, CellResult, Limits, Status
 
 
 class _Maker:
@@ -101,30 +101,41 @@ class OpenKernel:
             await asyncio.to_thread(self._manager.shutdown_kernel, now=True)
 
 
-class ClaimingSandbox(_Maker):
-    """Runs nothing: each attempt is said to have worked, each fact is said to be there, and every cell is fine."""
+class FakeSandbox(_Maker):
+    """Runs nothing and answers the same to every cell.
+
+    Args:
+        status: How every cell is said to have ended.
+        claims: Say of each attempt that it worked.
+    """
+
+    def __init__(self, status: Status, *, claims: bool) -> None:
+        self._status: Status = status
+        self._claims = claims
 
     async def make_kernel(
         self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
-    ) -> "ClaimingKernel":
+    ) -> "FakeKernel":
         with contextlib.suppress(FileExistsError):
             await asyncio.to_thread(folder.mkdir, parents=True)
-        return ClaimingKernel(folder)
+        return FakeKernel(folder, self._status, self._claims)
 
 
-class ClaimingKernel:
+class FakeKernel:
     """Answers without looking."""
 
     backend: Backend = "none"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, status: Status, claims: bool) -> None:
         self.folder = folder
         self.inside_dir = str(folder)
+        self._status: Status = status
+        self._claims = claims
 
     async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
-        attempts = re.findall(r"attempt\(", code.partition("planted = ")[2])
+        attempts = re.findall(r"attempt\(", code.partition("planted = ")[2]) if self._claims else []
         lines = [prelude.MARK + json.dumps(["open", f"attempt {n}", "claimed"]) for n in range(len(attempts))]
-        return CellResult(status="ok", text="\n".join(["42", *lines]))
+        return CellResult(status=self._status, text="\n".join(["42", *lines]))
 
     async def interrupt(self) -> None:
         """Nothing runs."""

@@ -42,7 +42,8 @@ async def neighbours_key(scene: Scene) -> str:
         _OWN_LINE + '\ntell("fact", "key", find_line()[0])\ntell("fact", "file", str(__import__("sys").argv))',
         kernel=scene.neighbour,
     )
-    key = asked.facts.get("key", "")
+    if (key := asked.facts.get("key")) is None:
+        raise Breach(f"the neighbour cannot be asked: {tell_end(asked.result)}")
     if not key:
         return "the neighbour itself knows no key"
     answers = await scene.ask(

@@ -89,7 +89,7 @@ async def existing_files(scene: Scene) -> str:
 async def metadata(scene: Scene) -> str:
     """Landlock alone does not refuse these."""
     before = [path.stat().st_ctime_ns for path in scene.planted.canaries]
-    await scene.ask(
+    answers = await scene.ask(
         """
         for path in planted.canaries:
             attempt("chmod", lambda: os.chmod(path, 0o666))
@@ -102,7 +102,9 @@ async def metadata(scene: Scene) -> str:
     if changed := [str(p) for p, old, new in zip(scene.planted.canaries, before, after, strict=True) if old != new]:
         scene.planted.restore()
         raise Breach(f"changed: {', '.join(changed)}")
-    return "unchanged"
+    if len(answers.open | answers.refused) < 4:
+        raise Breach(f"not all attempts were made: {tell_end(answers.result)}")
+    return answers.why_refused() or "seemingly changed, in truth not"
 
 
 system_files = cell_attack(

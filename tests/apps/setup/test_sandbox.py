@@ -1,0 +1,102 @@
+"""What the doctor says about the sandbox."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.setup.report import Row
+from apps.setup.sandbox import count_row, make_row, row_of, run_sandbox_checks
+from visual_tools.sandbox import BackendReport, describe_backends
+from visual_tools.sandbox.check import CHECKS, CheckOutcome
+
+ROOT = Path(__file__).parents[3]
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+BEST = BackendReport("bubblewrap", True, "namespaces")
+NO_BEST = BackendReport("bubblewrap", False, "not installed")
+SECOND = BackendReport("landlock", True, "a filter")
+NO_SECOND = BackendReport("landlock", False, "an old kernel")
+NONE = BackendReport("none", True, "limits only")
+
+
+def test_the_backend_in_force_is_a_row() -> None:
+    assert make_row([BEST, NO_SECOND, NONE]) == Row(name="sandbox", level="ok", found="bubblewrap: namespaces")
+
+
+def test_a_second_best_backend_says_what_the_best_one_lacks() -> None:
+    row = make_row([NO_BEST, SECOND, NONE])
+    assert (row.level, row.found) == ("warn", "landlock: a filter\nnot bubblewrap: not installed")
+    assert "bubblewrap" in row.mend
+
+
+def test_no_isolation_is_said_with_every_reason() -> None:
+    row = make_row([NO_BEST, NO_SECOND, NONE])
+    assert row.level == "warn"
+    assert row.found.splitlines() == [
+        "nothing here can isolate code: cua ask runs none",
+        "bubblewrap: not installed",
+        "landlock: an old kernel",
+    ]
+
+
+def test_outcomes_become_rows() -> None:
+    held = CheckOutcome(name="it holds", kind="attack", passed=True, detail="EPERM", duration_s=0.25)
+    fell = CheckOutcome(name="it falls", kind="limit", passed=False, detail="400 processes", duration_s=2.0)
+    assert row_of(held) == Row(name="attack: it holds", level="ok", found="0.2 s")
+    assert row_of(fell) == Row(name="limit: it falls", level="fail", found="400 processes")
+    assert count_row([held, fell]) == Row(name="all", level="fail", found="1 of 2 hold")
+    assert count_row([held]) == Row(name="all", level="ok", found="1 of 1 hold")
+
+
+@pytest.fixture
+def backend() -> BackendReport:
+    best = describe_backends()[0]
+    if not best.works:
+        pytest.skip(best.reason)
+    return best
+
+
+@pytest.mark.slow
+async def test_everything_is_tried_on_this_machine(backend: BackendReport) -> None:
+    said: list[str] = []
+    report = await run_sandbox_checks(said.append)
+    assert [row for row in report.rows if row.level != "ok"] == []
+    assert [report.rows[0].name, report.rows[-1].found] == ["sandbox", f"{len(CHECKS)} of {len(CHECKS)} hold"]
+    assert (len(report.rows), len(said)) == (len(CHECKS) + 2, len(CHECKS) + 1)
+    assert report.exit_code == 0
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home folder for an ordinary user, where such a user can reach it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        path.chmod(0o777)
+        yield path
+
+
+@pytest.mark.slow
+def test_the_command_as_an_ordinary_user(home: Path) -> None:
+    """Its exit code and its table agree, whichever backend an ordinary user has here."""
+    as_nobody = NOBODY if os.geteuid() == 0 else ()
+    if as_nobody and shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    environment = {**os.environ, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [*as_nobody, sys.executable, *arguments]
+        return subprocess.run(argv, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    if start("-c", "import apps.cli.main").returncode:
+        pytest.skip("an ordinary user cannot read this Python")
+    done = start("-m", "apps.cli.main", "doctor", "--sandbox", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == (1 if report["worst"] == "fail" else 0), done.stderr
+    if report["rows"][0]["found"].startswith("bubblewrap: "):
+        assert [row for row in report["rows"] if row["level"] == "fail"] == []
