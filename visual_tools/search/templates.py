@@ -1,7 +1,7 @@
 """Find the places of a picture that look like a smaller picture."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,9 @@ class Matches:
 
     def __getitem__(self, index: int) -> Match:
         return self.matches[index]
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self.matches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
