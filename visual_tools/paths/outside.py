@@ -14,7 +14,7 @@ MIN_OPENING_WIDTHS = 0.35
 MIN_REGION_WIDTHS = 2.0
 MIN_INSIDE_SHARE = 0.02
 SMALL_SHARE = 0.2
-MAZE_SHARE, DESK_EDGE_SHARE = 0.3, 0.8
+MAZE_SHARE, DESK_EDGE_SHARE, DESK_SHARE = 0.3, 0.8, 0.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
     is_maze = (edge == 0) & (side_px > MAZE_SHARE * max(free.shape))
     if desk and edge[desk] > DESK_EDGE_SHARE * edge.sum() and is_maze[1:].any():
         depth = cv2.distanceTransform((labels == desk).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5).max()
-        is_clutter[desk] = depth > width_px
+        is_clutter[desk] = depth > max(2 * width_px, DESK_SHARE * min(free.shape))
     without: NDArray[np.bool_] = is_clutter[labels]
     return without
 

@@ -11,7 +11,8 @@ from visual_tools.require import require
 
 SAMPLES = 200_000
 MIN_SPREAD = 12.0
-STRONG_COLOUR, WEAK_COLOUR, FADED_SLACK = 60, 24, 10
+STRONG_COLOUR, WEAK_COLOUR, FADED_SLACK = 50, 22, 10
+PAGE_LEVEL = 235.0
 SMALL_SIDE_PX = 256
 UNEVEN_SHARE = 0.92
 
@@ -52,9 +53,12 @@ def separate_tones(image: NDArray[np.uint8]) -> Tones:
     low, high = _span(image, axes[0], center)
     scale = 255 / (high - low)
     tone = cv2.transform(image, np.append(axes[0] * scale, -low * scale)[None])
-    tone = _even_light(tone) if (axes[0] > 0.3).all() else tone
+    off = _off_axis(image, axes, center)
+    gain = _light_gain(tone) if (axes[0] > 0.3).all() else None
+    if gain is not None:
+        tone, off = (cv2.multiply(levels, gain, dtype=cv2.CV_8U) for levels in (tone, off))
     threshold, _ = cv2.threshold(tone, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)
-    return _with_drawn(image, tone, tone > threshold, (axes, center))
+    return _with_drawn(tone, off, tone > threshold)
 
 
 def _color_axes(image: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -78,8 +82,11 @@ def _span(image: NDArray[np.uint8], axis: NDArray[np.float64], center: NDArray[n
     return (float(low), float(high)) if (axis <= 0.3).any() else (0.0, float(high))
 
 
-def _even_light(tone: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Divide by the brightness of the page, taken from the lightest spots around each place."""
+def _light_gain(tone: NDArray[np.uint8]) -> NDArray[np.float32] | None:
+    """What to multiply each pixel by for the page to be equally bright all over, or None where it is.
+
+    The page's brightness is taken from the lightest spots around each place.
+    """
     cv2 = require("cv2", "visual")
     height, width = tone.shape
     shrink = max(1, min(height, width) / SMALL_SIDE_PX)
@@ -91,24 +98,25 @@ def _even_light(tone: NDArray[np.uint8]) -> NDArray[np.uint8]:
     page = cv2.GaussianBlur(page, (0, 0), window / 2)
     page = np.maximum(page, np.percentile(page, 95) / 2)
     if page.min() > UNEVEN_SHARE * page.max():
-        return tone
-    page = cv2.resize(page.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)
-    even: NDArray[np.uint8] = cv2.divide(tone, page, scale=235, dtype=cv2.CV_8U)
-    return even
+        return None
+    gain: NDArray[np.float32] = PAGE_LEVEL / page.astype(np.float32)
+    return cv2.resize(gain, (width, height), interpolation=cv2.INTER_LINEAR)  # type: ignore[no-any-return]
 
 
-def _with_drawn(
-    image: NDArray[np.uint8],
-    tone: NDArray[np.uint8],
-    light: NDArray[np.bool_],
-    colors: tuple[NDArray[np.float64], NDArray[np.float64]],
-) -> Tones:
+def _off_axis(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Distance of each pixel's colour from the line between the two tones, to a twelfth: (H, W) uint8."""
+    cv2 = require("cv2", "visual")
+    matrix = np.column_stack([axes[1:], 128 - axes[1:] @ center])
+    across = cv2.absdiff(cv2.transform(image, matrix), (128, 128, 128, 0))
+    one, other = across[..., 0], across[..., 1]
+    diagonal = cv2.addWeighted(one, np.sqrt(0.5), other, np.sqrt(0.5), 0)
+    distance: NDArray[np.uint8] = np.maximum(np.maximum(one, other), diagonal)
+    return distance
+
+
+def _with_drawn(tone: NDArray[np.uint8], off: NDArray[np.uint8], light: NDArray[np.bool_]) -> Tones:
     """Add the pixels far from the line between the two tones, and what fades out beside them."""
     cv2 = require("cv2", "visual")
-    axes, center = colors
-    matrix = np.column_stack([axes[1:], 128 - axes[1:] @ center])
-    off = cv2.absdiff(cv2.transform(image, matrix), (128, 128, 128, 0))
-    off = np.maximum(off[..., 0], off[..., 1])
     drawn = off > STRONG_COLOUR
     window = np.ones((7, 7), np.uint8)
     faded = (off > WEAK_COLOUR) & (cv2.dilate(drawn.view(np.uint8), window) > 0)
