@@ -145,8 +145,7 @@ class Reader:
             self._rewind()
             start_pts = None
         else:
-            self._container.seek(start_pts, stream=self._stream)
-            self._is_fresh = False
+            self._jump(start_pts)
         waiting, is_started = set(wanted_pts), start_pts is None
         for packet in self._demux():
             if not is_started:
@@ -160,6 +159,15 @@ class Reader:
             if not waiting:
                 break
         yield from self._timed(self._decode(None))
+
+    def _jump(self, pts: int) -> None:
+        """To the keyframe at or before a time; to the beginning where the format cannot jump."""
+        try:
+            self._container.seek(pts, stream=self._stream)
+            self._is_fresh = False
+        except self._error:
+            self._open()
+            self._is_fresh = False
 
     def _timed(self, frames: list[Any]) -> Iterator[tuple[int, Any]]:
         return ((frame.pts, frame) for frame in frames if frame.pts is not None)

@@ -16,6 +16,7 @@ from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Frame, Frames, Progress
 
 _MAX_BYTES = 4 << 30
+_MAX_TIMES = 10_000_000
 
 
 class ReadOptions(TypedDict, total=False):
@@ -214,14 +215,16 @@ def _check_span(timeline: Timeline, start_s: float, end_s: float | None) -> tupl
 
 
 def _spread(n: int, start_s: float, end_s: float) -> NDArray[np.float64]:
-    if n < 1:
-        raise VideoError(f"n is {n}, and at least 1 frame was expected")
+    if not 1 <= n <= _MAX_TIMES:
+        raise VideoError(f"n is {n}, and 1 to {_MAX_TIMES} frames were expected")
     return np.linspace(start_s, end_s, n)
 
 
 def _tick(fps: float, start_s: float, end_s: float) -> NDArray[np.float64]:
-    if not 0 < fps < float("inf"):
-        raise VideoError(f"fps is {fps:g}, and a number of frames per second above 0 was expected")
+    if not 0 < fps * max(end_s - start_s, 1) < _MAX_TIMES:
+        raise VideoError(
+            f"fps is {fps:g}: a number of frames per second above 0 was expected, {_MAX_TIMES} frames in all at most"
+        )
     return start_s + np.arange(int((end_s - start_s) * fps + 1e-6) + 1) / fps
 
 

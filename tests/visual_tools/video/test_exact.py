@@ -151,6 +151,8 @@ def test_nearest_keyframes_only_when_asked(tmp_path: Path) -> None:
     ("wrong", "told"),
     [
         ({"n": 0}, "n is 0"),
+        ({"n": 10**12}, "1 to 10000000 frames were expected"),
+        ({"fps": 1e12}, "10000000 frames in all at most"),
         ({"n": 3, "fps": 1.0}, "exclude each other"),
         ({"fps": 0.0}, "fps is 0"),
         ({"timestamps_s": []}, "empty"),

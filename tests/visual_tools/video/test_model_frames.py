@@ -18,16 +18,20 @@ from visual_tools.video.model_frames import find_indices, find_size, make_timest
 
 
 def plain_indices(num_frames: int, video_fps: float, fps: float) -> list[int]:
-    """The rule in words, one frame at a time: exact fractions, a half goes to the even number."""
+    """The rule in words, one frame at a time: even steps from the first to the last, a half goes to the even number."""
     count = max(round(num_frames * min(fps, video_fps) / video_fps), 1)
     if count == 1:
         return [0]
-    return [round(Fraction(k * (num_frames - 1), count - 1)) for k in range(count)]
+    step = (num_frames - 1) / (count - 1)
+    return [*(round(k * step) for k in range(count - 1)), num_frames - 1]
 
 
 @given(st.integers(1, 3000), st.sampled_from([1.0, 1.5, 10.0, 24.0, 25.0, 29.97, 30.0, 60.0, 120.0]))
 def test_indices_follow_the_rule(num_frames: int, video_fps: float) -> None:
-    assert find_indices(num_frames, video_fps) == pytest.approx(plain_indices(num_frames, video_fps, 2.0), abs=0)
+    indices = find_indices(num_frames, video_fps)
+    assert indices == plain_indices(num_frames, video_fps, 2.0)
+    exact = [Fraction(k * (num_frames - 1), max(len(indices) - 1, 1)) for k in range(len(indices))]
+    assert all(abs(index - one) <= Fraction(1, 2) for index, one in zip(indices, exact, strict=True))
 
 
 def test_indices_of_a_minute() -> None:
