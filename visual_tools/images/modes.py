@@ -59,7 +59,7 @@ def _to_srgb(picture: Image.Image) -> Image.Image:
         return _through_profile(picture, None) or picture.convert("L").convert("RGB")
     if profile and picture.mode in ("RGB", "CMYK", "L"):
         return _through_profile(picture, profile) or picture.convert("RGB")
-    return picture.convert("RGB")
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
 
 
 def _through_profile(picture: Image.Image, profile: bytes | None) -> Image.Image | None:
