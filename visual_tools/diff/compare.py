@@ -24,7 +24,7 @@ _MERGE_SHARE = 0.015  # of the diagonal
 _AREA_SHARE = 2.5e-5  # of the picture
 _MAX_SHARE = 0.5  # of the pixels may differ in pictures of the same thing
 _MAX_SHARE_UNALIKE = 0.25  # the same where not even fine detail agrees
-_MIN_AGREEMENT = 0.25
+_MIN_AGREEMENT, _MIN_SIMILARITY = 0.25, 0.4
 _EDGE_PX = 3  # of the overlap, where a picture's frame is resampled
 
 
@@ -75,11 +75,11 @@ def pixel_diff(
     regions = find_regions(
         excess,
         threshold,
-        max(9, round(_AREA_SHARE * one.shape[0] * one.shape[1])) if min_area_px is None else min_area_px,
+        _usual_area_px(one.shape) if min_area_px is None else min_area_px,
         max(4, round(_MERGE_SHARE * diagonal)) if merge_px is None else merge_px,
     )
     mask = paint(regions, one.shape)
-    reason = _why_not_comparable(mask, laid)
+    reason = _why_not_comparable(mask, similarity, laid)
     findings = () if reason else find_findings(regions, one, laid.aligned)
     return Differences(
         differences=_number(findings, laid.transform, one.shape, two.shape, halves),
@@ -127,14 +127,15 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
     )
 
 
-def _why_not_comparable(mask: NDArray[np.bool_], laid: _Laid) -> str:
+def _why_not_comparable(mask: NDArray[np.bool_], similarity: float, laid: _Laid) -> str:
     covered = np.count_nonzero(laid.covered)
     if covered == 0:
         return "the pictures do not overlap"
     share = np.count_nonzero(mask) / covered
     if share > _MAX_SHARE:
         return f"{share:.0%} of the pixels differ: the pictures do not show the same thing"
-    if share > _MAX_SHARE_UNALIKE and laid.agreement < _MIN_AGREEMENT:
+    unalike = share > _MAX_SHARE_UNALIKE or (share > 0 and similarity < _MIN_SIMILARITY)
+    if unalike and laid.agreement < _MIN_AGREEMENT:
         return f"{share:.0%} of the pixels differ and no shift, scale or turn brings the pictures together"
     return ""
 
@@ -167,6 +168,11 @@ def _number(
             )
         )
     return tuple(found)
+
+
+def _usual_area_px(shape: tuple[int, ...]) -> int:
+    pixels = shape[0] * shape[1]
+    return min(max(9, round(_AREA_SHARE * pixels)), max(pixels // 8, 1))
 
 
 def _check_options(sensitivity: float, min_area_px: int | None, merge_px: int | None) -> None:

@@ -16,6 +16,7 @@ from visual_tools.require import require
 _MIN_PX = 32
 _SMALL_PX = 480
 _MIN_SIMILARITY = 0.4
+_MIN_AGREEMENT = 0.5
 _SCALES = (1.0, 0.94, 1.06, 0.87, 1.15)
 _FLAT = 5.0  # levels of standard deviation along a line of one colour
 _NEAR = 24  # levels: the same colour
@@ -46,12 +47,11 @@ def split_halves(image: Any) -> Halves:
     likeness = {"side by side": _likeness(small), "stacked": _likeness(small.T)}
     layouts = [layout for layout, found in likeness.items() if found >= _MIN_SIMILARITY]
     if not layouts:
-        raise ImageError(
-            f"no two halves that are alike were found (best correlation {max(likeness.values()):.2f}); "
-            "pass the two pictures as first and second"
-        )
+        raise _no_halves(max(likeness.values()))
     cuts = {layout: _cut(rgb, layout) for layout in layouts}
-    layout = layouts[0] if len(layouts) == 1 else max(layouts, key=lambda one: _agreement(rgb, *cuts[one]))
+    agreement, layout = max((_agreement(rgb, *cut), layout) for layout, cut in cuts.items())
+    if agreement < _MIN_AGREEMENT:
+        raise _no_halves(agreement)
     first_box, second_box = cuts[layout]
     return Halves(
         first=_part(rgb, first_box),
@@ -59,7 +59,14 @@ def split_halves(image: Any) -> Halves:
         layout=layout,
         first_box=first_box,
         second_box=second_box,
-        similarity=likeness[layout],
+        similarity=agreement,
+    )
+
+
+def _no_halves(best: float) -> ImageError:
+    return ImageError(
+        f"no two halves that are alike were found (best correlation {best:.2f}); "
+        "pass the two pictures as first and second"
     )
 
 
@@ -122,33 +129,44 @@ def _cut(rgb: NDArray[np.uint8], layout: str) -> tuple[Box, Box]:
 def _parts_beside(rgb: NDArray[np.uint8]) -> tuple[Box, ...]:
     """The parts left and right of the gutter, or of the seam where there is none."""
     height, width = rgb.shape[:2]
-    flat = _flat_columns(rgb)
-    gutter = _find_gutter(flat)
+    flat, colours = _flat_columns(rgb)
+    gutter = _find_gutter(flat, colours)
     if gutter is None:
         outer = np.flatnonzero(~flat)
-        left, right = int(outer[0]), int(outer[-1]) + 1
+        left, right = (int(outer[0]), int(outer[-1]) + 1) if outer.size else (0, width)
         seam = _find_seam(rgb, (left + right) // 2)
         gutter = _Run(seam, seam)
     return Box(0, 0, gutter.start, height), Box(gutter.end, 0, width, height)
 
 
-def _flat_columns(rgb: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _flat_columns(rgb: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which columns are of one colour, and the mean colour of each, (W, 3)."""
     cv2 = require("cv2", "visual")
-    columns = np.ascontiguousarray(rgb.transpose(1, 0, 2)).reshape(rgb.shape[1], -1, 3)
-    spread = [cv2.meanStdDev(np.ascontiguousarray(column))[1].max() for column in columns[:, None]]
-    return np.array(spread) < _FLAT
+    columns = np.ascontiguousarray(rgb.transpose(1, 0, 2))
+    both = [cv2.meanStdDev(column[None]) for column in columns]
+    return np.array([spread.max() for _, spread in both]) < _FLAT, np.array([mean.ravel() for mean, _ in both])
 
 
-def _find_gutter(flat: NDArray[np.bool_]) -> _Run | None:
-    """The widest run of one-coloured columns near the middle; a thin line within it belongs to it."""
+def _find_gutter(flat: NDArray[np.bool_], colours: NDArray[np.float64]) -> _Run | None:
+    """The widest run of columns of one colour near the middle; a thin line within it belongs to it."""
     width = flat.size
-    bridged = flat.copy()
-    for run in _runs(~flat):
+    low, high = (round(share * width) for share in _MIDDLE)
+    near = colours[low:high][flat[low:high]]
+    if not near.size:
+        return None
+    shades, counts = np.unique(np.rint(near / 8), axis=0, return_counts=True)
+    paper = flat & (np.abs(colours - shades[counts.argmax()] * 8).max(axis=1) <= 10)
+    bridged = paper.copy()
+    for run in _runs(~paper):
         if run.start > 0 and run.end < width and run.end - run.start <= max(3, width // 90):
             bridged[run.start : run.end] = True
-    low, high = (share * width for share in _MIDDLE)
-    near = [run for run in _runs(bridged) if run.end > low and run.start < high and run.start > 0 and run.end < width]
-    return max(near, key=lambda run: run.end - run.start, default=None)
+    runs = _runs(bridged)
+    inner = [run for run in runs if run.end > low and run.start < high and run.start > 0 and run.end < width]
+    best = max(inner, key=lambda run: run.end - run.start, default=None)
+    ends = [run.end - run.start for run in runs if run.start == 0 or run.end == width]
+    if best is not None and len(ends) == 1 and abs(best.end - best.start - ends[0]) <= 2 < ends[0]:
+        return None  # both pictures end alike, in sky or ground of one colour
+    return best
 
 
 def _runs(mask: NDArray[np.bool_]) -> list[_Run]:

@@ -16,6 +16,7 @@ _NEARBY_SHARE = 0.08  # of the diagonal: how far a thing may have moved to be th
 _NEARBY_SIZES = 3.0  # the same by its size; the larger counts
 _NEARBY_SIZES_UNSURE = 2.0  # the same where it is not plain which is the old place
 _MAX_PAIRED = 60
+_GOOD_ERROR = 0.08
 _AREA_RATIO = 3.0
 _MUCH_CLOSER = 0.5  # to what the surroundings make one expect, for "removed" and "added"
 _SAME_EDGES = 0.5
@@ -53,16 +54,18 @@ def find_findings(
 def _pair_moved(
     regions: tuple[Region, ...], kinds: list[str], first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> dict[tuple[int, int], Shift]:
-    """Which region holds what left and which what arrived; each is used once, the best fits first.
+    """Which region holds what left and which what arrived; each is used once, the nearest good fits first.
 
     The bare ground that shows where something left is also what was covered elsewhere, so either the kinds must
     say which is which or the content must be such that no other shift would do.
     """
     reach_px = _NEARBY_SHARE * math.hypot(*first.shape[:2])
     largest = sorted(range(len(regions)), key=lambda at: -regions[at].area_px)[:_MAX_PAIRED]
-    found: list[tuple[float, int, int, Shift]] = []
+    found: list[tuple[bool, float, int, int, Shift]] = []
     for old, new in itertools.permutations(sorted(largest), 2):
         before, after = regions[old], regions[new]
+        if "moved" in (kinds[old], kinds[new]):
+            continue
         if not 1 / _AREA_RATIO < before.area_px / after.area_px < _AREA_RATIO:
             continue
         sizes = [side for box in (before.box, after.box) for side in (box.width, box.height)]
@@ -72,9 +75,9 @@ def _pair_moved(
             continue
         shift = find_shift(before, after, first, second)
         if shift is not None and (is_plain or shift.is_distinct):
-            found.append((shift.error, old, new, shift))
+            found.append((shift.error > _GOOD_ERROR, shift.length_px, old, new, shift))
     pairs: dict[tuple[int, int], Shift] = {}
-    for _, old, new, shift in sorted(found, key=lambda one: one[:3]):
+    for _, _, old, new, shift in sorted(found, key=lambda one: one[:4]):
         if not any(at in pair for pair in pairs for at in (old, new)):
             pairs[old, new] = shift
     return pairs

@@ -74,7 +74,7 @@ def _structure_limit(spread: NDArray[np.int64]) -> float:
 
 
 def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], ...]:
-    """Excess of colour, structural similarity times 255, plain difference of lightness, 255 where both have detail."""
+    """Excess of colour, structural similarity times 255, plain difference of lightness, 1 where both have detail."""
     cv2 = require("cv2", "visual")
     near = np.ones((3, 3), np.uint8)
     labs = [cv2.cvtColor(cv2.GaussianBlur(image, (3, 3), 0), cv2.COLOR_RGB2Lab) for image in (first, second)]
@@ -91,7 +91,7 @@ def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple
     before, after = (np.ascontiguousarray(lab[:, :, 0]) for lab in labs)
     window = min(_WINDOW_PX, (min(before.shape) - 1) // 2 * 2 + 1)
     similarity = _structure_strip(before, after, window)
-    detailed = cv2.compare(np.ascontiguousarray(contrast[:, :, 0]), (_DETAIL,), cv2.CMP_GE)
+    detailed = (contrast[:, :, 0] >= _DETAIL).view(np.uint8)
     return colour, np.clip(similarity * 255, 0, 255).astype(np.uint8), cv2.absdiff(before, after), detailed
 
 

@@ -1,5 +1,6 @@
 """Whether what vanished in one place is what appeared in another: one shift must explain both."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from visual_tools.diff.regions import Region
 from visual_tools.require import require
 
 _MAX_ERROR = 0.16  # squared, of what staying in place would cost
+_AS_GOOD = 0.03  # of shifts that explain it as well, the shortest is meant
 _MIN_SHAPE_OVERLAP = 0.4
 _DISTINCT = 0.3  # what a shift costs at the median, if only one will do
 _MAX_SIDE_PX = 96  # matching is done no larger than this
@@ -34,6 +36,11 @@ class Shift:
     error: float
     is_distinct: bool
 
+    @property
+    def length_px(self) -> float:
+        """How far it goes."""
+        return math.dist(self.old_box.center, self.new_box.center)
+
 
 def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
     """The shift under which the first picture's pixels of `old` are the second's of `new`, None where there is none.
@@ -44,18 +51,17 @@ def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArr
     (x, y), (to_x, to_y) = old.box.center, new.box.center
     apart = round((to_x - x) / step), round((to_y - y) / step)
     search = _Search(old, new, first, second, step)
+    gap = max(-old.box.overlap_x(new.box), -old.box.overlap_y(new.box))
+    if gap <= max(old.box.width, old.box.height, new.box.width, new.box.height):
+        found = search.best(*((min(0, far), max(0, far)) for far in apart))
+        shift = None if found is None else _within(old.box.union(new.box), found)
+        if shift and shift.old_box.contains(old.box, step + 1) and shift.new_box.contains(new.box, step + 1):
+            return shift
     slack = max(_NEAR_PX, max(old.box.width, old.box.height) // (6 * step))
     found = search.best(*((middle - slack, middle + slack) for middle in apart))
-    if found is not None and _shape_overlap(old, new, found.dx, found.dy) >= _MIN_SHAPE_OVERLAP:
-        return Shift(old_box=old.box, new_box=new.box, error=found.error, is_distinct=found.is_distinct)
-    gap = max(-old.box.overlap_x(new.box), -old.box.overlap_y(new.box))
-    if gap > max(old.box.width, old.box.height, new.box.width, new.box.height):
+    if found is None or _shape_overlap(old, new, found.dx, found.dy) < _MIN_SHAPE_OVERLAP:
         return None
-    found = search.best(*((min(0, far), max(0, far)) for far in apart))
-    shift = None if found is None else _within(old.box.union(new.box), found)
-    if shift is None or not (shift.old_box.contains(old.box, step + 1) and shift.new_box.contains(new.box, step + 1)):
-        return None
-    return shift
+    return Shift(old_box=old.box, new_box=new.box, error=found.error, is_distinct=found.is_distinct)
 
 
 def find_shift_within(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
@@ -122,10 +128,11 @@ class _Search:
         errors[
             (np.abs(rows) * self._step < _MIN_SHIFT_PX)[:, None] & (np.abs(columns) * self._step < _MIN_SHIFT_PX)
         ] = 9
-        row, column = np.unravel_index(int(np.argmin(errors)), errors.shape)
-        error = float(errors[row, column])
+        error = float(errors.min())
         if error > _MAX_ERROR:
             return None
+        far = np.where(errors <= error + _AS_GOOD, np.hypot(*np.meshgrid(columns, rows)), np.inf)
+        row, column = np.unravel_index(int(np.argmin(far)), errors.shape)
         return _Best(
             error=error,
             is_distinct=bool(np.median(errors) >= _DISTINCT),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.require import require
 
-_SCRAP_SHARE, _SCRAP_REACH = 0.15, 0.25  # of the larger region's box and of its longer side
+_SCRAP_SHARE, _SCRAP_REACH = 0.15, 0.4  # of the larger region's box and of its longer side
 _SURE = 2.0  # a region needs pixels this many times above the threshold
 
 
@@ -34,12 +34,12 @@ class Region:
 
 def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, merge_px: int) -> tuple[Region, ...]:
     """Group pixels above `threshold` that lie within `merge_px` of each other, and drop what is too small or faint."""
-    rows, columns = _without_specks(excess >= max(threshold, 1), max(3, min_area_px // 4))
+    rows, columns = _without_specks(excess >= max(threshold, 1), max(min(3, min_area_px), min_area_px // 4))
     found = []
     for own in _group(rows, columns, excess.shape, merge_px):
         values = excess[rows[own], columns[own]]
         sure = np.count_nonzero(values >= _SURE * threshold)
-        if values.size >= min_area_px and sure >= max(3, min_area_px // 3):
+        if values.size >= min_area_px and sure >= max(min(3, min_area_px), min_area_px // 3):
             found.append(_make_region(rows[own], columns[own], float(values.mean()) / threshold))
     return _with_their_scraps(found, merge_px)
 

@@ -17,6 +17,8 @@ _COARSE_PX = 1000
 _FINE_PX = 2400
 _MIN_SIDE_PX = 16
 _MIN_OVERLAP = 0.2  # of the smaller picture
+_MIN_KEPT = 0.4  # of the detail of one of the pictures must lie in the overlap
+_PLAIN = 0.15  # mean size of detail, in levels, of a picture that has none to go by
 _BETTER_BY = 0.03  # a guess must beat the plainer ones by this much correlation
 _FEW = 8
 _SCALES = (0.25, 4.0)
@@ -33,13 +35,16 @@ def find_transform(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple
         second: (H, W) uint8 grey, of any size.
 
     Returns:
-        The transform, and how well fine detail agrees under it (correlation, -1 to 1; 0 where there is none).
+        The transform, and how well fine detail agrees under it: correlation, -1 to 1; 1 where there is none to
+        go by, and the pictures are taken to lie in the same place.
     """
     if min(*first.shape, *second.shape) < _MIN_SIDE_PX:
-        return make_transform(IDENTITY, "same place"), 0.0
+        return make_transform(IDENTITY, "same place"), 1.0
     factor = min(1.0, _COARSE_PX / max(*first.shape, *second.shape))
     small, other = _shrunk(first, factor), _shrunk(second, factor)
     judge = _Judge(small, other)
+    if judge.is_plain:
+        return make_transform(IDENTITY, "same place"), 1.0
     best, method, score = IDENTITY, "same place", judge.score(IDENTITY)
     for name, guess in _guesses(small, other, score):
         found = judge.score(guess)
@@ -91,6 +96,8 @@ class _Judge:
     def __init__(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> None:
         self._first, self._second = _detail(first), _detail(second)
         self._needed_px = _MIN_OVERLAP * min(first.size, second.size)
+        self._energies = [float(np.vdot(detail, detail)) for detail in (self._first, self._second)]
+        self.is_plain = min(float(np.abs(detail).mean()) for detail in (self._first, self._second)) < _PLAIN
 
     def score(self, matrix: Matrix) -> float:
         shape = self._first.shape
@@ -101,7 +108,11 @@ class _Judge:
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         moved = cv2.warpAffine(self._second, matrix, (shape[1], shape[0]), flags=flags)
         first, second = self._first[covered], moved[covered]
-        size = math.sqrt(float(first @ first) * float(second @ second))
+        area = abs(float(np.linalg.det(matrix[:, :2])))  # pixels of the second picture in one of the first
+        energies = float(first @ first), float(second @ second)
+        if max(energies[0] / self._energies[0], area * energies[1] / self._energies[1]) < _MIN_KEPT:
+            return -1.0
+        size = math.sqrt(energies[0] * energies[1])
         return float(first @ second) / size if size > 0 else 0.0
 
 

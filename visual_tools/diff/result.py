@@ -19,7 +19,7 @@ class Halves:
         layout: `"side by side"` or `"stacked"`.
         first_box: Where `first` was cut out, in pixels of the picture given.
         second_box: Where `second` was cut out.
-        similarity: How alike the two are where they were laid on each other, -1 to 1 (normalised correlation).
+        similarity: How well their fine detail agrees once one is laid on the other: correlation, -1 to 1.
     """
 
     first: NDArray[np.uint8] = field(repr=False)

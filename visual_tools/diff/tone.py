@@ -9,6 +9,8 @@ _NEAR = 5  # levels
 _GAINS = (0.5, 2.0)
 _ENOUGH = 0.45  # of the pixels must agree with a tone curve
 _BETTER_BY = 0.15
+_MIN_SPREAD = 8.0  # levels: in a picture of one colour nothing tells a tone from a change
+_MAX_SHIFT = 70.0  # levels at middle grey
 
 
 def match_tone(
@@ -31,14 +33,17 @@ def match_tone(
         return first, second
     rows, columns = rows[inside], columns[inside]
     before, after = (image[rows, columns].astype(np.float32) for image in (first, second))
-    if _share(after - before, 3) > 0.8:
+    if _share(after - before, 3) > 0.8 or min(before.std(), after.std()) < _MIN_SPREAD:
         return first, second
     curves = [_fit_tone(before[:, channel], after[:, channel], rng) for channel in range(3)]
     gains, offsets = (np.array([curve[part] for curve in curves], np.float32) for part in (0, 1))
+    middles = gains * 128 + offsets
+    if np.abs(middles - 128).max() > _MAX_SHIFT:
+        return first, second
     agreeing = _share(after - np.clip(before * gains + offsets, 0, 255), _NEAR)
     if agreeing < _ENOUGH or agreeing < _share(after - before, _NEAR) + _BETTER_BY:
         return first, second
-    if (gains * 128 + offsets).mean() >= 128:
+    if middles.mean() >= 128:
         return _apply(first, gains, offsets), second
     return first, _apply(second, 1 / gains, -offsets / gains)
 
