@@ -3,8 +3,9 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from visual_tools.errors import SandboxError
@@ -58,11 +59,13 @@ def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
         raise SandboxError("bubblewrap is not installed (apt-get install bubblewrap, dnf install bubblewrap)")
     if mode == "landlock" and abi_version() == 0:
         raise SandboxError("this kernel has no Landlock (Linux 5.13 or newer with it switched on)")
+    paths = bubblewrap.find_system_paths()
+    can_be_nobody = mode == "nested" or (mode == "landlock" and is_open_to_all([*paths, folder]))
     plan = Plan(
         mode=mode,
         control_fd=-1,
-        is_root=os.geteuid() == 0 and mode == "nested",
-        system_paths=tuple(bubblewrap.find_system_paths()),
+        is_root=os.geteuid() == 0 and can_be_nobody,
+        system_paths=tuple(paths),
         links=bubblewrap.find_links(),
         import_paths=tuple(bubblewrap.find_import_paths()),
         wrapper=tuple(bubblewrap.make_single_argv(program)) if mode == "exec" and program else (),
@@ -72,11 +75,19 @@ def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
     return wrapper, plan
 
 
+def is_open_to_all(paths: Iterable[str]) -> bool:
+    """Whether every user may go to these files and folders."""
+    above = {folder for path in paths for folder in Path(path).parents}
+    return all(folder.stat().st_mode & 0o001 for folder in above)
+
+
 def try_mode(mode: Mode) -> str:
     """Why kernels cannot be made this way here; "" when they can."""
     with tempfile.TemporaryDirectory(prefix="k25-kernels-") as folder:
         try:
             wrapper, plan = make_plan(mode, folder)
+            if plan.is_root:
+                Path(folder).chmod(0o711)
             return _run_trial(make_argv(wrapper, replace(plan, is_trial=True)))
         except SandboxError as error:
             return str(error)

@@ -89,7 +89,7 @@ def make_single_argv(bubblewrap: str) -> list[str]:
     """
     argv = [bubblewrap, "--unshare-user", *_NAMESPACES, "--new-session", "--die-with-parent"]
     argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL", "--hostname", "sandbox"]
-    argv += [*_system_arguments(), "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    argv += [*_system_arguments(), "--as-pid-1", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
     return argv
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from visual_tools.errors import SandboxError
 from visual_tools.require import require
-from visual_tools.sandbox.backends import ISOLATING, MODES, make_plan
+from visual_tools.sandbox.backends import ISOLATING, MODES, is_open_to_all, make_plan
 from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners, wait_for_first
 from visual_tools.sandbox.contract import Backend, Limits
 from visual_tools.sandbox.kernel import IsolatedKernel, Running
@@ -80,6 +80,8 @@ class Sandbox:
         try:
             check_socket_path(folder / "1000000")
             wrapper, plan = make_plan(mode, str(folder))
+            if plan.is_root:
+                folder.chmod(0o711)  # another user goes to a folder below it
             zygote = await ZygoteClient.start(wrapper, plan, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -107,11 +109,17 @@ class Sandbox:
             limits=limits,
             launch=launch,
             zygote=self._zygote,
-            owner=NOBODY if self._plan.is_root else None,
+            owner=self._choose_owner(folder),
         )
         await kernel.start()
         self._kernels.append(kernel)
         return kernel
+
+    def _choose_owner(self, folder: Path) -> int | None:
+        """Who a kernel's files belong to, when root starts it: nobody, unless nobody could not reach them."""
+        if not self._plan.is_root or (self._plan.mode != "nested" and not is_open_to_all([str(folder)])):
+            return None
+        return NOBODY
 
     async def _launch(
         self,
@@ -130,6 +138,7 @@ class Sandbox:
             inside_dir=inside_dir,
             readable=readable,
             private_dir=str(private),
+            owner=self._choose_owner(folder),
             key=key,
             limits=limits,
         )

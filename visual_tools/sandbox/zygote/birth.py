@@ -21,9 +21,10 @@ from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, NOBODY, Kernel
 Serve = Callable[[dict[str, int], KernelSpec], None]
 _HOSTNAME = "sandbox"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_PROC_FILES = ("self", "cpuinfo", "meminfo", "stat", "version", "filesystems")
+_PROC_FILES = "cpuinfo meminfo stat version filesystems self/status self/stat self/statm self/maps self/fd".split()
 _SCOPED_SIGNALS_ABI = 6
 _FIRST_FD = 3
+_NUM_COMING = 1000  # threads of the same user that start later, such as other kernels; the zygote counts exactly
 _SINGLE_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from visual_tools.sandbox.zygote.single import main;main()"
 
 
@@ -49,7 +50,7 @@ def give_birth(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int
             _become_bubblewrap(plan, spec, sockets, report)
         if plan.mode == "nested":
             _enter_namespaces(plan, spec, report)
-        _split(plan, spec, sockets, report, serve)
+        split(None if plan.mode == "nested" else plan, spec, sockets, report, serve)
     except BaseException as error:  # the edge of this process
         _tell(report, {"error": f"{type(error).__name__}: {error}"})
         raise
@@ -93,15 +94,24 @@ def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
     confine.filter_calls()
 
 
-def _split(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
-    """Fork the kernel proper; stay behind as its keeper."""
+def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
+    """Fork the kernel proper; stay behind as its keeper.
+
+    Args:
+        plan: Of the zygote; None when this process is the first of its namespaces.
+        spec: Of the kernel.
+        sockets: Listening sockets, in the order of `CHANNELS`.
+        report: Pipe to the zygote.
+        serve: Becomes the kernel.
+    """
     system.adopt_orphans()
     kernel = os.fork()
     if kernel:
-        os.closerange(_FIRST_FD, _FIRST_FD + len(sockets) + 1)
-        _keep(kernel, is_outside=plan.mode != "nested")
+        for fd in (*sockets, report):
+            os.close(fd)
+        _keep(kernel, is_outside=plan is not None)
     os.setsid()
-    if plan.mode != "nested":
+    if plan is not None:
         _stay_outside(plan, spec)
     _detach_streams()
     os.close(report)  # what the code could write there would be believed
@@ -145,8 +155,12 @@ def _stay_outside(plan: Plan, spec: KernelSpec) -> None:
     os.environ["TMPDIR"] = spec.private_dir
     tempfile.tempdir = None
     os.chdir(spec.folder)
+    if spec.owner is not None:
+        for folder in (spec.folder, spec.private_dir):
+            rooms.hand_over(folder, spec.owner)
+        confine.become(spec.owner)
     system.die_with_parent(signal.SIGKILL)
-    num_others = confine.count_threads_of_user()
+    num_others = confine.count_threads_of_user() + _NUM_COMING
     if plan.mode == "landlock":
         _restrict_paths(plan, spec)
         system.drop_capabilities()
@@ -169,9 +183,12 @@ def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], rep
     os.lseek(told, 0, os.SEEK_SET)
     for fd in (*sockets, report, told):
         os.set_inheritable(fd, True)
-    argv = [*plan.wrapper, "--bind", spec.folder, spec.inside_dir, "--chdir", spec.inside_dir]
+    size = str(rooms.share_of_tmp(spec.limits.memory_bytes))
+    argv = [*plan.wrapper, "--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/dev/shm"]
+    argv += ["--bind", spec.folder, spec.inside_dir, "--chdir", spec.inside_dir]
     for path in spec.readable:
         argv += ["--ro-bind", path, path]
+    argv += ["--remount-ro", "/"]
     fds = ",".join(map(str, (told, report, *sockets)))
     argv += [sys.executable, "-I", "-c", _SINGLE_BOOT, fds, *plan.import_paths]
     os.execve(argv[0], argv, {**os.environ, "HOME": spec.inside_dir})

@@ -40,13 +40,18 @@ def leave_namespaces(*, is_root: bool) -> None:
 def drop_privileges(*, is_root: bool) -> None:
     """Become nobody, in a user namespace of its own in which processes are counted apart, without capabilities."""
     if is_root:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-        system.own_proc_files(True)
+        become(NOBODY)
         system.unshare(system.CLONE_NEWUSER)
         _write_maps(NOBODY, NOBODY)
     system.drop_capabilities()
+
+
+def become(user: int) -> None:
+    """Change the real root into another user, for good."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    system.own_proc_files(True)
 
 
 def _write_maps(uid: int, gid: int) -> None:

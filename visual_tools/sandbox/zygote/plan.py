@@ -54,6 +54,7 @@ class KernelSpec:
         inside_dir: The same as the kernel sees it.
         readable: Further paths that it may read.
         private_dir: Where no namespace hides the host's /tmp: a folder to use for temporary files.
+        owner: User that the kernel becomes and that must own the folder; None for the one who starts it.
         key: Signs its messages.
         limits: What it may use.
     """
@@ -62,6 +63,7 @@ class KernelSpec:
     inside_dir: str
     readable: tuple[str, ...]
     private_dir: str
+    owner: int | None
     key: str
     limits: Limits
 

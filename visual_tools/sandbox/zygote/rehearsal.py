@@ -7,7 +7,7 @@ from pathlib import Path
 
 from visual_tools.sandbox.contract import Limits
 from visual_tools.sandbox.zygote.birth import give_birth
-from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
 from visual_tools.sandbox.zygote.ward import Ward
 
 _LAST_LINE_CHARS = 300
@@ -30,6 +30,7 @@ def rehearse(plan: Plan, folder: str) -> str:
         inside_dir="/mnt/work" if plan.mode == "nested" else f"{folder}/work",
         readable=(),
         private_dir=f"{folder}/tmp",
+        owner=NOBODY if plan.is_root else None,
         key="",
         limits=Limits(),
     )

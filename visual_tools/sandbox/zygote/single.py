@@ -1,13 +1,13 @@
 """A kernel with a bubblewrap of its own: Python has just started in it, nothing is imported yet."""
 
-import contextlib
 import json
 import os
 import sys
 
 from visual_tools.sandbox.zygote import confine
 from visual_tools.sandbox.zygote.app import prepare_app, run_app
-from visual_tools.sandbox.zygote.plan import CHANNELS, spec_from_json
+from visual_tools.sandbox.zygote.birth import split
+from visual_tools.sandbox.zygote.plan import spec_from_json
 from visual_tools.sandbox.zygote.preload import import_all
 
 
@@ -19,12 +19,9 @@ def main() -> None:
             spec = spec_from_json(file.read())
         import_all()
         app = prepare_app()
-        with contextlib.suppress(PermissionError):  # the leader of a session has its own group already
-            os.setpgid(0, 0)
         confine.limit(spec.limits, num_others=confine.count_threads_of_user())
         confine.filter_calls()
     except BaseException as error:
         os.write(report, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         raise
-    os.close(report)
-    run_app(app, dict(zip(CHANNELS, sockets, strict=True)), spec.key, spec.limits)
+    split(None, spec, sockets, report, lambda ports, spec: run_app(app, ports, spec.key, spec.limits))
