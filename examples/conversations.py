@@ -125,8 +125,70 @@ display(Image.fromarray(picture))""",
     ),
 )
 
-CONVERSATIONS = {"maze": MAZE, "pie": PIE}
-PICTURES = {"maze": ("solution.png", "figure12-maze.png"), "pie": ("shares.png", "figure12-pie.png")}
+DIFFERENCES_FOUND = """\
+There are 10 differences [^1^], boxed and numbered in differences.png [^1.1^]; the 13 regions of changed pixels [^0^] \
+belong to them:
+
+1. The small blue kite at the top is gone [^1.1^].
+2. A small brown balloon is new [^1.1^].
+3. The red kite has moved down and to the right [^1.1^].
+4. The large brown balloon has grown [^1.1^].
+5. The sign BOOKS has moved [^1.1^].
+6. The house has another colour: white instead of pink [^1.1^].
+7. The sign PORT says PARK [^2^].
+8. A sign EXIT is new [^2^].
+9. The sign MILK is gone [^2^].
+10. The car has another colour [^1.1^]."""
+
+DIFFERENCES = Conversation(
+    question="What is different between the two pictures?",
+    file="spot-pair.png",
+    replies=(
+        Said(
+            thought="Two pictures side by side in one file. Cut them apart, subtract, see what is left.",
+            words="I cut the file into its two pictures and subtract them.",
+            cells=(
+                """\
+import cv2
+import numpy as np
+from PIL import Image
+import visual_tools as vt
+
+pair = vt.load_image("spot-pair.png")
+halves = vt.split_halves(pair)
+gap = cv2.absdiff(halves.first, halves.second).max(axis=2) > 30
+count, _, stats, _ = cv2.connectedComponentsWithStats(gap.astype(np.uint8))
+print(halves.layout, halves.first.shape, f"{count - 1} regions of changed pixels")
+display(Image.fromarray(np.where(gap, 0, 255).astype(np.uint8)))""",
+            ),
+        ),
+        Said(
+            thought="More regions than things that changed: shapes fall apart, a moved thing counts twice. "
+            "Merge them to what a person would call one difference.",
+            words="Some of these regions belong together. I merge them into differences as a person would count them.",
+            cells=(
+                """\
+result = vt.pixel_diff(pair)
+print(result)
+picture = vt.draw_diff(pair, None, result)
+vt.save_image(picture, "differences.png")
+display(Image.fromarray(picture))""",
+                """\
+words = lambda half: {line.text for line in vt.read_text(half)}
+first, second = words(halves.first), words(halves.second)
+print("only left:", sorted(first - second), " only right:", sorted(second - first))""",
+            ),
+        ),
+        Said(words=DIFFERENCES_FOUND),
+    ),
+)
+
+CONVERSATIONS = {"maze": MAZE, "pie": PIE, "differences": DIFFERENCES}
+PICTURES = {
+    "maze": ("solution.png", "figure12-maze.png"),
+    "pie": ("shares.png", "figure12-pie.png"),
+    "differences": ("differences.png", "figure12-differences.png"),
+}
 """What each conversation draws, and its copy in `docs/`."""
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from cua.evidence import verify_run
 from cua.models.scripted import ScriptedModel
 from cua.trajectory import load_run
 from examples.conversations import CONVERSATIONS, FOLDER, HERE, PICTURES, to_jsonl
-from visual_tools.sandbox import Sandbox
+from tests.fake_openai import FakeOpenAI
+from visual_tools.sandbox import KernelMaker
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
@@ -24,27 +26,35 @@ def test_the_recorded_file_is_what_the_source_says(name: str) -> None:
     assert (FOLDER / f"{name}.jsonl").read_text("utf-8") == to_jsonl(CONVERSATIONS[name])
 
 
+@pytest.mark.parametrize("way", ["in process", "streamed by a server"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
-async def test_it_ends_with_claims_that_their_results_bear_out(name: str, tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_it_ends_with_claims_that_their_results_bear_out(
+    name: str, way: str, tmp_path: Path, sandbox: KernelMaker
+) -> None:
     conversation = CONVERSATIONS[name]
-    async with await Sandbox.start() as sandbox:
+    model = ScriptedModel.from_file(FOLDER / f"{name}.jsonl")
+    with ExitStack() as stack:
+        server = stack.enter_context(FakeOpenAI(model)) if way == "streamed by a server" else None
         result = await ask(
             conversation.question,
             [HERE / conversation.file],
-            model=ScriptedModel.from_file(FOLDER / f"{name}.jsonl"),
+            model=model if server is None else "fake",
+            base_url=server and server.base_url,
             sandbox=sandbox,
             runs_dir=tmp_path,
         )
-        assert result.run_dir is not None
-        run_dir = Path(result.run_dir)
+    assert result.run_dir is not None
+    run_dir = Path(result.run_dir)
+    if server is None:
         verification = await verify_run(run_dir, sandbox)
+        assert verification.is_reproduced, verification.cells
     record = load_run(run_dir, images=None)
     assert [
         outcome.result.text for step in record.tool_steps for outcome in step.outcomes if outcome.result.is_error
     ] == []
     claims = find_claims(result.end.answer or "", record.tool_steps)
     assert all(claim.is_supported for claim in claims)
-    assert verification.is_reproduced, verification.cells
     results = {outcome.number: outcome.result for step in record.tool_steps for outcome in step.outcomes}
     for claim in claims:
         shown = " ".join(results[citation.number].text for citation in claim.citations)
