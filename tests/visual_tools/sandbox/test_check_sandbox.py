@@ -58,6 +58,13 @@ OPEN_TO_ROOT = {
 }
 """Attacks that succeed for root besides, unless this machine is itself a container without capabilities."""
 
+WEAKNESSES_OF_LANDLOCK = frozenset(
+    {
+        "threads and processes of Python's own pools work",  # their semaphores lie in /dev/shm
+        "a kernel has no capability, is not root and cannot become it",  # it keeps the user who started it
+    }
+)
+
 
 def failed(outcomes: list[CheckOutcome]) -> set[str]:
     return {outcome.name for outcome in outcomes if not outcome.passed}
@@ -109,22 +116,22 @@ async def test_gentle_attacks_succeed_where_nothing_isolates() -> None:
     assert expected - succeeded == set()
 
 
-async def test_the_best_backend_holds_against_gentle_checks(backends: dict[Backend, str]) -> None:
-    if backends["bubblewrap"]:
-        pytest.skip(backends["bubblewrap"])
+@pytest.mark.parametrize(
+    ("backend", "weaknesses"),
+    [("bubblewrap", frozenset()), pytest.param("landlock", WEAKNESSES_OF_LANDLOCK, marks=pytest.mark.slow)],
+)
+async def test_a_backend_holds_against_gentle_checks(
+    backends: dict[Backend, str], backend: Backend, weaknesses: frozenset[str]
+) -> None:
+    """The others take longer: `cua doctor --sandbox` makes all of them, and its test does."""
+    if backends[backend]:
+        pytest.skip(backends[backend])
     said: list[str] = []
     checks = [check for check in CHECKS if check.place == "shared"]
-    outcomes = await check_sandbox(Sandbox.start, say=said.append, checks=checks)
-    assert [(outcome.name, outcome.detail) for outcome in outcomes if not outcome.passed] == []
+    outcomes = await check_sandbox(lambda: Sandbox.start(backend), say=said.append, checks=checks)
+    fell = {outcome.name: outcome.detail for outcome in outcomes if not outcome.passed}
+    assert {name: detail for name, detail in fell.items() if name not in weaknesses} == {}
     assert len(said) == len(checks)
-
-
-@pytest.mark.slow
-async def test_bubblewrap_holds_against_everything(backends: dict[Backend, str]) -> None:
-    if backends["bubblewrap"]:
-        pytest.skip(backends["bubblewrap"])
-    outcomes = await check_sandbox(lambda: Sandbox.start("bubblewrap"))
-    assert [(outcome.name, outcome.detail) for outcome in outcomes if not outcome.passed] == []
 
 
 async def test_a_sandbox_that_is_given_stays_open() -> None:

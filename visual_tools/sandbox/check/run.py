@@ -36,7 +36,7 @@ CHECKS: tuple[Check, ...] = (
 )
 """All of them, in the order in which they are reported."""
 
-_NUM_OWN_AT_ONCE = 4
+_NUM_OWN_AT_ONCE = 6
 
 
 async def check_sandbox(
