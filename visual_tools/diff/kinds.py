@@ -17,6 +17,8 @@ _NEARBY_SIZES = 3.0  # the same by its size; the larger counts
 _NEARBY_SIZES_UNSURE = 2.0  # the same where it is not plain which is the old place
 _MAX_PAIRED = 60
 _GOOD_ERROR = 0.08
+_AROUND_PX = 6
+_UNLIKE = 20.0  # levels
 _AREA_RATIO = 3.0
 _MUCH_CLOSER = 0.5  # to what the surroundings make one expect, for "removed" and "added"
 _SAME_EDGES = 0.5
@@ -74,13 +76,26 @@ def _pair_moved(
         if math.dist(before.box.center, after.box.center) > within_px:
             continue
         shift = find_shift(before, after, first, second)
-        if shift is not None and (is_plain or shift.is_distinct):
+        if shift is not None and (is_plain or shift.is_distinct or _has_core(shift, first)):
             found.append((shift.error > _GOOD_ERROR, shift.length_px, old, new, shift))
     pairs: dict[tuple[int, int], Shift] = {}
     for _, _, old, new, shift in sorted(found, key=lambda one: one[:4]):
         if not any(at in pair for pair in pairs for at in (old, new)):
             pairs[old, new] = shift
     return pairs
+
+
+def _has_core(shift: Shift, first: NDArray[np.uint8]) -> bool:
+    """Whether between the rims of what moved a little stands the thing itself, unlike what is around."""
+    old, new = shift.old_box, shift.new_box
+    core = Box(max(old.left, new.left), max(old.top, new.top), min(old.right, new.right), min(old.bottom, new.bottom))
+    if core.width < 1 or core.height < 1:
+        return False
+    around = old.union(new).padded(_AROUND_PX).clipped(first.shape[1], first.shape[0])
+    part = first[around.top : around.bottom, around.left : around.right].astype(np.float32)
+    middle = first[core.top : core.bottom, core.left : core.right].reshape(-1, 3)
+    rim = np.concatenate([part[0], part[-1], part[:, 0], part[:, -1]])
+    return bool(np.abs(np.median(middle, axis=0) - np.median(rim, axis=0)).max() > _UNLIKE)
 
 
 def _name(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Finding:

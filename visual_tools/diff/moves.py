@@ -17,6 +17,7 @@ _DISTINCT = 0.3  # what a shift costs at the median, if only one will do
 _MAX_SIDE_PX = 96  # matching is done no larger than this
 _NEAR_PX = 3
 _MIN_SHIFT_PX = 2
+_MIN_PART = 0.35  # of each side of a region that covers both places: one of the places
 _NOWHERE = -1000.0  # a level unlike any, beyond the picture's edge
 
 
@@ -70,7 +71,10 @@ def find_shift_within(region: Region, first: NDArray[np.uint8], second: NDArray[
     reach = region.box.width // step - 2, region.box.height // step - 2
     search = _Search(region, region, first, second, step)
     found = search.best((-reach[0], reach[0]), (-reach[1], reach[1]))
-    return None if found is None else _within(region.box, found)
+    shift = None if found is None else _within(region.box, found)
+    if shift is None or shift.old_box.width < _MIN_PART * region.box.width:
+        return None
+    return shift if shift.old_box.height >= _MIN_PART * region.box.height else None
 
 
 @dataclass(frozen=True, slots=True)
