@@ -8,7 +8,24 @@ import sys
 from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
-COMMANDS = ("task", "demo", "runs", "replay", "report", "export", "setup", "doctor", "config show")
+SEE = (
+    *("maze", "share", "axes", "diff", "template", "count", "measure", "polygons", "edges", "ocr", "codes"),
+    *("crop", "zoom", "rotate", "grid", "probe", "sheet", "frames", "scenes", "clip"),
+)
+COMMANDS = (
+    "task",
+    "ask",
+    "see",
+    *(f"see {name}" for name in SEE),
+    "demo",
+    "runs",
+    "replay",
+    "report",
+    "export",
+    "setup",
+    "doctor",
+    "config show",
+)
 
 
 def help_of(command: str) -> str:

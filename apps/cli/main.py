@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, config, demo, doctor, runs, task
+from apps.cli import ask, config, demo, doctor, runs, see, task
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
 
+\b
     cua task "Click the second Delete, then click OK" --url https://example.com
     cua ask "How many coins are there?" coins.png
+    cua see count coins.png
 
 Progress goes to stderr, the result to stdout. Exit codes: 0 succeeded or unverified, 1 failed,
 2 wrong usage, 3 a limit was reached, 75 an error worth retrying, 130 stopped."""
@@ -52,6 +54,7 @@ app.command("report")(runs.report)
 app.command("export")(runs.export)
 app.command("setup")(doctor.setup)
 app.command("doctor")(doctor.doctor)
+app.add_typer(see.app, name="see")
 app.add_typer(config.app, name="config")
 
 

@@ -145,7 +145,7 @@ def _classify(contour: Contour, mask: Mask, picture: Picture) -> Polygon:
     return Polygon(
         number=contour.number,
         kind=best.kind,
-        corners_px=tuple((round(x, 1), round(y, 1)) for x, y in best.corners.tolist()),
+        corners_px=tuple((round(x, 1), round(y, 1)) for x, y in np.roll(best.corners[::-1], 1, axis=0).tolist()),
         is_convex=best.kind in _ROUND or bool(cv2.isContourConvex(best.shape.astype(np.float32))),
         center_px=_center(outline),
         area_px=contour.area_px,

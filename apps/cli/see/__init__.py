@@ -1,0 +1,47 @@
+"""`cua see OPERATION FILE...`: what can be seen on pictures and videos, without a model."""
+
+from collections.abc import Callable
+
+import typer
+
+from apps.cli.see import charts, compare, maze, objects, text, video, views
+
+HELP = """Look at pictures and videos without a model.
+
+\b
+    cua see count coins.png
+    cua see diff before.png after.png --json
+
+The finding goes to stdout, or with --json one object for each file; where the picture went goes to stderr. Pictures
+are written to the current folder as NAME-OPERATION.png, or where --output says. A file that is already there is
+replaced when an earlier `cua see` wrote it, else only with --force; a file that was given is never written to.
+
+Exit codes: 0 found, 1 not found (no way, no match), 2 wrong usage or a file that cannot be read."""
+
+app = typer.Typer(name="see", help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "maze": maze.maze,
+    "share": charts.share,
+    "axes": charts.axes,
+    "diff": compare.diff,
+    "template": compare.template,
+    "count": objects.count,
+    "measure": objects.measure,
+    "polygons": objects.polygons,
+    "edges": objects.edges,
+    "ocr": text.ocr,
+    "codes": text.codes,
+    "crop": views.crop,
+    "zoom": views.zoom,
+    "rotate": views.rotate,
+    "grid": views.grid,
+    "probe": video.probe,
+    "sheet": video.sheet,
+    "frames": video.frames,
+    "scenes": video.scenes,
+    "clip": video.clip,
+}
+
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)

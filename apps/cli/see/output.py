@@ -1,0 +1,177 @@
+"""What all operations share: flags, where pictures go, what is printed, exit codes."""
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from visual_tools.errors import ImageError, VisualError
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A picture.")]
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pictures.")]
+VideoArgument = Annotated[Path, typer.Argument(metavar="VIDEO", help="A video.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Where to write (NAME-OPERATION.png in the current folder).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+
+_MARK = "cua see"
+_MARK_KEY = "Software"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What an operation found on one file.
+
+    Attributes:
+        result: The data class that the function gave, or a dict, for JSON.
+        lines: The same in a few words.
+        picture: (H, W, 3) uint8 RGB to write; None for none.
+        is_found: False exits with 1.
+        written: What the operation wrote by itself.
+    """
+
+    result: Any
+    lines: Sequence[str]
+    picture: Any = field(default=None, repr=False)
+    is_found: bool = True
+    written: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """Where results of an operation go.
+
+    Attributes:
+        operation: Its name.
+        inputs: The files given; none of them is ever written to.
+        output: What --output said.
+        as_json: Print JSON.
+        force: Replace files that others wrote.
+    """
+
+    operation: str
+    inputs: Sequence[Path]
+    output: Path | None = None
+    as_json: bool = False
+    force: bool = False
+
+    def path_for(self, source: Path, suffix: str = ".png") -> Path:
+        """Where the result for a file goes, checked.
+
+        Raises:
+            ImageError: That place is an input, or a file that `cua see` did not write.
+        """
+        path = self.output if self.output is not None else Path(f"{source.stem}-{self.operation}{suffix}")
+        check_may_write(path, self.inputs, self.force)
+        return path
+
+    def show(self, work: Callable[[Path], Finding]) -> None:
+        """Carry the operation out on each file, write its picture and print what was found.
+
+        Raises:
+            VisualError: --output with several files.
+            typer.Exit: With 1 when something was not found.
+        """
+        if self.output is not None and len(self.inputs) > 1:
+            raise VisualError("--output is one file, but several files were given; leave it out or give one file")
+        all_found = True
+        for source in self.inputs:
+            all_found &= self.print(work(source), source)
+        if not all_found:
+            raise typer.Exit(1)
+
+    def show_one(self, source: Path, work: Callable[[Path], Finding]) -> None:
+        """The same for an operation on one file, whose other inputs belong to it.
+
+        Raises:
+            typer.Exit: With 1 when something was not found.
+        """
+        if not self.print(work(source), source, is_alone=True):
+            raise typer.Exit(1)
+
+    def print(self, found: Finding, source: Path, is_alone: bool = False) -> bool:
+        """Write the picture of one finding and print it; whether something was found."""
+        from apps.cli.see.encode import to_json
+
+        written = [str(path) for path in found.written]
+        if found.picture is not None:
+            path = self.path_for(source)
+            write_picture(found.picture, path)
+            written.append(str(path))
+        if self.as_json:
+            head = {"operation": self.operation, "file": str(source), "found": found.is_found, "written": written}
+            typer.echo(json.dumps({**head, "result": to_json(found.result)}, ensure_ascii=False))
+        else:
+            prefix = "" if is_alone or len(self.inputs) == 1 else f"{source}: "
+            for line in found.lines:
+                typer.echo(prefix + line)
+        for name in written:
+            typer.secho(f"wrote {name}", err=True, dim=True)
+        return found.is_found
+
+
+def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:
+    """Raise when a file must not be written.
+
+    Raises:
+        ImageError: It is an input, a folder, or there already and not ours.
+    """
+    if any(os.path.realpath(path) == os.path.realpath(source) for source in inputs):
+        raise ImageError(f"{path} is the file that was given, and is never written to; choose another --output")
+    if path.is_dir():
+        raise ImageError(f"{path} is a folder; --output is a file in it, such as {path / 'result.png'}")
+    if path.exists() and not force and not is_ours(path):
+        raise ImageError(f"{path} is there already and not from cua see; choose another --output, or --force")
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file is a picture that `cua see` wrote."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            return picture.info.get(_MARK_KEY) == _MARK
+    except (OSError, ValueError, SyntaxError):
+        return False
+
+
+def write_picture(picture: Any, path: Path) -> None:
+    """Write a picture: a PNG says that it is ours; other formats as `save_image` does. It appears whole or not at all.
+
+    Raises:
+        ImageError: The folder cannot be written to, or the format is unknown.
+    """
+    from visual_tools import save_image
+
+    if path.suffix.lower() != ".png":
+        save_image(picture, path)
+        return
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    note = PngInfo()
+    note.add_text(_MARK_KEY, _MARK)
+    data = io.BytesIO()
+    Image.fromarray(picture).save(data, "PNG", pnginfo=note, compress_level=3)
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data.getbuffer())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise ImageError(f"{path} cannot be written: {error}; choose another --output") from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,135 @@
+"""`cua see probe`, `sheet`, `frames`, `scenes` and `clip`: videos."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from apps.cli.see.output import AsJson, Finding, Force, Output, Sink, VideoArgument, check_may_write, write_picture
+from apps.cli.see.values import parse_numbers, tell_number
+
+_MAX_SHEET_FRAMES = 48
+
+Start = Annotated[float, typer.Option(help="Where to begin, in seconds.")]
+End = Annotated[float | None, typer.Option(help="Where to end, in seconds; the end when left out.")]
+
+
+def probe(video: VideoArgument, as_json: AsJson = False) -> None:
+    """Say what a video holds."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        found = vt.probe(file)
+        lines = [
+            f"{found.width_px}x{found.height_px} px, {found.duration_s:.3f} s, {found.codec} in {found.container}",
+            f"{found.num_frames} frames, {found.fps:.4g} a second, {found.num_keyframes} keyframes"
+            f", {'with' if found.has_audio else 'no'} sound",
+            *found.warnings,
+        ]
+        return Finding(result=found, lines=lines)
+
+    Sink(operation="probe", inputs=[video], as_json=as_json).show(work)
+
+
+def sheet(
+    video: VideoArgument,
+    columns: Annotated[int | None, typer.Option(help="Frames of a row.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows.")] = None,
+    tile: Annotated[int, typer.Option(help="Longest side of each frame, in pixels.")] = 320,
+    start: Start = 0.0,
+    end: End = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Show a video at a glance: frames on one picture, each with its time."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        found = vt.contact_sheet(file, columns=columns, rows=rows, tile_px=tile, start_s=start, end_s=end)
+        times = f"{found.timestamps_s[0]:.3f} s to {found.timestamps_s[-1]:.3f} s"
+        lines = [f"{tell_number(len(found.indices), 'frame')} from {times}", *found.warnings]
+        return Finding(result=found, lines=lines, picture=found.image)
+
+    Sink(operation="sheet", inputs=[video], output=output, as_json=as_json, force=force).show(work)
+
+
+def frames(
+    video: VideoArgument,
+    n: Annotated[int | None, typer.Option("--number", "-n", help="So many, spread evenly (8).")] = None,
+    fps: Annotated[float | None, typer.Option(help="So many a second instead.")] = None,
+    at: Annotated[str | None, typer.Option(help="At these seconds instead, with commas between.")] = None,
+    start: Start = 0.0,
+    end: End = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder (NAME-frames).")] = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Write single frames of a video as pictures, exact to the frame."""
+    import visual_tools as vt
+
+    folder = output if output is not None else Path(f"{video.stem}-frames")
+    times = None if at is None else parse_numbers("--at", at, at.count(",") + 1, "1.5,2")
+    number = 8 if n is None and fps is None and times is None else n
+
+    def work(file: Path) -> Finding:
+        found = vt.sample_frames(file, n=number, fps=fps, timestamps_s=times, start_s=start, end_s=end)
+        written = []
+        for frame in found:
+            path = folder / f"{file.stem}-{frame.index:06}.png"
+            check_may_write(path, [file], force)
+            write_picture(frame.image, path)
+            written.append(path)
+        lines = [f"frame {frame.index} at {frame.timestamp_s:.3f} s" for frame in found]
+        return Finding(result=found, lines=[*lines, *found.warnings], written=written)
+
+    Sink(operation="frames", inputs=[video], as_json=as_json).show(work)
+
+
+def scenes(
+    video: VideoArgument,
+    sensitivity: Annotated[float, typer.Option(help="2 finds changes of half the strength.")] = 1.0,
+    min_length: Annotated[float, typer.Option(help="Shortest scene, in seconds.")] = 0.5,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Find where the scenes of a video begin; the picture shows the middle of each."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        found = vt.scenes(file, sensitivity=sensitivity, min_length_s=min_length)
+        lines = [tell_number(len(found), "scene")]
+        for number, one in enumerate(found, start=1):
+            lines.append(f"{number}. {one.start_s:.3f} s to {one.end_s:.3f} s ({one.transition})")
+        step = math.ceil(len(found) / _MAX_SHEET_FRAMES)
+        middles = [one.middle_s for one in found][::step]
+        picture = vt.contact_sheet(vt.sample_frames(file, timestamps_s=middles, max_side_px=320)).image
+        return Finding(result=found, lines=[*lines, *found.warnings], picture=picture)
+
+    Sink(operation="scenes", inputs=[video], output=output, as_json=as_json, force=force).show(work)
+
+
+def clip(
+    video: VideoArgument,
+    start: Annotated[float, typer.Option(help="Where to begin, in seconds.")],
+    end: Annotated[float, typer.Option(help="Where to end, in seconds.")],
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Encode anew, exact to the frame; else from a keyframe.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The new file (NAME-clip).")] = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Cut a piece out of a video, with its sound."""
+    import visual_tools as vt
+
+    sink = Sink(operation="clip", inputs=[video], output=output, as_json=as_json, force=force)
+
+    def work(file: Path) -> Finding:
+        found = vt.cut_clip(file, start, end, sink.path_for(file, file.suffix), exact=exact)
+        lines = [f"{found.start_s:.3f} s to {found.end_s:.3f} s, {found.num_frames} frames", *found.warnings]
+        return Finding(result=found, lines=lines, written=[found.path])
+
+    sink.show(work)

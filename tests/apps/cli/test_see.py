@@ -1,0 +1,236 @@
+"""`cua see`: each operation through the real command, on real pictures and a real video."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+from skimage.data import data_dir
+
+from tests.apps.cli.running import Ended, cua
+from tests.visual_tools.video.making import Recipe, make_video, paint_number, read_number
+from visual_tools import load_image
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+COINS = str(Path(data_dir) / "coins.png")
+
+
+def see(folder: Path, *arguments: str) -> Ended:
+    return cua(folder, "see", *arguments)
+
+
+def see_json(folder: Path, *arguments: str) -> dict[str, Any]:
+    ended = see(folder, *arguments, "--json")
+    assert ended.code == 0, ended.stderr
+    return ended.result
+
+
+def test_count(tmp_path: Path) -> None:
+    ended = see(tmp_path, "count", COINS)
+    assert ended == Ended(
+        0,
+        "24 objects (0 at the border, 0 cut from touching neighbours, 28 specks left out)\n",
+        "wrote coins-count.png\n",
+    )
+    assert load_image(tmp_path / "coins-count.png").shape == load_image(COINS).shape
+
+
+def test_json_is_the_result_without_arrays(tmp_path: Path) -> None:
+    found = see_json(tmp_path, "count", COINS)
+    result = found.pop("result")
+    assert found == {"operation": "count", "file": COINS, "found": True, "written": ["coins-count.png"]}
+    assert (result["count"], len(result["objects"])) == (24, 24)
+    assert set(result) == {"count", "num_at_border", "num_split", "num_specks", "objects"}
+    assert set(result["objects"][0]["box_px"]) == {"left", "top", "right", "bottom"}
+    assert "outline_px" not in result["objects"][0]
+
+
+def test_several_files_one_line_each(tmp_path: Path) -> None:
+    Image.new("RGB", (50, 40), "white").save(tmp_path / "empty.png")
+    ended = see(tmp_path, "count", COINS, "empty.png")
+    assert [line.split(" objects")[0] for line in ended.stdout.splitlines()] == [f"{COINS}: 24", "empty.png: 0"]
+    assert (tmp_path / "empty-count.png").exists()
+    ended = see(tmp_path, "count", COINS, "empty.png", "-o", "both.png")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "--output is one file" in ended.stderr
+
+
+def test_measure_with_a_scale(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (300, 200), "white")
+    ImageDraw.Draw(picture).rectangle((50, 50, 149, 99), fill="navy")
+    picture.save(tmp_path / "part.png")
+    result = see_json(tmp_path, "measure", "part.png", "--dpi", "254")["result"]
+    (one,) = result["objects"]
+    assert (result["unit"], one["length"], one["width"], one["area"]) == ("mm", 10.0, 5.0, 50.0)
+    shown = see(tmp_path, "measure", "part.png", "--scale-bar", "50,1,cm").stdout.splitlines()
+    assert shown[0] == "1 object, lengths in cm (0.02 cm a pixel)"
+    assert shown[2].split()[:5] == ["1", "2", "6", "2", "1"]
+    ended = see(tmp_path, "measure", "part.png", "--scale-bar", "find")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "found no text such as" in ended.stderr
+
+
+def test_the_way_through_the_maze(tmp_path: Path) -> None:
+    ended = see(tmp_path, "maze", str(EXAMPLES / "maze.png"), "--start", "green", "--goal", "red")
+    assert ended.code == 0, ended.stderr
+    assert ended.stdout.splitlines()[1] == "checked step by step: no wall is touched, and no way is shorter"
+    assert (tmp_path / "maze-maze.png").exists()
+
+
+def test_no_way_is_exit_code_1(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (120, 60), "white")
+    draw = ImageDraw.Draw(picture)
+    draw.rectangle((0, 0, 119, 59), outline="black", width=4)
+    draw.rectangle((58, 0, 62, 59), fill="black")
+    picture.save(tmp_path / "walled.png")
+    ended = see(tmp_path, "maze", "walled.png", "--start", "20,30", "--goal", "100,30", "--json")
+    assert (ended.code, ended.result["found"], ended.result["written"]) == (1, False, [])
+    assert ended.result["result"]["reason"]
+
+
+def test_shares_of_a_pie(tmp_path: Path) -> None:
+    result = see_json(tmp_path, "share", str(EXAMPLES / "pie.png"))["result"]
+    assert (result["kind"], result["shares"][0]["label"]) == ("pie", "Rent")
+    assert sum(one["share"] for one in result["shares"]) == pytest.approx(1)
+
+
+def test_differences(tmp_path: Path) -> None:
+    result = see_json(tmp_path, "diff", str(EXAMPLES / "spot-pair.png"))["result"]
+    assert len(result["differences"]) >= 7
+    two = see(tmp_path, "diff", str(EXAMPLES / "spot-left.png"), str(EXAMPLES / "spot-right.png"))
+    assert two.stdout.startswith(f"{len(result['differences'])} differences")
+    assert two.stderr == "wrote spot-left-diff.png\n"
+
+
+def test_a_cut_out_is_found_again_and_another_picture_is_not(tmp_path: Path) -> None:
+    assert see(tmp_path, "crop", COINS, "--box", "15,20,120,90").stdout == "105x70 px\n"
+    assert np.array_equal(load_image(tmp_path / "coins-crop.png"), load_image(COINS)[20:90, 15:120])
+    found = see(tmp_path, "template", COINS, "coins-crop.png")
+    assert (found.code, found.stdout) == (0, "15,20,120,90  score 1.000, scale 1.00\n")
+    Image.effect_noise((60, 60), 90).save(tmp_path / "noise.png")
+    missing = see(tmp_path, "template", COINS, "noise.png")
+    assert (missing.code, missing.stdout[:9]) == (1, "not found")
+
+
+def test_text(tmp_path: Path) -> None:
+    pie = str(EXAMPLES / "pie.png")
+    assert "Rent" in see(tmp_path, "ocr", pie).stdout.splitlines()
+    found = see(tmp_path, "ocr", pie, "--find", "Travel")
+    assert (found.code, found.stderr) == (0, "wrote pie-ocr.png\n")
+    missing = see(tmp_path, "ocr", pie, "--find", "Gardening")
+    assert (missing.code, missing.stderr) == (1, "")
+    assert missing.stdout.startswith("'Gardening' was not found among")
+
+
+def test_codes(tmp_path: Path) -> None:
+    import zxingcpp
+
+    code = zxingcpp.create_barcode("cua see codes", zxingcpp.BarcodeFormat.QRCode).to_image(scale=6)
+    Image.fromarray(np.asarray(code)).save(tmp_path / "code.png")
+    assert see(tmp_path, "codes", "code.png").stdout == "QR Code: cua see codes\n"
+    none = see(tmp_path, "codes", COINS)
+    assert (none.code, none.stdout) == (1, "no code\n")
+
+
+def test_polygons_edges_and_views(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (200, 100), "white")
+    ImageDraw.Draw(picture).rectangle((20, 20, 99, 69), fill="green")
+    picture.save(tmp_path / "box.png")
+    shapes = see(tmp_path, "polygons", "box.png").stdout.splitlines()
+    assert shapes == [
+        "1 shape: 1 rectangle",
+        "1. rectangle in 20,20,100,70, corners 20,20 99,20 99,69 20,69",
+    ]
+    assert see(tmp_path, "edges", "box.png").stdout.startswith("1.2")
+    assert see(tmp_path, "rotate", "box.png", "--by", "90").stdout == "100x200 px\n"
+    assert (
+        see(tmp_path, "zoom", "box.png", "--box", "0,0,50,25", "--scale", "4").stdout
+        == "200x100 px, 4 times 0,0,50,25\n"
+    )
+    assert see(tmp_path, "grid", "box.png", "--step", "50").stdout == "200x100 px\n"
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == [f"box{name}.png" for name in ("-edges", "-grid", "-polygons", "-rotate", "-zoom", "")]
+
+
+def test_axes_of_a_chart(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (640, 480), "white")
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(18)
+    draw.line((80, 20, 80, 420), fill="black", width=2)
+    draw.line((80, 420, 600, 420), fill="black", width=2)
+    for step in range(6):
+        draw.line((80 + 100 * step, 420, 80 + 100 * step, 427), fill="black", width=2)
+        draw.text((80 + 100 * step, 432), str(10 * step), fill="black", font=font, anchor="mt")
+        draw.line((73, 420 - 80 * step, 80, 420 - 80 * step), fill="black", width=2)
+        draw.text((68, 420 - 80 * step), str(200 * step), fill="black", font=font, anchor="rm")
+    picture.save(tmp_path / "chart.png")
+    at = see_json(tmp_path, "axes", "chart.png", "--at", "330,220")["result"]["at"]
+    assert at == {"x": pytest.approx(25, abs=0.3), "y": pytest.approx(500, abs=6)}
+
+
+def test_videos(tmp_path: Path) -> None:
+    make_video(tmp_path, 40)
+    assert see_json(tmp_path, "probe", "video.mp4")["result"]["num_frames"] == 40
+    shown = see(tmp_path, "frames", "video.mp4", "--at", "0.5,2.25")
+    assert shown.stdout == "frame 5 at 0.500 s\nframe 22 at 2.200 s\n"
+    written = [tmp_path / "video-frames" / f"video-{number:06}.png" for number in (5, 22)]
+    assert [read_number(load_image(path)) for path in written] == [5, 22]
+    assert see(tmp_path, "sheet", "video.mp4", "--columns", "3", "--rows", "2").stdout.startswith("6 frames")
+    stills = [paint_number(5)] * 15 + [255 - paint_number(200)] * 15
+    make_video(tmp_path, stills, Recipe(name="stills.mp4"))
+    assert see(tmp_path, "scenes", "stills.mp4").stdout.splitlines() == [
+        "2 scenes",
+        "1. 0.000 s to 1.500 s (start)",
+        "2. 1.500 s to 3.000 s (cut)",
+    ]
+    clip = see_json(tmp_path, "clip", "video.mp4", "--start", "1", "--end", "2", "--exact")
+    assert (clip["written"], clip["result"]["num_frames"]) == (["video-clip.mp4"], 10)
+    again = see(tmp_path, "clip", "video.mp4", "--start", "1", "--end", "2")
+    assert (again.code, "--force" in again.stderr) == (2, True)
+
+
+def test_what_is_there_is_replaced_only_when_it_is_ours(tmp_path: Path) -> None:
+    assert see(tmp_path, "grid", COINS).code == 0
+    assert see(tmp_path, "grid", COINS).code == 0
+    other = tmp_path / "mine.png"
+    Image.new("RGB", (3, 3)).save(other)
+    before = other.read_bytes()
+    refused = see(tmp_path, "grid", COINS, "-o", "mine.png")
+    assert (refused.code, other.read_bytes()) == (2, before)
+    assert "not from cua see" in refused.stderr
+    assert see(tmp_path, "grid", COINS, "-o", "mine.png", "--force").code == 0
+    assert other.read_bytes() != before
+
+
+def test_an_input_is_never_written_to(tmp_path: Path) -> None:
+    before = Path(COINS).read_bytes()
+    (tmp_path / "link.png").symlink_to(COINS)
+    for output in (COINS, "link.png"):
+        ended = see(tmp_path, "grid", COINS, "-o", output, "--force")
+        assert (ended.code, "never written to" in ended.stderr) == (2, True)
+    assert Path(COINS).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["count", "nothing.png"], "there is no file"),
+        (["count", __file__], "no picture"),
+        (["probe", COINS], "coins.png"),
+        (["crop", COINS, "--box", "1,2,3"], "expected 4 numbers"),
+        (["crop", COINS, "--box", "9,9,3,3"], "left < right"),
+        (["count", COINS, "--color", "redd"], "expected a CSS name"),
+        (["count", COINS, "--method", "otus"], "did you mean 'otsu'"),
+        (["measure", COINS, "--dpi", "100", "--mm-per-px", "1"], "one scale only"),
+        (["measure", COINS, "--scale-bar", "long"], "LENGTH_PX,VALUE,UNIT"),
+        (["axes", COINS], "axis"),
+        (["grid", COINS, "-o", "."], "is a folder"),
+        (["conut", COINS], "count"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], text: str) -> None:
+    ended = see(tmp_path, *arguments)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert text in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+    assert list(tmp_path.iterdir()) == []
