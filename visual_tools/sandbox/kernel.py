@@ -101,6 +101,7 @@ class IsolatedKernel:
     async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
         """Run a cell; see `Kernel.run`."""
         async with self._lock:
+            self._is_interrupted = False
             notes = await self._revive()
             before = await asyncio.to_thread(self._look)
             began = time.monotonic()
@@ -149,7 +150,6 @@ class IsolatedKernel:
         }
         message = channels.make("execute_request", content)
         cell = self._cell = _Cell(message["header"]["msg_id"], self._limits)
-        self._is_interrupted = False
         self._zygote.set_busy(running.process, True)
         reply = channels.send("shell", message)
         try:
@@ -164,6 +164,8 @@ class IsolatedKernel:
         done = asyncio.ensure_future(_both(reply, cell.is_idle))
         flooded = asyncio.ensure_future(cell.is_flooded.wait())
         try:
+            if self._is_interrupted:  # before it was sent
+                await self._stop(running, cell)
             await wait_for_first(done, flooded, running.process.ended, timeout_s=timeout_s)
             if done.done():
                 return _Outcome(cell, "interrupted" if self._is_interrupted else "ok", done.result())
@@ -225,9 +227,11 @@ class IsolatedKernel:
 
     async def interrupt(self) -> None:
         """Stop the running cell; see `Kernel.interrupt`."""
+        if not self._lock.locked():
+            return
+        self._is_interrupted = True
         cell, running = self._cell, self._running
         if cell is not None and running is not None and not cell.is_idle.is_set():
-            self._is_interrupted = True
             await self._stop(running, cell)
 
     async def close(self) -> None:
