@@ -71,6 +71,8 @@ def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
         wrapper=tuple(bubblewrap.make_single_argv(program)) if mode == "exec" and program else (),
         trial_dir=folder,
     )
+    if plan.is_root:
+        Path(folder).chmod(0o711)  # another user goes to folders below it
     wrapper = bubblewrap.make_outer_argv(program, is_root=plan.is_root) if mode == "nested" and program else []
     return wrapper, plan
 
@@ -86,8 +88,6 @@ def try_mode(mode: Mode) -> str:
     with tempfile.TemporaryDirectory(prefix="k25-kernels-") as folder:
         try:
             wrapper, plan = make_plan(mode, folder)
-            if plan.is_root:
-                Path(folder).chmod(0o711)
             return _run_trial(make_argv(wrapper, replace(plan, is_trial=True)))
         except SandboxError as error:
             return str(error)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import visual_tools
-from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, SIZE_MARK
 from visual_tools.sandbox.zygote.rooms import NEW_ROOT
 
 _ROOT_NAMES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -75,8 +75,8 @@ def make_outer_argv(bubblewrap: str, *, is_root: bool) -> list[str]:
     argv = [bubblewrap, *_NAMESPACES, "--new-session", "--clearenv"]
     if not is_root:
         argv.append("--unshare-user")
-    argv += _system_arguments()
-    argv += ["--dev", "/dev", "--dev-bind", "/proc", "/proc", "--tmpfs", "/tmp", "--bind", "/", HOST_ROOT]
+    argv += ["--tmpfs", "/tmp", *_system_arguments()]  # what is to be seen may lie below /tmp
+    argv += ["--dev", "/dev", "--dev-bind", "/proc", "/proc", "--bind", "/", HOST_ROOT]
     argv += ["--dir", NEW_ROOT, "--chdir", "/"]
     return argv
 
@@ -89,7 +89,8 @@ def make_single_argv(bubblewrap: str) -> list[str]:
     """
     argv = [bubblewrap, "--unshare-user", *_NAMESPACES, "--new-session", "--die-with-parent"]
     argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL", "--hostname", "sandbox"]
-    argv += [*_system_arguments(), "--as-pid-1", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+    argv += ["--as-pid-1", "--size", SIZE_MARK, "--tmpfs", "/tmp", *_system_arguments()]
+    argv += ["--dev", "/dev", "--size", SIZE_MARK, "--tmpfs", "/dev/shm", "--proc", "/proc", "--remount-ro", "/proc"]
     return argv
 
 

@@ -80,8 +80,6 @@ class Sandbox:
         try:
             check_socket_path(folder / "1000000")
             wrapper, plan = make_plan(mode, str(folder))
-            if plan.is_root:
-                folder.chmod(0o711)  # another user goes to a folder below it
             zygote = await ZygoteClient.start(wrapper, plan, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

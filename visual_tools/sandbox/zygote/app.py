@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.zygote.plan import KernelSpec
 from visual_tools.sandbox.zygote.shell import make_shell
 from visual_tools.sandbox.zygote.streams import stream_class
 
@@ -61,21 +61,22 @@ def _make_kernel(app: Any) -> Any:
     return kernel
 
 
-def run_app(app: Any, ports: Mapping[str, int], key: str, limits: Limits) -> None:
+def run_app(app: Any, ports: Mapping[str, int], spec: KernelSpec, report: int) -> None:
     """Serve requests until the kernel is ended; never returns normally.
 
     Args:
         app: Made by `prepare_app` before the fork.
         ports: Listening descriptors by channel.
-        key: Signs the messages.
-        limits: Of displayed pictures.
+        spec: Of the kernel.
+        report: Pipe to the zygote; closed before any code runs.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    app.shell.set_limits(limits)
+    app.shell.set_limits(spec.limits)
     app.session.pack = _pack
-    app.session.key, app.session.pid = key.encode(), os.getpid()
+    app.session.key, app.session.pid = spec.key.encode(), os.getpid()
     _open_channels(app, ports)
     os.register_at_fork(after_in_child=_print_to_the_pipe)
+    os.close(report)
     app.start()
 
 

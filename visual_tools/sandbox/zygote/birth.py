@@ -16,9 +16,9 @@ from typing import NoReturn
 from visual_tools.sandbox.landlock import abi_version, restrict
 from visual_tools.sandbox.zygote import confine, rooms, system
 from visual_tools.sandbox.zygote.ending import end_below
-from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, NOBODY, KernelSpec, Plan, to_json
+from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, NOBODY, SIZE_MARK, KernelSpec, Plan, to_json
 
-Serve = Callable[[dict[str, int], KernelSpec], None]
+Serve = Callable[[dict[str, int], KernelSpec, int], None]
 _HOSTNAME = "sandbox"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _PROC_FILES = "cpuinfo meminfo stat version filesystems self/status self/stat self/statm self/maps self/fd".split()
@@ -36,7 +36,7 @@ def give_birth(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int
         spec: Of the kernel.
         sockets: Listening sockets, in the order of `CHANNELS`.
         report: Pipe to the zygote, one JSON object a line.
-        serve: Becomes the kernel: runs until it ends.
+        serve: Becomes the kernel: closes the pipe and runs until it ends.
     """
     try:
         signal.set_wakeup_fd(-1)
@@ -102,7 +102,7 @@ def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: i
         spec: Of the kernel.
         sockets: Listening sockets, in the order of `CHANNELS`.
         report: Pipe to the zygote.
-        serve: Becomes the kernel.
+        serve: Becomes the kernel; the pipe is its to close, before code runs that could write to it.
     """
     system.adopt_orphans()
     kernel = os.fork()
@@ -114,8 +114,7 @@ def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: i
     if plan is not None:
         _stay_outside(plan, spec)
     _detach_streams()
-    os.close(report)  # what the code could write there would be believed
-    serve(dict(zip(CHANNELS, sockets, strict=True)), spec)
+    serve(dict(zip(CHANNELS, sockets, strict=True)), spec, report)
     os._exit(0)
 
 
@@ -176,6 +175,11 @@ def _restrict_paths(plan: Plan, spec: KernelSpec) -> None:
     restrict(read_write=[spec.folder, spec.private_dir, *devices], read_only=readable)
 
 
+def fill_in_sizes(argv: Sequence[str], memory_bytes: int) -> list[str]:
+    """The arguments with the size of folders that lie in memory."""
+    return [argument.replace(SIZE_MARK, str(rooms.share_of_tmp(memory_bytes))) for argument in argv]
+
+
 def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int) -> NoReturn:
     """Run one bubblewrap around one Python, which imports everything itself."""
     told = os.memfd_create("spec")
@@ -183,8 +187,7 @@ def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], rep
     os.lseek(told, 0, os.SEEK_SET)
     for fd in (*sockets, report, told):
         os.set_inheritable(fd, True)
-    size = str(rooms.share_of_tmp(spec.limits.memory_bytes))
-    argv = [*plan.wrapper, "--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/dev/shm"]
+    argv = fill_in_sizes(plan.wrapper, spec.limits.memory_bytes)
     argv += ["--bind", spec.folder, spec.inside_dir, "--chdir", spec.inside_dir]
     for path in spec.readable:
         argv += ["--ro-bind", path, path]

@@ -146,11 +146,11 @@ class Zygote:
         self._wards[number] = Ward(spec, child, read_end, folder, is_outside=is_outside)
         self._poll.register(read_end, select.POLLIN)
 
-    def _become(self, ports: dict[str, int], spec: KernelSpec) -> None:
+    def _become(self, ports: dict[str, int], spec: KernelSpec, report: int) -> None:
         from visual_tools.sandbox.zygote.app import run_app
 
         os.environ["HOME"] = spec.inside_dir
-        run_app(self._app, ports, spec.key, spec.limits)
+        run_app(self._app, ports, spec, report)
 
     def _host_path(self, path: str) -> str:
         return HOST_ROOT + path if self._plan.mode == "nested" else path

@@ -13,6 +13,7 @@ Mode = Literal["nested", "exec", "landlock", "none"]
 HOST_ROOT = "/host"
 WORK_DIRS = ("/work", "/mnt/work", "/sandbox/work")  # the first that hides nothing else
 NOBODY = 65534
+SIZE_MARK = "{size}"  # in a command line: bytes of a folder that lies in memory
 CHANNELS = ("shell", "control", "iopub")
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from visual_tools.sandbox.contract import Limits
-from visual_tools.sandbox.zygote.birth import give_birth
+from visual_tools.sandbox.zygote.birth import fill_in_sizes, give_birth
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
 from visual_tools.sandbox.zygote.ward import Ward
 
@@ -37,7 +37,7 @@ def rehearse(plan: Plan, folder: str) -> str:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        give_birth(plan, spec, [write_end] * 3, write_end, lambda _ports, _spec: os._exit(0))
+        give_birth(plan, spec, [write_end] * 3, write_end, lambda *_: os._exit(0))
     os.close(write_end)
     ward = Ward(spec, child, read_end, str(place))
     errors = []
@@ -48,7 +48,7 @@ def rehearse(plan: Plan, folder: str) -> str:
 
 
 def _try_bubblewrap(plan: Plan) -> str:
-    argv = [*plan.wrapper, sys.executable, "-I", "-c", "pass"]
+    argv = [*fill_in_sizes(plan.wrapper, Limits().memory_bytes), sys.executable, "-I", "-c", "pass"]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     words = done.stderr.strip().splitlines()
     return (words[-1][:_LAST_LINE_CHARS] if words else f"exit code {done.returncode}") if done.returncode else ""

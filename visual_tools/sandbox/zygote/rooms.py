@@ -26,6 +26,7 @@ def move_in(plan: Plan, spec: KernelSpec) -> None:
     """
     system.mount("none", "/", flags=system.MS_REC | system.MS_PRIVATE)
     system.mount("tmpfs", NEW_ROOT, "tmpfs", system.MS_NOSUID | system.MS_NODEV, "size=4m,mode=755")
+    _make_tmpfs("/tmp", share_of_tmp(spec.limits.memory_bytes))  # before what may lie below it
     for path in plan.system_paths:
         _show(path, path, is_read_only=True)
     for name, target in plan.links.items():
@@ -33,7 +34,6 @@ def move_in(plan: Plan, spec: KernelSpec) -> None:
     _make_dev(spec.limits.memory_bytes)
     _make_folder("/proc")
     system.mount("proc", NEW_ROOT + "/proc", "proc", system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC)
-    _make_tmpfs("/tmp", share_of_tmp(spec.limits.memory_bytes))
     _show(HOST_ROOT + spec.folder, spec.inside_dir, is_read_only=False)
     for path in spec.readable:
         _show(HOST_ROOT + path, path, is_read_only=True)

@@ -24,4 +24,4 @@ def main() -> None:
     except BaseException as error:
         os.write(report, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         raise
-    split(None, spec, sockets, report, lambda ports, spec: run_app(app, ports, spec.key, spec.limits))
+    split(None, spec, sockets, report, lambda ports, spec, report: run_app(app, ports, spec, report))
