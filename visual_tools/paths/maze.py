@@ -27,11 +27,10 @@ from visual_tools.paths.search import find_way, measure_width, nearest_free
 from visual_tools.paths.tones import Tones
 from visual_tools.require import require
 
-MIN_ROAD_SHARE = 0.2
+MIN_ROAD_SHARE, CLEAR_ROAD_SHARE = 0.2, 0.8
 LETTER_SHARE, LETTER_WIDTHS, OUTSIDE_SHARE = 0.15, 1.05, 0.4
 RIM_PX = 2
 LOOSE_WIDTHS = 1.5
-CONNECTED, ON_ROAD, FRAMED = 2.0, 2.5, 2.4
 OTHER: dict[str, Literal["light", "dark"]] = {"light": "dark", "dark": "light"}
 
 
@@ -95,21 +94,23 @@ def read_picture(
     if road != "auto":
         return _read_road(image, tones, road, start, goal)
     guess = guess_road(tones.light)
-    readings: list[tuple[float, Maze]] = []
-    problems: list[ImageError] = []
-    for candidate in (guess, OTHER[guess]):
+    try:
+        maze = _read_road(image, tones, guess, start, goal)
+    except ImageError as problem:
         try:
-            maze = _read_road(image, tones, candidate, start, goal)
-        except ImageError as error:
-            problems.append(error)
-            continue
-        is_connected = maze.is_connected
-        if candidate == guess and is_connected and maze.on_road > MIN_ROAD_SHARE:
-            return maze
-        readings.append((CONNECTED * is_connected + ON_ROAD * maze.on_road + FRAMED * (candidate == guess), maze))
-    if not readings:
-        raise problems[0]
-    return max(readings, key=lambda reading: reading[0])[1]
+            return _read_road(image, tones, OTHER[guess], start, goal)
+        except ImageError:
+            raise problem from None
+    is_connected = maze.is_connected
+    if is_connected and maze.on_road > MIN_ROAD_SHARE:
+        return maze
+    try:
+        other = _read_road(image, tones, OTHER[guess], start, goal)
+    except ImageError:
+        return maze
+    if maze.on_road <= MIN_ROAD_SHARE:
+        return other if other.on_road > maze.on_road else maze
+    return other if not is_connected and other.on_road >= CLEAR_ROAD_SHARE and other.is_connected else maze
 
 
 def _read_road(
