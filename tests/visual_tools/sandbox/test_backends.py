@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import visual_tools
+from tests.ordinary_user import UID, as_ordinary_user, find_obstacle
 from tests.visual_tools.sandbox.conftest import SMALL
 from visual_tools.errors import SandboxError
 from visual_tools.sandbox import Backend, Sandbox, describe_backends, describe_inside
@@ -145,35 +146,20 @@ def test_a_killed_host_leaves_nothing(way: tuple[Backend, Mode]) -> None:
             host.stdout.close()  # type: ignore[union-attr]
 
 
-def as_other_user(folder: Path) -> list[str]:
-    """Command line that runs a command as an ordinary user who may read Python, wherever it lies."""
-    python = Path(sys.base_prefix)
-    closed = [part for part in python.parents if part != Path("/") and not part.stat().st_mode & 0o005]
-    script = 'exec setpriv --reuid 65533 --regid 65533 --clear-groups -- "$@"'
-    if closed:  # put an open folder in its place, in a mount namespace of the command's own
-        keep = folder / "python"
-        keep.mkdir()
-        script = (
-            f"mount --bind {python} {keep} && mount -t tmpfs -o mode=755 tmpfs {closed[-1]} && mkdir -p {python} "
-            f"&& mount --bind {keep} {python} && umount {keep} && {script}"
-        )
-    return ["unshare", "--mount", "bash", "-c", script, "bash"]
-
-
 @pytest.mark.parametrize(("backend", "mode"), MODES[:3])
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
 def test_an_ordinary_user_can(backend: Backend, mode: Mode) -> None:
     with tempfile.TemporaryDirectory(prefix="k") as name:
         folder = Path(name)
-        wrapper = as_other_user(folder)
-        if subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode:
-            pytest.skip("namespaces or setpriv are missing here")
+        if obstacle := find_obstacle():
+            pytest.skip(obstacle)
+        wrapper = as_ordinary_user(folder)
         for path in (folder, folder / "tmp"):
             path.mkdir(exist_ok=True)
-            os.chown(path, 65533, 65533)
+            os.chown(path, UID, UID)
         host = start_host((backend, mode), folder, is_waiting=False, wrapper=wrapper)
         text, _ = host.communicate(timeout=100)
-        assert (host.returncode, text.strip()) == (0, "65533" if mode == "landlock" else "65534")
+        assert (host.returncode, text.strip()) == (0, str(UID) if mode == "landlock" else "65534")
         assert wait_for_none(name) == []
 
 
