@@ -195,10 +195,10 @@ def _cut_at_half_contrast(distance: NDArray[np.float32], mask: Mask) -> Mask:
     num, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
     if num == 1:
         return mask
-    inside = labels[mask]
-    means = np.bincount(inside, weights=distance[mask], minlength=num) / np.maximum(
-        np.bincount(inside, minlength=num), 1
-    )
+    inside, values = labels[mask], distance[mask]
+    sums = np.bincount(inside, weights=values, minlength=num)
+    # Each pixel weighs its own distance, so that rims hardly pull the mean down.
+    means = np.bincount(inside, weights=values * values, minlength=num) / np.maximum(sums, 1e-6)
     return np.asarray(mask & (distance > (means / 2).astype(np.float32)[labels]))
 
 

@@ -162,7 +162,7 @@ def _measure(one: CountedObject, labels: NDArray[np.int32], units_per_px: float)
     hull = cv2.convexHull(one.outline_px)
     hull_region = np.zeros(region.shape, dtype=np.uint8)
     cv2.fillConvexPoly(hull_region, hull - (box.left, box.top), 1)
-    rim_px = _find_rim(hull, hull_region)
+    rim_px = _find_rim(hull)
     _, (first, second), turn = cv2.minAreaRect(one.outline_px)
     length_px, width_px = max(first, second) + 2 * rim_px, min(first, second) + 2 * rim_px
     turn = turn if first >= second else turn + 90
@@ -183,14 +183,18 @@ def _measure(one: CountedObject, labels: NDArray[np.int32], units_per_px: float)
     )
 
 
-def _find_rim(hull: NDArray[np.int32], hull_region: NDArray[np.uint8]) -> float:
+def _find_rim(hull: NDArray[np.int32]) -> float:
     """How far the edge lies outside the outermost pixel centres, in pixels, from 0 to 0.5.
 
     An upright side lies half a pixel outside; of a slanted one some centre comes nearly to lie on the edge. The hull
-    grown by this rim has the area of its pixels.
+    grown by this rim has the area of the pixels whose centres it holds.
+
+    Source: G. Pick, Geometrisches zur Zahlenlehre, 1899: a polygon of area A with B grid points on its edge holds
+        A + B / 2 + 1 grid points.
     """
     cv2 = require("cv2", "visual")
-    missing = max(float(np.count_nonzero(hull_region)) - float(cv2.contourArea(hull)), 0.0)
+    steps = np.abs(hull - np.roll(hull, -1, axis=0)).reshape(-1, 2)
+    missing = float(np.gcd(steps[:, 0], steps[:, 1]).sum()) / 2 + 1
     around, corners = float(cv2.arcLength(hull, True)), _sum_corners(hull)
     return min((math.sqrt(around**2 + 4 * corners * missing) - around) / (2 * corners), 0.5)
 

@@ -17,6 +17,9 @@ _MIN_NECK_DEPTH = 0.12
 """A neck is one when it is narrower than the smaller object by this share of its radius."""
 
 _MIN_NECK_DEPTH_PX = 1.0
+_CRUMB_SHARE = 0.06
+"""A piece with less than this share of the largest one's area is a bump of its neighbour."""
+
 _CONVEX_SOLIDITY = 0.975
 _MIN_SOLIDITY_GAIN = 0.02
 _MIN_SOLIDITY = 0.85
@@ -24,6 +27,15 @@ _CLUSTER_AREAS = 2.5
 
 _HOLE_SHARES = (0.35, 0.12, 0.0)
 """Holes with a radius below this share of the region's are taken for holes in an object, larger ones for gaps."""
+
+_ALL, _HEAD, _TAIL = slice(None), slice(None, -1), slice(1, None)
+_NEIGHBOURS = (
+    ((_ALL, _HEAD), (_ALL, _TAIL)),
+    ((_HEAD, _ALL), (_TAIL, _ALL)),
+    ((_HEAD, _HEAD), (_TAIL, _TAIL)),
+    ((_HEAD, _TAIL), (_TAIL, _HEAD)),
+)
+"""Views on an array that lay each pixel on a neighbour: right, below, and both diagonals."""
 
 _MAX_SPLIT_PIXELS = 1_500_000
 
@@ -100,10 +112,10 @@ def _cut_at_necks(region: Mask) -> Parts:
     num, markers = cv2.connectedComponents(peaks.view(np.uint8), connectivity=8)
     if num <= 2:
         return Parts(labels=region.astype(np.int32), num=1)
-    basins = segmentation.watershed(-distance, markers, mask=region)
+    basins = segmentation.watershed(-distance, markers, mask=region, connectivity=2)
     heights = np.zeros(num)
     np.maximum.at(heights, markers[peaks], distance[peaks])
-    numbers = _join_basins(heights, *_find_necks(basins, distance))
+    numbers = _join_basins(heights, np.bincount(basins.ravel(), minlength=num), *_find_necks(basins, distance))
     return Parts(labels=numbers[basins], num=int(numbers.max()))
 
 
@@ -112,7 +124,7 @@ def _find_necks(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Pairs of touching basins (N, 2) and the height of the pass between them (N,)."""
     pairs, heights = [], []
-    for first, second in (((slice(None), slice(1, None)), (slice(None), slice(-1))), ((slice(1, None),), (slice(-1),))):
+    for first, second in _NEIGHBOURS:
         one, other = basins[first], basins[second]
         meet = (one != other) & (one > 0) & (other > 0)
         pairs.append(np.stack((np.minimum(one, other)[meet], np.maximum(one, other)[meet]), axis=1))
@@ -125,11 +137,18 @@ def _find_necks(
 
 
 def _join_basins(
-    heights: NDArray[np.float64], pairs: NDArray[np.int64], passes: NDArray[np.float64]
+    heights: NDArray[np.float64],
+    areas: NDArray[np.int64],
+    pairs: NDArray[np.int64],
+    passes: NDArray[np.float64],
 ) -> NDArray[np.int32]:
-    """New number (from 1) of each basin, those joined that have no neck between; the highest pass goes first."""
+    """New number (from 1) of each basin: joined are those that have no neck between, and crumbs with what they lie at.
+
+    The highest pass goes first, so that what is joined grows from the inside.
+    """
     leader = list(range(len(heights)))
-    top = heights.tolist()
+    top, size = heights.tolist(), areas.tolist()
+    least = 0.0
 
     def find(basin: int) -> int:
         while leader[basin] != basin:
@@ -137,12 +156,17 @@ def _join_basins(
             basin = leader[basin]
         return basin
 
-    for index in np.argsort(-passes):
-        one, other = (find(int(basin)) for basin in pairs[index])
-        lower = min(top[one], top[other])
-        if one != other and lower - passes[index] < max(_MIN_NECK_DEPTH * lower, _MIN_NECK_DEPTH_PX):
-            leader[other] = one
-            top[one] = max(top[one], top[other])
+    order = np.argsort(-passes)
+    for is_for_crumbs in (False, True):
+        if is_for_crumbs:
+            least = _CRUMB_SHARE * max(size[find(basin)] for basin in range(1, len(heights)))
+        for index in order:
+            one, other = (find(int(basin)) for basin in pairs[index])
+            lower = min(top[one], top[other])
+            has_no_neck = lower - passes[index] < max(_MIN_NECK_DEPTH * lower, _MIN_NECK_DEPTH_PX)
+            if one != other and (has_no_neck or (is_for_crumbs and min(size[one], size[other]) < least)):
+                leader[other] = one
+                top[one], size[one] = max(top[one], top[other]), size[one] + size[other]
     roots = np.array([find(basin) for basin in range(len(heights))])
     _, numbers = np.unique(roots, return_inverse=True)
     return numbers.astype(np.int32)
