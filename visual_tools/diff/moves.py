@@ -17,6 +17,7 @@ _DISTINCT = 0.3  # what a shift costs at the median, if only one will do
 _MAX_SIDE_PX = 96  # matching is done no larger than this
 _NEAR_PX = 3
 _MIN_SHIFT_PX = 2
+_RIM_SHARE = 0.7
 _MIN_PART = 0.35  # of each side of a region that covers both places: one of the places
 _NOWHERE = -1000.0  # a level unlike any, beyond the picture's edge
 
@@ -56,13 +57,19 @@ def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArr
     if gap <= max(old.box.width, old.box.height, new.box.width, new.box.height):
         found = search.best(*((min(0, far), max(0, far)) for far in apart))
         shift = None if found is None else _within(old.box.union(new.box), found)
-        if shift and shift.old_box.contains(old.box, step + 1) and shift.new_box.contains(new.box, step + 1):
+        if shift and all(_is_rim(*one, step + 1) for one in ((old.box, shift.old_box), (new.box, shift.new_box))):
             return shift
     slack = max(_NEAR_PX, max(old.box.width, old.box.height) // (6 * step))
     found = search.best(*((middle - slack, middle + slack) for middle in apart))
     if found is None or _shape_overlap(old, new, found.dx, found.dy) < _MIN_SHAPE_OVERLAP:
         return None
     return Shift(old_box=old.box, new_box=new.box, error=found.error, is_distinct=found.is_distinct)
+
+
+def _is_rim(part: Box, whole: Box, slack_px: int) -> bool:
+    """Whether a part lies in the whole and goes along most of one of its sides."""
+    spans = part.width >= _RIM_SHARE * whole.width or part.height >= _RIM_SHARE * whole.height
+    return spans and whole.contains(part, slack_px)
 
 
 def find_shift_within(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
