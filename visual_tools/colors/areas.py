@@ -7,18 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.colors.mixtures import unmix
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette
 from visual_tools.require import require
 
-_MIN_FLAT_PIXELS = 4
 _MIN_REACH = 0.0015
 _LINE_WIDTH = 0.0018
 _LINE_SLENDERNESS = 60.0
 _LINE_FILL = 0.15
 _LINE_CHROMA = 10.0
-_EDGE_PX = 8.0
+_EDGE_PX = 4.0
 _MIXTURE = 0.2
 _MIN_MIXTURE = 12.0
+_MAX_GROUND = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,29 +62,23 @@ class Areas:
         return mask
 
 
-def find_areas(image: NDArray[np.uint8], flat: NDArray[np.bool_], palette: Palette) -> Areas | None:
+def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
     """Cut a drawn picture into areas; None when nothing in it is one.
 
-    An area starts from flat pixels of one colour. What belongs to none (anti-aliased edges, outlines,
-    grid lines, letters) goes to the area nearest to it, so an edge falls in its middle.
+    An area starts where one colour is some pixels thick. What belongs to none (anti-aliased edges, outlines,
+    grid lines, letters) goes to the area that it has more of, or that is nearest.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        flat: What `palette.find_flat` says.
         palette: What `palette.find_palette` says.
     """
     labels = _drop_thin_lines(apply_palette(image, palette), palette)
-    first = _measure(labels, flat)
-    least = max(1.5, _MIN_REACH * min(labels.shape))
-    kept = [
-        area
-        for area in first.items
-        if area.color != NO_COLOR and area.reach_px >= least and not _is_line(area, palette.lab[area.color])
-    ]
+    first = _measure(labels, max(1.5, _MIN_REACH * min(labels.shape)))
+    kept = [area for area in first.items if area.color != NO_COLOR and not _is_line(area, palette.lab[area.color])]
     if not kept:
         return None
     seeds = _mark(first, kept)
-    return _measure(_hand_out(np.where(seeds, labels, NO_COLOR), image, palette), None)
+    return _measure(_hand_out(np.where(seeds, labels, NO_COLOR), image, palette))
 
 
 def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
@@ -107,7 +102,7 @@ def fill_from(areas: Areas, kept: Iterable[Area]) -> Areas:
     )
     color_of = np.full(int(nearest.max()) + 1, NO_COLOR, np.uint8)
     color_of[nearest[seeds]] = areas.colors[seeds]
-    return _measure(color_of[nearest], None)
+    return _measure(color_of[nearest])
 
 
 def _mark(areas: Areas, kept: Iterable[Area]) -> NDArray[np.bool_]:
@@ -120,58 +115,72 @@ def _mark(areas: Areas, kept: Iterable[Area]) -> NDArray[np.bool_]:
 def _hand_out(labels: NDArray[np.uint8], image: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
     """Give every pixel without a colour to one of the two colours nearest to it.
 
-    A pixel whose own colour is a mixture of the two goes to the one it has more of; an outline, a letter or
-    a grid line is no mixture and goes to the one that is closer.
+    A pixel at an edge whose own colour is a mixture of the two goes to the one it has more of; an outline, a letter
+    or a grid line is no mixture and goes to the one that is closer.
     """
-    cv2 = require("cv2", "visual")
     open_pixels = np.flatnonzero(labels == NO_COLOR)
     if not len(open_pixels):
         return labels
-    away = np.full((2, len(open_pixels)), np.inf, np.float32)
-    nearest = np.zeros((2, len(open_pixels)), np.uint8)
+    nearest, away = _find_nearest(labels, open_pixels)
+    filled = labels.copy()
+    filled.ravel()[open_pixels] = nearest[0]
+    at_edge = away[1] < _EDGE_PX
+    open_pixels, nearest = open_pixels[at_edge], nearest[:, at_edge]
+    rgb = palette.rgb.astype(np.float32)
+    first, second = rgb[nearest]
+    # two areas drawn one after the other do not hide the ground at the edge between them
+    ground = rgb[np.bincount(border_of(labels), minlength=NO_COLOR + 1)[:NO_COLOR].argmax()]
+    parts, beside = unmix(image.reshape(-1, 3)[open_pixels].astype(np.float32), first, second, ground)
+    tolerance = np.maximum(_MIXTURE * np.linalg.norm(second - first, axis=1), _MIN_MIXTURE)
+    is_mixture = (parts[:2].min(axis=0) > -_MIXTURE) & (parts[2] < _MAX_GROUND) & (beside < tolerance)
+    is_second = is_mixture & (parts[1] > parts[0])
+    filled.ravel()[open_pixels[is_second]] = nearest[1, is_second]
+    return filled
+
+
+def border_of(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The outermost pixels of a picture, the corners twice."""
+    return np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+
+
+def _find_nearest(labels: NDArray[np.uint8], pixels: NDArray[np.intp]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """The two colours nearest to each of these pixels and how far they are, (2, N) both, nearest first."""
+    cv2 = require("cv2", "visual")
+    away = np.full((2, len(pixels)), np.inf, np.float32)
+    nearest = np.zeros((2, len(pixels)), np.uint8)
     for color in np.unique(labels[labels != NO_COLOR]):
-        distance = cv2.distanceTransform((labels != color).astype(np.uint8), cv2.DIST_L2, 5).ravel()[open_pixels]
+        distance = cv2.distanceTransform((labels != color).astype(np.uint8), cv2.DIST_L2, 5).ravel()[pixels]
         is_first, is_second = distance < away[0], distance < away[1]
         away[1], nearest[1] = np.where(is_second, distance, away[1]), np.where(is_second, color, nearest[1])
         away[1], nearest[1] = np.where(is_first, away[0], away[1]), np.where(is_first, nearest[0], nearest[1])
         away[0], nearest[0] = np.where(is_first, distance, away[0]), np.where(is_first, color, nearest[0])
-    ours, theirs = (palette.rgb[side].astype(np.float32) for side in nearest)
-    step = theirs - ours
-    length = np.maximum(np.linalg.norm(step, axis=1), 1e-6)
-    own = image.reshape(-1, 3)[open_pixels].astype(np.float32) - ours
-    along = (own * step).sum(axis=1) / length**2
-    beside = np.linalg.norm(own - along[:, None] * step, axis=1)
-    is_mixture = (beside < np.maximum(_MIXTURE * length, _MIN_MIXTURE)) & (away[1] < _EDGE_PX)
-    filled = labels.copy()
-    filled.ravel()[open_pixels] = np.where(is_mixture & (along > 0.5), nearest[1], nearest[0])
-    return filled
+    return nearest, away
 
 
-def _measure(labels: NDArray[np.uint8], flat: NDArray[np.bool_] | None) -> Areas:
-    """The connected areas of equal labels; with `flat`, only those that hold some flat pixels."""
+def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
+    """The connected areas of equal labels; listed are those that are thick enough."""
     cv2, ndimage, measure = (require(name, "visual") for name in ("cv2", "scipy.ndimage", "skimage.measure"))
     numbers = measure.label(labels, background=-1, connectivity=1).astype(np.int32)
-    count = int(numbers.max())
-    sizes = np.bincount(numbers.ravel(), minlength=count + 1)
-    enough = sizes if flat is None else np.bincount(numbers[flat], minlength=count + 1)
-    wanted = np.flatnonzero(enough >= (1 if flat is None else _MIN_FLAT_PIXELS))
+    sizes = np.bincount(numbers.ravel())
     is_edge = np.zeros(labels.shape, bool)
     is_edge[:, 1:] |= numbers[:, 1:] != numbers[:, :-1]
     is_edge[1:] |= numbers[1:] != numbers[:-1]
     away = cv2.distanceTransform((~is_edge).astype(np.uint8), cv2.DIST_L2, 3)
-    reaches = np.zeros(count + 1, np.float32)
+    reaches = np.zeros(len(sizes), np.float32)
     np.maximum.at(reaches, numbers.ravel(), away.ravel())
+    color_of = np.zeros(len(sizes), np.uint8)
+    color_of[numbers] = labels
     slices = ndimage.find_objects(numbers)
     items = []
-    for number, reach in zip(wanted.tolist(), reaches[wanted].tolist(), strict=True):
+    for number in (1 + np.flatnonzero(reaches[1:] >= min_reach_px)).tolist():
         rows, columns = slices[number - 1]
         items.append(
             Area(
                 number=number,
-                color=int(labels[rows, columns][numbers[rows, columns] == number][0]),
+                color=int(color_of[number]),
                 area_px=int(sizes[number]),
                 box_px=Box(columns.start, rows.start, columns.stop, rows.stop),
-                reach_px=reach,
+                reach_px=float(reaches[number]),
             )
         )
     items.sort(key=lambda area: -area.area_px)

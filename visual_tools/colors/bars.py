@@ -1,5 +1,6 @@
 """Bars: rectangles that stand on one line or on each other."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,15 +8,21 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
+from visual_tools.colors.mixtures import unmix
+from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette
 
 _EDGE_REACH_PX = 5
 _MIN_EDGE = 12.0
+_MIN_LINE = 30.0
+_PURE = 0.85
 _EQUAL_PX = 2.0
 _EQUAL = 0.03
 _RAGGED = 0.07
 _RAGGED_PX = 1.5
 _MIN_AREA = 0.00003
 _MIN_SHARE = 0.95
+_MAX_CUT = 2.0
+_MIN_WRITING = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +42,21 @@ class Bar:
     height_px: float
 
 
-def find_bars(image: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]) -> list[Bar]:
+def find_bars(
+    image: NDArray[np.uint8], rgb: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]
+) -> list[Bar]:
     """The bars of a picture; empty when its areas are not mainly bars.
 
     Args:
         image: (H, W, 3) uint8 RGB.
+        rgb: The palette, (N, 3) uint8.
         areas: The picture cut into areas.
         candidates: The areas that may be bars.
         swatches: Those of them that need not be bars.
     """
     least = _MIN_AREA * areas.map.size
     boxes = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= least]
-    rectangles = [_measure_bar(image, item, box) for item, box in boxes if _is_rectangle(areas, item, box)]
+    rectangles = [_measure_bar(image, rgb, item, box) for item, box in boxes if _is_rectangle(areas, item, box)]
     if len(rectangles) < 2:
         return []
     slack = max(2, round(0.004 * min(areas.map.shape)))
@@ -55,6 +65,63 @@ def find_bars(image: NDArray[np.uint8], areas: Areas, candidates: list[Area], sw
     bars = max(standing, lying, key=_total)
     everything = sum(item.area_px for item in candidates if item not in swatches)
     return bars if len(bars) >= 2 and _total(bars) >= _MIN_SHARE * everything else []
+
+
+def join_cut_bars(
+    image: NDArray[np.uint8], palette: Palette, areas: Areas, candidates: list[Area]
+) -> tuple[Areas, list[Area]]:
+    """Make one area again of the two that writing across a thin bar leaves of it.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        palette: Its colours.
+        areas: The picture cut into areas.
+        candidates: The areas that may be bars.
+    """
+    waiting = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= _MIN_AREA * areas.map.size]
+    small = [item for item in candidates if item.area_px < _MIN_AREA * areas.map.size]
+    whole: list[Area] = []
+    while waiting:
+        item, box = waiting.pop()
+        rest = next((other for other in waiting if _is_cut(image, palette, (item, box), other)), None)
+        if rest is None:
+            whole.append(item)
+            continue
+        waiting.remove(rest)
+        areas, joined = _join(areas, item, rest[0], box.union(rest[1]))
+        waiting.append((joined, _straight_box(areas, joined)))
+    return areas, whole + small
+
+
+def _is_cut(image: NDArray[np.uint8], palette: Palette, one: tuple[Area, Box], other: tuple[Area, Box]) -> bool:
+    """Whether between two areas of a colour, in line with each other, there is no other area but writing."""
+    if one[0].color != other[0].color:
+        return False
+    a, b = one[1], other[1]
+    is_lying = max(abs(a.top - b.top), abs(a.bottom - b.bottom)) <= _EQUAL_PX
+    is_standing = max(abs(a.left - b.left), abs(a.right - b.right)) <= _EQUAL_PX
+    if is_lying == is_standing:
+        return False
+    if is_lying:
+        gap = Box(min(a.right, b.right), max(a.top, b.top), max(a.left, b.left), min(a.bottom, b.bottom))
+        length, thickness = gap.width, gap.height
+    else:
+        gap = Box(max(a.left, b.left), min(a.bottom, b.bottom), min(a.right, b.right), max(a.top, b.top))
+        length, thickness = gap.height, gap.width
+    if not 0 < length <= _MAX_CUT * thickness:
+        return False
+    colors = apply_palette(image[gap.top : gap.bottom, gap.left : gap.right], palette)
+    return bool(np.isin(colors, (NO_COLOR, one[0].color)).mean() > _MIN_WRITING)
+
+
+def _join(areas: Areas, one: Area, other: Area, box: Box) -> tuple[Areas, Area]:
+    """Two areas and all between them as one."""
+    numbers, colors = areas.map.copy(), areas.colors.copy()
+    numbers[numbers == other.number] = one.number
+    numbers[box.top : box.bottom, box.left : box.right] = one.number
+    colors[box.top : box.bottom, box.left : box.right] = one.color
+    joined = dataclasses.replace(one, area_px=int((numbers == one.number).sum()), box_px=one.box_px.union(other.box_px))
+    return dataclasses.replace(areas, map=numbers, colors=colors), joined
 
 
 def weigh_bars(bars: list[Bar]) -> list[float]:
@@ -88,10 +155,11 @@ def _is_rectangle(areas: Areas, item: Area, box: Box) -> bool:
     return overlap > 1 - _RAGGED - _RAGGED_PX / min(box.width, box.height)
 
 
-def _measure_bar(image: NDArray[np.uint8], item: Area, box: Box) -> Bar:
+def _measure_bar(image: NDArray[np.uint8], rgb: NDArray[np.uint8], item: Area, box: Box) -> Bar:
     """Each edge moved to where the colours change."""
-    top, bottom = (_edge_shift(_across(image, box, side)) for side in ("top", "bottom"))
-    left, right = (_edge_shift(_across(image, box, side)) for side in ("left", "right"))
+    own = rgb[item.color].astype(np.float32)
+    top, bottom = (_edge_shift(_across(image, box, side), own) for side in ("top", "bottom"))
+    left, right = (_edge_shift(_across(image, box, side), own) for side in ("left", "right"))
     return Bar(
         area=item,
         box_px=box,
@@ -100,7 +168,7 @@ def _measure_bar(image: NDArray[np.uint8], item: Area, box: Box) -> Bar:
     )
 
 
-def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float64]:
+def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float32]:
     """The colours from inside a bar over one of its edges to outside, the median along the edge; (2 * reach, 3)."""
     is_level = side in ("top", "bottom")
     depth, length = (box.height, box.width) if is_level else (box.width, box.height)
@@ -111,30 +179,29 @@ def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float64
     low = (box.left if is_level else box.top) + trim
     high = (box.right if is_level else box.bottom) - trim
     around = np.clip(np.arange(at - reach, at + reach), 0, picture.shape[0] - 1)
-    profile = np.median(picture[around, low:high].astype(np.float64), axis=1)
-    result: NDArray[np.float64] = profile if side in ("bottom", "right") else profile[::-1]
+    profile = np.median(picture[around, low:high].astype(np.float32), axis=1)
+    result: NDArray[np.float32] = profile if side in ("bottom", "right") else profile[::-1]
     return result
 
 
-def _edge_shift(profile: NDArray[np.float64]) -> float:
+def _edge_shift(profile: NDArray[np.float32], inner: NDArray[np.float32]) -> float:
     """How far outside (positive) or inside the middle of a profile its edge lies.
 
-    The edge is halfway between the place where the inner colour has half gone and the place where the outer
-    colour has half come: the same place for a bare edge, the two sides of the line for an outlined one.
+    Each pixel is a mixture of the inner colour, the outer one and that of a line on the edge, if there is one. The
+    edge is in the middle of the line. Lines farther in or out, of a grid or around a neighbour, are left alone.
     """
-    from_inside = np.linalg.norm(profile - profile[0], axis=1)
-    from_outside = np.linalg.norm(profile - profile[-1], axis=1)[::-1]
-    if min(from_inside.max(), from_outside.max()) < _MIN_EDGE:
+    reach = len(profile) // 2
+    outer = np.median(profile[reach + min(2, reach - 1) :], axis=0)
+    if np.linalg.norm(outer - inner) < _MIN_EDGE:
         return 0.0
-    leaving, coming = _half_way(from_inside), len(profile) - 1 - _half_way(from_outside)
-    return (leaving + coming) / 2 + 0.5 - len(profile) / 2
-
-
-def _half_way(away: NDArray[np.float64]) -> float:
-    """Where a curve that starts at 0 first reaches half of its maximum."""
-    half = away.max() / 2
-    index = int(np.argmax(away >= half))
-    return float(index - (away[index] - half) / max(away[index] - away[index - 1], 1e-9))
+    _, beside = unmix(profile, inner, outer, inner)
+    near = slice(max(reach - 3, 0), reach + 3)
+    line = profile[near][beside[near].argmax()] if beside[near].max() > _MIN_LINE else inner
+    parts = np.clip(unmix(profile, inner, outer, line)[0], 0, 1)
+    start = int(np.flatnonzero(parts[0, : reach + 2] > _PURE).max(initial=0))
+    end = start + int((parts[1, start:] > _PURE).argmax()) if (parts[1, start:] > _PURE).any() else len(profile)
+    between = slice(start + 1, end)
+    return start + 1 + float((parts[0, between] + parts[2, between] / 2).sum()) - reach
 
 
 def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int]:

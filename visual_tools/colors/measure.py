@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.colors.areas import Area, Areas, find_areas
-from visual_tools.colors.bars import find_bars, weigh_bars
+from visual_tools.colors.areas import Area, Areas, border_of, find_areas
+from visual_tools.colors.bars import find_bars, join_cut_bars, weigh_bars
 from visual_tools.colors.legend import find_swatches, match_sectors, match_swatches, read_lines
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
@@ -119,7 +119,7 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
     best: Measured | None = None
     for closeness in _CLOSENESS:
         palette = find_palette(image, flat, closeness=closeness)
-        areas = find_areas(image, flat, palette) if palette is not None else None
+        areas = find_areas(image, palette) if palette is not None else None
         if palette is None or areas is None:
             break
         found = _measure_drawing(_make_scene(image, palette, areas, request), request.kind)
@@ -162,8 +162,7 @@ def _find_background(areas: Areas, palette: Palette, wanted: ColorLike | None) -
     if wanted is not None:
         away = np.linalg.norm(palette.lab - to_lab(np.array([parse_color(wanted)], np.uint8)), axis=1)
         return int(np.argmin(away)) if away.min() < 25 else None
-    colors = areas.colors
-    border = np.concatenate([colors[0], colors[-1], colors[:, 0], colors[:, -1]])
+    border = border_of(areas.colors)
     counts = np.bincount(border)
     color = int(np.argmax(counts))
     chroma = float(np.hypot(*palette.lab[color, 1:]))
@@ -237,11 +236,12 @@ def _measure_pie(scene: _Scene, *, is_asked: bool) -> Measured | None:
 
 
 def _measure_bars(scene: _Scene) -> Measured | None:
-    bars = find_bars(scene.image, scene.areas, scene.candidates, scene.swatches)
+    areas, candidates = join_cut_bars(scene.image, scene.palette, scene.areas, scene.candidates)
+    bars = find_bars(scene.image, scene.palette.rgb, areas, candidates, scene.swatches)
     if not bars:
         return None
     return Measured(
-        areas=scene.areas,
+        areas=areas,
         items=[bar.area for bar in bars],
         weights=weigh_bars(bars),
         rgb=scene.palette.rgb,
