@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
 from visual_tools.images.load import ImageSource, load_image
+from visual_tools.paths.dots import find_two_dots
 from visual_tools.paths.ends import EndLike
 from visual_tools.paths.maze import Maze, read_mask, read_picture
 from visual_tools.paths.result import Connectivity, Method, PathResult, Point
@@ -38,7 +39,8 @@ def shortest_path(
     Args:
         image: Picture (array, path, bytes) or bool (H, W), True where the way may run.
         start: `(x, y)`; a colour (`"green"`, `"#00c800"`, `(0, 200, 0)`) whose largest region is meant; writing on the
-            picture (`"S"`, `"Start"`); a `Box` around the thing; None for an opening in the outer walls.
+            picture (`"S"`, `"Start"`); a `Box` around the thing; None for an opening in the outer walls. With neither
+            end given and no openings, the two coloured things on the picture are the ends, a green one the start.
         goal: Likewise. The same colour as the start means its second largest region.
         connectivity: 4: moves right, down, left, up, each of length 1. 8: diagonal ones too, of length sqrt(2), but
             not past the corner of a wall: both pixels beside the move are free. Both reach the same pixels.
@@ -65,12 +67,20 @@ def shortest_path(
     """
     _check_options(connectivity, clearance_px, method, road)
     mask = _as_mask(image)
-    if mask is not None:
-        maze = read_mask(mask, start, goal)
-    else:
-        picture = load_image(image)
-        maze = read_picture(picture, separate_tones(picture), road, start, goal)
+    maze = read_mask(mask, start, goal) if mask is not None else _read(load_image(image), road, start, goal)
     return _solve(maze, connectivity, clearance_px, method)
+
+
+def _read(picture: NDArray[np.uint8], road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike) -> Maze:
+    """The maze; one without openings goes from one of its two coloured things to the other."""
+    tones = separate_tones(picture)
+    try:
+        return read_picture(picture, tones, road, start, goal)
+    except ImageError:
+        dots = find_two_dots(picture, tones.drawn) if start is None and goal is None else None
+        if dots is None:
+            raise
+    return read_picture(picture, tones, road, *dots)
 
 
 def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: Method) -> PathResult:
