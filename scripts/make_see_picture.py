@@ -21,14 +21,44 @@ def operations(folder: Path) -> list[list[str]]:
     from skimage import data
 
     Image.fromarray(data.coins()).save(folder / "coins.png")
+    draw_shapes().save(folder / "shapes.png")
+    draw_chart(folder / "chart.png")
     return [
         ["maze", str(EXAMPLES / "maze.png")],
         ["share", str(EXAMPLES / "pie.png")],
         ["diff", str(EXAMPLES / "spot-pair.png")],
         ["count", str(folder / "coins.png")],
-        ["ocr", str(EXAMPLES / "spot-pair.png")],
-        ["axes", str(EXAMPLES / "axes.png")] if (EXAMPLES / "axes.png").exists() else ["grid", str(folder / "coins.png")],
+        ["axes", str(folder / "chart.png")],
+        ["polygons", str(folder / "shapes.png")],
     ]
+
+
+def draw_shapes() -> Image.Image:
+    """Some shapes to be named."""
+    image = Image.new("RGB", (560, 400), "white")
+    pen = ImageDraw.Draw(image)
+    pen.polygon([(40, 170), (120, 30), (190, 170)], fill="#2f6db5")
+    pen.rectangle((230, 50, 350, 170), fill="#e4572e")
+    pen.ellipse((390, 50, 510, 170), fill="#5ba45b")
+    pen.polygon([(100, 230), (180, 260), (170, 350), (80, 360), (40, 290)], fill="#7a4f9a")
+    pen.rectangle((220, 270, 380, 340), fill="#f3a712")
+    pen.ellipse((400, 260, 540, 350), fill="#8fb8de")
+    return image
+
+
+def draw_chart(path: Path) -> None:
+    """A line chart with two axes to be read."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(5.6, 4.0), dpi=100)
+    axes.plot([0, 5, 10, 15, 20, 25, 30], [120, 180, 150, 310, 280, 420, 460], color="#2f6db5", marker="o")
+    axes.set_xlabel("day")
+    axes.set_ylabel("visitors")
+    axes.grid(alpha=0.3)
+    figure.savefig(path)
 
 
 def draw(folder: Path) -> Image.Image:
@@ -51,4 +81,4 @@ def draw(folder: Path) -> Image.Image:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
-        draw(Path(name)).save(ROOT / "docs" / "see.png", optimize=True)
+        draw(Path(name)).quantize(256).save(ROOT / "docs" / "see.png", optimize=True)
