@@ -15,7 +15,7 @@ from visual_tools.paths.search import count_reached, find_way, measure_clearance
 from visual_tools.paths.tones import separate_tones
 
 ROADS = ("auto", "light", "dark")
-METHODS = ("bfs", "astar", "centered")
+METHODS: tuple[Method, ...] = ("bfs", "astar", "centered")
 
 
 def shortest_path(

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import platformdirs
+
 from visual_tools.errors import SandboxError
 from visual_tools.sandbox import bubblewrap
 from visual_tools.sandbox.contract import Backend
@@ -70,11 +72,22 @@ def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
         import_paths=tuple(bubblewrap.find_import_paths()),
         wrapper=tuple(bubblewrap.make_single_argv(program)) if mode == "exec" and program else (),
         trial_dir=folder,
+        cache_dir=_find_cache_dir(),
     )
     if plan.is_root:
         Path(folder).chmod(0o711)  # another user goes to folders below it
     wrapper = bubblewrap.make_outer_argv(program, is_root=plan.is_root) if mode == "nested" and program else []
     return wrapper, plan
+
+
+def _find_cache_dir() -> str:
+    """A folder of the user for compiled loops, made when it is not there; "" when it cannot be."""
+    folder = platformdirs.user_cache_path("k25", appauthor=False) / "loops"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return ""
+    return str(folder)
 
 
 def is_open_to_all(paths: Iterable[str]) -> bool:

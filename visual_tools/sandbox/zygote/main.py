@@ -83,11 +83,13 @@ class Zygote:
 
     def _import(self) -> None:
         from visual_tools.sandbox.zygote.app import prepare_app
-        from visual_tools.sandbox.zygote.preload import freeze, import_all, warm_up
+        from visual_tools.sandbox.zygote.preload import compile_loops, freeze, import_all, warm_up
 
         import_all()
         self._app = prepare_app()
         warm_up()
+        cache_dir = self._plan.cache_dir
+        compile_loops(f"{HOST_ROOT}{cache_dir}" if cache_dir and self._plan.mode == "nested" else cache_dir)
         freeze()
 
     def serve(self) -> None:

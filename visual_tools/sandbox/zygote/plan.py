@@ -32,6 +32,7 @@ class Plan:
         import_paths: To be put before `sys.path`.
         wrapper: For the mode `exec`, the command line of bubblewrap up to what differs between kernels.
         trial_dir: Empty folder for a rehearsal.
+        cache_dir: Where compiled loops are kept from one zygote to the next; "" for nowhere. Kernels do not see it.
         is_trial: Rehearse, print why kernels cannot be made (nothing when they can), and go.
     """
 
@@ -43,6 +44,7 @@ class Plan:
     import_paths: tuple[str, ...] = ()
     wrapper: tuple[str, ...] = ()
     trial_dir: str = ""
+    cache_dir: str = ""
     is_trial: bool = False
 
 

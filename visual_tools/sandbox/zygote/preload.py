@@ -4,6 +4,7 @@ import contextlib
 import gc
 import importlib
 import io
+from typing import Any
 
 MODULES = (
     "numpy numpy.fft numpy.linalg numpy.ma numpy.random PIL.Image PIL.ImageDraw PIL.ImageFont PIL.ImageFilter "
@@ -49,6 +50,25 @@ def warm_up() -> None:
         figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
         plt.close(figure)
         repr(pd.DataFrame({"column": [1.5]}))
+
+
+def compile_loops(cache_dir: str) -> None:
+    """Have the compiled loops of `visual_tools.paths` at hand; kernels could not keep what they compile.
+
+    Args:
+        cache_dir: Where they are kept from one zygote to the next; "" for nowhere.
+    """
+    with contextlib.suppress(ImportError):
+        import numpy as np
+
+        from visual_tools.paths.shortest import METHODS, shortest_path
+
+        config: Any = importlib.import_module("numba").config
+        kept, config.CACHE_DIR = config.CACHE_DIR, cache_dir or config.CACHE_DIR
+        free = np.ones((4, 4), bool)
+        for method in METHODS:
+            shortest_path(free, start=(0, 0), goal=(3, 3), method=method)
+        config.CACHE_DIR = kept
 
 
 def freeze() -> None:
