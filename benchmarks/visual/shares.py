@@ -23,7 +23,7 @@ from share_charts import FAMILIES, LIMIT, LIMITS, RGB, make_chart
 from skimage.color import rgb2lab
 
 from visual_tools.colors import ColorShares, color_share
-from visual_tools.colors.palette import apply_palette
+from visual_tools.colors.palette import apply_lut
 from visual_tools.colors.photo import find_main_colors
 
 SAME_COLOR = 7.0
@@ -82,7 +82,7 @@ def to_lab(image: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def by_us(image: NDArray[np.uint8], count: int) -> NDArray[np.integer]:
-    return apply_palette(image, find_main_colors(image, count)).ravel()
+    return apply_lut(image, find_main_colors(image, count).lut).ravel()
 
 
 def by_opencv(image: NDArray[np.uint8], count: int) -> NDArray[np.integer]:

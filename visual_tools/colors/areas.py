@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.mixtures import unmix
-from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette
+from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 from visual_tools.require import require
 
 _MIN_REACH = 0.0015
@@ -72,7 +72,7 @@ def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
         image: (H, W, 3) uint8 RGB.
         palette: What `palette.find_palette` says.
     """
-    labels = _drop_thin_lines(apply_palette(image, palette), palette)
+    labels = _drop_thin_lines(apply_lut(image, palette.lut), palette)
     first = _measure(labels, max(1.5, _MIN_REACH * min(labels.shape)))
     kept = [area for area in first.items if area.color != NO_COLOR and not _is_line(area, palette.lab[area.color])]
     if not kept:

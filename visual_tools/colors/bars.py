@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.mixtures import unmix
-from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette
+from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 
 _EDGE_REACH_PX = 5
 _MIN_EDGE = 12.0
@@ -78,48 +78,47 @@ def join_cut_bars(
         areas: The picture cut into areas.
         candidates: The areas that may be bars.
     """
-    waiting = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= _MIN_AREA * areas.map.size]
-    small = [item for item in candidates if item.area_px < _MIN_AREA * areas.map.size]
-    whole: list[Area] = []
-    while waiting:
-        item, box = waiting.pop()
-        rest = next((other for other in waiting if _is_cut(image, palette, (item, box), other)), None)
-        if rest is None:
-            whole.append(item)
-            continue
-        waiting.remove(rest)
-        areas, joined = _join(areas, item, rest[0], box.union(rest[1]))
-        waiting.append((joined, _straight_box(areas, joined)))
-    return areas, whole + small
+    items = list(candidates)
+    boxes = {item: _straight_box(areas, item) for item in items if item.area_px >= _MIN_AREA * areas.map.size}
+    while boxes:
+        one, box = boxes.popitem()
+        for other, rest in boxes.items():
+            gap = _find_gap(box, rest) if one.color == other.color else None
+            if gap is not None and _is_written_over(image, palette, gap, one.color):
+                areas, joined = _join(areas, one, other, gap)
+                items = [item for item in items if item not in (one, other) and not gap.contains(item.box_px)]
+                boxes = {item: boxes[item] for item in items if item in boxes}
+                items.append(joined)
+                boxes[joined] = _straight_box(areas, joined)
+                break
+    return areas, items
 
 
-def _is_cut(image: NDArray[np.uint8], palette: Palette, one: tuple[Area, Box], other: tuple[Area, Box]) -> bool:
-    """Whether between two areas of a colour, in line with each other, there is no other area but writing."""
-    if one[0].color != other[0].color:
-        return False
-    a, b = one[1], other[1]
-    is_lying = max(abs(a.top - b.top), abs(a.bottom - b.bottom)) <= _EQUAL_PX
-    is_standing = max(abs(a.left - b.left), abs(a.right - b.right)) <= _EQUAL_PX
-    if is_lying == is_standing:
-        return False
-    if is_lying:
-        gap = Box(min(a.right, b.right), max(a.top, b.top), max(a.left, b.left), min(a.bottom, b.bottom))
-        length, thickness = gap.width, gap.height
+def _find_gap(one: Box, other: Box) -> Box | None:
+    """The short gap between two boxes that go on in line with each other; None when they do not."""
+    top, bottom = max(one.top, other.top), min(one.bottom, other.bottom)
+    left, right = max(one.left, other.left), min(one.right, other.right)
+    if max(abs(one.top - other.top), abs(one.bottom - other.bottom)) <= _EQUAL_PX:
+        gap, is_short = Box(right, top, left, bottom), 0 < left - right <= _MAX_CUT * (bottom - top)
+    elif max(abs(one.left - other.left), abs(one.right - other.right)) <= _EQUAL_PX:
+        gap, is_short = Box(left, bottom, right, top), 0 < top - bottom <= _MAX_CUT * (right - left)
     else:
-        gap = Box(max(a.left, b.left), min(a.bottom, b.bottom), min(a.right, b.right), max(a.top, b.top))
-        length, thickness = gap.height, gap.width
-    if not 0 < length <= _MAX_CUT * thickness:
-        return False
-    colors = apply_palette(image[gap.top : gap.bottom, gap.left : gap.right], palette)
-    return bool(np.isin(colors, (NO_COLOR, one[0].color)).mean() > _MIN_WRITING)
+        return None
+    return gap if is_short and gap.area else None
 
 
-def _join(areas: Areas, one: Area, other: Area, box: Box) -> tuple[Areas, Area]:
-    """Two areas and all between them as one."""
+def _is_written_over(image: NDArray[np.uint8], palette: Palette, gap: Box, color: int) -> bool:
+    """Whether there is writing on a colour, and no other area."""
+    colors = apply_lut(image[gap.top : gap.bottom, gap.left : gap.right], palette.lut)
+    return bool(np.isin(colors, (NO_COLOR, color)).mean() > _MIN_WRITING)
+
+
+def _join(areas: Areas, one: Area, other: Area, gap: Box) -> tuple[Areas, Area]:
+    """Two areas and the gap between them as one."""
     numbers, colors = areas.map.copy(), areas.colors.copy()
     numbers[numbers == other.number] = one.number
-    numbers[box.top : box.bottom, box.left : box.right] = one.number
-    colors[box.top : box.bottom, box.left : box.right] = one.color
+    numbers[gap.top : gap.bottom, gap.left : gap.right] = one.number
+    colors[gap.top : gap.bottom, gap.left : gap.right] = one.color
     joined = dataclasses.replace(one, area_px=int((numbers == one.number).sum()), box_px=one.box_px.union(other.box_px))
     return dataclasses.replace(areas, map=numbers, colors=colors), joined
 

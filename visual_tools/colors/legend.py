@@ -1,5 +1,9 @@
 """Which words belong to which colour: the legend's swatches, and writing beside the sectors of a pie."""
 
+import dataclasses
+import functools
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,11 +16,12 @@ from visual_tools.require import MissingPackageError
 _MAX_SWATCH_AREA = 0.006
 _MIN_SWATCH_FILL = 0.75
 _MIN_RATIO = 2.5
+_MIN_NAMED = 0.8
 _GAP_PX = 3
 _MAX_READ_PX = 2600
 
 
-def find_swatches(areas: Areas, candidates: list[Area], grounds: set[int | None]) -> list[Area]:
+def find_swatches(areas: Areas, candidates: list[Area], grounds: Collection[int]) -> list[Area]:
     """Small filled boxes or dots of a colour that a much larger area has too, away from everything else."""
     largest: dict[int, int] = {}
     for item in candidates:
@@ -32,23 +37,39 @@ def find_swatches(areas: Areas, candidates: list[Area], grounds: set[int | None]
     ]
 
 
-def _is_alone(areas: Areas, item: Area, grounds: set[int | None]) -> bool:
+def _is_alone(areas: Areas, item: Area, grounds: Collection[int]) -> bool:
     """Whether the pixels around an area are background."""
     height, width = areas.map.shape
     box = item.box_px.padded(_GAP_PX).clipped(width, height)
     around = areas.map[box.top : box.bottom, box.left : box.right] != item.number
     colors = areas.colors[box.top : box.bottom, box.left : box.right][around]
-    return bool(np.isin(colors, [color for color in grounds if color is not None]).mean() > 0.95)
+    return bool(np.isin(colors, list(grounds)).mean() > 0.95)
 
 
-def read_lines(image: NDArray[np.uint8]) -> list[TextLine]:
-    """The writing of a picture; none where no reader is installed, or the picture is too large to read quickly."""
-    if max(image.shape[:2]) > _MAX_READ_PX or min(image.shape[:2]) < 16:
+def read_lines(image: NDArray[np.uint8], candidates: list[Area], swatches: list[Area]) -> list[TextLine]:
+    """The writing of a picture, of its legend alone where that names most of it (which is much quicker).
+
+    There is none where no reader is installed, or the picture is too large to read quickly.
+    """
+    box = Box(0, 0, image.shape[1], image.shape[0])
+    named = {swatch.color for swatch in swatches}
+    area = sum(item.area_px for item in candidates if item.color in named)
+    if len(named) > 1 and area > _MIN_NAMED * sum(item.area_px for item in candidates):
+        legend = functools.reduce(Box.union, (swatch.box_px for swatch in swatches))
+        margin = max(swatch.box_px.height for swatch in swatches)
+        box = Box(legend.left, legend.top - margin, box.right, legend.bottom + margin).clipped(box.right, box.bottom)
+    if max(box.width, box.height) > _MAX_READ_PX or min(box.width, box.height) < 16:
         return []
     try:
-        return read_text(image)
+        lines = read_text(np.ascontiguousarray(image[box.top : box.bottom, box.left : box.right]))
     except MissingPackageError:
         return []
+    return [_move(line, box.left, box.top) for line in lines]
+
+
+def _move(line: TextLine, x_px: int, y_px: int) -> TextLine:
+    chars = tuple((left + x_px, right + x_px) for left, right in line.char_x_px)
+    return dataclasses.replace(line, box_px=line.box_px.moved(x_px, y_px), char_x_px=chars)
 
 
 def match_swatches(swatches: list[Area], lines: list[TextLine]) -> dict[int, str]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.colors.palette import Palette, apply_palette
+from visual_tools.colors.palette import apply_lut
 from visual_tools.colors.shares import check_image
 from visual_tools.colors.words import ColorLike, cell_lab, color_name, is_plain_word, parse_color, to_lab, word_lut
 from visual_tools.errors import ImageError
@@ -64,9 +64,7 @@ def color_mask(image: NDArray[np.uint8], color: ColorLike, *, tolerance: float |
     else:
         away = np.linalg.norm(cell_lab() - to_lab(np.array([wanted], np.uint8)), axis=1)
         chosen = (away <= (_TOLERANCE_DELTA_E if tolerance is None else tolerance)).reshape(64, 64, 64)
-    empty = np.zeros((0, 3))
-    lut = Palette(rgb=empty.astype(np.uint8), lab=empty.astype(np.float32), is_flat=False, lut=chosen.astype(np.uint8))
-    mask = apply_palette(image, lut) == 1
+    mask = apply_lut(image, chosen.astype(np.uint8)).astype(bool)
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     box = None if not len(rows) else Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
     mean = image[mask].mean(axis=0).round().astype(int) if len(rows) else wanted

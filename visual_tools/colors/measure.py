@@ -12,7 +12,7 @@ from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas, border_of, find_areas
 from visual_tools.colors.bars import find_bars, join_cut_bars, weigh_bars
 from visual_tools.colors.legend import find_swatches, match_sectors, match_swatches, read_lines
-from visual_tools.colors.palette import NO_COLOR, Palette, apply_palette, find_flat, find_palette
+from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import find_pie
 from visual_tools.colors.shares import ColorShares, Measured, check_image, make_shares
@@ -109,6 +109,7 @@ class _Scene:
     palette: Palette
     areas: Areas
     background: int | None
+    grounds: frozenset[int]
     candidates: list[Area]
     swatches: list[Area]
     lines: list[TextLine] = field(repr=False)
@@ -141,14 +142,16 @@ def _make_scene(image: NDArray[np.uint8], palette: Palette, areas: Areas, reques
     candidates = [item for item in areas.items if item.color != background]
     panel = _find_panel(candidates, areas, palette) if request.background is None else None
     candidates = [item for item in candidates if item.color != panel] or candidates
-    lines = read_lines(image) if request.read_labels else []
-    swatches = find_swatches(areas, candidates, {background, panel})
+    grounds = frozenset(color for color in (background, panel) if color is not None)
+    swatches = find_swatches(areas, candidates, grounds)
+    lines = read_lines(image, candidates, swatches) if request.read_labels else []
     candidates = [item for item in candidates if not any(_is_letter(item, line) for line in lines)]
     return _Scene(
         image=image,
         palette=palette,
         areas=areas,
         background=background,
+        grounds=grounds,
         candidates=candidates,
         swatches=swatches,
         lines=lines,
@@ -215,7 +218,7 @@ def _measure_drawing(scene: _Scene, kind: Wanted) -> Measured:
 
 
 def _measure_pie(scene: _Scene, *, is_asked: bool) -> Measured | None:
-    pie = find_pie(scene.areas, scene.background)
+    pie = find_pie(scene.areas, scene.grounds)
     if pie is None or not (is_asked or pie.is_closed):
         return None
     inside = sum(sector.area.area_px for sector in pie.sectors)
@@ -271,7 +274,7 @@ def _measure_pixels(scene: _Scene) -> Measured:
 
 def _measure_photo(image: NDArray[np.uint8], request: _Request) -> Measured:
     palette = find_main_colors(image, request.num_colors)
-    colors = apply_palette(image, palette)
+    colors = apply_lut(image, palette.lut)
     background = None
     if request.background is not None and request.background != "none":
         away = np.linalg.norm(palette.lab - to_lab(np.array([parse_color(request.background)], np.uint8)), axis=1)

@@ -1,6 +1,5 @@
 """The colours that a picture is made of: clusters of its histogram, not of its pixels."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +23,9 @@ _SPECK_DELTA_E = 5.0
 _JOIN_SHARE = 0.3
 _CLEAN_CLOSENESS = 0.6
 _NOISE_SHARE = 0.005
+_RINGING_DELTA_E = 9.0
+_RINGING_PX = 17
+_RINGING_SHARE = 0.9
 _MIN_CELL_PIXELS = 6
 _STRIP_PIXELS = 1 << 20
 
@@ -35,13 +37,11 @@ class Palette:
     Attributes:
         rgb: (N, 3) uint8.
         lab: Their L*a*b*, (N, 3) float32.
-        is_flat: Whether the picture is drawn from these few colours (a chart); a photograph is not.
         lut: Colour number of each of the 64 x 64 x 64 cells of RGB, `NO_COLOR` where none is near; (64, 64, 64) uint8.
     """
 
     rgb: NDArray[np.uint8] = field(repr=False)
     lab: NDArray[np.float32] = field(repr=False)
-    is_flat: bool
     lut: NDArray[np.uint8] = field(repr=False)
 
 
@@ -67,7 +67,8 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
     spatial, csgraph, sparse = (require(f"scipy.{name}", "visual") for name in ("spatial", "sparse.csgraph", "sparse"))
     if flat.mean() < 0.5:
         return None
-    if not _is_noisy(image, flat):
+    is_noisy = _is_noisy(image, flat)
+    if not is_noisy:
         closeness *= _CLEAN_CLOSENESS
     counts = count_cells(image, flat)
     cells = np.flatnonzero(counts >= _MIN_CELL_PIXELS)
@@ -87,15 +88,19 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
     rank[order] = np.arange(len(order))
     lut = _make_lut(count_cells(image), lab, rank[color_of], _REACH_DELTA_E * min(closeness, 1.0))
     rgb = _measure_colors(image, flat, lut, len(order))
-    return Palette(rgb=rgb, lab=to_lab(rgb), is_flat=True, lut=lut)
+    if is_noisy:
+        lut, rgb = _join_ringing(image, lut, rgb, closeness)
+    return Palette(rgb=rgb, lab=to_lab(rgb), lut=lut)
 
 
-def apply_palette(image: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
-    """The colour number of each pixel, (H, W) uint8; `NO_COLOR` where none is near."""
+def apply_lut(image: NDArray[np.uint8], lut: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The number that a table (64, 64, 64) uint8 has for each pixel, (H, W) uint8."""
     labels = np.empty(image.shape[:2], np.uint8)
-    lut = palette.lut.ravel()
-    for rows in _strips(image.shape[:2]):
-        labels[rows] = lut[_cell_of(image[rows])]
+    table = lut.ravel()
+    height = max(_STRIP_PIXELS // max(image.shape[1], 1), 1)
+    for top in range(0, image.shape[0], height):
+        rows = slice(top, top + height)
+        labels[rows] = table[_cell_of(image[rows])]
     return labels
 
 
@@ -199,14 +204,29 @@ def _measure_colors(
     return rgb
 
 
+def _join_ringing(
+    image: NDArray[np.uint8], lut: NDArray[np.uint8], rgb: NDArray[np.uint8], closeness: float
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Give a colour that is only found close to a much like one to that one: JPEG shades the blocks along lines."""
+    cv2 = require("cv2", "visual")
+    lab = to_lab(rgb)
+    labels = apply_lut(image, lut)
+    kept = list(range(len(rgb)))
+    for color in range(len(rgb) - 1, 0, -1):
+        mask = labels == color
+        for other in range(color):
+            if np.linalg.norm(lab[color] - lab[other]) < _RINGING_DELTA_E * closeness and mask.any():
+                around = cv2.dilate((labels == other).astype(np.uint8), np.ones((_RINGING_PX, _RINGING_PX), np.uint8))
+                if around[mask].mean() > _RINGING_SHARE:
+                    labels[mask], lut[lut == color] = other, other
+                    kept.remove(color)
+                    break
+    rank = np.full(NO_COLOR + 1, NO_COLOR, np.uint8)
+    rank[kept] = np.arange(len(kept))
+    return rank[lut], rgb[kept]
+
+
 def _cell_of(pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
     high = (pixels >> 2).astype(np.int32)
     cell: NDArray[np.int32] = (high[..., 0] << 12) | (high[..., 1] << 6) | high[..., 2]
     return cell
-
-
-def _strips(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Rows of a picture in portions, so that memory stays bounded."""
-    height = max(_STRIP_PIXELS // max(shape[1], 1), 1)
-    for top in range(0, shape[0], height):
-        yield slice(top, top + height)

@@ -94,7 +94,7 @@ def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palett
     lut = np.full(64**3, NO_COLOR, np.uint8)
     lut[used] = rank[label_of]
     rgb = _to_rgb(centers[order])
-    return Palette(rgb=rgb, lab=to_lab(rgb), is_flat=False, lut=lut.reshape(64, 64, 64))
+    return Palette(rgb=rgb, lab=to_lab(rgb), lut=lut.reshape(64, 64, 64))
 
 
 def _thin_out(

@@ -1,6 +1,7 @@
 """Sectors of a pie, measured by their angles."""
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,22 +55,22 @@ class Pie:
         return bool(abs(sum(sector.angle_rad for sector in self.sectors) / (2 * np.pi) - 1) < _MAX_ANGLE_GAP)
 
 
-def find_pie(areas: Areas, background: int | None) -> Pie | None:
+def find_pie(areas: Areas, grounds: Collection[int]) -> Pie | None:
     """The pie of a picture; None when there is none of at least two sectors.
 
     Args:
         areas: The picture cut into areas.
-        background: Number of the background's colour.
+        grounds: Numbers of the colours that a pie lies on.
     """
     least = max(_MIN_AREA * areas.map.size, 12)
-    circle = find_circle(areas, [item for item in areas.items if item.color != background and item.area_px >= least])
+    circle = find_circle(areas, [item for item in areas.items if item.color not in grounds and item.area_px >= least])
     if circle is None:
         return None
-    areas = _fill_writing(areas, circle, background)
+    areas = _fill_writing(areas, circle, grounds)
     slices = [
         item
         for item in areas.items
-        if item.color != background and item.area_px >= 12 and _is_slice(areas, item, circle)
+        if item.color not in grounds and item.area_px >= 12 and _is_slice(areas, item, circle)
     ]
     if len(slices) < 2:
         return None
@@ -114,14 +115,14 @@ def _measure_joined(pie: Pie) -> Pie:
     return dataclasses.replace(pie, sectors=sectors)
 
 
-def _fill_writing(areas: Areas, circle: Circle, background: int | None) -> Areas:
+def _fill_writing(areas: Areas, circle: Circle, grounds: Collection[int]) -> Areas:
     """Hand small areas inside the circle (thick letters and what they enclose) to the sectors around them."""
     kept = []
     for item in areas.items:
         x, y = item.box_px.center
         inside = np.hypot(x - circle.x_px, y - circle.y_px) < circle.radius_px
         side = max(item.box_px.width, item.box_px.height)
-        is_hub = item.box_px.has_point(circle.x_px, circle.y_px) and item.color == background
+        is_hub = item.box_px.has_point(circle.x_px, circle.y_px) and item.color in grounds
         if not inside or is_hub or side > 0.3 * circle.radius_px or _is_slice(areas, item, circle):
             kept.append(item)
     return fill_from(areas, kept) if len(kept) < len(areas.items) else areas
