@@ -14,7 +14,7 @@ from visual_tools.require import require
 _MIN_REACH = 0.0015
 _LINE_WIDTH = 0.0018
 _LINE_SLENDERNESS = 60.0
-_LINE_FILL = 0.15
+_LINE_FILL = 0.35
 _LINE_CHROMA = 10.0
 _EDGE_PX = 4.0
 _MIXTURE = 0.2

@@ -11,16 +11,19 @@ from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.mixtures import unmix
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 
-_EDGE_REACH_PX = 5
+_INWARDS_PX = 12
+_OUTWARDS_PX = 5
 _MIN_EDGE = 12.0
 _MIN_LINE = 30.0
 _PURE = 0.85
-_EQUAL_PX = 2.0
+_MUCH = 0.5
+_EQUAL_PX = 1.0
 _EQUAL = 0.03
 _RAGGED = 0.07
 _RAGGED_PX = 1.5
 _MIN_AREA = 0.00003
 _MIN_SHARE = 0.95
+_IN_LINE_PX = 2
 _MAX_CUT = 2.0
 _MIN_WRITING = 0.5
 
@@ -98,9 +101,9 @@ def _find_gap(one: Box, other: Box) -> Box | None:
     """The short gap between two boxes that go on in line with each other; None when they do not."""
     top, bottom = max(one.top, other.top), min(one.bottom, other.bottom)
     left, right = max(one.left, other.left), min(one.right, other.right)
-    if max(abs(one.top - other.top), abs(one.bottom - other.bottom)) <= _EQUAL_PX:
+    if max(abs(one.top - other.top), abs(one.bottom - other.bottom)) <= _IN_LINE_PX:
         gap, is_short = Box(right, top, left, bottom), 0 < left - right <= _MAX_CUT * (bottom - top)
-    elif max(abs(one.left - other.left), abs(one.right - other.right)) <= _EQUAL_PX:
+    elif max(abs(one.left - other.left), abs(one.right - other.right)) <= _IN_LINE_PX:
         gap, is_short = Box(left, bottom, right, top), 0 < top - bottom <= _MAX_CUT * (right - left)
     else:
         return None
@@ -129,7 +132,7 @@ def weigh_bars(bars: list[Bar]) -> list[float]:
         ([bar.width_px for bar in bars], [bar.height_px for bar in bars]),
         ([bar.height_px for bar in bars], [bar.width_px for bar in bars]),
     ):
-        if max(sizes) - min(sizes) <= _EQUAL_PX + _EQUAL * min(sizes):
+        if np.std(sizes) <= _EQUAL_PX + _EQUAL * np.mean(sizes):
             return lengths
     return [bar.width_px * bar.height_px for bar in bars]
 
@@ -168,39 +171,51 @@ def _measure_bar(image: NDArray[np.uint8], rgb: NDArray[np.uint8], item: Area, b
 
 
 def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float32]:
-    """The colours from inside a bar over one of its edges to outside, the median along the edge; (2 * reach, 3)."""
+    """The colours from inside a bar over one of its edges to outside, the median along the edge; (N, 3).
+
+    The edge of the box is before the last `_OUTWARDS_PX` of them.
+    """
     is_level = side in ("top", "bottom")
     depth, length = (box.height, box.width) if is_level else (box.width, box.height)
-    reach = min(_EDGE_REACH_PX, max(depth // 2, 1))
+    inwards = min(_INWARDS_PX, max(depth // 2, 1))
     trim = length // 8
     at = getattr(box, side)
     picture = image if is_level else image.transpose(1, 0, 2)
     low = (box.left if is_level else box.top) + trim
     high = (box.right if is_level else box.bottom) - trim
-    around = np.clip(np.arange(at - reach, at + reach), 0, picture.shape[0] - 1)
-    profile = np.median(picture[around, low:high].astype(np.float32), axis=1)
-    result: NDArray[np.float32] = profile if side in ("bottom", "right") else profile[::-1]
-    return result
+    is_end = side in ("bottom", "right")
+    around = np.arange(at - inwards, at + _OUTWARDS_PX) if is_end else np.arange(at - _OUTWARDS_PX, at + inwards)[::-1]
+    around = np.clip(around, 0, picture.shape[0] - 1)
+    profile: NDArray[np.float32] = np.median(picture[around, low:high].astype(np.float32), axis=1)
+    return profile
 
 
 def _edge_shift(profile: NDArray[np.float32], inner: NDArray[np.float32]) -> float:
-    """How far outside (positive) or inside the middle of a profile its edge lies.
+    """How far outside (positive) or inside the edge of the box the edge of the bar lies.
 
-    Each pixel is a mixture of the inner colour, the outer one and that of a line on the edge, if there is one. The
-    edge is in the middle of the line. Lines farther in or out, of a grid or around a neighbour, are left alone.
+    Where a line is drawn on the edge, the edge is in its middle. Else the pixels between the inner colour and the outer
+    one are mixtures of them. What is farther in or out, of a grid or of writing, is left alone.
     """
-    reach = len(profile) // 2
-    outer = np.median(profile[reach + min(2, reach - 1) :], axis=0)
+    at = len(profile) - _OUTWARDS_PX
+    outer = np.median(profile[at + 2 :], axis=0)
     if np.linalg.norm(outer - inner) < _MIN_EDGE:
         return 0.0
-    _, beside = unmix(profile, inner, outer, inner)
-    near = slice(max(reach - 3, 0), reach + 3)
-    line = profile[near][beside[near].argmax()] if beside[near].max() > _MIN_LINE else inner
-    parts = np.clip(unmix(profile, inner, outer, line)[0], 0, 1)
-    start = int(np.flatnonzero(parts[0, : reach + 2] > _PURE).max(initial=0))
-    end = start + int((parts[1, start:] > _PURE).argmax()) if (parts[1, start:] > _PURE).any() else len(profile)
-    between = slice(start + 1, end)
-    return start + 1 + float((parts[0, between] + parts[2, between] / 2).sum()) - reach
+    parts, beside = unmix(profile, inner, outer, inner)
+    start = int(np.flatnonzero(parts[0, : at + 2] > _PURE).max(initial=0))
+    near = slice(max(min(start, at - 3), 0), at + 3)
+    peak = near.start + int(beside[near].argmax())
+    if beside[peak] > _MIN_LINE:
+        return _find_middle(unmix(profile, inner, outer, profile[peak])[0][2], peak) - at
+    end = start + 1 + int((parts[1, start + 1 :] > _PURE).argmax())
+    return start + 1 + float(np.clip(parts[0, start + 1 : end], 0, 1).sum()) - at
+
+
+def _find_middle(line: NDArray[np.float32], peak: int) -> float:
+    """The middle of a line of which a part is in each pixel and much in one of them."""
+    below = np.flatnonzero(line < _MUCH)
+    first, last = below[below < peak].max(initial=0), below[below > peak].min(initial=len(line) - 1)
+    weights = np.clip(line[first : last + 1], 0, 1)
+    return float(np.average(np.arange(first, last + 1) + 0.5, weights=weights))
 
 
 def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int]:

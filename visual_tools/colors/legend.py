@@ -17,7 +17,8 @@ _MAX_SWATCH_AREA = 0.006
 _MIN_SWATCH_FILL = 0.75
 _MIN_RATIO = 2.5
 _MIN_NAMED = 0.8
-_GAP_PX = 3
+_GAPS_PX = (3, 6)
+_MIN_ALONE = 0.95
 _MAX_READ_PX = 2600
 
 
@@ -38,12 +39,16 @@ def find_swatches(areas: Areas, candidates: list[Area], grounds: Collection[int]
 
 
 def _is_alone(areas: Areas, item: Area, grounds: Collection[int]) -> bool:
-    """Whether the pixels around an area are background."""
+    """Whether the pixels around an area, or around its outline, are background."""
     height, width = areas.map.shape
-    box = item.box_px.padded(_GAP_PX).clipped(width, height)
-    around = areas.map[box.top : box.bottom, box.left : box.right] != item.number
-    colors = areas.colors[box.top : box.bottom, box.left : box.right][around]
-    return bool(np.isin(colors, list(grounds)).mean() > 0.95)
+    for gap in _GAPS_PX:
+        box, inner = (item.box_px.padded(size).clipped(width, height) for size in (gap, gap - _GAPS_PX[0]))
+        around = areas.map[box.top : box.bottom, box.left : box.right] != item.number
+        around[inner.top - box.top : inner.bottom - box.top, inner.left - box.left : inner.right - box.left] = False
+        colors = areas.colors[box.top : box.bottom, box.left : box.right][around]
+        if np.isin(colors, list(grounds)).mean() > _MIN_ALONE:
+            return True
+    return False
 
 
 def read_lines(image: NDArray[np.uint8], candidates: list[Area], swatches: list[Area]) -> list[TextLine]:

@@ -84,12 +84,14 @@ def color_share(
 
 
 def _shrink(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A copy that is a whole number of times smaller where the picture is large."""
     step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _MAX_PIXELS))
-    if step <= 1:
+    height, width = image.shape[0] // step, image.shape[1] // step
+    if step <= 1 or min(height, width) < 1:
         return image
     cv2 = require("cv2", "visual")
-    size = max(image.shape[1] // step, 1), max(image.shape[0] // step, 1)
-    small: NDArray[np.uint8] = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    cut = image[: height * step, : width * step]
+    small: NDArray[np.uint8] = cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA)
     return small
 
 

@@ -192,9 +192,8 @@ def _measure_colors(
     image: NDArray[np.uint8], flat: NDArray[np.bool_], lut: NDArray[np.uint8], num_colors: int
 ) -> NDArray[np.uint8]:
     """The median of each colour's flat pixels."""
-    pixels = image[flat]
-    step = max(len(pixels) // 400_000, 1)
-    pixels = pixels[::step]
+    places = np.flatnonzero(flat)
+    pixels = image.reshape(-1, 3)[places[:: max(len(places) // 400_000, 1)]]
     labels = lut.ravel()[_cell_of(pixels)]
     rgb = np.zeros((num_colors, 3), np.uint8)
     for color in range(num_colors):
