@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.colors.mixtures import unmix
+from visual_tools.colors.edges import unmix
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 from visual_tools.require import require
 

@@ -8,15 +8,9 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
-from visual_tools.colors.mixtures import unmix
+from visual_tools.colors.edges import find_edge_shift
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 
-_INWARDS_PX = 12
-_OUTWARDS_PX = 5
-_MIN_EDGE = 12.0
-_MIN_LINE = 30.0
-_PURE = 0.85
-_MUCH = 0.5
 _EQUAL_PX = 1.0
 _EQUAL = 0.03
 _RAGGED = 0.07
@@ -159,63 +153,15 @@ def _is_rectangle(areas: Areas, item: Area, box: Box) -> bool:
 
 def _measure_bar(image: NDArray[np.uint8], rgb: NDArray[np.uint8], item: Area, box: Box) -> Bar:
     """Each edge moved to where the colours change."""
-    own = rgb[item.color].astype(np.float32)
-    top, bottom = (_edge_shift(_across(image, box, side), own) for side in ("top", "bottom"))
-    left, right = (_edge_shift(_across(image, box, side), own) for side in ("left", "right"))
+    top, bottom, left, right = (
+        find_edge_shift(image, box, side, rgb[item.color]) for side in ("top", "bottom", "left", "right")
+    )
     return Bar(
         area=item,
         box_px=box,
         width_px=max(box.width + left + right, 0.5),
         height_px=max(box.height + top + bottom, 0.5),
     )
-
-
-def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float32]:
-    """The colours from inside a bar over one of its edges to outside, the median along the edge; (N, 3).
-
-    The edge of the box is before the last `_OUTWARDS_PX` of them.
-    """
-    is_level = side in ("top", "bottom")
-    depth, length = (box.height, box.width) if is_level else (box.width, box.height)
-    inwards = min(_INWARDS_PX, max(depth // 2, 1))
-    trim = length // 8
-    at = getattr(box, side)
-    picture = image if is_level else image.transpose(1, 0, 2)
-    low = (box.left if is_level else box.top) + trim
-    high = (box.right if is_level else box.bottom) - trim
-    is_end = side in ("bottom", "right")
-    around = np.arange(at - inwards, at + _OUTWARDS_PX) if is_end else np.arange(at - _OUTWARDS_PX, at + inwards)[::-1]
-    around = np.clip(around, 0, picture.shape[0] - 1)
-    profile: NDArray[np.float32] = np.median(picture[around, low:high].astype(np.float32), axis=1)
-    return profile
-
-
-def _edge_shift(profile: NDArray[np.float32], inner: NDArray[np.float32]) -> float:
-    """How far outside (positive) or inside the edge of the box the edge of the bar lies.
-
-    Where a line is drawn on the edge, the edge is in its middle. Else the pixels between the inner colour and the outer
-    one are mixtures of them. What is farther in or out, of a grid or of writing, is left alone.
-    """
-    at = len(profile) - _OUTWARDS_PX
-    outer = np.median(profile[at + 2 :], axis=0)
-    if np.linalg.norm(outer - inner) < _MIN_EDGE:
-        return 0.0
-    parts, beside = unmix(profile, inner, outer, inner)
-    start = int(np.flatnonzero(parts[0, : at + 2] > _PURE).max(initial=0))
-    near = slice(max(min(start, at - 3), 0), at + 3)
-    peak = near.start + int(beside[near].argmax())
-    if beside[peak] > _MIN_LINE:
-        return _find_middle(unmix(profile, inner, outer, profile[peak])[0][2], peak) - at
-    end = start + 1 + int((parts[1, start + 1 :] > _PURE).argmax())
-    return start + 1 + float(np.clip(parts[0, start + 1 : end], 0, 1).sum()) - at
-
-
-def _find_middle(line: NDArray[np.float32], peak: int) -> float:
-    """The middle of a line of which a part is in each pixel and much in one of them."""
-    below = np.flatnonzero(line < _MUCH)
-    first, last = below[below < peak].max(initial=0), below[below > peak].min(initial=len(line) - 1)
-    weights = np.clip(line[first : last + 1], 0, 1)
-    return float(np.average(np.arange(first, last + 1) + 0.5, weights=weights))
 
 
 def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int]:

@@ -1,38 +1,29 @@
 """`color_share`: what part each colour has in a pie, in bars, or in any picture."""
 
-import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.colors.areas import Area, Areas, border_of, find_areas
+from visual_tools.colors.areas import Area, Areas, find_areas
 from visual_tools.colors.bars import find_bars, join_cut_bars, weigh_bars
-from visual_tools.colors.legend import find_swatches, match_sectors, match_swatches, read_lines
-from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut, find_flat, find_palette
+from visual_tools.colors.legend import match_sectors, match_swatches
+from visual_tools.colors.palette import NO_COLOR, apply_lut, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import find_pie
+from visual_tools.colors.scene import Scene, find_color, make_scene
 from visual_tools.colors.shares import ColorShares, Measured, check_image, make_shares
-from visual_tools.colors.words import ColorLike, parse_color, to_lab
+from visual_tools.colors.words import ColorLike
 from visual_tools.errors import ImageError
-from visual_tools.ocr import TextLine
 from visual_tools.require import require
 
 Wanted = Literal["auto", "pie", "area", "bars"]
 
 _CLOSENESS = (1.0, 0.6, 0.35)
 _MAX_PIXELS = 4_000_000
-_MIN_BORDER = 0.6
-_MAX_PAPER_CHROMA = 12.0
-_MIN_PANEL_PIECE = 0.002
-_MIN_PANEL_SIDE = 0.8
-_MAX_PANEL_FILL = 0.93
-_PANEL_INSET_PX = 4
-_MIN_PAPER_LIGHTNESS = 78.0
-_MAX_INK_LIGHTNESS = 25.0
 _MIN_MAIN = 0.55
 
 
@@ -103,20 +94,6 @@ class _Request:
     read_labels: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scene:
-    """A drawn picture, cut up."""
-
-    image: NDArray[np.uint8] = field(repr=False)
-    palette: Palette
-    areas: Areas
-    background: int | None
-    grounds: frozenset[int]
-    candidates: list[Area]
-    swatches: list[Area]
-    lines: list[TextLine] = field(repr=False)
-
-
 def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
     flat = find_flat(image)
     best: Measured | None = None
@@ -125,7 +102,8 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
         areas = find_areas(image, palette) if palette is not None else None
         if palette is None or areas is None:
             break
-        found = _measure_drawing(_make_scene(image, palette, areas, request), request.kind)
+        scene = make_scene(image, palette, areas, request.background, read_labels=request.read_labels)
+        found = _measure_drawing(scene, request.kind)
         if best is None or len(found.colors) > len(best.colors):
             best = found
         if request.num_colors is None or len(best.colors) >= request.num_colors:
@@ -139,76 +117,7 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
     return _measure_photo(image, request)
 
 
-def _make_scene(image: NDArray[np.uint8], palette: Palette, areas: Areas, request: _Request) -> _Scene:
-    background = _find_background(areas, palette, request.background)
-    candidates = [item for item in areas.items if item.color != background]
-    panel = _find_panel(candidates, areas, palette) if request.background is None else None
-    candidates = [item for item in candidates if item.color != panel] or candidates
-    grounds = frozenset(color for color in (background, panel) if color is not None)
-    swatches = find_swatches(areas, candidates, grounds)
-    lines = read_lines(image, candidates, swatches) if request.read_labels else []
-    candidates = [item for item in candidates if not any(_is_letter(item, line) for line in lines)]
-    return _Scene(
-        image=image,
-        palette=palette,
-        areas=areas,
-        background=background,
-        grounds=grounds,
-        candidates=candidates,
-        swatches=swatches,
-        lines=lines,
-    )
-
-
-def _find_background(areas: Areas, palette: Palette, wanted: ColorLike | None) -> int | None:
-    """Number of the background's colour."""
-    if isinstance(wanted, str) and wanted == "none":
-        return None
-    if wanted is not None:
-        away = np.linalg.norm(palette.lab - to_lab(np.array([parse_color(wanted)], np.uint8)), axis=1)
-        return int(np.argmin(away)) if away.min() < 25 else None
-    border = border_of(areas.colors)
-    counts = np.bincount(border)
-    color = int(np.argmax(counts))
-    chroma = float(np.hypot(*palette.lab[color, 1:]))
-    is_paper = chroma < _MAX_PAPER_CHROMA or (palette.lab[color, 0] > 85 and chroma < 2 * _MAX_PAPER_CHROMA)
-    is_alone = len({item.color for item in areas.items}) == 1
-    return color if counts[color] >= _MIN_BORDER * len(border) and is_paper and not is_alone else None
-
-
-def _find_panel(candidates: list[Area], areas: Areas, palette: Palette) -> int | None:
-    """Number of the colour of a chart's tinted ground: colourless, along a whole side, with the rest cut out of it."""
-    large = [item for item in candidates if item.area_px >= _MIN_PANEL_PIECE * areas.map.size]
-    if not large:
-        return None
-    whole = _cut(areas.colors, _box_around(large).padded(-_PANEL_INSET_PX))
-    if not whole.size:
-        return None
-    for color in {item.color for item in large}:
-        lightness, chroma = palette.lab[color, 0], float(np.hypot(*palette.lab[color, 1:]))
-        if chroma > _MAX_PAPER_CHROMA or _MAX_INK_LIGHTNESS < lightness < _MIN_PAPER_LIGHTNESS:
-            continue
-        sides = [float((side == color).mean()) for side in (whole[0], whole[-1], whole[:, 0], whole[:, -1])]
-        own = _cut(areas.colors, _box_around([item for item in large if item.color == color]))
-        if max(sides) > _MIN_PANEL_SIDE and (own == color).mean() < _MAX_PANEL_FILL:
-            return color
-    return None
-
-
-def _box_around(items: list[Area]) -> Box:
-    return functools.reduce(Box.union, (item.box_px for item in items))
-
-
-def _cut(array: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
-    return array[box.top : box.bottom, box.left : box.right]
-
-
-def _is_letter(item: Area, line: TextLine) -> bool:
-    """Whether an area is part of a written line."""
-    return line.box_px.contains(item.box_px, 3) and item.area_px < 0.5 * line.box_px.area
-
-
-def _measure_drawing(scene: _Scene, kind: Wanted) -> Measured:
+def _measure_drawing(scene: Scene, kind: Wanted) -> Measured:
     found = None
     if kind in ("auto", "pie"):
         found = _measure_pie(scene, is_asked=kind == "pie")
@@ -219,7 +128,7 @@ def _measure_drawing(scene: _Scene, kind: Wanted) -> Measured:
     return found if found is not None else _measure_pixels(scene)
 
 
-def _measure_pie(scene: _Scene, *, is_asked: bool) -> Measured | None:
+def _measure_pie(scene: Scene, *, is_asked: bool) -> Measured | None:
     pie = find_pie(scene.areas, scene.grounds)
     if pie is None or not (is_asked or pie.is_closed):
         return None
@@ -240,7 +149,7 @@ def _measure_pie(scene: _Scene, *, is_asked: bool) -> Measured | None:
     )
 
 
-def _measure_bars(scene: _Scene) -> Measured | None:
+def _measure_bars(scene: Scene) -> Measured | None:
     areas, candidates = join_cut_bars(scene.image, scene.palette, scene.areas, scene.candidates)
     bars = find_bars(scene.image, scene.palette.rgb, areas, candidates, scene.swatches)
     if not bars:
@@ -258,7 +167,7 @@ def _measure_bars(scene: _Scene) -> Measured | None:
     )
 
 
-def _measure_pixels(scene: _Scene) -> Measured:
+def _measure_pixels(scene: Scene) -> Measured:
     labels = match_swatches(scene.swatches, scene.lines)
     items = [item for item in scene.candidates if item not in scene.swatches] or list(scene.areas.items)
     return Measured(
@@ -277,10 +186,7 @@ def _measure_pixels(scene: _Scene) -> Measured:
 def _measure_photo(image: NDArray[np.uint8], request: _Request) -> Measured:
     palette = find_main_colors(image, request.num_colors)
     colors = apply_lut(image, palette.lut)
-    background = None
-    if request.background is not None and request.background != "none":
-        away = np.linalg.norm(palette.lab - to_lab(np.array([parse_color(request.background)], np.uint8)), axis=1)
-        background = int(np.argmin(away)) if away.min() < 25 else None
+    background = None if request.background is None else find_color(palette, request.background)
     areas, items = _one_area_each(colors, len(palette.rgb))
     items = [item for item in items if item.color != background]
     return Measured(

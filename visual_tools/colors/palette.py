@@ -23,9 +23,10 @@ _SPECK_DELTA_E = 5.0
 _JOIN_SHARE = 0.3
 _CLEAN_CLOSENESS = 0.6
 _NOISE_SHARE = 0.005
-_RINGING_DELTA_E = 9.0
-_RINGING_PX = 17
-_RINGING_SHARE = 0.9
+_SHADE_DELTA_E = 30.0
+_SHADE_PX = 9
+_SHADE_SHARE = 0.98
+_MAX_SHADED = 16
 _MIN_CELL_PIXELS = 6
 _STRIP_PIXELS = 1 << 20
 
@@ -89,7 +90,7 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
     lut = _make_lut(count_cells(image), lab, rank[color_of], _REACH_DELTA_E * min(closeness, 1.0))
     rgb = _measure_colors(image, flat, lut, len(order))
     if is_noisy:
-        lut, rgb = _join_ringing(image, lut, rgb, closeness)
+        lut, rgb = _join_shades(image, lut, rgb, closeness)
     return Palette(rgb=rgb, lab=to_lab(rgb), lut=lut)
 
 
@@ -203,25 +204,25 @@ def _measure_colors(
     return rgb
 
 
-def _join_ringing(
+def _join_shades(
     image: NDArray[np.uint8], lut: NDArray[np.uint8], rgb: NDArray[np.uint8], closeness: float
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Give a colour that is only found close to a much like one to that one: JPEG shades the blocks along lines."""
+    """Give a colour that is only found within some pixels of a similar, more common one to that one.
+
+    JPEG blurs the colour of a line over the blocks that it crosses and makes bands of another shade along it.
+    """
     cv2 = require("cv2", "visual")
-    lab = to_lab(rgb)
-    labels = apply_lut(image, lut)
-    kept = list(range(len(rgb)))
-    for color in range(len(rgb) - 1, 0, -1):
-        mask = labels == color
-        for other in range(color):
-            if np.linalg.norm(lab[color] - lab[other]) < _RINGING_DELTA_E * closeness and mask.any():
-                around = cv2.dilate((labels == other).astype(np.uint8), np.ones((_RINGING_PX, _RINGING_PX), np.uint8))
-                if around[mask].mean() > _RINGING_SHARE:
-                    labels[mask], lut[lut == color] = other, other
-                    kept.remove(color)
-                    break
+    lab, labels, number = to_lab(rgb), apply_lut(image, lut), np.arange(len(rgb))
+    totals = np.maximum(np.bincount(labels.ravel(), minlength=NO_COLOR + 1), 1)
+    target = number.copy()
+    for color in range(min(len(rgb), _MAX_SHADED)):
+        around = cv2.dilate((labels == color).astype(np.uint8), np.ones((_SHADE_PX, _SHADE_PX), np.uint8)) > 0
+        near = np.bincount(labels[around], minlength=NO_COLOR + 1) / totals
+        is_close = np.linalg.norm(lab - lab[color], axis=1) < _SHADE_DELTA_E * closeness
+        target[is_close & (near[number] > _SHADE_SHARE) & (target == number) & (number > color)] = target[color]
+    kept = target == number
     rank = np.full(NO_COLOR + 1, NO_COLOR, np.uint8)
-    rank[kept] = np.arange(len(kept))
+    rank[number] = (np.cumsum(kept) - 1)[target]
     return rank[lut], rgb[kept]
 
 
