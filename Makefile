@@ -48,6 +48,13 @@ bench: dev ## print our figures beside the usual way of doing a step
 	@$(VENV)/python benchmarks/literal.py
 	@$(VENV)/python benchmarks/step_overhead.py browser --peer-python $(PEER)
 	@$(VENV)/python benchmarks/step_overhead.py desktop --peer-python $(PEER)
+	@$(VENV)/python benchmarks/sandbox.py
+	@$(VENV)/python -m benchmarks.visual.mazes --per-kind 2
+	@$(VENV)/python benchmarks/visual/shares.py --each 4
+	@$(VENV)/python benchmarks/visual/differences.py --pairs 12
+	@$(VENV)/python benchmarks/visual/counting.py --scenes 4
+	@$(VENV)/python -m benchmarks.visual.ocr_boxes
+	@$(VENV)/python benchmarks/visual/video.py --minutes 2 --frames 68
 
 clean: ## remove .venv and every cache
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
