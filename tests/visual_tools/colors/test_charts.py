@@ -33,6 +33,20 @@ SAMPLE = [
     ("areas", 14),
     ("areas, JPEG", 2),
     ("flat picture", 2),
+    # an outline that fills much of a small pie
+    ("pie, by hand", 600),
+    # writing hides the middle of a thin sector
+    ("pie, similar + shadow + exploded + JPEG", 113),
+    # a grid line beside an edge, and one on it
+    ("bars", 108),
+    # writing cuts thin bars in two
+    ("bars, JPEG", 0),
+    # the axis under the lowest area; grid lines across edges
+    ("areas", 115),
+    ("areas", 106),
+    # bands of other shades along grid lines
+    ("areas, JPEG", 301),
+    ("areas, JPEG", 604),
 ]
 
 
@@ -76,5 +90,12 @@ def test_words_beside_the_sectors_are_their_labels() -> None:
         for chart in (make_chart("pie, plain", seed) for seed in range(30))
         if chart.is_labelled_beside and len(chart.truth) <= 5
     )
+    found = color_share(chart.image)
+    assert {share.color_rgb: share.label for share in found.shares} == chart.labels
+
+
+def test_the_labels_of_swatches_with_thick_outlines() -> None:
+    chart = make_chart("pie, plain", 504)
+    assert chart.labels
     found = color_share(chart.image)
     assert {share.color_rgb: share.label for share in found.shares} == chart.labels
