@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.changes import find_changed_box, find_content_box, grow_to_cover
+from visual_tools.images.load import ImageSource, load_image
 from visual_tools.ink import find_ink
 from visual_tools.require import require
 from visual_tools.text_detection import TextDetector
@@ -144,6 +145,6 @@ def shared_engine() -> OcrEngine:
         return _shared[0]
 
 
-def read_text(image: NDArray[np.uint8]) -> list[TextLine]:
-    """All lines of a picture, top to bottom, (H, W, 3) uint8 RGB, read by the shared engine."""
-    return shared_engine().read_text(image)
+def read_text(image: ImageSource) -> list[TextLine]:
+    """All lines of a picture (anything that `load_image` takes), top to bottom, read by the shared engine."""
+    return shared_engine().read_text(load_image(image))

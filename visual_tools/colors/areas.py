@@ -31,14 +31,14 @@ class Area:
         color: Its number in the palette.
         area_px: Pixels.
         box_px: Tight around it.
-        reach_px: How far its innermost pixel is from its edge.
+        thickness_px: How thick it is on the whole; of a strip its width.
     """
 
     number: int
     color: int
     area_px: int
     box_px: Box
-    reach_px: float
+    thickness_px: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +168,8 @@ def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
     away = cv2.distanceTransform((~is_edge).astype(np.uint8), cv2.DIST_L2, 3)
     reaches = np.zeros(len(sizes), np.float32)
     np.maximum.at(reaches, numbers.ravel(), away.ravel())
+    # the pixels of a strip are on the whole a quarter of its width from its edges
+    thick = 4 * (np.bincount(numbers.ravel(), away.ravel()) / np.maximum(sizes, 1) + 0.5)
     color_of = np.zeros(len(sizes), np.uint8)
     color_of[numbers] = labels
     slices = ndimage.find_objects(numbers)
@@ -180,7 +182,7 @@ def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
                 color=int(color_of[number]),
                 area_px=int(sizes[number]),
                 box_px=Box(columns.start, rows.start, columns.stop, rows.stop),
-                reach_px=float(reaches[number]),
+                thickness_px=float(thick[number]),
             )
         )
     items.sort(key=lambda area: -area.area_px)
@@ -190,7 +192,7 @@ def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
 def _is_line(area: Area, lab: NDArray[np.float32]) -> bool:
     """Whether it is an outline, a frame or a grid: long, thin, hollow and colourless."""
     return bool(
-        area.area_px / (2 * area.reach_px) ** 2 > _LINE_SLENDERNESS
+        area.area_px / area.thickness_px**2 > _LINE_SLENDERNESS
         and area.area_px < _LINE_FILL * area.box_px.area
         and np.hypot(lab[1], lab[2]) < _LINE_CHROMA
     )

@@ -6,15 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from visual_tools.colors.shares import ColorShares, Share, check_image
+from visual_tools.colors.shares import ColorShares, Share
 from visual_tools.errors import ImageError
+from visual_tools.images.load import ImageSource, load_image
 from visual_tools.require import require
 
 _MIN_WRITTEN = 0.004
 _FADE = 0.72
 
 
-def draw_share(image: NDArray[np.uint8], result: ColorShares) -> NDArray[np.uint8]:
+def draw_share(image: ImageSource, result: ColorShares) -> NDArray[np.uint8]:
     """The picture with each colour's areas outlined and their percent written on, and all of them as one bar below.
 
     What was left out is faded.
@@ -29,7 +30,7 @@ def draw_share(image: NDArray[np.uint8], result: ColorShares) -> NDArray[np.uint
     Raises:
         ImageError: The result is of a picture of another size.
     """
-    check_image(image)
+    image = load_image(image)
     if image.shape[:2] != result.labels.shape:
         raise ImageError(
             f"found a picture of {image.shape[1]} x {image.shape[0]} pixels and shares of one of "

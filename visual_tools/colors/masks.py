@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.palette import apply_lut
-from visual_tools.colors.shares import check_image
 from visual_tools.colors.words import ColorLike, cell_lab, color_name, is_plain_word, parse_color, to_lab, word_lut
 from visual_tools.errors import ImageError
+from visual_tools.images.load import ImageSource, load_image
 
 _TOLERANCE_DELTA_E = 15.0
 
@@ -35,11 +35,11 @@ class ColorMask:
     box_px: Box | None
 
 
-def color_mask(image: NDArray[np.uint8], color: ColorLike, *, tolerance: float | None = None) -> ColorMask:
+def color_mask(image: ImageSource, color: ColorLike, *, tolerance: float | None = None) -> ColorMask:
     """The pixels of one colour.
 
     Args:
-        image: (H, W, 3) uint8 RGB.
+        image: Picture (array, path, bytes).
         color: A plain word like `"red"` takes everything that a person would call so, light and dark;
             `"#1f77b4"`, a CSS name or three numbers take what is close to it.
         tolerance: Distance in L*a*b* (CIE76: 2 is just visible, 10 a different shade, 50 another colour) up to
@@ -55,7 +55,7 @@ def color_mask(image: NDArray[np.uint8], color: ColorLike, *, tolerance: float |
         >>> color_mask(image, "red")
         ColorMask(color_rgb=(214, 39, 40), color_name='red', area_px=5120, share=0.0167, box_px=Box(...))
     """
-    check_image(image)
+    image = load_image(image)
     if tolerance is not None and tolerance < 0:
         raise ImageError(f"found tolerance={tolerance}; expected a distance of 0 or more, or None")
     wanted = parse_color(color)

@@ -15,9 +15,10 @@ from visual_tools.colors.palette import NO_COLOR, apply_lut, find_flat, find_pal
 from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import find_pie
 from visual_tools.colors.scene import Scene, find_color, make_scene
-from visual_tools.colors.shares import ColorShares, Measured, check_image, make_shares
+from visual_tools.colors.shares import ColorShares, Measured, make_shares
 from visual_tools.colors.words import ColorLike
 from visual_tools.errors import ImageError
+from visual_tools.images.load import ImageSource, load_image
 from visual_tools.require import require
 
 Wanted = Literal["auto", "pie", "area", "bars"]
@@ -28,7 +29,7 @@ _MIN_MAIN = 0.55
 
 
 def color_share(
-    image: NDArray[np.uint8],
+    image: ImageSource,
     *,
     num_colors: int | None = None,
     box: Box | None = None,
@@ -44,7 +45,7 @@ def color_share(
     is measured.
 
     Args:
-        image: (H, W, 3) uint8 RGB.
+        image: Picture (array, path, bytes).
         num_colors: How many colours there are, background not counted; None finds out.
         box: Look only here.
         background: The colour to leave out; None takes a white, grey or black border for background;
@@ -60,7 +61,7 @@ def color_share(
         >>> color_share(load_image("pie.png"))
         <red (rent) 45.9 %, green (food) 30.7 %, blue (rest) 23.4 %; pie, by the angles of its sectors>
     """
-    check_image(image)
+    image = load_image(image)
     if kind not in ("auto", "pie", "area", "bars"):
         raise ImageError(f"found kind={kind!r}; expected 'auto', 'pie', 'area' or 'bars'")
     if num_colors is not None and not 1 <= num_colors <= 64:
@@ -210,6 +211,6 @@ def _one_area_each(colors: NDArray[np.uint8], num_colors: int) -> tuple[Areas, l
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
         if len(rows):
             box = Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
-            items.append(Area(number=color, color=color, area_px=int(mask.sum()), box_px=box, reach_px=1.0))
+            items.append(Area(number=color, color=color, area_px=int(mask.sum()), box_px=box, thickness_px=1.0))
     assert NO_COLOR not in {item.color for item in items}
     return Areas(map=colors.astype(np.int32), colors=colors, items=tuple(items)), items

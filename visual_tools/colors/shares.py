@@ -9,25 +9,9 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.words import color_name, to_lab
-from visual_tools.errors import ImageError
 from visual_tools.require import require
 
 Kind = Literal["pie", "bars", "area"]
-
-
-def check_image(image: NDArray[np.uint8]) -> None:
-    """Raise when this is not a picture.
-
-    Raises:
-        ImageError: Not (H, W, 3) uint8, or empty.
-    """
-    if not isinstance(image, np.ndarray):
-        raise ImageError(f"found {type(image).__name__}; expected a picture as array (height, width, 3) of uint8")
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
-        raise ImageError(
-            f"found an array {image.shape} of {image.dtype}; expected a picture (height, width, 3) of uint8, RGB: "
-            "load_image makes one from a file"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

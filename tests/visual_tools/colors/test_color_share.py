@@ -1,5 +1,6 @@
 """Pictures drawn by hand: pure colours, odd shapes, photographs, wrong input."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from visual_tools.box import Box
 from visual_tools.colors import color_share, draw_share
 from visual_tools.colors.shares import Piece, Share
 from visual_tools.errors import ImageError
+from visual_tools.images import load_image
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 128, 0), (0, 0, 255)
 
@@ -128,9 +130,8 @@ def test_tiny_pictures(shape: tuple[int, int, int]) -> None:
     ("image", "more", "text"),
     [
         (np.zeros((0, 5, 3), np.uint8), {}, "expected a picture"),
-        (np.zeros((5, 5), np.uint8), {}, "expected a picture"),
-        (np.zeros((5, 5, 3)), {}, "float64"),
-        ("pie.png", {}, "expected a picture as array"),
+        (np.zeros((5, 5, 2), np.uint8), {}, r"\(5, 5, 2\)"),
+        ("no-such-pie.png", {}, "there is no file no-such-pie.png"),
         (np.zeros((5, 5, 3), np.uint8), {"kind": "donut"}, "'bars'"),
         (np.zeros((5, 5, 3), np.uint8), {"num_colors": 0}, "num_colors=0"),
         (np.zeros((5, 5, 3), np.uint8), {"box": Box(9, 9, 12, 12)}, "not on this picture"),
@@ -156,3 +157,8 @@ def test_the_drawing_shows_what_counts_and_adds_a_bar() -> None:
     assert [round(width.sum() / 390, 1) for width in widths.values()] == [0.5, 0.3, 0.2]
     with pytest.raises(ImageError, match="draw on the picture that was measured"):
         draw_share(image[:50], found)
+
+
+def test_a_file_is_taken_as_well_as_an_array() -> None:
+    path = Path(__file__).parents[3] / "examples" / "pie.png"
+    assert repr(color_share(path, read_labels=False)) == repr(color_share(load_image(path), read_labels=False))
