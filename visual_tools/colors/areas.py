@@ -169,7 +169,7 @@ def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
     reaches = np.zeros(len(sizes), np.float32)
     np.maximum.at(reaches, numbers.ravel(), away.ravel())
     # the pixels of a strip are on the whole a quarter of its width from its edges
-    thick = 4 * (np.bincount(numbers.ravel(), away.ravel()) / np.maximum(sizes, 1) + 0.5)
+    thick = np.maximum(4 * np.bincount(numbers.ravel(), away.ravel()) / np.maximum(sizes, 1), 1)
     color_of = np.zeros(len(sizes), np.uint8)
     color_of[numbers] = labels
     slices = ndimage.find_objects(numbers)

@@ -122,13 +122,11 @@ def _join(areas: Areas, one: Area, other: Area, gap: Box) -> tuple[Areas, Area]:
 
 def weigh_bars(bars: list[Bar]) -> list[float]:
     """How large each bar is: its length where all are equally wide, give or take the pixel grid; else its area."""
-    for sizes, lengths in (
-        ([bar.width_px for bar in bars], [bar.height_px for bar in bars]),
-        ([bar.height_px for bar in bars], [bar.width_px for bar in bars]),
-    ):
-        if np.std(sizes) <= _EQUAL_PX + _EQUAL * np.mean(sizes):
-            return lengths
-    return [bar.width_px * bar.height_px for bar in bars]
+    sizes = np.array([(bar.width_px, bar.height_px) for bar in bars])
+    across = int(np.argmin(sizes.std(axis=0)))
+    is_equal = sizes[:, across].std() <= _EQUAL_PX + _EQUAL * sizes[:, across].mean()
+    weights: list[float] = (sizes[:, 1 - across] if is_equal else sizes.prod(axis=1)).tolist()
+    return weights
 
 
 def _total(bars: list[Bar]) -> int:

@@ -20,6 +20,7 @@ _MIN_SECTOR_SHARE = 0.0025
 _MAX_SCATTER_RAD = 0.008
 _MAX_JOINED = 0.012
 _MAX_ANGLE_GAP = 0.04
+_MAX_PULLED = 0.6
 _OUTER = 0.965
 _INNER = 0.3
 
@@ -72,25 +73,26 @@ def find_pie(areas: Areas, grounds: Collection[int]) -> Pie | None:
         for item in areas.items
         if item.color not in grounds and item.area_px >= 12 and _is_slice(areas, item, circle)
     ]
+    return _measure_slices(areas, slices, circle)
+
+
+def _measure_slices(areas: Areas, slices: list[Area], circle: Circle) -> Pie | None:
+    """The pie of these slices, each measured around its own tip."""
     if len(slices) < 2:
         return None
     circle, apexes = _fit_apexes(areas, slices, circle)
-    spans = [_find_inner(areas, item, apex) for item, apex in zip(slices, apexes, strict=True)]
-    measured = [
-        _measure_cover(areas, item, apex, _radii(inner, circle.radius_px))
-        for item, apex, inner in zip(slices, apexes, spans, strict=True)
-    ]
-    lines = [_extrapolate(radii, covered) for radii, covered, _ in measured]
-    sectors = tuple(
-        Sector(area=item, angle_rad=angle, direction_rad=cover[2], apex_px=apex)
-        for item, apex, (angle, _), cover in zip(slices, apexes, lines, measured, strict=True)
-        if angle > _MIN_SECTOR_SHARE * 2 * np.pi
-    )
+    sectors, scatters = [], []
+    for item, apex in zip(slices, apexes, strict=True):
+        radii = _radii(_find_inner(areas, item, apex), circle.radius_px)
+        covered, direction = _measure_cover(areas, item, apex, radii)
+        angle, scatter = _extrapolate(radii, covered)
+        scatters.append(scatter)
+        if angle > _MIN_SECTOR_SHARE * 2 * np.pi:
+            sectors.append(Sector(area=item, angle_rad=angle, direction_rad=direction, apex_px=apex))
     if len(sectors) < 2:
         return None
-    pie = Pie(circle=circle, sectors=sectors, areas=areas)
-    is_rough = max(scatter for _, scatter in lines) > _MAX_SCATTER_RAD
-    return _measure_joined(pie) if is_rough and pie.is_closed else pie
+    pie = Pie(circle=circle, sectors=tuple(sectors), areas=areas)
+    return _measure_joined(pie) if max(scatters) > _MAX_SCATTER_RAD and pie.is_closed else pie
 
 
 def _measure_joined(pie: Pie) -> Pie:
@@ -106,7 +108,7 @@ def _measure_joined(pie: Pie) -> Pie:
         return pie
     inner = max(_find_inner(pie.areas, sector.area, middle) for sector in pie.sectors)
     radii = _radii(inner, circle.radius_px)
-    covered = np.array([_measure_cover(pie.areas, sector.area, middle, radii)[1] for sector in pie.sectors])
+    covered = np.array([_measure_cover(pie.areas, sector.area, middle, radii)[0] for sector in pie.sectors])
     missing = (2 * np.pi - covered.sum(axis=0)) / len(covered)
     angles = np.median(covered + missing, axis=1)
     sectors = tuple(
@@ -185,9 +187,10 @@ def _fit_apexes(areas: Areas, slices: list[Area], circle: Circle) -> tuple[Circl
             result: NDArray[np.float64] = np.linalg.norm(points - middle, axis=1) - guess[2]
             return result
 
-        start = np.concatenate([[x_px, y_px, radius_px], np.maximum(pulled, 0.01)])
+        start = np.concatenate([[x_px, y_px, radius_px], np.clip(pulled, 0.01, 0.99 * _MAX_PULLED * radius_px)])
         lower = np.concatenate([[-np.inf, -np.inf, 0.7 * radius_px], np.zeros(len(slices))])
-        fit = optimize.least_squares(misfit, start, bounds=(lower, np.inf), loss="soft_l1", f_scale=0.7)
+        upper = np.concatenate([np.full(3, np.inf), np.full(len(slices), _MAX_PULLED * radius_px)])
+        fit = optimize.least_squares(misfit, start, bounds=(lower, upper), loss="soft_l1", f_scale=0.7)
         x_px, y_px, radius_px = (float(value) for value in fit.x[:3])
         pulled = fit.x[3:]
     apexes = [(float(x_px + e * u[0]), float(y_px + e * u[1])) for e, u in zip(pulled, units, strict=True)]
@@ -211,8 +214,8 @@ def _radii(inner_px: float, radius_px: float) -> NDArray[np.float64]:
 
 def _measure_cover(
     areas: Areas, item: Area, apex: tuple[float, float], radii: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """The radii, the angle that an area covers on each circle around a point, and the direction of its middle."""
+) -> tuple[NDArray[np.float64], float]:
+    """The angle that an area covers on each circle around a point, and the direction of its middle."""
     num_steps = int(np.clip(8 * radii[-1], 1024, 16384))
     angles = np.arange(num_steps) * (2 * np.pi / num_steps)
     columns = np.rint(apex[0] + radii[:, None] * np.cos(angles)).astype(np.intp)
@@ -220,7 +223,7 @@ def _measure_cover(
     height, width = areas.map.shape
     on = areas.map[np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)] == item.number
     middle = (on.sum(axis=0) * np.exp(1j * angles)).sum()
-    return radii, on.sum(axis=1) * (2 * np.pi / num_steps), float(np.angle(middle))
+    return on.sum(axis=1) * (2 * np.pi / num_steps), float(np.angle(middle))
 
 
 def _extrapolate(radii: NDArray[np.float64], covered: NDArray[np.float64]) -> tuple[float, float]:

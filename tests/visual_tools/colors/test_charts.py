@@ -37,10 +37,14 @@ SAMPLE = [
     ("pie, by hand", 600),
     # writing hides the middle of a thin sector
     ("pie, similar + shadow + exploded + JPEG", 113),
+    # slices whose rims also fit a circle on their other side
+    ("pie, exploded", 1008),
     # a grid line beside an edge, and one on it
     ("bars", 108),
     # writing cuts thin bars in two
     ("bars, JPEG", 0),
+    # two bars of almost the same length
+    ("bars, JPEG", 1006),
     # the axis under the lowest area; grid lines across edges
     ("areas", 115),
     ("areas", 106),
