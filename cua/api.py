@@ -91,6 +91,8 @@ async def resume_task(
     record = load_run(run_dir, images=None if settings.get("max_images", 0) > 3 else 3)
     if record.result is not None and record.result.end.status in ("succeeded", "failed", "unverified"):
         raise ConfigError(f"the run {run_dir.name} ended as {record.result.end.status}; there is nothing to resume")
+    if record.is_tool_run:
+        raise ConfigError(f"{run_dir.name} is a run of `cua ask`, whose variables are gone: ask again")
     kept = dict(record.header.settings.get("settings", {}))
     parts = _Parts(
         settings=load_settings({**kept, **settings}).settings,

@@ -82,7 +82,7 @@ async def verify_run(
         SandboxError: No kernel can be had.
     """
     record = load_run(run_dir, images=None)
-    if not record.question:
+    if not record.is_tool_run:
         raise ConfigError(f"{run_dir.name} is no run of `cua ask`: it has no cells to run again")
     with tempfile.TemporaryDirectory(prefix="k25-verify-") as folder:
         work_dir = Path(folder) / "files"

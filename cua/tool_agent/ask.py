@@ -29,12 +29,10 @@ from cua.tools.service import Service
 from cua.tools.shell import ShellTool
 from cua.tools.view_image import ViewImageTool
 from cua.trajectory import RunHeader, default_runs_dir
+from cua.trajectory.run_record import TOOLS_ENV
 from cua.trajectory.tool_writer import ToolTrajectoryWriter
 from cua.watch import Watch
 from visual_tools.sandbox import Kernel, KernelMaker, Limits
-
-TOOLS_ENV = "tools"
-"""`RunHeader.env` of a tool-using run."""
 
 INPUTS, FILES = "inputs", "files"
 """Folders of a run: the user's files untouched, and the folder that code works in."""

@@ -13,6 +13,9 @@ from cua.trajectory.events import Note, RunHeader
 from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
 
+TOOLS_ENV = "tools"
+"""`RunHeader.env` of a tool-using run."""
+
 INTERRUPTED = (
     "The run was interrupted while this action was being carried out, so its outcome is unknown. "
     "Look at the screen to see what happened before you repeat anything."
@@ -100,6 +103,11 @@ class RunRecord:
     images: Mapping[int, str] = field(default_factory=dict)
     resumed_at: tuple[float, ...] = ()
     last_at: float = 0.0
+
+    @property
+    def is_tool_run(self) -> bool:
+        """Whether tools were called, as `cua ask` does, and no screen was worked on."""
+        return self.header.env == TOOLS_ENV
 
     @property
     def num_steps(self) -> int:

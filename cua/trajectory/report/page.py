@@ -64,7 +64,7 @@ def write_report(run_dir: Path | str, path: Path | str | None = None, form: Form
 def _load(run_dir: Path | str) -> RunRecord:
     """The record; with its pictures for a tool-using run, unless one of them is lost."""
     record = load_run(run_dir, images=0)
-    if not record.question:
+    if not record.is_tool_run:
         return record
     try:
         return load_run(run_dir, images=None)

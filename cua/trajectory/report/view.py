@@ -113,7 +113,7 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
         settings=tuple(_settings(record)),
         early_notes=tuple(note for note in record.notes if note.index not in numbers),
         steps=(*steps, *([last] if last else [])),
-        conversation=conversation_view(record, form) if record.question else None,
+        conversation=conversation_view(record, form) if record.is_tool_run else None,
     )
 
 

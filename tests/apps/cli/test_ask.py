@@ -150,3 +150,13 @@ def test_shown_runs_and_replay(tmp_path: Path, picture: Path) -> None:
     assert "2 steps" in listed.stdout
     replayed = cua(tmp_path / "runs", "replay", "last")
     assert "  [0] 600" in replayed.stdout.splitlines()
+
+
+def test_what_makes_no_sense_for_it_is_refused(tmp_path: Path, picture: Path) -> None:
+    capped = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", script(tmp_path, [COUNT]), "--max-steps", "1")
+    assert capped.code == 3
+    resumed = cua(tmp_path / "runs", "task", "--resume", "last")
+    assert (resumed.code, "ask again" in resumed.stderr) == (2, True)
+    exported = cua(tmp_path / "runs", "export", "last", str(tmp_path / "results"))
+    assert (exported.code, "it has no screens to export" in exported.stderr) == (2, True)
+    assert not (tmp_path / "results").exists()
