@@ -17,6 +17,7 @@ _LINE_SLENDERNESS = 60.0
 _LINE_FILL = 0.35
 _LINE_CHROMA = 10.0
 _EDGE_PX = 4.0
+_STRIP_PX = 8.0
 _MIXTURE = 0.2
 _MIN_MIXTURE = 12.0
 _MAX_GROUND = 0.7
@@ -78,7 +79,7 @@ def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
     if not kept:
         return None
     seeds = _mark(first, kept)
-    return _measure(_hand_out(np.where(seeds, labels, NO_COLOR), image, palette))
+    return _measure(_hand_out(labels, seeds, image, palette))
 
 
 def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
@@ -112,18 +113,22 @@ def _mark(areas: Areas, kept: Iterable[Area]) -> NDArray[np.bool_]:
     return marked
 
 
-def _hand_out(labels: NDArray[np.uint8], image: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
-    """Give every pixel without a colour to one of the two colours nearest to it.
+def _hand_out(
+    labels: NDArray[np.uint8], seeds: NDArray[np.bool_], image: NDArray[np.uint8], palette: Palette
+) -> NDArray[np.uint8]:
+    """Give every pixel outside the seeds to one of the two colours nearest to it.
 
     A pixel at an edge whose own colour is a mixture of the two goes to the one it has more of; an outline, a letter
     or a grid line is no mixture and goes to the one that is closer.
     """
-    open_pixels = np.flatnonzero(labels == NO_COLOR)
+    open_pixels = np.flatnonzero(~seeds)
     if not len(open_pixels):
         return labels
-    nearest, away = _find_nearest(labels, open_pixels)
-    filled = labels.copy()
-    filled.ravel()[open_pixels] = nearest[0]
+    filled = np.where(seeds, labels, NO_COLOR)
+    nearest, away = _find_nearest(filled, open_pixels)
+    # a strip that a line has cut off is too thin for an area, but not far from the rest of its own
+    is_strip = (labels.ravel()[open_pixels] == nearest[1]) & (away[1] < _STRIP_PX)
+    filled.ravel()[open_pixels] = np.where(is_strip, nearest[1], nearest[0])
     at_edge = away[1] < _EDGE_PX
     open_pixels, nearest = open_pixels[at_edge], nearest[:, at_edge]
     rgb = palette.rgb.astype(np.float32)

@@ -11,7 +11,7 @@ from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.edges import find_edge_shift
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 
-_EQUAL_PX = 1.0
+_EQUAL_PX = 1.5
 _EQUAL = 0.03
 _RAGGED = 0.07
 _RAGGED_PX = 1.5

@@ -67,11 +67,10 @@ def find_edge_shift(image: NDArray[np.uint8], box: Box, side: str, inner_rgb: ND
         return 0.0
     parts, beside = unmix(profile, inner, outer, inner)
     start = int(np.flatnonzero(parts[0, : at + 2] > _PURE).max(initial=0))
-    near = slice(max(min(start, at - 3), 0), at + 3)
-    peak = near.start + int(beside[near].argmax())
+    end = start + 1 + int((parts[1, start + 1 :] > _PURE).argmax())
+    peak = start + int(beside[start : end + 1].argmax())
     if beside[peak] > _MIN_LINE:
         return _find_middle(unmix(profile, inner, outer, profile[peak])[0][2], peak) - at
-    end = start + 1 + int((parts[1, start + 1 :] > _PURE).argmax())
     return start + 1 + float(np.clip(parts[0, start + 1 : end], 0, 1).sum()) - at
 
 

@@ -41,6 +41,9 @@ SAMPLE = [
     ("pie, exploded", 1008),
     # a grid line beside an edge, and one on it
     ("bars", 108),
+    ("bars, JPEG", 2018),
+    # a grid line cuts strips off thin bars
+    ("bars", 2007),
     # writing cuts thin bars in two
     ("bars, JPEG", 0),
     # two bars of almost the same length
