@@ -5,6 +5,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from cua.agent import AgentOptions
 from cua.answer import AnswerSchema
@@ -73,12 +74,7 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
             coordinates=settings.coordinates,
             password=settings.password,
         ),
-        caps=Caps(
-            max_steps=settings.max_steps,
-            max_time_s=settings.max_time,
-            max_tokens=settings.max_tokens,
-            max_cost_usd=settings.max_cost,
-        ),
+        caps=make_caps(settings),
         answer_schema=schema,
     )
 
@@ -132,17 +128,31 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
 
 def make_header(settings: Settings, instruction: str, *, url: str | None, app: str | None) -> RunHeader:
     """What a run's record begins with; enough to build the same run again, without secrets."""
-    kept = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in asdict(settings).items()
-        if name not in SECRET_SETTINGS
-    }
     return RunHeader(
         instruction=instruction,
         env=settings.env,
         model=settings.model,
-        settings={"settings": kept, "url": url, "app": app},
+        settings={"settings": recorded_settings(settings), "url": url, "app": app},
         versions=versions_of(PACKAGES),
+    )
+
+
+def recorded_settings(settings: Settings) -> dict[str, Any]:
+    """All settings as JSON values, without secrets."""
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(settings).items()
+        if name not in SECRET_SETTINGS
+    }
+
+
+def make_caps(settings: Settings) -> Caps:
+    """The limits that the settings name."""
+    return Caps(
+        max_steps=settings.max_steps,
+        max_time_s=settings.max_time,
+        max_tokens=settings.max_tokens,
+        max_cost_usd=settings.max_cost,
     )
 
 

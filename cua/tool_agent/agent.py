@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cua.caps import Caps
 from cua.control import Control, StoppedError
 from cua.end import End, RunResult
 from cua.episode import CapReachedError
@@ -118,7 +117,7 @@ class ToolAgent:
         while True:
             await self.control.checkpoint()
             await self._fold_if_long()
-            self._check_caps(self.options.caps)
+            self._check_caps()
             answer = await self._step()
             if answer is not None:
                 return End(status="unverified", reason=UNKNOWN_END, answer=answer)
@@ -228,15 +227,15 @@ class ToolAgent:
 
     async def _sum_up(self) -> str:
         """A summary of the conversation by the model itself."""
-        self._check_caps(self.options.caps)
+        self._check_caps()
         request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
         work = self.model.generate([*self._messages(), request], (), self.options.sampling)
         reply = await self.control.unless_stopped(work)
         self._count(reply)
         return reply.content
 
-    def _check_caps(self, caps: Caps) -> None:
-        reached = caps.reached(num_steps=len(self.steps), time_s=self._time_s(), usage=self.usage)
+    def _check_caps(self) -> None:
+        reached = self.options.caps.reached(num_steps=len(self.steps), time_s=self._time_s(), usage=self.usage)
         if reached:
             raise CapReachedError(*reached)
 

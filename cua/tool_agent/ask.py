@@ -4,14 +4,13 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from cua.answer import AnswerSchema, load_schema
-from cua.assemble import SECRET_SETTINGS, make_guard, make_settings_model, versions_of
-from cua.caps import Caps
+from cua.assemble import make_caps, make_guard, make_settings_model, recorded_settings, versions_of
 from cua.config import Resolved, Settings, load_settings
 from cua.end import RunResult
 from cua.errors import ConfigError
@@ -174,11 +173,6 @@ def visual_settings(resolved: Resolved) -> Settings:
 
 def _make_writer(asked: _Asked, maker: KernelMaker) -> ToolTrajectoryWriter:
     settings = asked.settings
-    kept = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in asdict(settings).items()
-        if name not in SECRET_SETTINGS
-    }
     header = RunHeader(
         instruction=asked.words,
         env=TOOLS_ENV,
@@ -186,7 +180,7 @@ def _make_writer(asked: _Asked, maker: KernelMaker) -> ToolTrajectoryWriter:
         model=asked.model.name,
         limits={"max_steps": settings.max_steps, "max_output_tokens": settings.max_output_tokens},
         versions=versions_of(PACKAGES),
-        settings={"settings": kept, "inputs": [_recorded(file) for file in asked.inputs]},
+        settings={"settings": recorded_settings(settings), "inputs": [_recorded(file) for file in asked.inputs]},
     )
     return ToolTrajectoryWriter.create(settings.runs_dir or default_runs_dir(), header, asked.secrets.redact)
 
@@ -210,12 +204,7 @@ async def _make_agent(
         toolset=Toolset(make_tools(kernel, service, settings)),
         options=ToolAgentOptions(
             system_prompt=make_system_prompt(asked.schema),
-            caps=Caps(
-                max_steps=settings.max_steps,
-                max_time_s=settings.max_time,
-                max_tokens=settings.max_tokens,
-                max_cost_usd=settings.max_cost,
-            ),
+            caps=make_caps(settings),
             sampling=None if asked.own_model else Sampling(max_tokens=settings.max_output_tokens),
             context=ContextOptions(strategy=settings.context, max_tokens=settings.max_context),
             answer_schema=asked.schema,
