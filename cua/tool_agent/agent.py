@@ -24,7 +24,7 @@ from cua.tools.toolset import Toolset
 from visual_tools.errors import SandboxError
 
 CUT = (
-    "Your reply was cut at the limit of {limit} tokens for one step. Think less at a time: take one small step now, "
+    "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
     "with a tool call, or give the answer."
 )
 EMPTY = "Your reply held neither an answer nor a tool call. Call a tool, or answer the question."
@@ -155,7 +155,7 @@ class ToolAgent:
             if error.reply is None:
                 raise
             limit = self.options.sampling.max_tokens if self.options.sampling else None
-            remark = CUT.format(limit=limit or "the server's")
+            remark = CUT.format(tokens=f" of {limit} tokens" if limit else "")
             reply = replace(error.reply, tool_calls=())  # arguments that were cut are not to be run
         reply = with_own_ids(reply, self.num_calls)
         self._record.replied(index, reply)
