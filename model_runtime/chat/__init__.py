@@ -1,0 +1,1 @@
+"""Conversations to prompts, and replies to messages."""

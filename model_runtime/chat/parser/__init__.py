@@ -1,0 +1,1 @@
+"""What the model wrote, taken apart: reasoning, content, tool calls."""

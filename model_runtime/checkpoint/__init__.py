@@ -1,0 +1,1 @@
+"""Release folders: safetensors shards, INT4 packing, tiny checkpoints for tests."""

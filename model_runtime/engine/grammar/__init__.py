@@ -1,0 +1,1 @@
+"""Output that must match a schema or the form of tool calls."""

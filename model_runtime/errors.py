@@ -1,0 +1,63 @@
+"""Errors of the runtime, by who can mend them.
+
+RuntimeFault              the operator: what was found, what was expected, what to do; printed in one line
+├── ConfigError           config.json contradicts itself or names something this runtime does not have
+├── CheckpointError       tensors are missing, extra, misshapen, truncated or corrupt
+├── CapacityError         it does not fit: memory, context, ranks
+├── EngineDead            the engine or one of its ranks has ended; requests in flight are lost
+└── MissingPackageError   an optional package is not installed (`model_runtime.require`)
+RequestError              the client: one request is wrong; the server answers it in OpenAI's shape
+├── MediaError            a picture or video cannot be read, or breaks a limit
+└── BusyError             the queue is full; try again after `retry_after_s`
+"""
+
+
+class RuntimeFault(Exception):
+    """Something the operator can mend; the text says what was found, what was expected, what to do."""
+
+
+class ConfigError(RuntimeFault):
+    """config.json contradicts itself, or names something this runtime does not have."""
+
+
+class CheckpointError(RuntimeFault):
+    """Tensors are missing, extra or misshapen, or a file is truncated or corrupt."""
+
+
+class CapacityError(RuntimeFault):
+    """The model, its cache or a batch does not fit."""
+
+
+class EngineDead(RuntimeFault):  # noqa: N818 - a state, not a mistake
+    """The engine, or one of its ranks, has ended."""
+
+
+class RequestError(Exception):
+    """One request is wrong.
+
+    Args:
+        message: What was found, what was expected, what to do.
+        param: The field of the request that is wrong, for example `"messages.2.content"`.
+        code: A short machine-readable name, for example `"context_length_exceeded"`.
+        status: HTTP status that says who is at fault.
+    """
+
+    def __init__(
+        self, message: str, *, param: str | None = None, code: str | None = "invalid_value", status: int = 400
+    ) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+        self.status = status
+
+
+class MediaError(RequestError):
+    """A picture or video of a request cannot be read, or breaks a limit."""
+
+
+class BusyError(RequestError):
+    """The server has as much to do as it takes; `retry_after_s` says when to try again."""
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message, code="server_busy", status=429)
+        self.retry_after_s = retry_after_s

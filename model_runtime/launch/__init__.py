@@ -1,0 +1,1 @@
+"""vLLM as the production engine, and what fits where."""

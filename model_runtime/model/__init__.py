@@ -1,0 +1,1 @@
+"""The language model in torch: rope, MLA, experts, decoder."""

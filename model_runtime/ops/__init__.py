@@ -1,0 +1,1 @@
+"""Operators with one signature and one implementation for each kind of device."""

@@ -1,0 +1,1 @@
+"""Pictures and videos to the model's input sizes."""

@@ -1,0 +1,1 @@
+"""Probes for any endpoint that serves K2.5."""

@@ -1,0 +1,1 @@
+"""MoonViT-3D and the projector."""
