@@ -1,7 +1,7 @@
 # `make help` lists the targets. Everything lives in .venv; the system's Python is left alone.
 SHELL := bash
 VENV := .venv/bin
-SOURCES := apps cua envs visual_tools tests $(wildcard benchmarks examples scripts)
+SOURCES := apps cua envs model_runtime visual_tools tests $(wildcard benchmarks examples scripts)
 TEST_PROGRAMS := xterm mousepad galculator xclip
 WORKERS ?= 2
 # pyautogui has a place of its own: what it brings would replace python-xlib

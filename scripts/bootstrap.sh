@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv and install the package into it: scripts/bootstrap.sh all|dev
+# Make .venv and install the package into it: scripts/bootstrap.sh all|dev|runtime|runtime-dev
 # Starts at once, without network, when nothing changed since the last time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,8 +1,8 @@
 """Text to token ids and back.
 
-    tokenizer = load_tokenizer(model_dir)
-    tokenizer.encode("untrusted text")          # never gives a control token
-    tokenizer.special.im_end                    # ids of control tokens by name
+tokenizer = load_tokenizer(model_dir)
+tokenizer.encode("untrusted text")          # never gives a control token
+tokenizer.special.im_end                    # ids of control tokens by name
 """
 
 from model_runtime.tokenizer.special import SpecialTokens
