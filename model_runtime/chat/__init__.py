@@ -1,1 +1,26 @@
-"""Conversations to prompts, and replies to messages."""
+"""Conversations to prompts, and replies to messages.
+
+pieces = render_chat(messages, tools)           # markers, untrusted text and media, apart
+prompt = encode_chat(pieces, tokenizer)         # token ids; only markers become control tokens
+show_chat(pieces)                               # for people
+"""
+
+from model_runtime.chat.encode import encode_chat, show_chat
+from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec, VideoPart
+from model_runtime.chat.pieces import Marker, Piece
+from model_runtime.chat.template import render_chat
+
+__all__ = [
+    "ChatMessage",
+    "ImagePart",
+    "Marker",
+    "Part",
+    "Piece",
+    "TextPart",
+    "ToolCall",
+    "ToolSpec",
+    "VideoPart",
+    "encode_chat",
+    "render_chat",
+    "show_chat",
+]

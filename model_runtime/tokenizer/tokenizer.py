@@ -16,6 +16,26 @@ from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
 if TYPE_CHECKING:
     import tiktoken
 
+_HAN, _MARK_OR_OTHER = r"\p{Han}", r"\p{Lm}\p{Lo}\p{M}"
+_UPPER, _LOWER = (rf"[\p{{{kinds}}}{_MARK_OR_OTHER}&&[^{_HAN}]]" for kinds in (r"Lu}\p{Lt", "Ll"))
+_LEAD, _CONTRACTION = r"[^\r\n\p{L}\p{N}]?", r"(?i:'(?:s|t|re|ve|m|ll|d))?"
+PATTERN = "|".join(
+    (
+        rf"{_HAN}+",
+        rf"{_LEAD}{_UPPER}*{_LOWER}+{_CONTRACTION}",
+        rf"{_LEAD}{_UPPER}+{_LOWER}*{_CONTRACTION}",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+"""What the release's tokenizer cuts text into before merging, tried in this order.
+
+Source: `tokenization_kimi.py` of moonshotai/Kimi-K2.5, `pat_str`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
@@ -58,5 +78,5 @@ def load_tokenizer(model_dir: Path) -> Tokenizer:
     lines = (model_dir / "tiktoken.model").read_bytes().splitlines()
     ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
     tiktoken = require("tiktoken")
-    encoding = tiktoken.Encoding("k25", pat_str=r"\s+|\S+", mergeable_ranks=ranks, special_tokens={})
+    encoding = tiktoken.Encoding("k25", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
     return Tokenizer(SpecialTokens(len(ranks)), encoding)
