@@ -28,7 +28,7 @@ class CapacityError(RuntimeFault):
     """The model, its cache or a batch does not fit."""
 
 
-class EngineDead(RuntimeFault):  # noqa: N818 - a state, not a mistake
+class EngineDead(RuntimeFault):
     """The engine, or one of its ranks, has ended."""
 
 

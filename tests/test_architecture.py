@@ -107,7 +107,8 @@ def test_no_heavy_package_at_module_top_level() -> None:
         for path in FILES
         for name, line, is_at_import in imports_of(path)
         if is_at_import
-        and name.split(".")[0] in set(HEAVY) - light - (layers if module_of(path).startswith("model_runtime") else set())
+        and name.split(".")[0]
+        in set(HEAVY) - light - (layers if module_of(path).startswith("model_runtime") else set())
     ]
     assert found == []
 

@@ -53,7 +53,7 @@ class TextConfig:
     routed_scaling_factor: float = 2.827
     rms_norm_eps: float = 1e-5
     latent_norm_eps: float = 1e-6
-    """Of the two norms inside MLA: 1e-6 as in the published modelling code and transformers, 1e-5 as in vLLM and SGLang."""
+    """Of the two norms inside MLA: 1e-6 in the published modelling code and transformers, 1e-5 in vLLM and SGLang."""
     rope_theta: float = 50_000.0
     rope_scaling: RopeScaling | None = RopeScaling()
     max_position_embeddings: int = 262_144

@@ -1,0 +1,60 @@
+"""One rank's part of a step: numbers to tensors, media, the model, logits."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from model_runtime.engine.features import FeatureCache
+from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.step import StepInput
+from model_runtime.model.batch import ForwardBatch
+
+if TYPE_CHECKING:
+    from model_runtime.model.k25 import K25Model
+
+
+class Runner:
+    """A model with its latent cache and its encoded media."""
+
+    def __init__(self, model: "K25Model", options: EngineOptions) -> None:
+        self.model = model
+        self.options = options
+        self.cache = model.make_cache(options.num_blocks, options.block_size)
+        self.features = FeatureCache(options.feature_cache_bytes)
+
+    @torch.inference_mode()
+    def run(self, step: StepInput) -> Tensor:
+        """Compute a step and write its latents.
+
+        Returns:
+            (len(step.logit_rows), vocab) fp32 logits.
+        """
+        device = self.model.device
+        self._encode(step)
+        embeds = self.model.embed(torch.tensor(step.token_ids, device=device))  # (N, hidden)
+        for place in step.placements:
+            features = self.features.get(place.content_hash)[place.feature : place.feature + place.count]
+            embeds[place.first : place.first + place.count] = features
+        self.features.trim()
+        hidden = self.model.forward(embeds, self._make_batch(step, device), self.cache)  # (N, hidden)
+        rows = torch.tensor(step.logit_rows, dtype=torch.int64, device=device)
+        return self.model.logits(hidden.index_select(0, rows))
+
+    def _encode(self, step: StepInput) -> None:
+        if step.encode:
+            for item, features in zip(step.encode, self.model.encode_media(step.encode), strict=True):
+                self.features.add(item.content_hash, features)
+
+    def _make_batch(self, step: StepInput, device: torch.device) -> ForwardBatch:
+        width = max(map(len, step.block_tables))
+        tables = [table + [0] * (width - len(table)) for table in step.block_tables]
+        return ForwardBatch(
+            positions=torch.tensor(step.positions, dtype=torch.int64, device=device),
+            slot_mapping=torch.tensor(step.slot_mapping, dtype=torch.int64, device=device),
+            block_tables=torch.tensor(tables, dtype=torch.int32, device=device),
+            cu_seqlens_q=step.cu_seqlens_q,
+            seq_lens=step.seq_lens,
+            num_decodes=step.num_decodes,
+            block_size=self.options.block_size,
+        )

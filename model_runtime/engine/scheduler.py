@@ -1,0 +1,234 @@
+"""Which tokens are computed in the next step.
+
+Every running sequence that only decodes gets its one token; what is left of the token budget goes to prompts, the
+oldest first, in pieces. So a long prompt delays nobody's next token by more than one step.
+Source: Agrawal et al. 2024, arXiv 2403.02310 (chunked prefill).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from model_runtime.engine.blocks import BlockPool
+from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.sequence import Sequence
+from model_runtime.media import MediaSpan
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Tokens `start` to `end` of a sequence, to be computed in one step."""
+
+    sequence: Sequence
+    start: int
+    end: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens to compute."""
+        return self.end - self.start
+
+    @property
+    def is_last(self) -> bool:
+        """Whether a token is sampled after it."""
+        return self.end == len(self.sequence.token_ids)
+
+    def media(self) -> Iterable[MediaSpan]:
+        """Media whose placeholders stand in it."""
+        return (s for s in self.sequence.request.prompt.media if s.offset < self.end and self.start < s.end)
+
+
+class Scheduler:
+    """Waiting and running sequences, and the blocks they hold. Knows tokens and counts, no tensors."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+        self.pool = BlockPool(options.num_blocks)
+        self.waiting: list[Sequence] = []
+        self.running: list[Sequence] = []
+        self.num_preemptions = 0
+
+    def add(self, sequence: Sequence) -> None:
+        """Queue a sequence."""
+        sequence.token_ids = list(sequence.request.prompt.token_ids)
+        self.waiting.append(sequence)
+        self.waiting.sort(key=lambda s: s.rank)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Forget a sequence, waiting or running, and give back its blocks."""
+        for group in (self.waiting, self.running):
+            if sequence in group:
+                group.remove(sequence)
+        self._release(sequence)
+
+    def schedule(self, encoded: frozenset[bytes] | set[bytes] = frozenset()) -> list[Chunk]:
+        """The next step's chunks, single tokens first; empty when there is nothing to do.
+
+        Args:
+            encoded: Content hashes of media whose features are at hand, and cost nothing to use again.
+        """
+        budget = _Budget(self.options, set(encoded))
+        chunks = self._decode(budget)
+        chunks += self._continue_prompts(budget)
+        if len(chunks) == len(self.running):  # nobody was preempted or kept waiting for room
+            chunks += self._admit(budget)
+        return sorted(chunks, key=lambda chunk: chunk.num_tokens > 1)
+
+    def computed(self, chunks: Iterable[Chunk]) -> None:
+        """Note that the chunks' latents are in the cache; full blocks can be shared from now on."""
+        size = self.options.block_size
+        for chunk in chunks:
+            sequence = chunk.sequence
+            sequence.num_computed = chunk.end
+            if not self.options.has_prefix_cache:
+                continue
+            full = chunk.end // size
+            hashes = sequence.hash_up_to(full, size)
+            for index in range(sequence.num_published, full):
+                self.pool.publish(sequence.block_table[index], hashes[index])
+            sequence.num_published = max(sequence.num_published, full)
+
+    def preempt(self, sequence: Sequence) -> None:
+        """Take a running sequence's blocks; it is computed anew later, and loses none of its tokens."""
+        self.running.remove(sequence)
+        self._release(sequence)
+        self.waiting.append(sequence)
+        self.waiting.sort(key=lambda s: s.rank)
+        self.num_preemptions += 1
+
+    def _decode(self, budget: "_Budget") -> list[Chunk]:
+        chunks: list[Chunk] = []
+        for sequence in sorted(self.running, key=lambda s: s.rank):
+            end = len(sequence.token_ids)
+            if sequence not in self.running or sequence.num_computed != end - 1:
+                continue
+            if not self._grow(sequence, end, may_preempt=True):
+                continue  # it preempted itself
+            chunks.append(budget.spend(Chunk(sequence, end - 1, end)))
+        return [chunk for chunk in chunks if chunk.sequence in self.running]
+
+    def _continue_prompts(self, budget: "_Budget") -> list[Chunk]:
+        chunks = []
+        for sequence in sorted(self.running, key=lambda s: s.rank):
+            if sequence.num_computed == len(sequence.token_ids) - 1:
+                continue
+            end = budget.end_of(sequence)
+            if end > sequence.num_computed and self._grow(sequence, end, may_preempt=False):
+                chunks.append(budget.spend(Chunk(sequence, sequence.num_computed, end)))
+        if not chunks and self.running and all(s.num_computed < len(s.token_ids) - 1 for s in self.running):
+            chunks = self._force_oldest(budget)
+        return chunks
+
+    def _force_oldest(self, budget: "_Budget") -> list[Chunk]:
+        """Prompts only, and none has room to go on: the youngest give way to the oldest."""
+        oldest = min(self.running, key=lambda s: s.rank)
+        end = budget.end_of(oldest)
+        if end > oldest.num_computed and self._grow(oldest, end, may_preempt=True):
+            return [budget.spend(Chunk(oldest, oldest.num_computed, end))]
+        return []
+
+    def _admit(self, budget: "_Budget") -> list[Chunk]:
+        chunks: list[Chunk] = []
+        if not self.waiting:
+            return chunks
+        in_flight = {h for s in self.running for h in self._hashes_to_come(s)}
+        for sequence in list(self.waiting):
+            if budget.tokens <= 0 or len(self.running) >= self.options.max_num_seqs:
+                break
+            shared = self._find_prefix(sequence)
+            to_come = self._hashes_to_come(sequence, len(shared))
+            if to_come and to_come[0] in in_flight:
+                continue  # another one computes this very block now: its result is shared a step later
+            if not self._fits(sequence, shared, budget):
+                break
+            self._start(sequence, shared)
+            end = budget.end_of(sequence)
+            if end == sequence.num_computed or not self._grow(sequence, end, may_preempt=False):
+                self._release(sequence)
+                break
+            self.waiting.remove(sequence)
+            self.running.append(sequence)
+            in_flight.update(to_come)
+            chunks.append(budget.spend(Chunk(sequence, sequence.num_computed, end)))
+        return chunks
+
+    def _find_prefix(self, sequence: Sequence) -> list[int]:
+        """Blocks that already hold the sequence's beginning; at least one token is left to compute."""
+        if not self.options.has_prefix_cache or sequence.request.params.prompt_logprobs is not None:
+            return []
+        found = []
+        for block_hash in self._hashes_to_come(sequence, 0):
+            block = self.pool.find(block_hash)
+            if block is None:
+                break
+            found.append(block)
+        return found
+
+    def _hashes_to_come(self, sequence: Sequence, first: int | None = None) -> list[bytes]:
+        if not self.options.has_prefix_cache:
+            return []
+        full = (len(sequence.token_ids) - 1) // self.options.block_size
+        hashes = sequence.hash_up_to(full, self.options.block_size)
+        return hashes[sequence.num_published if first is None else first :]
+
+    def _fits(self, sequence: Sequence, shared: list[int], budget: "_Budget") -> bool:
+        """Whether the whole sequence has room beside those that run, so that it is not soon preempted."""
+        total = -(-(len(sequence.token_ids) + 1) // self.options.block_size)
+        revived = sum(self.pool.is_free(block) for block in shared)
+        room = self.pool.num_free - revived
+        reserve = len(self.running) if self.running else 0  # each one that runs may soon need one more
+        return total - len(shared) + reserve <= room
+
+    def _start(self, sequence: Sequence, shared: list[int]) -> None:
+        sequence.block_table = [self.pool.share(block) for block in shared]
+        sequence.num_computed = len(shared) * self.options.block_size
+        sequence.num_published = len(shared)
+
+    def _grow(self, sequence: Sequence, num_tokens: int, *, may_preempt: bool) -> bool:
+        """Blocks for `num_tokens` tokens; False when there is no room, or the sequence itself had to give way."""
+        missing = -(-num_tokens // self.options.block_size) - len(sequence.block_table)
+        while missing > self.pool.num_free:
+            victim = max(self.running, key=lambda s: s.rank, default=None)
+            if not may_preempt or victim is None:
+                return False
+            self.preempt(victim)
+            if victim is sequence:
+                return False
+        sequence.block_table += [self.pool.take() for _ in range(missing)]
+        return True
+
+    def _release(self, sequence: Sequence) -> None:
+        self.pool.release(sequence.block_table)
+        sequence.block_table = []
+        sequence.num_computed = sequence.num_published = 0
+
+
+class _Budget:
+    """What is left of one step: tokens, and patches for the vision tower."""
+
+    def __init__(self, options: EngineOptions, encoded: set[bytes]) -> None:
+        self.tokens = options.max_num_batched_tokens
+        self._patches = options.media_patches_per_step
+        self._encoded = encoded
+        self._has_encoded = False
+
+    def end_of(self, sequence: Sequence) -> int:
+        """Where the sequence's next chunk ends: by tokens left, and before media that this step cannot encode."""
+        end = min(len(sequence.token_ids), sequence.num_computed + self.tokens)
+        patches, is_first = self._patches, not self._has_encoded
+        for span in sequence.request.prompt.media:
+            if span.end <= sequence.num_computed or span.offset >= end or span.item.content_hash in self._encoded:
+                continue
+            if span.item.num_patches > patches and not is_first:
+                return max(span.offset, sequence.num_computed)
+            patches, is_first = patches - span.item.num_patches, False
+        return end
+
+    def spend(self, chunk: Chunk) -> Chunk:
+        """Take the chunk's costs; the chunk back."""
+        self.tokens -= chunk.num_tokens
+        for span in chunk.media():
+            if span.item.content_hash not in self._encoded:
+                self._encoded.add(span.item.content_hash)
+                self._patches -= span.item.num_patches
+                self._has_encoded = True
+        return chunk
