@@ -1,0 +1,111 @@
+"""Where a layer of the tower lives, and linear layers that several ranks share.
+
+Source: Shoeybi et al. 2019, "Megatron-LM", arXiv 1909.08053, section 3: the first matrix of a pair is split by rows of
+its weight (outputs), the second by columns (inputs), so that one sum over the ranks ends the pair.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model_runtime.checkpoint.source import TensorSource
+from model_runtime.errors import CapacityError, CheckpointError
+from model_runtime.parallel.comm import Comm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The ranks, the device and the dtype of a layer."""
+
+    comm: Comm
+    device: torch.device
+    dtype: torch.dtype
+
+    def empty(self, *shape: int) -> nn.Parameter:
+        """Memory for a weight that is not trained."""
+        return nn.Parameter(torch.empty(shape, device=self.device, dtype=self.dtype), requires_grad=False)
+
+    def share(self, total: int, what: str) -> slice:
+        """This rank's part of `total` things.
+
+        Raises:
+            CapacityError: The ranks cannot have equal parts.
+        """
+        size = self.comm.size
+        if total % size:
+            raise CapacityError(f"{total} {what} of the vision tower cannot be split evenly over {size} ranks")
+        part = total // size
+        return slice(self.comm.rank * part, (self.comm.rank + 1) * part)
+
+
+def copy_into(target: Tensor, stored: Tensor, name: str) -> None:
+    """Copy a stored tensor over a weight.
+
+    Raises:
+        CheckpointError: The shapes differ.
+    """
+    if target.shape != stored.shape:
+        found, expected = tuple(stored.shape), tuple(target.shape)
+        raise CheckpointError(f"{name} has the shape {found}, expected {expected}: config.json and weights disagree")
+    target.copy_(stored)
+
+
+class LayerNorm(nn.Module):
+    """Layer normalisation, whole on every rank."""
+
+    def __init__(self, width: int, placement: Placement, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight, self.bias = placement.empty(width), placement.empty(width)
+
+    def load(self, source: TensorSource, name: str) -> None:
+        """Fill the weights from `name`.weight and `name`.bias."""
+        copy_into(self.weight, source.get(f"{name}.weight"), f"{name}.weight")
+        copy_into(self.bias, source.get(f"{name}.bias"), f"{name}.bias")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., width) -> (..., width)."""
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+class ColumnLinear(nn.Module):
+    """x W^T + b, of which this rank computes some outputs."""
+
+    def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
+        super().__init__()
+        self.rows = placement.share(out_features, "outputs of a layer")
+        width = self.rows.stop - self.rows.start
+        self.weight, self.bias = placement.empty(width, in_features), placement.empty(width)
+
+    def load(self, source: TensorSource, name: str) -> None:
+        """Fill this rank's rows from `name`.weight and `name`.bias."""
+        copy_into(self.weight, source.get(f"{name}.weight", (self.rows,)), f"{name}.weight")
+        copy_into(self.bias, source.get(f"{name}.bias", (self.rows,)), f"{name}.bias")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, in) -> (N, out / ranks)."""
+        return F.linear(x, self.weight, self.bias)
+
+
+class RowLinear(nn.Module):
+    """x W^T + b, of which this rank has some inputs; the sum over the ranks is the result."""
+
+    def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
+        super().__init__()
+        self.comm = placement.comm
+        self.columns = placement.share(in_features, "inputs of a layer")
+        self.weight = placement.empty(out_features, self.columns.stop - self.columns.start)
+        self.bias = placement.empty(out_features)  # zero on all ranks but the first, so that the sum has it once
+
+    def load(self, source: TensorSource, name: str) -> None:
+        """Fill this rank's columns from `name`.weight, and the bias on the first rank from `name`.bias."""
+        copy_into(self.weight, source.get(f"{name}.weight", (slice(None), self.columns)), f"{name}.weight")
+        copy_into(self.bias, source.get(f"{name}.bias"), f"{name}.bias")
+        if self.comm.rank:
+            self.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, in / ranks) -> (N, out)."""
+        return self.comm.all_reduce(F.linear(x, self.weight, self.bias))

@@ -1,0 +1,33 @@
+"""From the tower's width to the language model's: normalise, put neighbours side by side, two linear layers.
+
+Source: Kimi-VL report, arXiv 2504.07491, section 2.1 (MLP projector).
+"""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model_runtime.checkpoint.source import TensorSource
+from model_runtime.config.types import VisionConfig
+from model_runtime.vision.placement import ColumnLinear, LayerNorm, Placement, RowLinear
+
+
+class Projector(nn.Module):
+    """Four neighbouring patches become one token of the language model. The hidden width is split over the ranks."""
+
+    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+        super().__init__()
+        down, right = config.merge_kernel_size
+        width = config.mm_hidden_size * down * right
+        self.pre_norm = LayerNorm(config.mm_hidden_size, placement, config.projector_ln_eps)
+        self.first = ColumnLinear(width, width, placement)
+        self.second = RowLinear(width, config.text_hidden_size, placement)
+
+    def load(self, source: TensorSource, name: str) -> None:
+        """Fill the projector from tensors under `name`."""
+        self.pre_norm.load(source, f"{name}.pre_norm")
+        self.first.load(source, f"{name}.proj.0")
+        self.second.load(source, f"{name}.proj.2")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(tokens, 4, mm_hidden_size) -> (tokens, text_hidden_size). The GELU is the exact one here."""
+        return self.second(F.gelu(self.first(self.pre_norm(x).flatten(1))))
