@@ -74,7 +74,7 @@ def _body(message: ChatMessage, *, keep_reasoning: bool) -> Iterator[Piece]:
         yield message.reasoning or "" if keep_reasoning else ""
         yield _THINK_END
     elif message.role == "tool":
-        yield f"## Return of {message.tool_call_id}\n"
+        yield f"## Return of {message.tool_call_id or ''}\n"
     for part in message.parts:
         yield from _content(part)
     if message.role == "assistant" and message.tool_calls:
