@@ -68,9 +68,9 @@ class BlockPool:
             self._hash_of[block] = block_hash
             self._block_of[block_hash] = block
 
-    def forget_all(self) -> None:
-        """No content is found any more; blocks in use stay in use."""
-        for block in range(self.num_blocks):
+    def forget(self, blocks: Iterable[int]) -> None:
+        """Let nobody find these blocks' content any more; whoever uses them goes on."""
+        for block in blocks:
             self._forget(block)
 
     def _forget(self, block: int) -> None:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class FeatureCache:
-    """Features by content hash, the longest unused dropped first. Every rank holds the same entries in the same order."""
+    """Features by content hash, the longest unused dropped first. All ranks hold the same ones in the same order."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -33,8 +33,13 @@ class FeatureCache:
         self._features[content_hash] = features
         self.size_bytes += features.numel() * features.element_size()
 
+    def drop(self, content_hash: bytes) -> None:
+        """Forget features, if they are at hand."""
+        dropped = self._features.pop(content_hash, None)
+        if dropped is not None:
+            self.size_bytes -= dropped.numel() * dropped.element_size()
+
     def trim(self) -> None:
         """Drop the longest unused ones until the limit holds."""
         while self.size_bytes > self.max_bytes:
-            _, dropped = self._features.popitem(last=False)
-            self.size_bytes -= dropped.numel() * dropped.element_size()
+            self.drop(next(iter(self._features)))

@@ -42,6 +42,8 @@ class Runner:
         return self.model.logits(hidden.index_select(0, rows))
 
     def _encode(self, step: StepInput) -> None:
+        for content_hash in step.drop:
+            self.features.drop(content_hash)
         if step.encode:
             for item, features in zip(step.encode, self.model.encode_media(step.encode), strict=True):
                 self.features.add(item.content_hash, features)

@@ -39,7 +39,6 @@ class Sequence:
     num_published: int = 0
     block_table: list[int] = field(default_factory=list)
     hashes: list[bytes] = field(default_factory=list)
-    first_token_at: float | None = None
     last_token_at: float | None = None
 
     @property

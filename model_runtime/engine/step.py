@@ -22,6 +22,7 @@ class StepInput:
     """A batch on the host; see `model_runtime.model.batch.ForwardBatch` for the meaning of its fields.
 
     Attributes:
+        drop: Media whose features are not to be used again.
         encode: Media whose features are not at hand yet.
         placements: Which rows are media.
         logit_rows: Rows whose logits are wanted.
@@ -34,18 +35,22 @@ class StepInput:
     cu_seqlens_q: tuple[int, ...]
     seq_lens: tuple[int, ...]
     num_decodes: int
+    drop: tuple[bytes, ...]
     encode: tuple[MediaItem, ...]
     placements: tuple[Placement, ...]
     logit_rows: list[int]
 
 
-def make_step_input(chunks: Sequence[Chunk], block_size: int, encoded: Container[bytes]) -> StepInput:
+def make_step_input(
+    chunks: Sequence[Chunk], block_size: int, encoded: Container[bytes], drop: tuple[bytes, ...] = ()
+) -> StepInput:
     """Lay the chunks end to end.
 
     Args:
         chunks: Single tokens first.
         block_size: Tokens in a block of the cache.
         encoded: Content hashes of media whose features are at hand.
+        drop: Content hashes of media to forget before anything else.
     """
     token_ids: list[int] = []
     positions: list[int] = []
@@ -71,6 +76,7 @@ def make_step_input(chunks: Sequence[Chunk], block_size: int, encoded: Container
         cu_seqlens_q=tuple(ends),
         seq_lens=tuple(chunk.end for chunk in chunks),
         num_decodes=sum(chunk.num_tokens == 1 for chunk in chunks),
+        drop=drop,
         encode=tuple(missing.values()),
         placements=tuple(placements),
         logit_rows=logit_rows,

@@ -1,0 +1,202 @@
+"""The engine: requests in, one batch after another, tokens out. Synchronous, and used by one thread."""
+
+import time
+from collections.abc import Iterable
+from itertools import count
+
+import torch
+
+from model_runtime.engine.admission import Admission
+from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, FinishReason, ModelCard
+from model_runtime.engine.counters import Counters
+from model_runtime.engine.executor import Executor
+from model_runtime.engine.faults import describe_out_of_memory, is_out_of_memory
+from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
+from model_runtime.engine.scheduler import Chunk, Scheduler
+from model_runtime.engine.sequence import Sequence
+from model_runtime.engine.step import make_step_input, wants_prompt_rows
+from model_runtime.errors import EngineDead
+from model_runtime.tokenizer import Tokenizer
+
+Outputs = list[tuple[str, EngineOutput]]
+
+
+class Engine:
+    """Sequences of many requests, computed together.
+
+    Args:
+        executor: Computes steps.
+        tokenizer: The model's.
+        card: The model's name and limits.
+        options: Sizes.
+    """
+
+    def __init__(self, executor: Executor, tokenizer: Tokenizer, card: ModelCard, options: EngineOptions) -> None:
+        self.executor = executor
+        self.options = options
+        self.admission = Admission(tokenizer, card)
+        self.scheduler = Scheduler(options)
+        self.counters = Counters()
+        self._sampler = Sampler(card.vocab_size, tokenizer.special)
+        self._sequences: dict[str, Sequence] = {}
+        self._prompt_logits: dict[str, list[torch.Tensor]] = {}
+        self._arrivals = count()
+        self._drop: tuple[bytes, ...] = ()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do anything."""
+        return bool(self._sequences)
+
+    def add(self, request: EngineRequest) -> None:
+        """Queue a request that `admission.check` has let pass."""
+        sequence = self.admission.make_sequence(request, next(self._arrivals), time.monotonic())
+        self._sequences[request.request_id] = sequence
+        self.scheduler.add(sequence)
+
+    def abort(self, request_id: str) -> None:
+        """Forget a request; nothing happens when it has ended already."""
+        sequence = self._sequences.get(request_id)
+        if sequence is not None:
+            self._forget(sequence)
+
+    def step(self) -> Outputs:
+        """Compute one batch.
+
+        Raises:
+            EngineDead: It cannot go on; every request in flight is lost.
+        """
+        chunks = self.scheduler.schedule(self.executor.encoded)
+        if not chunks:
+            if self._sequences:
+                raise RuntimeError(f"nothing can be scheduled for {len(self._sequences)} sequences: {self.stats()}")
+            return []
+        started = time.monotonic()
+        self._count(chunks, started)
+        step = make_step_input(chunks, self.options.block_size, self.executor.encoded, self._drop)
+        try:
+            logits = self.executor.run(step)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return self._give_up_largest(chunks, error)
+        self._drop = ()
+        self.scheduler.computed(chunks)
+        outputs = self._finish_step(chunks, logits)
+        self.counters.observe("step_s", time.monotonic() - started)
+        return outputs
+
+    def stats(self) -> EngineStats:
+        """Where it stands."""
+        counters, pool = self.counters, self.scheduler.pool
+        return EngineStats(
+            num_waiting=len(self.scheduler.waiting),
+            num_running=len(self.scheduler.running),
+            num_blocks=pool.num_blocks,
+            num_free_blocks=pool.num_free,
+            prompt_tokens_total=counters.prompt_tokens,
+            cached_tokens_total=counters.cached_tokens,
+            generated_tokens_total=counters.generated_tokens,
+            media_encoded_total=counters.media_encoded,
+            media_cached_total=counters.media_cached,
+            preemptions_total=self.scheduler.num_preemptions,
+            faults_total=counters.faults,
+            histograms=counters.read_times(),
+        )
+
+    def _count(self, chunks: Iterable[Chunk], now: float) -> None:
+        encoded = set(self.executor.encoded)
+        for chunk in chunks:
+            if chunk.sequence.num_cached is None:
+                chunk.sequence.num_cached = chunk.start
+                self.counters.admitted(chunk.sequence, now)
+            for span in chunk.media():
+                if span.item.content_hash not in encoded:
+                    encoded.add(span.item.content_hash)
+                    self.counters.media_encoded += 1
+                elif chunk.start <= span.offset < chunk.end:
+                    self.counters.media_cached += 1
+
+    def _finish_step(self, chunks: list[Chunk], logits: torch.Tensor) -> Outputs:
+        row, rows, ending = 0, [], []
+        for chunk in chunks:
+            if wants_prompt_rows(chunk):
+                self._prompt_logits.setdefault(chunk.sequence.request.request_id, []).append(
+                    logits[row : row + chunk.num_tokens]
+                )
+                row += chunk.num_tokens
+            elif chunk.is_last:
+                row += 1
+            if chunk.is_last:
+                rows.append(row - 1)
+                ending.append(chunk.sequence)
+        if not ending:
+            return []
+        picked = logits if len(rows) == len(logits) else logits[torch.tensor(rows, device=logits.device)]
+        sampled = self._sampler.sample(picked, [s.state for s in ending if s.state is not None])
+        return [self._take(s, token) for s, token in zip(ending, sampled, strict=True)]
+
+    def _take(self, sequence: Sequence, sampled: Sampled) -> tuple[str, EngineOutput]:
+        """Add a sampled token to its sequence, and say what that lets out."""
+        state, text_out = sequence.state, sequence.text_out
+        assert state is not None
+        assert text_out is not None
+        if sampled.fault is not None:
+            return self._fail(sequence, sampled.fault)
+        token_id = sampled.token_id
+        self.counters.generated(sequence, time.monotonic())
+        is_first = sequence.num_output == 0
+        sequence.token_ids.append(token_id)
+        state.accept(token_id)
+        reason, stop_reason = self.admission.find_end(sequence)
+        deltas = () if reason == "stop" and self.admission.is_end_token(sequence, token_id) else text_out.push(token_id)
+        if text_out.stopped_by is not None:
+            reason, stop_reason = "stop", text_out.stopped_by
+        if reason is not None:
+            deltas += text_out.finish()
+            self._forget(sequence)
+        return sequence.request.request_id, EngineOutput(
+            token_ids=(token_id,),
+            deltas=deltas,
+            logprobs=(sampled.logprob,) if sampled.logprob is not None else (),
+            prompt_logprobs=self._prompt_logprobs(sequence) if is_first else None,
+            finish_reason=reason,
+            stop_reason=stop_reason,
+            num_prompt_tokens=sequence.num_prompt,
+            num_cached_tokens=sequence.num_cached or 0,
+        )
+
+    def _prompt_logprobs(self, sequence: Sequence) -> tuple | None:  # type: ignore[type-arg]
+        top = sequence.request.params.prompt_logprobs
+        pieces = self._prompt_logits.pop(sequence.request.request_id, None)
+        if top is None or pieces is None:
+            return None
+        return make_prompt_logprobs(torch.cat(pieces), sequence.request.prompt.token_ids, top)
+
+    def _give_up_largest(self, chunks: list[Chunk], error: BaseException) -> Outputs:
+        """The step did not fit: the request that asks most of it fails, the others are tried again without it."""
+        if not self.executor.can_go_on_after_fault:
+            raise EngineDead(f"out of memory with several ranks, which cannot go on: {error}") from error
+        largest = max(chunks, key=lambda c: c.num_tokens + sum(s.item.num_patches for s in c.media())).sequence
+        return [self._fail(largest, describe_out_of_memory(largest, error))]
+
+    def _fail(self, sequence: Sequence, text: str) -> tuple[str, EngineOutput]:
+        """End one request with an error; nothing it computed is used again."""
+        self.counters.faults += 1
+        self.scheduler.pool.forget(sequence.block_table)
+        self._drop += tuple(span.item.content_hash for span in sequence.request.prompt.media)
+        self._forget(sequence)
+        return sequence.request.request_id, _ended(sequence, "error", text)
+
+    def _forget(self, sequence: Sequence) -> None:
+        self.scheduler.remove(sequence)
+        del self._sequences[sequence.request.request_id]
+        self._prompt_logits.pop(sequence.request.request_id, None)
+
+
+def _ended(sequence: Sequence, reason: FinishReason, text: str) -> EngineOutput:
+    cached = sequence.num_cached or 0
+    return EngineOutput(
+        finish_reason=reason, error=text, num_prompt_tokens=sequence.num_prompt, num_cached_tokens=cached
+    )

@@ -1,0 +1,161 @@
+"""The engine in a thread of its own, as the server uses it."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, ModelCard
+from model_runtime.engine.engine import Engine
+from model_runtime.errors import BusyError, EngineDead
+from model_runtime.tokenizer import Tokenizer
+
+
+@dataclass(slots=True)
+class _Listener:
+    """Who waits for a request's outputs."""
+
+    loop: asyncio.AbstractEventLoop
+    outputs: "asyncio.Queue[EngineOutput | EngineDead]" = field(default_factory=asyncio.Queue)
+
+
+class EngineThread:
+    """An `EngineClient`: `generate` from any event loop, the engine in one thread.
+
+    Args:
+        engine: Handed over; nobody else may use it from now on.
+        tokenizer: The model's.
+    """
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._inbox: deque[EngineRequest | str] = deque()
+        self._listeners: dict[str, _Listener] = {}
+        self._wake = threading.Condition()
+        self._fault: str | None = None
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def card(self) -> ModelCard:
+        """The model behind it."""
+        return self._engine.admission.card
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+        return self._tokenizer
+
+    @property
+    def fault(self) -> str | None:
+        """Why it takes no more requests, or None."""
+        return self._fault
+
+    def check(self, request: EngineRequest) -> None:
+        """Raise what `generate` would raise at once. See `EngineClient.check`."""
+        self._check_alive()
+        self._engine.admission.check(request)
+        most = self._engine.options.max_waiting
+        waiting = len(self._engine.scheduler.waiting) + len(self._inbox)
+        if waiting >= most:
+            text = f"{waiting} requests wait already; this server queues {most}. Try again later"
+            raise BusyError(text, retry_after_s=max(1.0, round(waiting / 50, 1)))
+
+    async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
+        """Outputs until one has a `finish_reason`. See `EngineClient.generate`."""
+        self.check(request)
+        listener = _Listener(asyncio.get_running_loop())
+        self._listeners[request.request_id] = listener
+        self._send(request)
+        is_over = False
+        try:
+            while not is_over:
+                output = await listener.outputs.get()
+                is_over = isinstance(output, EngineDead) or output.finish_reason is not None
+                if isinstance(output, EngineDead):
+                    raise EngineDead(str(output))
+                yield output
+        finally:
+            self._listeners.pop(request.request_id, None)
+            if not is_over:
+                self._send(request.request_id)
+
+    def stats(self) -> EngineStats:
+        """Counters and times."""
+        return self._engine.stats()
+
+    async def close(self, *, drain_s: float = 0.0) -> None:
+        """See `EngineClient.close`."""
+        self._fault = self._fault or "the server is shutting down"
+        deadline = asyncio.get_running_loop().time() + drain_s
+        while self._listeners and self._thread.is_alive() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        self._is_closing = True
+        self._send(None)
+        await asyncio.to_thread(self._thread.join)
+        self._tell_all(EngineOutput(finish_reason="aborted", error=self._fault))
+
+    def die(self, reason: str) -> None:
+        """Tell everybody that the engine has ended, even while its thread hangs in a step."""
+        self._fault = reason
+        self._tell_all(EngineDead(reason))
+
+    def _check_alive(self) -> None:
+        if self._fault is not None:
+            raise EngineDead(self._fault)
+
+    def _send(self, message: EngineRequest | str | None) -> None:
+        with self._wake:
+            if message is not None:
+                self._inbox.append(message)
+            self._wake.notify()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_closing:
+                self._read_inbox()
+                self._deliver(self._engine.step())
+        except BaseException as error:
+            self.die(str(error) if isinstance(error, EngineDead) else f"the engine failed: {error!r}")
+            if not isinstance(error, EngineDead):
+                raise
+        finally:
+            self._engine.executor.close()
+
+    def _read_inbox(self) -> None:
+        with self._wake:
+            while not self._inbox and not self._engine.has_work and not self._is_closing:
+                self._wake.wait()
+            messages = list(self._inbox)
+            self._inbox.clear()
+        for message in messages:
+            if isinstance(message, str):
+                self._engine.abort(message)
+            elif message.request_id in self._listeners:  # else cancelled before it was queued
+                self._engine.add(message)
+
+    def _deliver(self, outputs: list[tuple[str, EngineOutput]]) -> None:
+        """Hand a step's outputs over with one call into each event loop."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Listener, EngineOutput]]] = {}
+        for request_id, output in outputs:
+            listener = self._listeners.get(request_id)
+            if listener is not None:
+                by_loop.setdefault(listener.loop, []).append((listener, output))
+        for loop, deliveries in by_loop.items():
+            _call(loop, deliveries)
+
+    def _tell_all(self, output: EngineOutput | EngineDead) -> None:
+        for listener in list(self._listeners.values()):
+            _call(listener.loop, [(listener, output)])
+
+
+def _call(loop: asyncio.AbstractEventLoop, deliveries: "list[tuple[_Listener, EngineOutput | EngineDead]]") -> None:
+    def put() -> None:
+        for listener, output in deliveries:
+            listener.outputs.put_nowait(output)
+
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(put)
