@@ -1,1 +1,16 @@
 """Operators with one signature and one implementation for each kind of device."""
+
+from model_runtime.ops.registry import Kernels, Ops, find_ops, register
+from model_runtime.ops.types import CuSeqlens, DenseExperts, Experts, Int4Experts, RouteOptions
+
+__all__ = [
+    "CuSeqlens",
+    "DenseExperts",
+    "Experts",
+    "Int4Experts",
+    "Kernels",
+    "Ops",
+    "RouteOptions",
+    "find_ops",
+    "register",
+]

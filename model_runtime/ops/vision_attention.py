@@ -28,8 +28,8 @@ def vision_attention(q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Sequence[int])
     for start, count, length in find_runs(cu_seqlens):
         rows = slice(start, start + count * length)
         # (rows, heads, head_dim) -> (items, heads, length, head_dim), without a copy
-        parts = (tensor[rows].view(count, length, *q.shape[1:]).transpose(1, 2) for tensor in (q, k, v))
-        attended = F.scaled_dot_product_attention(*parts)
+        queries, keys, values = (x[rows].view(count, length, *x.shape[1:]).transpose(1, 2) for x in (q, k, v))
+        attended = F.scaled_dot_product_attention(queries, keys, values)
         result[rows] = attended.transpose(1, 2).flatten(0, 1)
     return result
 

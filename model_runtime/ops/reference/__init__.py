@@ -1,0 +1,5 @@
+"""The operators in plain torch: what they mean, on every device."""
+
+from model_runtime.ops.reference import attention, decode, moe, norm
+
+__all__ = ["attention", "decode", "moe", "norm"]

@@ -1,0 +1,103 @@
+"""One new token of each sequence against the paged cache of latents.
+
+Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2, with the up projections absorbed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model_runtime.ops.registry import register
+
+MAX_PADDING = 0.25
+"""Sequences are padded to the longest of their group; who is shorter by more than this share starts a new group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeGroup:
+    """Sequences of similar length, handled by one batched matmul.
+
+    Attributes:
+        rows: (B,) int64, their places in the batch; None when it is all of them in order.
+        block_ids: (B * num_blocks,) int64 of the cache.
+        num_keys: Longest sequence's length.
+        bias: (B, 1, num_keys) fp32, minus infinity behind a sequence's end; None when all are equally long.
+    """
+
+    rows: Tensor | None
+    block_ids: Tensor
+    num_keys: int
+    bias: Tensor | None
+
+
+@register("plan_decode", "torch")
+def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], block_size: int) -> tuple[DecodeGroup, ...]:
+    """What all layers of one step share: groups of sequences of similar length.
+
+    Args:
+        block_tables: (S, max_blocks) int32.
+        seq_lens: S lengths with the new token.
+        block_size: Rows in a block.
+    """
+    if len(set(seq_lens)) == 1:
+        return (_make_group(block_tables, seq_lens, block_size, None),)
+    order = sorted(range(len(seq_lens)), key=lambda seq: -seq_lens[seq])
+    groups: list[list[int]] = []
+    for seq in order:
+        if groups and seq_lens[seq] >= (1 - MAX_PADDING) * seq_lens[groups[-1][0]] - block_size:
+            groups[-1].append(seq)
+        else:
+            groups.append([seq])
+    if len(groups) == 1:
+        return (_make_group(block_tables, seq_lens, block_size, None),)
+    device = block_tables.device
+    return tuple(
+        _make_group(block_tables, seq_lens, block_size, torch.tensor(sorted(group), device=device)) for group in groups
+    )
+
+
+def _make_group(block_tables: Tensor, seq_lens: Sequence[int], block_size: int, rows: Tensor | None) -> DecodeGroup:
+    lens = list(seq_lens) if rows is None else [seq_lens[seq] for seq in rows.tolist()]
+    tables = block_tables if rows is None else block_tables.index_select(0, rows)
+    num_keys = max(lens)
+    bias = None
+    if min(lens) < num_keys:
+        ends = torch.tensor(lens, device=block_tables.device)[:, None, None]
+        is_behind = torch.arange(num_keys, device=block_tables.device) >= ends
+        bias = torch.zeros(is_behind.shape, device=block_tables.device).masked_fill_(is_behind, -torch.inf)
+    block_ids = tables[:, : -(-num_keys // block_size)].flatten().long()
+    return DecodeGroup(rows=rows, block_ids=block_ids, num_keys=num_keys, bias=bias)
+
+
+@register("mla_decode", "torch")
+def mla_decode(q: Tensor, cache: Tensor, plan: tuple[DecodeGroup, ...], value_dim: int, scale: float) -> Tensor:
+    """Attention of absorbed queries over the latents: the row is key for all heads, its first values are the value.
+
+    Args:
+        q: (S, heads, latent_dim).
+        cache: (blocks, block_size, latent_dim) of one layer, the new tokens already written.
+        plan: Of `plan_decode`.
+        value_dim: How many of a row's values, from the first, are the value.
+        scale: Factor on the scores before the softmax.
+
+    Returns:
+        (S, heads, value_dim).
+    """
+    if plan[0].rows is None:
+        return _decode_group(q, cache, plan[0], value_dim, scale)
+    out = q.new_empty(*q.shape[:2], value_dim)
+    for group in plan:
+        assert group.rows is not None
+        out[group.rows] = _decode_group(q.index_select(0, group.rows), cache, group, value_dim, scale)
+    return out
+
+
+def _decode_group(q: Tensor, cache: Tensor, group: DecodeGroup, value_dim: int, scale: float) -> Tensor:
+    latents = cache.index_select(0, group.block_ids).view(q.shape[0], -1, q.shape[-1])[:, : group.num_keys]
+    scores = torch.bmm(q, latents.transpose(1, 2)).float().mul_(scale)  # (S, heads, keys)
+    if group.bias is not None:
+        scores += group.bias
+    shares = scores.softmax(-1).to(q.dtype)
+    return torch.bmm(shares, latents[..., :value_dim])

@@ -1,0 +1,99 @@
+"""Which implementation of an operator a model uses.
+
+An implementation registers itself under the operator's name and its backend; `find_ops` puts together, for one device,
+the set that one model then holds. Nothing global changes, so two models in one process may use different kernels.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from model_runtime.errors import ConfigError
+from model_runtime.ops.types import CuSeqlens, Experts, RouteOptions
+
+Kernels = Literal["auto", "torch", "triton"]
+
+MODULES = {"torch": "model_runtime.ops.reference", "triton": "model_runtime.ops.kernels"}
+"""What registers the operators of a backend when it is imported."""
+
+_registered: dict[tuple[str, str], Callable[..., Any]] = {}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ops:
+    """The operators of one model. README.md beside this file says what each takes and gives."""
+
+    rms_norm: Callable[[Tensor, Tensor, float], Tensor]
+    route: Callable[[Tensor, Tensor, Tensor, RouteOptions], tuple[Tensor, Tensor]]
+    experts: Callable[[Tensor, Tensor, Tensor, Experts], Tensor]
+    write_latent: Callable[[Tensor, Tensor, Tensor], None]
+    mla_prefill: Callable[[Tensor, Tensor, Tensor, CuSeqlens, CuSeqlens, float], Tensor]
+    plan_decode: Callable[[Tensor, Sequence[int], int], Any]
+    mla_decode: Callable[[Tensor, Tensor, Any, int, float], Tensor]
+    vision_attention: Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
+
+
+def register(name: str, backend: str) -> Callable[[F], F]:
+    """Make the function below the backend's implementation of operator `name`.
+
+    Raises:
+        KeyError: There is no such operator.
+    """
+    if name not in {field.name for field in fields(Ops)}:
+        raise KeyError(f"there is no operator {name!r}")
+
+    def keep(function: F) -> F:
+        _registered[name, backend] = function
+        return function
+
+    return keep
+
+
+def find_backends(device: torch.device, kernels: Kernels = "auto") -> tuple[str, ...]:
+    """Backends in order of preference: what the first does not have, the next one gives."""
+    if kernels == "auto":
+        kernels = "triton" if device.type == "cuda" and _is_there("triton") else "torch"
+    return ("triton", "torch") if kernels == "triton" else ("torch",)
+
+
+def find_ops(device: torch.device | str = "cpu", kernels: Kernels = "auto") -> Ops:
+    """The operators for a model on `device`.
+
+    Raises:
+        ConfigError: The backend asked for cannot be had here.
+    """
+    backends = find_backends(torch.device(device), kernels)
+    for backend in backends:
+        _load_backend(backend)
+    return Ops(**{field.name: get_op(field.name, backends) for field in fields(Ops)})
+
+
+def get_op(name: str, backends: Sequence[str]) -> Callable[..., Any]:
+    """The first of the backends' implementations of an operator.
+
+    Raises:
+        KeyError: None of them has it.
+    """
+    for backend in backends:
+        if (name, backend) in _registered:
+            return _registered[name, backend]
+    raise KeyError(f"none of the backends {', '.join(backends)} has the operator {name!r}")
+
+
+def _is_there(backend: str) -> bool:
+    return all(importlib.util.find_spec(name) for name in (backend, MODULES[backend]))
+
+
+def _load_backend(backend: str) -> None:
+    try:
+        importlib.import_module(MODULES[backend])
+    except ImportError as error:
+        text = f"the operators of the backend {backend!r} cannot be loaded here: {error}"
+        raise ConfigError(f"{text}. Use the backend 'torch', which runs everywhere") from error
