@@ -1,0 +1,132 @@
+"""What sampling remembers of one request. It knows nothing of batches, so preemption and neighbours change nothing."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from model_runtime.engine.contract import EngineRequest
+from model_runtime.engine.sampling.counts import TokenCounts, make_counts
+from model_runtime.engine.sampling.params import SamplingParams
+
+if TYPE_CHECKING:
+    from model_runtime.engine.grammar import GrammarEngine, Matcher
+    from model_runtime.tokenizer import SpecialTokens, Tokenizer
+
+
+@dataclass(slots=True, kw_only=True)
+class SamplingState:
+    """Counts, reasoning, grammar and randomness of one request, up to the last token that it took.
+
+    Attributes:
+        params: What was asked.
+        special: Control tokens.
+        end_ids: Tokens that end this sequence, the request's own included.
+        counts: For penalties, None without them.
+        matcher: Where the output stands in its grammar, None without one.
+        in_reasoning: The reasoning block is open.
+        num_output_tokens: Tokens taken so far.
+        num_reasoning_tokens: How many of them were spent on reasoning; its markers do not count.
+        uniform: The random number in [0, 1) that draws the next token. It changes only when a token is taken, so that
+            the n-th token of a seed always meets the n-th number, however often a step is repeated.
+    """
+
+    params: SamplingParams
+    special: "SpecialTokens"
+    end_ids: frozenset[int] = frozenset()
+    counts: TokenCounts | None = None
+    matcher: "Matcher | None" = None
+    in_reasoning: bool = False
+    num_output_tokens: int = 0
+    num_reasoning_tokens: int = 0
+    uniform: float = field(init=False)
+    _random: np.random.Generator = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        seed = self.params.seed
+        self._random = np.random.default_rng(None if seed is None else seed % 2**64)
+        self.uniform = self._random.random()
+
+    @property
+    def forced_id(self) -> int | None:
+        """The only token that may come next because the thinking budget is spent, or None."""
+        budget = self.params.thinking_budget
+        is_spent = self.in_reasoning and budget is not None and self.num_reasoning_tokens >= budget
+        return self.special.think_end if is_spent else None
+
+    @property
+    def active_matcher(self) -> "Matcher | None":
+        """The grammar's matcher where it rules the next token."""
+        if self.matcher is None or self.matcher.is_done or self._is_grammar_waiting:
+            return None
+        return self.matcher
+
+    @property
+    def banned_ids(self) -> frozenset[int]:
+        """Tokens that may not come next, beside those that never may.
+
+        End tokens before `min_tokens`, unless the grammar leaves nothing else. Before a grammar that waits for the
+        end of the reasoning, every way out but `</think>`.
+        """
+        if self._is_grammar_waiting:
+            return self.end_ids | {self.special.im_end, self.special.eos, self.special.section_begin}
+        matcher = self.active_matcher
+        if self.num_output_tokens < self.params.min_tokens and not (matcher and matcher.must_end):
+            return self.end_ids
+        return frozenset()
+
+    @property
+    def _is_grammar_waiting(self) -> bool:
+        grammar = self.params.grammar
+        return grammar is not None and grammar.starts_after_reasoning and self.in_reasoning
+
+    def accept(self, token_id: int) -> None:
+        """Take the next token of the output."""
+        if matcher := self.active_matcher:
+            matcher.accept(token_id)
+        if self.counts is not None:
+            self.counts.add(token_id)
+        self._follow_reasoning(token_id)
+        self.num_output_tokens += 1
+        self.uniform = self._random.random()
+
+    def _follow_reasoning(self, token_id: int) -> None:
+        if self.in_reasoning:
+            self.in_reasoning = token_id not in (self.special.think_end, self.special.section_begin)
+            self.num_reasoning_tokens += self.in_reasoning
+        elif self.num_output_tokens == 0:  # a prompt without the template's opening tag
+            self.in_reasoning = token_id == self.special.think_begin
+
+
+def make_state(
+    request: EngineRequest,
+    tokenizer: "Tokenizer",
+    stop_token_ids: tuple[int, ...],
+    grammars: "GrammarEngine | None" = None,
+) -> SamplingState:
+    """The state of a request before its first token.
+
+    Args:
+        request: What to generate.
+        tokenizer: For its control tokens.
+        stop_token_ids: The model's own end tokens.
+        grammars: Compiles the request's grammar; needed where it has one.
+
+    Raises:
+        RequestError: The grammar is wrong, or no engine for grammars was given.
+    """
+    params = request.params
+    matcher = None
+    if params.grammar is not None:
+        if grammars is None:
+            raise ValueError("the request has a grammar, and there is no GrammarEngine to compile it")
+        matcher = grammars.compile(params.grammar).make_matcher()
+    own = () if params.ignore_eos else stop_token_ids
+    return SamplingState(
+        params=params,
+        special=tokenizer.special,
+        end_ids=frozenset((*own, *params.stop_token_ids)),
+        counts=make_counts(request.prompt.token_ids, params),
+        matcher=matcher,
+        in_reasoning=request.starts_in_reasoning,
+    )
