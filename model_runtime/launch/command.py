@@ -1,0 +1,171 @@
+"""The `vllm serve` command for Kimi K2.5, as a list of arguments and an environment. Pure: nothing starts here.
+
+Source: model card of Kimi K2.5, vLLM's recipe for it, `vllm serve --help` of 0.32.
+"""
+
+import difflib
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from model_runtime.errors import RuntimeFault
+from model_runtime.launch.options import VllmOptions, check_options
+
+PARSER = "kimi_k2"
+
+OWNED = {
+    "--model": "--model",
+    "--tensor-parallel-size": "--tp",
+    "-tp": "--tp",
+    "--pipeline-parallel-size": "--pp",
+    "-pp": "--pp",
+    "--data-parallel-size": "--dp",
+    "-dp": "--dp",
+    "--data-parallel-backend": "--ray",
+    "--enable-expert-parallel": "--ep",
+    "-ep": "--ep",
+    "--distributed-executor-backend": "--ray",
+    "--max-model-len": "--max-model-len",
+    "--gpu-memory-utilization": "--set gpu_memory_utilization=SHARE",
+    "--max-num-batched-tokens": "--set max_num_batched_tokens=N",
+    "--max-num-seqs": "--set max_num_seqs=N",
+    "--host": "--host",
+    "--port": "--port",
+    "--served-model-name": "--served-name",
+    "--api-key": "--api-key-env, since every user of the machine can read command lines",
+    "--speculative-config": "--draft-model",
+    "-sc": "--draft-model",
+    "--mm-encoder-tp-mode": "nothing: the vision tower is small, each GPU keeps all of it",
+    "--mm-processor-cache-gb": "--set mm_processor_cache_gb=N",
+    "--mm-processor-cache-type": "--set mm_processor_cache_type=lru|shm",
+    "--limit-mm-per-prompt": "--set max_images=N",
+    "--allowed-local-media-path": "--set allowed_media_path=FOLDER",
+    "--tool-call-parser": "nothing: K2.5 needs kimi_k2",
+    "--reasoning-parser": "nothing: K2.5 needs kimi_k2",
+    "--enable-auto-tool-choice": "nothing: it is always on",
+    "--trust-remote-code": "nothing: it is always on",
+    "--enable-prompt-tokens-details": "--set prompt_tokens_details=true|false",
+}
+"""Arguments of vLLM that this command sets itself, and what to use instead of giving them after `--`."""
+
+
+def make_vllm_command(options: VllmOptions, *, program: str | None = None) -> list[str]:
+    """The command line, program first. It never holds a secret.
+
+    Args:
+        options: What is asked for.
+        program: The `vllm` program where it has been found; otherwise the one that `options` name.
+
+    Raises:
+        RuntimeFault: An option is out of range, or an extra argument says again what an option says.
+    """
+    check_options(options)
+    check_extra(options.extra)
+    return [program or options.vllm, "serve", options.model, *_arguments(options), *options.extra]
+
+
+def _arguments(options: VllmOptions) -> Iterator[str]:
+    yield from ("--tensor-parallel-size", str(options.tensor_parallel_size))
+    yield from ("--mm-encoder-tp-mode", "data")
+    yield from ("--tool-call-parser", PARSER, "--reasoning-parser", PARSER)
+    yield from ("--enable-auto-tool-choice", "--trust-remote-code")
+    yield from ("--host", options.host, "--port", str(options.port))
+    if options.prompt_tokens_details:
+        yield "--enable-prompt-tokens-details"
+    yield from _layout(options)
+    for name, value in _values(options).items():
+        if value is not None:
+            yield from (name, str(value))
+
+
+def _layout(options: VllmOptions) -> Iterator[str]:
+    if options.pipeline_parallel_size > 1:
+        yield from ("--pipeline-parallel-size", str(options.pipeline_parallel_size))
+    if options.data_parallel_size > 1:
+        yield from ("--data-parallel-size", str(options.data_parallel_size))
+        if options.executor == "ray":
+            yield from ("--data-parallel-backend", "ray")
+    if options.expert_parallel:
+        yield "--enable-expert-parallel"
+    if options.executor is not None:
+        yield from ("--distributed-executor-backend", options.executor)
+
+
+def _values(options: VllmOptions) -> dict[str, object]:
+    return {
+        "--served-model-name": options.served_name,
+        "--max-model-len": options.max_model_len,
+        "--gpu-memory-utilization": options.gpu_memory_utilization,
+        "--max-num-batched-tokens": options.max_num_batched_tokens,
+        "--max-num-seqs": options.max_num_seqs,
+        "--mm-processor-cache-gb": options.mm_processor_cache_gb,
+        "--mm-processor-cache-type": options.mm_processor_cache_type,
+        "--limit-mm-per-prompt": _media_limit(options.max_images),
+        "--allowed-local-media-path": options.allowed_media_path,
+        "--speculative-config": _speculation(options),
+    }
+
+
+def _media_limit(max_images: int | None) -> str | None:
+    """K2.5 has one modality in vLLM, `vision_chunk`: an image, or up to four frames of a video."""
+    return None if max_images is None else json.dumps({"vision_chunk": max_images})
+
+
+def _speculation(options: VllmOptions) -> str | None:
+    if options.draft_model is None:
+        return None
+    drafts = {"method": "eagle3", "model": options.draft_model}
+    return json.dumps({**drafts, "num_speculative_tokens": options.num_speculative_tokens})
+
+
+def check_extra(extra: tuple[str, ...]) -> None:
+    """Whether arguments for vLLM leave alone what this command sets itself.
+
+    Raises:
+        RuntimeFault: One does not, or one stands where no argument can.
+    """
+    for argument in extra:
+        name, *_ = argument.split("=", 1)
+        name = name.replace("_", "-") if name.startswith("--") else name
+        mine = OWNED.get(name) or OWNED.get(name.replace("--no-", "--", 1)) or OWNED.get(_full_name(name))
+        if mine is not None:
+            raise RuntimeFault(f"{argument.split('=')[0]} after -- says again what `cua serve` says; use {mine}")
+    if extra and not extra[0].startswith("-"):
+        near = difflib.get_close_matches(f"--{extra[0]}", OWNED, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise RuntimeFault(f"{extra[0]!r} is no argument of vLLM, expected one that starts with a dash{hint}")
+
+
+def _full_name(name: str) -> str:
+    """argparse takes a beginning of a name for the whole name: `--tensor-par` is `--tensor-parallel-size`."""
+    starts = [known for known in OWNED if name.startswith("--") and len(name) > 4 and known.startswith(name)]
+    return starts[0] if len(starts) == 1 else name
+
+
+def make_vllm_environment(options: VllmOptions, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment vLLM starts in: no telemetry, the key, no look-ups for a model that lies on disk.
+
+    Raises:
+        RuntimeFault: The variable that should hold the key is empty or not set.
+    """
+    made = {**environment, **(own_environment(options))}
+    if options.api_key_env is not None:
+        key = environment.get(options.api_key_env, "")
+        if not key:
+            raise RuntimeFault(f"--api-key-env names {options.api_key_env}, which is not set; set it to the key")
+        made["VLLM_API_KEY"] = key
+    return made
+
+
+def own_environment(options: VllmOptions) -> dict[str, str]:
+    """Variables that are set for vLLM, the key left out."""
+    own = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    return {**own, "HF_HUB_OFFLINE": "1"} if Path(options.model).is_dir() else own
+
+
+def show_command(command: list[str], environment: Mapping[str, str], api_key_env: str | None = None) -> str:
+    """The command as a line for a POSIX shell; a key is named by its variable and never shown."""
+    before = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    key = [f'VLLM_API_KEY="${api_key_env}"'] if api_key_env else []
+    return " ".join([*before, *key, shlex.join(command)])

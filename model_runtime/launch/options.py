@@ -1,0 +1,159 @@
+"""What is asked of an engine: typed options, checked before anything starts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from model_runtime.errors import RuntimeFault
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeOptions:
+    """This project's own engine and server.
+
+    Attributes:
+        model_dir: Folder of a checkpoint.
+        host: Address to listen on.
+        port: Port to listen on.
+        served_name: Name that requests give; the folder's name where None.
+        api_keys_env: Variable that holds the accepted keys, comma-separated; without it no key is asked for.
+        device: `cpu`, `cuda` or `cuda:N`; the best there is where None.
+        dtype: `bfloat16`, `float32` or `float16`; the checkpoint's where None.
+        kernels: `auto` takes Triton where it runs, `torch` never does, `triton` insists.
+        tensor_parallel_size: Ranks that share each layer.
+        max_model_len: Tokens of a prompt with its answer; as much as the model and its cache hold where None.
+        cache_gib: Memory of the KV cache; what is left where None.
+        num_blocks: Blocks of the KV cache, instead of `cache_gib`.
+        block_size: Tokens of a block.
+        max_num_batched_tokens: Tokens of one engine step.
+        max_num_seqs: Sequences of one engine step.
+        latent_norm_eps: Of the two norms inside MLA; the configuration's where None.
+        allow_http_media: Whether requests may name pictures by http(s) address.
+        allowed_media_path: Folder below which requests may name pictures by file: address; none where None.
+        max_images: Pictures a request may hold.
+        max_body_mib: Size of a request.
+        queue_size: Requests that may wait before the server says that it is busy.
+        drain_s: Seconds that requests in flight get when the server is asked to end.
+    """
+
+    model_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 8000
+    served_name: str | None = None
+    api_keys_env: str | None = None
+    device: str | None = None
+    dtype: Literal["bfloat16", "float32", "float16"] | None = None
+    kernels: Literal["auto", "torch", "triton"] = "auto"
+    tensor_parallel_size: int = 1
+    max_model_len: int | None = None
+    cache_gib: float | None = None
+    num_blocks: int | None = None
+    block_size: int = 16
+    max_num_batched_tokens: int = 8192
+    max_num_seqs: int = 64
+    latent_norm_eps: float | None = None
+    allow_http_media: bool = False
+    allowed_media_path: Path | None = None
+    max_images: int = 128
+    max_body_mib: int = 256
+    queue_size: int = 256
+    drain_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmOptions:
+    """vLLM as the engine. None leaves vLLM's own default.
+
+    Attributes:
+        model: Folder of a checkpoint, or a name that vLLM finds.
+        vllm: The `vllm` program, or the virtual environment that has it.
+        host: Address to listen on.
+        port: Port to listen on.
+        served_name: Name that requests give.
+        api_key_env: Variable that holds the key; vLLM gets it through its environment, never on its command line.
+        tensor_parallel_size: GPUs that share each layer.
+        pipeline_parallel_size: Groups of GPUs that take a part of the layers each.
+        data_parallel_size: Replicas of attention with a cache of their own.
+        expert_parallel: Spread whole experts over GPUs instead of cutting each.
+        executor: `mp` on one node, `ray` over several; a Ray cluster has to run.
+        max_model_len: Tokens of a prompt with its answer.
+        gpu_memory_utilization: Share of each GPU's memory that vLLM takes, 0 to 1.
+        max_num_batched_tokens: Tokens of one engine step.
+        max_num_seqs: Sequences of one engine step.
+        mm_processor_cache_gb: Memory for prepared pictures; 0 when each is seen once.
+        mm_processor_cache_type: `lru`, or `shm` to share it between processes.
+        max_images: Pictures and video chunks a request may hold.
+        allowed_media_path: Folder below which requests may name pictures by file: address.
+        draft_model: EAGLE-3 draft for speculative decoding.
+        num_speculative_tokens: Tokens it drafts at a time.
+        prompt_tokens_details: Whether answers say how much of a prompt came from the cache.
+        extra: Further arguments of `vllm serve`, as they are.
+    """
+
+    model: str
+    vllm: str = "vllm"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    served_name: str | None = None
+    api_key_env: str | None = None
+    tensor_parallel_size: int = 8
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    expert_parallel: bool = False
+    executor: Literal["mp", "ray"] | None = None
+    max_model_len: int | None = None
+    gpu_memory_utilization: float | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    mm_processor_cache_gb: float | None = None
+    mm_processor_cache_type: Literal["lru", "shm"] | None = None
+    max_images: int | None = None
+    allowed_media_path: Path | None = None
+    draft_model: str | None = None
+    num_speculative_tokens: int = 3
+    prompt_tokens_details: bool = True
+    extra: tuple[str, ...] = ()
+
+
+def check_options(options: NativeOptions | VllmOptions) -> None:
+    """Whether the numbers make sense by themselves.
+
+    Raises:
+        RuntimeFault: One does not; every wrong one is named.
+    """
+    wrong = list(_wrong_numbers(options))
+    if wrong:
+        raise RuntimeFault("; ".join(wrong))
+
+
+def _wrong_numbers(options: NativeOptions | VllmOptions) -> Iterator[str]:
+    for name in POSITIVE:
+        value = getattr(options, name, None)
+        if value is not None and value <= 0:
+            yield f"{name} is {value}, expected a positive number"
+    if not 1 <= options.port <= 65_535:
+        yield f"port is {options.port}, expected 1 to 65535"
+    share = getattr(options, "gpu_memory_utilization", None)
+    if share is not None and not 0 < share <= 1:
+        yield f"gpu_memory_utilization is {share}, expected a share above 0 and at most 1"
+    cache = getattr(options, "mm_processor_cache_gb", None)
+    if cache is not None and cache < 0:
+        yield f"mm_processor_cache_gb is {cache}, expected 0 or more"
+    if options.api_keys_env == "" if isinstance(options, NativeOptions) else options.api_key_env == "":
+        yield "the variable of the API key has no name"
+
+
+POSITIVE = (
+    *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "max_model_len", "max_num_seqs"),
+    *("max_num_batched_tokens", "num_speculative_tokens", "block_size", "num_blocks", "cache_gib", "queue_size"),
+    *("max_body_mib", "latent_norm_eps"),
+)
+"""Fields of either kind of options that must be above zero where they are given."""
+
+
+def is_exposed(host: str) -> bool:
+    """Whether other machines can reach a server that listens on this address."""
+    return host not in LOOPBACK and not host.startswith("127.")

@@ -1,0 +1,154 @@
+"""How large the model is and what a step has to read, by arithmetic from the configuration.
+
+Source: tensor shapes of the release (Kimi K2.5 report, section 2; DeepSeek-V3, arXiv 2412.19437, sections 2.1.1 and
+2.1.2; MoonViT-3D of Kimi-VL, arXiv 2504.07491). Nothing here is measured.
+"""
+
+from dataclasses import dataclass, fields
+
+from model_runtime.config import K25Config, QuantizationConfig, TextConfig
+
+BF16_BYTES = 2
+BYTES_OF = {"bfloat16": 2, "float16": 2, "float32": 4}
+ROUTER_BIAS_BYTES = 4  # e_score_correction_bias is float32 in every release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSizes:
+    """Bytes, or parameters, of each kind of weight in the whole model."""
+
+    routed_experts: int
+    shared_experts: int
+    attention: int
+    dense_layers: int
+    router: int
+    embedding: int
+    head: int
+    norms: int
+    vision: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def language_model(self) -> int:
+        """All but the vision tower and its projector."""
+        return self.total - self.vision
+
+
+def count_parameters(config: K25Config) -> ModelSizes:
+    """Parameters by kind."""
+    text = config.text
+    num_moe = count_moe_layers(text, range(text.num_hidden_layers))
+    num_dense = text.num_hidden_layers - num_moe
+    return ModelSizes(
+        routed_experts=num_moe * text.n_routed_experts * expert_parameters(text),
+        shared_experts=num_moe * text.n_shared_experts * expert_parameters(text),
+        attention=text.num_hidden_layers * sum(attention_parameters(text)),
+        dense_layers=num_dense * 3 * text.hidden_size * text.intermediate_size,
+        router=num_moe * text.n_routed_experts * (text.hidden_size + 1),
+        embedding=text.vocab_size * text.hidden_size,
+        head=text.vocab_size * text.hidden_size,
+        norms=text.num_hidden_layers * (2 * text.hidden_size + text.q_lora_rank + text.kv_lora_rank) + text.hidden_size,
+        vision=vision_parameters(config),
+    )
+
+
+def count_bytes(config: K25Config) -> ModelSizes:
+    """Bytes by kind, as stored: routed experts packed where the configuration packs them."""
+    count, width = count_parameters(config), BYTES_OF[config.dtype]
+    num_moe = count_moe_layers(config.text, range(config.text.num_hidden_layers))
+    biases = num_moe * config.text.n_routed_experts
+    stored = {field.name: getattr(count, field.name) * width for field in fields(ModelSizes)}
+    stored["routed_experts"] = round(count.routed_experts * expert_weight_bytes(config))
+    stored["router"] = (count.router - biases) * width + biases * ROUTER_BIAS_BYTES
+    return ModelSizes(**stored)
+
+
+def expert_weight_bytes(config: K25Config) -> float:
+    """Bytes of one weight of a routed expert: 0.5625 for INT4 with a bf16 scale for each 32."""
+    packed: QuantizationConfig | None = config.quantization
+    if packed is None:
+        return BYTES_OF[config.dtype]
+    return packed.num_bits / 8 + BF16_BYTES / packed.group_size
+
+
+def expert_parameters(text: TextConfig) -> int:
+    """Weights of one expert: gate, up and down."""
+    return 3 * text.hidden_size * text.moe_intermediate_size
+
+
+def attention_parameters(text: TextConfig) -> tuple[int, int]:
+    """Weights of one layer's MLA: (cut by heads over tensor-parallel ranks, held by each rank)."""
+    heads = text.num_attention_heads
+    by_heads = text.q_lora_rank * heads * text.qk_head_dim
+    by_heads += text.kv_lora_rank * heads * (text.qk_nope_head_dim + text.v_head_dim)
+    by_heads += heads * text.v_head_dim * text.hidden_size
+    return by_heads, text.hidden_size * (text.q_lora_rank + text.latent_dim)
+
+
+def vision_parameters(config: K25Config) -> int:
+    """Weights and biases of the tower and its projector."""
+    vision = config.vision
+    width, inner = vision.hidden_size, vision.intermediate_size
+    block = 4 * width + 4 * (width * width + width) + 2 * width * inner + inner + width
+    patches = 3 * vision.patch_size**2 * width + width
+    positions = vision.init_pos_emb_height * vision.init_pos_emb_width * width
+    merged = vision.mm_hidden_size * vision.merge_kernel_size[0] * vision.merge_kernel_size[1]
+    projector = 2 * vision.mm_hidden_size + merged * merged + merged + merged * vision.text_hidden_size
+    projector += vision.text_hidden_size
+    return vision.num_hidden_layers * block + patches + positions + 2 * width + projector
+
+
+def count_moe_layers(text: TextConfig, layers: range) -> int:
+    """How many of these layers have routed experts."""
+    return sum(text.is_moe_layer(layer) for layer in layers)
+
+
+def cache_bytes_per_token(text: TextConfig, num_layers: int | None = None) -> int:
+    """Bytes a token takes in a bf16 cache of so many layers (all by default): one latent row a layer."""
+    return (text.num_hidden_layers if num_layers is None else num_layers) * text.latent_dim * BF16_BYTES
+
+
+def distinct_experts(text: TextConfig, num_tokens: int) -> float:
+    """Experts of a layer that so many tokens reach together, when routing is uniform."""
+    missed = (1 - text.num_experts_per_tok / text.n_routed_experts) ** num_tokens
+    return text.n_routed_experts * (1 - missed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBytes:
+    """What one decode step reads: each weight that it needs once, and the cache of its sequences once."""
+
+    routed_experts: float
+    other_weights: float
+    cache: float = 0.0
+
+    @property
+    def weights(self) -> float:
+        """Without the cache."""
+        return self.routed_experts + self.other_weights
+
+
+def step_bytes(config: K25Config, num_tokens: int, context_len: int = 0) -> StepBytes:
+    """Bytes that a decode step with one token of each of `num_tokens` sequences reads.
+
+    Args:
+        config: The model.
+        num_tokens: Sequences in the step.
+        context_len: Tokens that each has in the cache.
+    """
+    stored, text = count_bytes(config), config.text
+    share = distinct_experts(text, num_tokens) / text.n_routed_experts
+    other = stored.attention + stored.shared_experts + stored.head + stored.dense_layers + stored.router
+    return StepBytes(
+        routed_experts=stored.routed_experts * share,
+        other_weights=float(other),
+        cache=float(num_tokens * context_len * cache_bytes_per_token(text)),
+    )
+
+
+RELEASE = K25Config(quantization=QuantizationConfig())
+"""The published model: INT4 experts, everything else in bf16."""

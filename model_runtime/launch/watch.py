@@ -1,0 +1,224 @@
+"""Start vLLM, pass on what it writes, wait until it serves, pass signals on, and leave nothing running."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import IO
+
+from model_runtime.errors import EngineDead, RuntimeFault
+from model_runtime.launch.faults import explain_exit
+
+SHARDS = re.compile(r"checkpoint shards:\s*(\d+)% Completed \| (\d+)/(\d+)")
+STOPPED = 130
+KEPT_LINES = 2000
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """How long to wait for what.
+
+    Attributes:
+        ready_timeout_s: Until the server answers; loading 600 GB from a slow disk takes long.
+        stop_timeout_s: Until a server that was asked to end is ended for good.
+    """
+
+    ready_timeout_s: float = 3600.0
+    stop_timeout_s: float = 30.0
+
+
+def run_vllm(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    address: tuple[str, int],
+    *,
+    say: Callable[[str], None],
+    when_ready: Callable[[], None],
+    options: WatchOptions | None = None,
+) -> int:
+    """Run a server until it ends or is asked to. Call it from the main thread: it takes SIGINT and SIGTERM.
+
+    Args:
+        command: Program and arguments.
+        environment: All of its environment.
+        address: Host and port it will listen on.
+        say: Takes each line for the operator.
+        when_ready: Called once, when the server answers.
+        options: Times.
+
+    Returns:
+        130 when it was asked to end.
+
+    Raises:
+        RuntimeFault: The port is taken, it ended before it served, or did not serve in time.
+        EngineDead: It ended by itself after it had served.
+    """
+    options = options or WatchOptions()
+    check_port(*address)
+    try:
+        process = subprocess.Popen(
+            list(command),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a group of its own: signals reach it through us only, and we can end all of it
+        )
+    except OSError as error:
+        raise RuntimeFault(f"cannot start {command[0]}: {error.strerror}") from error
+    watched = _Watched(process, say)
+    with _forwarded_signals(watched):
+        try:
+            return _serve(watched, address, when_ready, options)
+        finally:
+            watched.end(options.stop_timeout_s)
+
+
+def _serve(watched: "_Watched", address: tuple[str, int], when_ready: Callable[[], None], options: WatchOptions) -> int:
+    deadline = time.monotonic() + options.ready_timeout_s
+    while watched.is_running and not watched.is_asked_to_end and not _answers(address):
+        if time.monotonic() > deadline:
+            waited = f"vLLM did not serve within {options.ready_timeout_s:g} s"
+            raise RuntimeFault(f"{waited}; {watched.last_line()}. Raise --timeout if it is still loading")
+        time.sleep(POLL_S)
+    has_served = watched.is_running and not watched.is_asked_to_end
+    if has_served:
+        when_ready()
+    while watched.is_running and not watched.is_asked_to_end:
+        time.sleep(POLL_S)
+    if watched.is_asked_to_end:
+        return STOPPED
+    watched.join()
+    text = explain_exit(watched.process.returncode, list(watched.lines))
+    raise (EngineDead if has_served else RuntimeFault)(text)
+
+
+def check_port(host: str, port: int) -> None:
+    """Whether a server can listen there.
+
+    Raises:
+        RuntimeFault: Another program does, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            advice = "Choose another --port (or --host), or end the program that has it"
+            raise RuntimeFault(f"cannot listen on {host}:{port}: {error.strerror}. {advice}") from error
+
+
+def _answers(address: tuple[str, int]) -> bool:
+    host, port = address
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    shown = f"[{host}]" if ":" in host else host
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no part in this machine's ports
+    try:
+        with opener.open(f"http://{shown}:{port}/health", timeout=2) as answer:
+            return int(answer.status) == 200
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+class _Watched:
+    """A process whose lines are read by a thread."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> None:
+        self.process = process
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.is_asked_to_end = False
+        self._say = say
+        self._reader = threading.Thread(target=self._read, name="vllm-output", daemon=True)
+        self._reader.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def last_line(self) -> str:
+        return f"its last line: {self.lines[-1].strip()}" if self.lines else "it wrote nothing"
+
+    def join(self) -> None:
+        """Wait for what is still on its way; a child that outlives it may hold the pipe open."""
+        self._reader.join(timeout=2)
+
+    def _read(self) -> None:
+        progress = Progress()
+        stream = self.process.stdout
+        for line in _lines_of(stream) if stream else ():
+            self.lines.append(line)
+            shown = progress.show(line)
+            if shown is not None:
+                self._say(shown)
+
+    def ask_to_end(self, number: int) -> None:
+        """The first signal is passed on; a second one ends the whole group at once."""
+        self.send(signal.SIGKILL if self.is_asked_to_end else number)
+        self.is_asked_to_end = True
+
+    def send(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+    def end(self, timeout_s: float) -> None:
+        """End it and everything it started: asked first, then not."""
+        if self.is_running and not self.is_asked_to_end:
+            self.send(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout_s)
+        self.send(signal.SIGKILL)
+        self.process.wait()
+        self.join()
+
+
+@contextlib.contextmanager
+def _forwarded_signals(watched: _Watched) -> Iterator[None]:
+    def forward(number: int, frame: FrameType | None) -> None:
+        watched.ask_to_end(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _lines_of(stream: IO[bytes]) -> Iterator[str]:
+    """Lines as they come; a progress bar's carriage return ends one as well."""
+    left = b""
+    while block := os.read(stream.fileno(), 65_536):
+        *lines, left = re.split(rb"[\r\n]+", left + block)
+        yield from (line.decode(errors="replace") for line in lines if line.strip())
+    if left.strip():
+        yield left.decode(errors="replace")
+
+
+class Progress:
+    """Turns vLLM's lines into ours: a prefix, and one line for each tenth of the shards."""
+
+    def __init__(self) -> None:
+        self._tenth = -1
+
+    def show(self, line: str) -> str | None:
+        """What to print for a line of vLLM; None for nothing."""
+        shards = SHARDS.search(line)
+        if shards is None:
+            return f"vllm | {line.rstrip()}"
+        percent, done, total = (int(value) for value in shards.groups())
+        if percent // 10 == self._tenth:
+            return None
+        self._tenth = percent // 10
+        return f"loading weights: {done} of {total} shards ({percent} %)"
