@@ -1,0 +1,76 @@
+"""INT4 weights as compressed-tensors packs them (`pack-quantized`): eight values in one int32, a scale for each group.
+
+A value q in [-8, 7] is stored as q + 8 in four bits; element k of eight takes bits 4k to 4k+3. There is no zero
+point.
+Source: Kimi K2.5 report, section on INT4 quantization-aware training; compressed-tensors, `pack_quantized`.
+"""
+
+import torch
+from torch import Tensor
+
+PER_INT32 = 8
+
+
+def pack(q: Tensor) -> Tensor:
+    """Eight values in one int32.
+
+    Args:
+        q: (out, in) integers in [-8, 7]; a row is padded with the stored value 0 to a multiple of eight.
+
+    Returns:
+        (out, ceil(in / 8)) int32.
+    """
+    nibbles = torch.nn.functional.pad((q + 8).to(torch.uint8), (0, -q.shape[1] % PER_INT32))
+    return (nibbles[:, 0::2] | nibbles[:, 1::2] << 4).view(torch.int32)
+
+
+def unpack(packed: Tensor, num_in: int | None = None) -> Tensor:
+    """The values of packed rows.
+
+    Args:
+        packed: (out, in / 8) int32.
+        num_in: Columns of the weight; None: all that fit.
+
+    Returns:
+        (out, in) int8 in [-8, 7].
+    """
+    pairs = packed.contiguous().view(torch.uint8)  # (out, in / 2), lower half first
+    nibbles = torch.stack((pairs & 15, pairs >> 4), -1).flatten(1)[:, :num_in]
+    return nibbles.view(torch.int8) - 8
+
+
+def quantize(weight: Tensor, group_size: int = 32) -> tuple[Tensor, Tensor]:
+    """Round a weight to four bits, symmetric, a scale for each group along the input.
+
+    The scale is the largest magnitude of the group / 7.5, rounded to the weight's dtype, so that -8 is
+    reached. A group of zeros has scale 0 and values 0.
+
+    Args:
+        weight: (out, in) floating, in a multiple of `group_size`.
+        group_size: Inputs that share a scale.
+
+    Returns:
+        Values (out, in) int8 and scales (out, in / group_size) in the weight's dtype.
+    """
+    groups = weight.float().reshape(len(weight), -1, group_size)  # (out, groups, group_size)
+    scale = (groups.abs().amax(-1) / 7.5).to(weight.dtype)
+    divisor = scale.float().clamp_min(torch.finfo(torch.float32).tiny)
+    q = (groups / divisor.unsqueeze(-1)).round().clamp(-8, 7)
+    return q.to(torch.int8).flatten(1), scale
+
+
+def dequantize(packed: Tensor, scale: Tensor, dtype: torch.dtype = torch.bfloat16, num_in: int | None = None) -> Tensor:
+    """The weight that packed values stand for: each value times the scale of its group, rounded once to `dtype`.
+
+    Args:
+        packed: (out, in / 8) int32.
+        scale: (out, in / group_size) floating.
+        dtype: Of the weight.
+        num_in: Columns of the weight; None: all that fit.
+
+    Returns:
+        (out, in).
+    """
+    q = unpack(packed, num_in)
+    groups = q.reshape(*scale.shape, -1).float() * scale.float().unsqueeze(-1)
+    return groups.to(dtype).flatten(1)

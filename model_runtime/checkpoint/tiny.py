@@ -1,0 +1,206 @@
+"""Write a whole release-named folder with random weights: for tests, benchmarks and trying out.
+
+    config = write_tiny(folder)                                     # about 0.5 M parameters, bf16
+    config = write_tiny(folder, quantized=True)                     # the same weights, routed experts packed to INT4
+    config = write_tiny(folder, config=tiny_config(text={"num_hidden_layers": 6}, dtype="float32"))
+
+The folder loads in transformers too: config.json has both spellings.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model_runtime.checkpoint.int4 import pack, quantize
+from model_runtime.checkpoint.names import TensorInfo, expected_tensors
+from model_runtime.checkpoint.tiny_vocab import tiny_ranks
+from model_runtime.checkpoint.writer import Planned, write_shards
+from model_runtime.config.types import DType, K25Config, QuantizationConfig, TextConfig, VisionConfig
+from model_runtime.config.write import config_json
+from model_runtime.tokenizer.special import NUM_SLOTS, SLOT_OF, SpecialTokens
+
+NUM_RANKS = 1024
+IGNORE = (
+    "lm_head",
+    "re:.*self_attn.*",
+    "re:.*shared_experts.*",
+    "re:.*mlp\\.(gate|up|gate_up|down)_proj.*",
+    "re:.*vision_tower.*",
+    "re:.*mm_projector.*",
+)
+NUM_PIXELS = {"in_patch_limit": 16_384, "in_patch_limit_each_frame": 4096, "in_patch_limit_video": None}
+
+
+def tiny_config(
+    *, text: Mapping[str, Any] | None = None, vision: Mapping[str, Any] | None = None, dtype: DType = "bfloat16"
+) -> K25Config:
+    """About 0.5 M parameters: three layers, eight experts of which two serve a token, two vision blocks.
+
+    Args:
+        text: Fields of `TextConfig` to set otherwise; `text_hidden_size` of the vision part follows `hidden_size`.
+        vision: Fields of `VisionConfig` to set otherwise; `mm_hidden_size` follows `hidden_size`.
+        dtype: Of the tensors that are not packed.
+    """
+    special = SpecialTokens(NUM_RANKS)
+    small_text = TextConfig(
+        vocab_size=NUM_RANKS + NUM_SLOTS,
+        hidden_size=64,
+        intermediate_size=128,
+        moe_intermediate_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        q_lora_rank=32,
+        kv_lora_rank=32,
+        qk_nope_head_dim=16,
+        qk_rope_head_dim=8,
+        v_head_dim=16,
+        n_routed_experts=8,
+        num_experts_per_tok=2,
+        bos_token_id=special.bos,
+        eos_token_id=special.eos,
+        pad_token_id=special.id_of("[PAD]"),
+    )
+    small_text = replace(small_text, **(text or {}))
+    sizes = {"hidden_size": 48, **(vision or {})}
+    small_vision = VisionConfig(
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=80,
+        init_pos_emb_height=8,
+        init_pos_emb_width=8,
+        mm_hidden_size=sizes["hidden_size"],
+        text_hidden_size=small_text.hidden_size,
+    )
+    return K25Config(
+        text=small_text,
+        vision=replace(small_vision, **sizes),
+        media_placeholder_token_id=special.media_pad,
+        dtype=dtype,
+    )
+
+
+def write_tiny(
+    model_dir: Path, *, quantized: bool = False, seed: int = 0, config: K25Config | None = None, num_shards: int = 2
+) -> K25Config:
+    """Write config, tokenizer, processor settings and shards; tensors are made and written one by one.
+
+    Args:
+        model_dir: Folder to make; files in it are overwritten.
+        quantized: Whether routed experts are packed to INT4; or give a config with `quantization`.
+        seed: Of the weights. Each tensor depends on its name and the seed only.
+        config: Sizes, from `tiny_config` or otherwise; the vocabulary needs 1,024 ranks and 256 slots at least.
+        num_shards: Files to spread the tensors over.
+
+    Returns:
+        The config as written.
+    """
+    config = config or tiny_config()
+    if quantized and config.quantization is None:
+        config = replace(config, quantization=QuantizationConfig(ignore=IGNORE))
+    model_dir.mkdir(parents=True, exist_ok=True)
+    expected = expected_tensors(config)
+    plan = {name: Planned(_dtype_of(info, config.dtype), info.shape) for name, info in expected.items()}
+    write_shards(model_dir, plan, _tensors(expected, config, seed), num_shards)
+    _write_json(model_dir / "config.json", config_json(config))
+    _write_vocabulary(model_dir, config)
+    _write_json(model_dir / "preprocessor_config.json", _processor_json(config))
+    return config
+
+
+def _dtype_of(info: TensorInfo, dtype: DType) -> str:
+    return dtype if dtype in info.dtypes and info.dtypes[0] != "float32" else info.dtypes[0]
+
+
+def _tensors(expected: Mapping[str, TensorInfo], config: K25Config, seed: int) -> Iterator[tuple[str, Tensor]]:
+    dtype: torch.dtype = getattr(torch, config.dtype)
+    for name, info in expected.items():
+        if name.endswith("_packed"):
+            assert config.quantization is not None
+            yield from _packed(name.removesuffix("_packed"), expected, config.quantization.group_size, dtype, seed)
+        elif not name.endswith(("weight_scale", "weight_shape")):
+            yield name, _random(name, info.shape, seed).to(getattr(torch, _dtype_of(info, config.dtype)))
+
+
+def _packed(
+    name: str, expected: Mapping[str, TensorInfo], group_size: int, dtype: torch.dtype, seed: int
+) -> Iterator[tuple[str, Tensor]]:
+    num_out, num_groups = expected[name + "_scale"].shape
+    shape = (num_out, num_groups * group_size)
+    q, scale = quantize(_random(name, shape, seed).to(dtype), group_size)
+    yield name + "_packed", pack(q)
+    yield name + "_scale", scale
+    yield name + "_shape", torch.tensor(shape, dtype=torch.int32)
+
+
+def _random(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
+    """float32 at a scale that keeps activations near 1: linear layers 1 / sqrt(in), norms near 1, biases small."""
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + (seed << 32))
+    values = torch.randn(shape, generator=generator)
+    if len(shape) == 1:
+        is_norm = name.endswith("weight")
+        return values.mul_(0.1).add_(1.0 if is_norm else 0.0)
+    if name.endswith(("embed_tokens.weight", "pos_emb.weight")):
+        return values.mul_(0.5)
+    num_in = values[0].numel()
+    return values.mul_(num_in**-0.5)
+
+
+def _write_vocabulary(model_dir: Path, config: K25Config) -> None:
+    num_ranks = config.text.vocab_size - NUM_SLOTS
+    special = SpecialTokens(num_ranks)
+    (model_dir / "tiktoken.model").write_bytes(tiny_ranks(num_ranks))
+    added = {
+        str(special.id_of(text)): {
+            "content": text,
+            "lstrip": False,
+            "normalized": False,
+            "rstrip": False,
+            "single_word": False,
+            "special": text not in ("<think>", "</think>"),
+        }
+        for text in SLOT_OF
+    }
+    tokenizer = {
+        "added_tokens_decoder": added,
+        "bos_token": "[BOS]",
+        "eos_token": "[EOS]",
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": config.text.max_position_embeddings,
+        "tokenizer_class": "TikTokenTokenizer",
+    }
+    _write_json(model_dir / "tokenizer_config.json", tokenizer)
+    text = config.text
+    ids = {"bos_token_id": text.bos_token_id, "eos_token_id": special.im_end, "pad_token_id": text.pad_token_id}
+    _write_json(model_dir / "generation_config.json", ids | {"max_length": text.max_position_embeddings})
+
+
+def _processor_json(config: K25Config) -> dict[str, Any]:
+    """Source: `preprocessor_config.json` of the release; limits are the release's."""
+    return {
+        "media_proc_cfg": {
+            **NUM_PIXELS,
+            "patch_size": config.vision.patch_size,
+            "image_mean": [0.5, 0.5, 0.5],
+            "image_std": [0.5, 0.5, 0.5],
+            "merge_kernel_size": config.vision.merge_kernel_size[0],
+            "fixed_output_tokens": None,
+            "patch_limit_on_one_side": 512,
+            "max_num_frames_each_video": None,
+            "sample_fps": 2.0,
+            "temporal_merge_kernel_size": 4,
+            "timestamp_mode": "hh:mm:ss.fff",
+            "config_type": "media_proc.processors.moonvit.MoonViTMediaProcessorConfig",
+        }
+    }
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
