@@ -1,4 +1,4 @@
-"""Control tokens: 256 slots after the ordinary ranks, 20 of them with a name.
+"""Control tokens: 256 slots after the ordinary ranks, 23 of them with a name.
 
 Source: `tokenizer_config.json` of the release, `added_tokens_decoder`. Slots are counted from the number of ordinary
 ranks (163,584 in the release), so that a tiny vocabulary has the same layout.
@@ -36,21 +36,35 @@ SLOT_OF = {
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """Ids of the control tokens of a vocabulary with `first_id` ordinary ranks."""
+    """Ids of the control tokens of a vocabulary with `first_id` ordinary ranks.
+
+    Attributes:
+        first_id: Id of the first slot.
+        extra: (text, slot) of names beyond `SLOT_OF`, where a checkpoint has given some.
+    """
 
     first_id: int = 163_584
+    extra: tuple[tuple[str, int], ...] = ()
 
     def id_of(self, text: str) -> int:
         """Id of a control token by its text, for example `"<|im_end|>"`; KeyError for others."""
-        return self.first_id + SLOT_OF[text]
+        slot = SLOT_OF.get(text)
+        return self.first_id + slot if slot is not None else self.ids[text]
 
     def text_of(self, token_id: int) -> str:
         """Text of a control token; unnamed slots are `<|reserved_token_ID|>`."""
-        return _TEXT_OF.get(token_id - self.first_id, f"<|reserved_token_{token_id}|>")
+        slot = token_id - self.first_id
+        named = _TEXT_OF.get(slot) or next((text for text, taken in self.extra if taken == slot), None)
+        return named or f"<|reserved_token_{token_id}|>"
 
     def is_special(self, token_id: int) -> bool:
         """Whether the id is one of the 256 slots."""
         return self.first_id <= token_id < self.first_id + NUM_SLOTS
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """Every slot: its text to its id, in order."""
+        return {self.text_of(token_id): token_id for token_id in range(self.first_id, self.first_id + NUM_SLOTS)}
 
     @property
     def bos(self) -> int:

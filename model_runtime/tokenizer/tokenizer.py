@@ -4,14 +4,19 @@ Going through a converted fast tokenizer shifts the ids of control tokens by one
 lost on the way.
 """
 
-import base64
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model_runtime.errors import RequestError
 from model_runtime.require import require
-from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
+from model_runtime.tokenizer.added import read_special
+from model_runtime.tokenizer.cache import TextCache
+from model_runtime.tokenizer.ranks import read_ranks
+from model_runtime.tokenizer.special import SpecialTokens
+from model_runtime.tokenizer.split import split_text
 
 if TYPE_CHECKING:
     import tiktoken
@@ -43,40 +48,67 @@ class Tokenizer:
 
     Attributes:
         special: Control tokens.
+        tokens: What each id stands for; a control token stands for its name.
         encoding: tiktoken's engine with the ordinary ranks only.
     """
 
     special: SpecialTokens
+    tokens: tuple[bytes, ...] = field(repr=False)
     encoding: "tiktoken.Encoding" = field(repr=False)
+    _seen: TextCache = field(default_factory=TextCache, repr=False)
 
     @property
     def vocab_size(self) -> int:
         """Ordinary ranks and control slots."""
-        return self.special.first_id + NUM_SLOTS
+        return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of untrusted text: whatever it spells, none is a control token."""
-        return self.encoding.encode_ordinary(text)
+        """Ids of untrusted text: whatever it spells, none is a control token.
+
+        Half a surrogate pair becomes U+FFFD. Texts that come again are remembered.
+        """
+        if (known := self._seen.get(text)) is not None:
+            return known
+        ids = [token_id for part in split_text(text) for token_id in self.encoding.encode_ordinary(part)]
+        self._seen.put(text, ids)
+        return ids
+
+    def encode_with_special(self, text: str) -> list[int]:
+        """Ids of text that is trusted: names of control tokens in it become control tokens."""
+        ids = self.special.ids
+        names = re.compile("(" + "|".join(map(re.escape, ids)) + ")")
+        encoded: list[int] = []
+        for part in names.split(text):
+            encoded += [ids[part]] if part in ids else self.encode(part)
+        return encoded
 
     def token_bytes(self, token_id: int) -> bytes:
-        """What one token stands for; a control token stands for its name."""
-        if self.special.is_special(token_id):
-            return self.special.text_of(token_id).encode()
-        return self.encoding.decode_single_token_bytes(token_id)
+        """What one token stands for; a control token stands for its name.
+
+        Raises:
+            RequestError: There is no such token.
+        """
+        if not 0 <= token_id < len(self.tokens):
+            raise RequestError(f"there is no token {token_id}: ids go from 0 to {len(self.tokens) - 1}")
+        return self.tokens[token_id]
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of ids, control tokens by their names; bytes that are no UTF-8 become U+FFFD."""
+        """Text of ids, control tokens by their names; bytes that are no UTF-8 become U+FFFD.
+
+        Raises:
+            RequestError: There is no such token.
+        """
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
 
 
 def load_tokenizer(model_dir: Path) -> Tokenizer:
-    """Read `tiktoken.model` of a release folder.
+    """Read `tiktoken.model`, and `tokenizer_config.json` where there is one, of a release folder.
 
     Raises:
-        ConfigError: The file is missing or malformed.
+        ConfigError: A file is missing or malformed, or the ids of control tokens are not those of the release.
     """
-    lines = (model_dir / "tiktoken.model").read_bytes().splitlines()
-    ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
+    ranks = read_ranks(model_dir / "tiktoken.model")
+    special = read_special(model_dir / "tokenizer_config.json", len(ranks))
     tiktoken = require("tiktoken")
     encoding = tiktoken.Encoding("k25", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
-    return Tokenizer(SpecialTokens(len(ranks)), encoding)
+    return Tokenizer(special, (*ranks, *(text.encode() for text in special.ids)), encoding)
