@@ -1,1 +1,41 @@
-"""What the model wrote, taken apart: reasoning, content, tool calls."""
+"""What the model wrote, taken apart: reasoning, content, tool calls.
+
+parser = ReplyParser(ParserOptions(starts_in_reasoning=True, tools=tools))
+parser.feed("I think")                     # [ReasoningText("I think")]
+events, summary = parser.finish()
+parse_reply(deltas, options).tool_calls    # the same at once
+"""
+
+from model_runtime.chat.parser.events import (
+    ContentText,
+    Event,
+    ParsedCall,
+    ParsedReply,
+    Problem,
+    ReasoningText,
+    Summary,
+    ToolCallArguments,
+    ToolCallEnd,
+    ToolCallStart,
+    collect_reply,
+)
+from model_runtime.chat.parser.markers import starts_in_reasoning
+from model_runtime.chat.parser.parser import ParserOptions, ReplyParser, parse_reply
+
+__all__ = [
+    "ContentText",
+    "Event",
+    "ParsedCall",
+    "ParsedReply",
+    "ParserOptions",
+    "Problem",
+    "ReasoningText",
+    "ReplyParser",
+    "Summary",
+    "ToolCallArguments",
+    "ToolCallEnd",
+    "ToolCallStart",
+    "collect_reply",
+    "parse_reply",
+    "starts_in_reasoning",
+]
