@@ -1,6 +1,6 @@
 """Operators with one signature and one implementation for each kind of device."""
 
-from model_runtime.ops.registry import Kernels, Ops, find_ops, register
+from model_runtime.ops.registry import Ops, find_ops, register
 from model_runtime.ops.types import CuSeqlens, DenseExperts, Experts, Int4Experts, RouteOptions
 
 __all__ = [
@@ -8,7 +8,6 @@ __all__ = [
     "DenseExperts",
     "Experts",
     "Int4Experts",
-    "Kernels",
     "Ops",
     "RouteOptions",
     "find_ops",

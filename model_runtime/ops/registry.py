@@ -8,15 +8,13 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from model_runtime.errors import ConfigError
 from model_runtime.ops.types import CuSeqlens, Experts, RouteOptions
-
-Kernels = Literal["auto", "torch", "triton"]
 
 MODULES = {"torch": "model_runtime.ops.reference", "triton": "model_runtime.ops.kernels"}
 """What registers the operators of a backend when it is imported."""
@@ -56,14 +54,20 @@ def register(name: str, backend: str) -> Callable[[F], F]:
     return keep
 
 
-def find_backends(device: torch.device, kernels: Kernels = "auto") -> tuple[str, ...]:
-    """Backends in order of preference: what the first does not have, the next one gives."""
+def find_backends(device: torch.device, kernels: str = "auto") -> tuple[str, ...]:
+    """Backends in order of preference: what the first does not have, the next one gives.
+
+    Raises:
+        ConfigError: `kernels` is none of `auto`, `torch`, `triton`.
+    """
+    if kernels not in ("auto", *MODULES):
+        raise ConfigError(f"{kernels!r} are no operators of this runtime. Use one of: auto, {', '.join(MODULES)}")
     if kernels == "auto":
         kernels = "triton" if device.type == "cuda" and _is_there("triton") else "torch"
     return ("triton", "torch") if kernels == "triton" else ("torch",)
 
 
-def find_ops(device: torch.device | str = "cpu", kernels: Kernels = "auto") -> Ops:
+def find_ops(device: torch.device | str = "cpu", kernels: str = "auto") -> Ops:
     """The operators for a model on `device`.
 
     Raises:

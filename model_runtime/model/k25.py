@@ -1,0 +1,105 @@
+"""Kimi K2.5: the language model, and the vision tower that gives it rows in place of tokens.
+
+Source: Kimi K2.5 report (arXiv 2602.02276), section 2; Kimi K2 report (arXiv 2507.20534), section 2.3.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from model_runtime.checkpoint.source import TensorSource
+from model_runtime.config.types import K25Config
+from model_runtime.errors import ConfigError
+from model_runtime.media import MediaItem
+from model_runtime.model.batch import ForwardBatch
+from model_runtime.model.decoder import DecoderLayer
+from model_runtime.model.norm import RmsNorm
+from model_runtime.model.placement import Placement, Weights
+from model_runtime.model.plan import make_plan
+from model_runtime.model.rope import Rope
+from model_runtime.model.vocabulary import Embedding, Head
+from model_runtime.parallel.shard import check_ranks
+
+if TYPE_CHECKING:
+    from model_runtime.vision.tower import VisionTower
+
+PREFIX = "language_model."
+
+
+class K25Model:
+    """One rank of the model.
+
+    Args:
+        config: The model's numbers.
+        source: Its weights.
+        placement: Device, dtype, ranks and operators.
+        vision: The loaded tower, or None for a model that takes text only.
+
+    Raises:
+        CapacityError: Its parts cannot be split over so many ranks.
+        CheckpointError: A tensor is missing or misshapen.
+    """
+
+    def __init__(
+        self, config: K25Config, source: TensorSource, placement: Placement, vision: "VisionTower | None" = None
+    ) -> None:
+        check_ranks(config, placement.comm)
+        text = config.text
+        weights = Weights(source=source, placement=placement, prefix=PREFIX)
+        body = weights.under("model")
+        self.config, self.placement, self.vision = config, placement, vision
+        self.device, self.dtype = placement.device, placement.dtype
+        self.rope = Rope(text, placement.device)
+        self.embedding = Embedding(text, body.under("embed_tokens"))
+        self.layers = [
+            DecoderLayer(config, layer, body.under(f"layers.{layer}")) for layer in range(text.num_hidden_layers)
+        ]
+        self.norm = RmsNorm(text.hidden_size, text.rms_norm_eps, body.under("norm"))
+        self.head = Head(text, weights.under("lm_head"))
+
+    def make_cache(self, num_blocks: int, block_size: int) -> Tensor:
+        """An empty latent cache: (layers, num_blocks, block_size, latent_dim) of the model's dtype."""
+        text = self.config.text
+        shape = (text.num_hidden_layers, num_blocks, block_size, text.latent_dim)
+        return torch.zeros(shape, dtype=self.dtype, device=self.device)
+
+    @torch.no_grad()
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """(N,) int64 -> (N, hidden). Rows of media placeholders are to be replaced by `encode_media`'s."""
+        return self.embedding(token_ids)
+
+    @torch.no_grad()
+    def encode_media(self, items: Sequence[MediaItem]) -> list[Tensor]:
+        """Rows of each image or video chunk: (num_tokens, hidden).
+
+        Raises:
+            ConfigError: The model was loaded without its vision tower.
+        """
+        if self.vision is None:
+            raise ConfigError("this model was loaded without a vision tower and takes text only")
+        return self.vision.forward(items)
+
+    @torch.no_grad()
+    def forward(self, embeds: Tensor, batch: ForwardBatch, cache: Tensor) -> Tensor:
+        """One step of all sequences of a batch.
+
+        Args:
+            embeds: (num_tokens, hidden).
+            batch: Which token belongs where.
+            cache: Of `make_cache`; the tokens' latents are written.
+
+        Returns:
+            (num_tokens, hidden), normed, ready for `logits`.
+        """
+        plan = make_plan(batch, self.config.text, self.rope, self.placement.ops)
+        hidden = embeds
+        for layer, layer_cache in zip(self.layers, cache, strict=True):
+            hidden = layer(hidden, plan, layer_cache)
+        return self.norm(hidden)
+
+    @torch.no_grad()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(M, hidden) of `forward` -> (M, vocab) fp32."""
+        return self.head(hidden)

@@ -1,0 +1,100 @@
+"""Multi-head latent attention: all heads' keys and values come from one short row a token, and only it is cached.
+
+Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1; sizes: Kimi K2 report (arXiv 2507.20534), section 2.3.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model_runtime.config.types import TextConfig
+from model_runtime.model.norm import RmsNorm
+from model_runtime.model.placement import Weights
+from model_runtime.model.plan import AttentionPlan, PrefillRun
+from model_runtime.model.rope import find_softmax_scale, rotate
+from model_runtime.parallel.shard import find_share
+
+
+class Mla:
+    """Attention of one layer. Each rank has a share of the heads; the ranks' results sum to the whole.
+
+    With c the latent, r the rotary key, and W_k, W_v a head's up projections, the two forms are equal:
+
+    - plain:    score = q_nope . (W_k c) + q_rope . r,   value = W_v c
+    - absorbed: score = (W_k^T q_nope) . c + q_rope . r, value = c, and W_v is applied to the weighted sum
+    """
+
+    def __init__(self, text: TextConfig, weights: Weights) -> None:
+        share = find_share(text.num_attention_heads, weights.placement.comm, "attention heads")
+        self.text = text
+        self.num_heads = share.stop - share.start
+        self.scale = find_softmax_scale(text)
+        self.ops = weights.placement.ops
+        self.split_a = (text.q_lora_rank, text.kv_lora_rank, text.qk_rope_head_dim)
+        names = ("q_a_proj.weight", "kv_a_proj_with_mqa.weight")
+        self.qkv_a = weights.read_joined(names, (text.q_lora_rank, text.latent_dim), text.hidden_size)
+        self.q_norm = RmsNorm(text.q_lora_rank, text.latent_norm_eps, weights.under("q_a_layernorm"))
+        self.kv_norm = RmsNorm(text.kv_lora_rank, text.latent_norm_eps, weights.under("kv_a_layernorm"))
+        self._load_heads(share, weights)
+
+    def _load_heads(self, share: slice, weights: Weights) -> None:
+        text, heads = self.text, self.num_heads
+        q_rows = slice(share.start * text.qk_head_dim, share.stop * text.qk_head_dim)
+        self.q_b = weights.read("q_b_proj.weight", (heads * text.qk_head_dim, text.q_lora_rank), (q_rows,))
+        kv_width = text.qk_nope_head_dim + text.v_head_dim
+        self.w_k = self.q_b.new_empty(heads, text.qk_nope_head_dim, text.kv_lora_rank)
+        self.w_v = self.q_b.new_empty(heads, text.v_head_dim, text.kv_lora_rank)
+        for place, head in enumerate(range(share.start, share.stop)):
+            start, middle, end = head * kv_width, head * kv_width + text.qk_nope_head_dim, (head + 1) * kv_width
+            weights.read_into(self.w_k[place], "kv_b_proj.weight", (slice(start, middle),))
+            weights.read_into(self.w_v[place], "kv_b_proj.weight", (slice(middle, end),))
+        columns = slice(share.start * text.v_head_dim, share.stop * text.v_head_dim)
+        self.o = weights.read("o_proj.weight", (text.hidden_size, heads * text.v_head_dim), (slice(None), columns))
+
+    def __call__(self, x: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
+        """Write the tokens' latents, then attend.
+
+        Args:
+            x: (N, hidden), normed.
+            plan: The step.
+            cache: (blocks, block_size, latent_dim) of this layer.
+
+        Returns:
+            (N, hidden), this rank's summand.
+        """
+        q_latent, latent, k_rope = F.linear(x, self.qkv_a).split_with_sizes(self.split_a, dim=-1)
+        q = F.linear(self.q_norm(q_latent), self.q_b).view(len(x), self.num_heads, -1)
+        q_nope, q_rope = q.split_with_sizes((self.text.qk_nope_head_dim, self.text.qk_rope_head_dim), dim=-1)
+        q_rope = rotate(q_rope, plan.rotations)
+        row = torch.cat((self.kv_norm(latent), rotate(k_rope, plan.rotations)), dim=-1)  # (N, latent_dim)
+        self.ops.write_latent(cache, plan.slot_mapping, row)
+        parts = []  # each (tokens, heads * v_head_dim)
+        if plan.num_decodes:
+            parts.append(self._decode(q_nope[: plan.num_decodes], q_rope[: plan.num_decodes], plan, cache))
+        parts += [self._prefill(q_nope[run.tokens], q_rope[run.tokens], run, cache) for run in plan.prefills]
+        return F.linear(parts[0] if len(parts) == 1 else torch.cat(parts), self.o)
+
+    def _decode(self, q_nope: Tensor, q_rope: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
+        q = self._absorb(q_nope, q_rope)
+        return self._leave(self.ops.mla_decode(q, cache, plan.decode, self.text.kv_lora_rank, self.scale))
+
+    def _prefill(self, q_nope: Tensor, q_rope: Tensor, run: PrefillRun, cache: Tensor) -> Tensor:
+        context = cache.view(-1, cache.shape[-1]).index_select(0, run.context_slots)  # (M, latent_dim)
+        if run.is_absorbed:
+            q, keys = self._absorb(q_nope, q_rope), context.unsqueeze(1)
+            values = keys[..., : self.text.kv_lora_rank]
+            return self._leave(self.ops.mla_prefill(q, keys, values, run.cu_seqlens_q, run.cu_seqlens_k, self.scale))
+        latent, k_rope = context.split_with_sizes((self.text.kv_lora_rank, self.text.qk_rope_head_dim), dim=-1)
+        k_nope = F.linear(latent, self.w_k.flatten(0, 1)).view(len(latent), self.num_heads, -1)
+        values = F.linear(latent, self.w_v.flatten(0, 1)).view(len(latent), self.num_heads, -1)
+        keys = torch.cat((k_nope, k_rope.unsqueeze(1).expand(-1, self.num_heads, -1)), dim=-1)
+        q = torch.cat((q_nope, q_rope), dim=-1)
+        return self.ops.mla_prefill(q, keys, values, run.cu_seqlens_q, run.cu_seqlens_k, self.scale).flatten(1)
+
+    def _absorb(self, q_nope: Tensor, q_rope: Tensor) -> Tensor:
+        """Queries as wide as a latent: (N, heads, nope), (N, heads, rope) -> (N, heads, latent_dim)."""
+        return torch.cat((torch.bmm(q_nope.transpose(0, 1), self.w_k).transpose(0, 1), q_rope), dim=-1)
+
+    def _leave(self, context: Tensor) -> Tensor:
+        """Weighted latents to values: (N, heads, kv_lora_rank) -> (N, heads * v_head_dim)."""
+        return torch.bmm(context.transpose(0, 1), self.w_v.transpose(1, 2)).transpose(0, 1).flatten(1)

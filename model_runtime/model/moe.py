@@ -1,0 +1,104 @@
+"""Mixture of experts: a few routed ones for each token, and a shared one for all.
+
+Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2; numbers: Kimi K2 report (arXiv 2507.20534), section 2.3.
+"""
+
+import torch
+from torch import Tensor
+
+from model_runtime.config.types import K25Config, QuantizationConfig, TextConfig
+from model_runtime.errors import ConfigError
+from model_runtime.model.mlp import Mlp
+from model_runtime.model.placement import Weights
+from model_runtime.ops import DenseExperts, Experts, Int4Experts, RouteOptions
+from model_runtime.parallel.shard import find_share
+
+
+class Moe:
+    """Each rank holds neighbouring experts whole and a share of the shared one; the ranks' results sum to the whole."""
+
+    def __init__(self, config: K25Config, weights: Weights) -> None:
+        text = config.text
+        ops = weights.placement.ops
+        self._route, self._experts = ops.route, ops.experts
+        self.here = find_share(text.n_routed_experts, weights.placement.comm, "routed experts")
+        self.router = weights.read("gate.weight", (text.n_routed_experts, text.hidden_size))
+        self.bias = weights.read("gate.e_score_correction_bias", (text.n_routed_experts,), dtype=torch.float32)
+        self.options = make_route_options(text)
+        self.experts = load_experts(config, self.here, weights.under("experts"))
+        width = text.moe_intermediate_size * text.n_shared_experts
+        self.shared = Mlp(text.hidden_size, width, weights.under("shared_experts")) if width else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(N, hidden) -> (N, hidden), this rank's summand."""
+        weights, ids = self._route(x, self.router, self.bias, self.options)  # (N, top_k)
+        if self.here.start:
+            ids = ids - self.here.start
+        out = self._experts(x, weights, ids, self.experts)
+        return out if self.shared is None else out.add_(self.shared(x))
+
+
+def make_route_options(text: TextConfig) -> RouteOptions:
+    """The config's numbers for the router."""
+    return RouteOptions(
+        top_k=text.num_experts_per_tok,
+        n_group=text.n_group,
+        topk_group=text.topk_group,
+        norm_topk_prob=text.norm_topk_prob,
+        scale=text.routed_scaling_factor,
+    )
+
+
+def load_experts(config: K25Config, here: slice, weights: Weights) -> Experts:
+    """The rank's experts, packed where the checkpoint has them packed.
+
+    Args:
+        config: The model's numbers.
+        here: Which experts.
+        weights: Under `experts`.
+    """
+    if weights.has(f"{here.start}.gate_proj.weight_packed"):
+        return _load_packed(config.text, config.quantization or QuantizationConfig(), here, weights)
+    return _load_dense(config.text, here, weights)
+
+
+def _load_dense(text: TextConfig, here: slice, weights: Weights) -> DenseExperts:
+    hidden, width = text.hidden_size, text.moe_intermediate_size
+    gate_up, down = _allocate(weights, here, (2 * width, hidden), (hidden, width), weights.placement.dtype)
+    _fill(weights, here, "weight", gate_up, down)
+    return DenseExperts(gate_up=gate_up, down=down)
+
+
+def _load_packed(text: TextConfig, scheme: QuantizationConfig, here: slice, weights: Weights) -> Int4Experts:
+    hidden, width, group = text.hidden_size, text.moe_intermediate_size, scheme.group_size
+    if scheme.num_bits != 4 or not scheme.symmetric or hidden % group or width % group:
+        raise ConfigError(
+            f"experts are packed with {scheme.num_bits} bits, groups of {group}, symmetric {scheme.symmetric}, widths "
+            f"{hidden} and {width}; this runtime reads symmetric 4 bits whose groups divide the widths"
+        )
+    packed = _allocate(weights, here, (2 * width, hidden // 8), (hidden, width // 8), torch.int32)
+    scales = _allocate(weights, here, (2 * width, hidden // group), (hidden, width // group), torch.bfloat16)
+    _fill(weights, here, "weight_packed", *packed)
+    _fill(weights, here, "weight_scale", *scales)
+    return Int4Experts(
+        gate_up_packed=packed[0], down_packed=packed[1], gate_up_scale=scales[0], down_scale=scales[1], group_size=group
+    )
+
+
+def _allocate(
+    weights: Weights, here: slice, gate_up: tuple[int, int], down: tuple[int, int], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    count, device = here.stop - here.start, weights.placement.device
+    return (
+        torch.empty(count, *gate_up, dtype=dtype, device=device),
+        torch.empty(count, *down, dtype=dtype, device=device),
+    )
+
+
+def _fill(weights: Weights, here: slice, suffix: str, gate_up: Tensor, down: Tensor) -> None:
+    """Read every expert's three matrices to their places."""
+    for place, expert in enumerate(range(here.start, here.stop)):
+        gate, up = gate_up[place].chunk(2)
+        weights.read_into(gate, f"{expert}.gate_proj.{suffix}")
+        weights.read_into(up, f"{expert}.up_proj.{suffix}")
+        weights.read_into(down[place], f"{expert}.down_proj.{suffix}")

@@ -1,0 +1,39 @@
+"""How a model's parts fall to the ranks: equal, neighbouring shares in rank order."""
+
+from model_runtime.config.types import K25Config
+from model_runtime.errors import CapacityError
+from model_runtime.parallel.comm import Comm
+
+
+def find_share(total: int, comm: Comm, what: str) -> slice:
+    """This rank's share of `total` things.
+
+    Args:
+        total: How many there are.
+        comm: The ranks.
+        what: What they are, for the error.
+
+    Raises:
+        CapacityError: They cannot be shared equally.
+    """
+    if total % comm.size:
+        fitting = ", ".join(str(size) for size in range(1, total + 1) if total % size == 0 and size <= 64)
+        raise CapacityError(
+            f"{total} {what} cannot be split over {comm.size} ranks equally. Use one of: {fitting} ranks"
+        )
+    share = total // comm.size
+    return slice(comm.rank * share, (comm.rank + 1) * share)
+
+
+def check_ranks(config: K25Config, comm: Comm) -> None:
+    """Whether every part of the language model can be shared.
+
+    Raises:
+        CapacityError: A part cannot, with the numbers of ranks that fit it.
+    """
+    text = config.text
+    find_share(text.num_attention_heads, comm, "attention heads")
+    find_share(text.intermediate_size, comm, "columns of the dense MLP")
+    find_share(text.moe_intermediate_size * text.n_shared_experts, comm, "columns of the shared expert")
+    find_share(text.n_routed_experts, comm, "routed experts")
+    find_share(text.vocab_size, comm, "words of the vocabulary")
