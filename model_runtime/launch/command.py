@@ -138,7 +138,7 @@ def check_extra(extra: tuple[str, ...]) -> None:
 
 
 def _full_name(name: str) -> str:
-    """argparse takes a beginning of a name for the whole name: `--tensor-par` is `--tensor-parallel-size`."""
+    """The parser takes a beginning of a name for the whole name: `--tensor-par` is `--tensor-parallel-size`."""
     starts = [known for known in OWNED if name.startswith("--") and len(name) > 4 and known.startswith(name)]
     return starts[0] if len(starts) == 1 else name
 

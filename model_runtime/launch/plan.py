@@ -1,0 +1,308 @@
+"""What fits on which GPUs, and how fast it can be at best. Pure arithmetic: nothing is measured, nothing starts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from model_runtime.config import K25Config
+from model_runtime.errors import RuntimeFault
+from model_runtime.launch.gpus import Gpu, find_gpu
+from model_runtime.launch.sizes import (
+    BF16_BYTES,
+    RELEASE,
+    attention_parameters,
+    cache_bytes_per_token,
+    count_bytes,
+    count_moe_layers,
+    expert_parameters,
+    expert_weight_bytes,
+    step_bytes,
+)
+
+GIB = 2**30
+BATCHES = (1, 4, 16, 64)
+PUBLISHED_MS = {1: (9.0, "SGLang 0.5.6"), 4: (10.97, "vLLM 0.21"), 16: (21.4, "vLLM 0.21"), 64: (60.0, "vLLM 0.21")}
+"""Milliseconds a step on 8 x H200, tensor parallel 8, by their authors; at 64 prefill is mixed in."""
+MAX_NODES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What there is.
+
+    Attributes:
+        gpu: Kind of GPU; all are alike.
+        gpus_per_node: GPUs of a node.
+        num_nodes: Nodes.
+        config: The model.
+        utilization: Share of memory an engine takes; 0.9 is vLLM's usual value.
+        reserve_gib: Of that, kept for activations, CUDA graphs and communication. An assumption: it grows with
+            `max_num_batched_tokens`.
+        context_len: Tokens a sequence has to be able to reach; at most what the model takes.
+    """
+
+    gpu: Gpu = field(default_factory=lambda: find_gpu("H200"))
+    gpus_per_node: int = 8
+    num_nodes: int = 1
+    config: K25Config = RELEASE
+    utilization: float = 0.9
+    reserve_gib: float = 5.0
+    context_len: int = 32_768
+
+    @property
+    def num_gpus(self) -> int:
+        """All of them."""
+        return self.gpus_per_node * self.num_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a model is spread. `replicas` are servers of their own; data parallel shares the experts."""
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    replicas: int = 1
+
+    @property
+    def name(self) -> str:
+        """Such as `TP8`, `TP8 PP2`, `DP8 EP8`, `2 x TP8`."""
+        parts = [f"{kind}{size}" for kind, size in (("TP", self.tp), ("PP", self.pp), ("DP", self.dp)) if size > 1]
+        parts += [f"EP{self.tp * self.dp}"] if self.dp > 1 else []
+        text = " ".join(parts) or "one GPU"
+        return f"{self.replicas} x {text}" if self.replicas > 1 else text
+
+    @property
+    def flags(self) -> str:
+        """What `cua serve --engine vllm` takes for one replica."""
+        pairs = (("--tp", self.tp, 0), ("--pp", self.pp, 1), ("--dp", self.dp, 1))
+        shown = [f"{flag} {size}" for flag, size, usual in pairs if size > usual]
+        return " ".join(shown + (["--ep"] if self.dp > 1 else []))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """A decode step of one replica that does nothing but read memory.
+
+    Attributes:
+        batch: Sequences in the step.
+        read_gb: Weights read, by all GPUs together, each counted once.
+        step_ms: Time for the weights alone.
+        step_with_cache_ms: With the cache of sequences at `context_len`.
+        tokens_s: At `step_ms`.
+        published_ms: What was published for these GPUs and this layout.
+        published_by: By which engine.
+    """
+
+    batch: int
+    read_gb: float
+    step_ms: float
+    step_with_cache_ms: float
+    tokens_s: float
+    published_ms: float | None = None
+    published_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A layout on the GPUs asked about.
+
+    Attributes:
+        layout: How the model is spread.
+        weights_gib: Weights on the fullest GPU.
+        free_gib: What is left there for the cache; negative where weights do not fit.
+        cache_tokens: Tokens that one replica's caches hold together.
+        max_context: Longest sequence it can serve.
+        sequences: (context, sequences at once over all replicas).
+        floors: Steps of one replica.
+        fits: Whether `context_len` tokens can be served.
+    """
+
+    layout: Layout
+    weights_gib: float
+    free_gib: float
+    cache_tokens: int
+    max_context: int
+    sequences: tuple[tuple[int, int], ...]
+    floors: tuple[Floor, ...]
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything `cua serve --plan` says. `placements` that fit come first, quickest step first."""
+
+    request: PlanRequest
+    placements: tuple[Placement, ...]
+    advice: tuple[str, ...]
+
+    @property
+    def fitting(self) -> tuple[Placement, ...]:
+        """Those that fit."""
+        return tuple(placement for placement in self.placements if placement.fits)
+
+
+def make_plan(request: PlanRequest) -> Plan:
+    """Try every sensible layout.
+
+    Raises:
+        RuntimeFault: A number makes no sense.
+    """
+    _check(request)
+    placements = [place(request, layout) for layout in find_layouts(request)]
+    placements.sort(key=lambda found: (not found.fits, found.floors[0].step_ms if found.fits else -found.free_gib))
+    fits = any(placement.fits for placement in placements)
+    return Plan(request=request, placements=tuple(placements), advice=() if fits else tuple(_advice(request)))
+
+
+def _check(request: PlanRequest) -> None:
+    if request.gpus_per_node < 1 or request.num_nodes < 1:
+        raise RuntimeFault(f"{request.num_nodes} nodes of {request.gpus_per_node} GPUs, expected at least one of each")
+    longest = request.config.text.max_position_embeddings
+    if not 0 < request.context_len <= longest:
+        raise RuntimeFault(f"the context is {request.context_len}, expected 1 to the model's {longest:,} tokens")
+
+
+def find_layouts(request: PlanRequest) -> Iterator[Layout]:
+    """Layouts that use all GPUs: tensor parallel within a node or over all, the rest by pipeline, data or replicas."""
+    total, text = request.num_gpus, request.config.text
+    for tp in _divisors(total):
+        across_nodes = tp > request.gpus_per_node
+        if text.num_attention_heads % tp or tp > request.gpu.max_tp or (across_nodes and tp != total):
+            continue
+        for group in (size for size in _divisors(total) if size % tp == 0):
+            rest, replicas = group // tp, total // group
+            if request.gpus_per_node % group and group % request.gpus_per_node:
+                continue  # a server that takes odd parts of nodes
+            if rest <= text.num_hidden_layers:
+                yield Layout(tp=tp, pp=rest, replicas=replicas)
+            if rest > 1 and text.n_routed_experts % group == 0:
+                yield Layout(tp=tp, dp=rest, replicas=replicas)
+
+
+def _divisors(number: int) -> list[int]:
+    return [size for size in range(1, number + 1) if number % size == 0]
+
+
+def place(request: PlanRequest, layout: Layout) -> Placement:
+    """Weigh one layout."""
+    text = request.config.text
+    room = request.gpu.memory_gib * request.utilization - request.reserve_gib
+    weights = [sum(stage_bytes(request.config, layout, stage)) / GIB for stage in range(layout.pp)]
+    layers = [len(stage_layers(text.num_hidden_layers, layout.pp, stage)) for stage in range(layout.pp)]
+    held = [
+        int(max(0.0, room - used) * GIB // cache_bytes_per_token(text, count))
+        for used, count in zip(weights, layers, strict=True)
+    ]
+    one_sequence = min(held)  # a rank of data parallel has a cache of its own; ranks of tensor parallel hold the same
+    max_context = min(one_sequence, text.max_position_embeddings)
+    at_once = layout.dp * layout.replicas
+    return Placement(
+        layout=layout,
+        weights_gib=max(weights),
+        free_gib=room - max(weights),
+        cache_tokens=one_sequence * layout.dp,
+        max_context=max_context,
+        sequences=tuple(
+            (context, one_sequence // context * at_once)
+            for context in _contexts(request.context_len, text.max_position_embeddings)
+        ),
+        floors=tuple(make_floor(request, layout, batch) for batch in BATCHES),
+        fits=max_context >= request.context_len,
+    )
+
+
+def _contexts(context_len: int, longest: int) -> tuple[int, ...]:
+    return tuple(sorted({min(size, longest) for size in (8192, context_len, 131_072, longest)}))
+
+
+def stage_layers(num_layers: int, pp: int, stage: int) -> range:
+    """Layers of a pipeline stage, as even as they go, the first ones a layer more."""
+    size, more = divmod(num_layers, pp)
+    first = stage * size + min(stage, more)
+    return range(first, first + size + (stage < more))
+
+
+def stage_bytes(config: K25Config, layout: Layout, stage: int) -> tuple[int, int]:
+    """Bytes of weights on one GPU of a stage: (routed experts, everything else).
+
+    Experts are cut over all ranks of tensor and data parallel; heads, dense layers, shared experts, embedding and head
+    over tensor parallel; the inner projections of MLA, router, norms and the vision tower are held whole by each.
+    """
+    text, stored = config.text, count_bytes(config)
+    layers = stage_layers(text.num_hidden_layers, layout.pp, stage)
+    num_moe = count_moe_layers(text, layers)
+    by_heads, whole = attention_parameters(text)
+    experts = num_moe * text.n_routed_experts * expert_parameters(text) * expert_weight_bytes(config)
+    cut = len(layers) * by_heads * BF16_BYTES
+    cut += num_moe * text.n_shared_experts * expert_parameters(text) * BF16_BYTES
+    cut += (len(layers) - num_moe) * 3 * text.hidden_size * text.intermediate_size * BF16_BYTES
+    held = len(layers) * (whole * BF16_BYTES + (stored.router + stored.norms) // text.num_hidden_layers)
+    if stage == 0:
+        cut += stored.embedding
+        held += stored.vision
+    if stage == layout.pp - 1:
+        cut += stored.head
+    return round(experts / (layout.tp * layout.dp)), round(cut / layout.tp + held)
+
+
+def make_floor(request: PlanRequest, layout: Layout, batch: int) -> Floor:
+    """The least time of a decode step of one replica.
+
+    Pipeline stages follow one another, so they do not shorten a step; every rank of tensor parallel reads the whole
+    cache of its sequences.
+    """
+    read = step_bytes(request.config, batch, request.context_len)
+    per_gpu = read.other_weights / layout.tp + read.routed_experts / (layout.tp * layout.dp)
+    cache = read.cache / min(layout.dp, batch)
+    bytes_per_ms = request.gpu.copy_tb_s * 1e9
+    is_published = (request.gpu.name, layout, request.config) == ("H200", Layout(tp=8), RELEASE)
+    published = PUBLISHED_MS.get(batch) if is_published else None
+    return Floor(
+        batch=batch,
+        read_gb=read.weights / 1e9,
+        step_ms=per_gpu / bytes_per_ms,
+        step_with_cache_ms=(per_gpu + cache) / bytes_per_ms,
+        tokens_s=batch * 1000 * bytes_per_ms / per_gpu,
+        published_ms=published[0] if published else None,
+        published_by=published[1] if published else None,
+    )
+
+
+def _advice(request: PlanRequest) -> Iterator[str]:
+    """What would fit instead."""
+    best = max((place(request, layout) for layout in find_layouts(request)), key=lambda found: found.free_gib)
+    what = f"{request.num_gpus} x {request.gpu.name} ({request.gpu.memory_gib:g} GiB)"
+    if best.max_context > 0:
+        yield f"{what}: {best.max_context:,} tokens of context fit ({best.layout.name}), not {request.context_len:,}"
+    else:
+        needed = f"{best.weights_gib:.1f} GiB of weights on a GPU ({best.layout.name})"
+        yield f"{what}: too small by {-best.free_gib:.1f} GiB: {needed}"
+    nodes = find_num_nodes(request)
+    if nodes is not None:
+        yield f"it fits on {nodes} nodes of {request.gpus_per_node} x {request.gpu.name} each"
+    if not any(place(eight, layout).fits for eight in [_eight_h200(request)] for layout in find_layouts(eight)):
+        return
+    yield "it fits on one node of 8 x H200"
+    if request.config == RELEASE:
+        yield "with experts in main memory: KTransformers runs it on 2 x 48 GB of GPU with 600 GB of RAM, slowly"
+
+
+def _eight_h200(request: PlanRequest) -> PlanRequest:
+    return PlanRequest(config=request.config, context_len=request.context_len, reserve_gib=request.reserve_gib)
+
+
+def find_num_nodes(request: PlanRequest) -> int | None:
+    """The fewest nodes of the same kind that it fits on, up to 64; None when it fits on none of them."""
+    for nodes in range(request.num_nodes + 1, MAX_NODES + 1):
+        larger = PlanRequest(
+            gpu=request.gpu,
+            gpus_per_node=request.gpus_per_node,
+            num_nodes=nodes,
+            config=request.config,
+            utilization=request.utilization,
+            reserve_gib=request.reserve_gib,
+            context_len=request.context_len,
+        )
+        if any(place(larger, layout).fits for layout in find_layouts(larger)):
+            return nodes
+    return None
