@@ -1,1 +1,12 @@
-"""Pictures and videos to the model's input sizes."""
+"""Pictures and videos to the model's input sizes.
+
+processor = Processor.load(model_dir)
+processor.image(png_bytes)                      # MediaItem
+processor.video(mp4_bytes)                      # (("00:00:00.000", MediaItem), ...)
+processor.count_tokens(1920, 1080)              # 2691
+"""
+
+from model_runtime.processor.options import MediaLimits, MediaOptions
+from model_runtime.processor.processor import Processor
+
+__all__ = ["MediaLimits", "MediaOptions", "Processor"]

@@ -1,0 +1,95 @@
+"""Pictures as they come from outside: checked before they are decoded, then 8-bit RGB.
+
+Colours follow PIL's plain `convert("RGB")`, as the release's processor: an alpha channel is dropped, not blended.
+Two things differ from it on purpose: pictures are turned upright by their EXIF tag (as transformers loads them), and of
+16-bit grey the high byte is taken (PIL would cut everything above 255 to white).
+"""
+
+import struct
+import zlib
+from io import BytesIO
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from model_runtime.errors import MediaError
+from model_runtime.processor.options import MediaLimits
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+UNREADABLE = (
+    OSError,  # PIL's own errors and "image file is truncated" among them
+    ValueError,
+    SyntaxError,  # a broken PNG
+    EOFError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+
+
+def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
+    """Decode a picture; of an animated one, its first frame.
+
+    Raises:
+        MediaError: It is no picture of a known format, is broken, or breaks a limit.
+    """
+    check_bytes(len(data), limits.max_image_bytes, "picture")
+    try:
+        with Image.open(BytesIO(data), formats=FORMATS) as image:
+            check_pixels(image.width, image.height, limits)
+            image.load()
+            return to_rgb(ImageOps.exif_transpose(image))
+    except UnidentifiedImageError as error:
+        expected = ", ".join(FORMATS)
+        raise MediaError(f"{_describe(data)} is not a picture: expected {expected}", code="invalid_image") from error
+    except UNREADABLE as error:
+        text = f"the picture cannot be decoded, it may be cut off or damaged: {error}"
+        raise MediaError(text, code="invalid_image") from error
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """8-bit RGB of a picture of any mode."""
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I"):
+        grey = np.asarray(image).astype(np.uint16) >> 8
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    if image.mode == "P" and "transparency" in image.info:
+        return image.convert("RGBA").convert("RGB")  # the same colours, without PIL's warning
+    return image.convert("RGB")
+
+
+def check_bytes(size_bytes: int, limit_bytes: int, what: str) -> None:
+    """Refuse nothing at all, and too much.
+
+    Raises:
+        MediaError: The data are empty or too many.
+    """
+    if not size_bytes:
+        raise MediaError(f"the {what} is empty: 0 bytes", code="invalid_image")
+    if size_bytes > limit_bytes:
+        text = f"the {what} has {size_bytes} bytes, at most {limit_bytes} are taken: send a smaller one"
+        raise MediaError(text, code="media_too_large")
+
+
+def check_pixels(width: int, height: int, limits: MediaLimits) -> None:
+    """Refuse what would take too much memory once decoded.
+
+    Raises:
+        MediaError: There are too many pixels, or none.
+    """
+    if width < 1 or height < 1:
+        raise MediaError(f"the picture has the size {width} x {height}", code="invalid_image")
+    if width * height > limits.max_pixels:
+        text = f"the picture has {width} x {height} pixels, at most {limits.max_pixels} are decoded: send a smaller one"
+        raise MediaError(text, code="media_too_large")
+
+
+def _describe(data: bytes) -> str:
+    """The first bytes, for whoever sent something else."""
+    return f"what begins with {data[:8]!r} ({len(data)} bytes)"
