@@ -46,7 +46,7 @@ class ToolNames:
         for name in self._keys:
             self._by_compact[_compact(name) or name].append(name)
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self._keys
 
     def __bool__(self) -> bool:
@@ -128,10 +128,12 @@ def _read_tool(tool: ToolSpec) -> tuple[str, ToolKeys] | None:
     schema: Mapping[str, Any] = parameters if isinstance(parameters, Mapping) else {}
     properties, required = schema.get("properties"), schema.get("required")
     keys = ToolKeys(
-        known=frozenset(properties) if isinstance(properties, Mapping) else frozenset(),
-        required=frozenset(key for key in required if isinstance(key, str))
-        if isinstance(required, list)
-        else frozenset(),
-        is_open=bool(schema.get("additionalProperties", False)),
+        known=frozenset(properties if isinstance(properties, Mapping) else ()),
+        required=frozenset(filter(_is_text, required if isinstance(required, list) else ())),
+        is_open=schema.get("additionalProperties") not in (None, False),
     )
     return name, keys
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

@@ -126,7 +126,7 @@ class ReplyParser:
         if self._call is not None:
             is_truncated = not self._call.is_complete
             self._note(Problem.MISSING_CALL_END)
-            self._events += self._call.end(is_cut=True)
+            self._finish_call(self._call, is_cut=True)
         if self._state in (_State.SECTION, _State.HEAD, _State.ARGUMENTS):
             self._note(Problem.MISSING_SECTION_END)
         return self._pop_events(), Summary(is_truncated=is_truncated, problems=tuple(self._problems))
@@ -252,8 +252,7 @@ class ReplyParser:
         """End what is open without its own end."""
         if self._call is not None:
             self._note(Problem.MISSING_CALL_END)
-            self._events += self._call.end()
-            self._call = None
+            self._finish_call(self._call)
         elif self._state is _State.HEAD and self._head.raw_id:
             self._note(Problem.ABANDONED_CALL)
         elif self._state is _State.SECTION and self._head.raw_id:
@@ -272,8 +271,6 @@ class ReplyParser:
         call = OpenCall(self._num_calls, self._head.raw_id, self._names)
         if not is_canonical_id(call.raw_id):
             self._note(Problem.MALFORMED_ID)
-        if self._names and call.name is not None and call.name not in self._names:
-            self._note(Problem.UNKNOWN_TOOL)
         self._num_calls += 1
         self._call, self._head = call, CallHead()
         self._state = _State.ARGUMENTS
@@ -286,10 +283,15 @@ class ReplyParser:
         if self._call is None:
             self._note(Problem.STRAY_MARKER)
         else:
-            self._events += self._call.end()
-            self._call = None
+            self._finish_call(self._call)
         if self._state in (_State.HEAD, _State.ARGUMENTS):
             self._state = _State.SECTION
+
+    def _finish_call(self, call: OpenCall, *, is_cut: bool = False) -> None:
+        self._events += call.end(is_cut=is_cut)
+        self._call = None
+        if self._names and call.name not in self._names:
+            self._note(Problem.UNKNOWN_TOOL)
 
     def _end_section(self) -> None:
         if self._state in (*_SPOKEN, _State.AFTER):

@@ -1,0 +1,155 @@
+"""Ids of tool calls: whatever clients send becomes `functions.NAME:NUMBER`, numbered over the conversation from 0.
+
+The template shows ids verbatim and the model imitates what it sees, so one foreign id in a conversation leads to
+replies that no parser takes. Clients get ids of the same form; what they send back, renamed or not, is rewritten again by its
+place in the conversation, so nothing has to be kept between requests.
+
+messages, ids = rewrite_history(messages)
+next_call_id(ids, "exec", 0)               # the id of the first call of the reply, as the client gets it
+
+Source: section "Tool calling" of the Kimi K2 model card and its tool call guidance.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from model_runtime.chat.messages import ChatMessage
+from model_runtime.errors import RequestError
+
+_NUMBERED = re.compile(r"functions\..*:([0-9]{1,1000})", re.DOTALL)
+_NOT_ALNUM = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdMap:
+    """What became of the ids of a conversation.
+
+    Attributes:
+        external: The client's id of each call, in order; a call's position is its number in the prompt.
+        next_number: The first number that no id of the client has, and no call in the prompt.
+    """
+
+    external: tuple[str, ...] = ()
+    next_number: int = 0
+
+
+def call_id(name: str, number: int) -> str:
+    """The id of the call with that number, counted over the conversation from 0."""
+    return f"functions.{name}:{number}"
+
+
+def next_call_id(ids: IdMap, name: str, index: int) -> str:
+    """The id that a client gets for a new call: unlike all that it sent, also where it has cut its history short.
+
+    Args:
+        ids: Of the conversation that the reply belongs to.
+        name: Name of the tool.
+        index: Position among the calls of the reply, from 0.
+    """
+    return call_id(name, ids.next_number + index)
+
+
+def rewrite_history(messages: Sequence[ChatMessage]) -> tuple[tuple[ChatMessage, ...], IdMap]:
+    """The conversation with the ids that the model knows, in calls and in the results that answer them.
+
+    A result belongs to the latest message before it that has a call of its id; several results of one id belong to
+    the calls of that id in order, the last of them taking what is left over. Ids that differ only in characters other
+    than letters and digits are the same where that is unambiguous. Where none of the results after a message with
+    calls has an id of any call, they belong to its calls in order. Calls may go without result.
+
+    Raises:
+        RequestError: A result whose call cannot be told; `param` is `messages.N.tool_call_id`.
+    """
+    rewritten = list(messages)
+    external: list[str] = []
+    known = _KnownCalls()
+    for turn in _turns(messages):
+        head = messages[turn.start]
+        ids = [call_id(call.name, number) for number, call in enumerate(head.tool_calls, len(external))]
+        calls = zip(head.tool_calls, ids, strict=True)
+        rewritten[turn.start] = replace(head, tool_calls=tuple(replace(call, id=new_id) for call, new_id in calls))
+        external += [call.id for call in head.tool_calls]
+        known.add([call.id for call in head.tool_calls], ids)
+        results = {index: messages[index].tool_call_id or "" for index in turn if messages[index].role == "tool"}
+        for index, new_id in _match(results, known, ids).items():
+            rewritten[index] = replace(rewritten[index], tool_call_id=new_id)
+    return tuple(rewritten), IdMap(external=tuple(external), next_number=_next_number(external))
+
+
+def _turns(messages: Sequence[ChatMessage]) -> Iterator[range]:
+    """Positions from each message with calls up to the next one; the first turn may have none."""
+    starts = [index for index, message in enumerate(messages) if message.tool_calls or index == 0]
+    return (range(start, end) for start, end in pairwise([*starts, len(messages)]))
+
+
+def _next_number(external: Sequence[str]) -> int:
+    taken = (int(match[1]) for match in map(_NUMBERED.fullmatch, external) if match)
+    return max([len(external), *(number + 1 for number in taken)])
+
+
+class _KnownCalls:
+    """Calls so far by the client's ids; a later message takes over the ids that it uses again."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[str]] = {}
+        self._spelled: dict[str, list[str]] = {}
+
+    def add(self, external: Sequence[str], ids: Sequence[str]) -> None:
+        """Calls of one message: the client's ids and those that the model knows."""
+        waiting: dict[str, deque[str]] = {}
+        spelled: dict[str, list[str]] = {}
+        for old, new in zip(external, ids, strict=True):
+            if old not in waiting:
+                spelled.setdefault(_compact(old), []).append(old)
+            waiting.setdefault(old, deque()).append(new)
+        self._waiting.update(waiting)
+        self._spelled.update(spelled)
+
+    def find(self, external: str) -> str | None:
+        """The id among those added that this one is, if any."""
+        if external in self._waiting:
+            return external
+        alike = self._spelled.get(_compact(external), [])
+        return alike[0] if len(alike) == 1 else None
+
+    def take(self, external: str) -> str:
+        """The call that the next result with this id answers."""
+        waiting = self._waiting[external]
+        return waiting.popleft() if len(waiting) > 1 else waiting[0]
+
+
+def _compact(text: str) -> str:
+    return _NOT_ALNUM.sub("", text) or text
+
+
+def _match(results: Mapping[int, str], known: _KnownCalls, ids: Sequence[str]) -> dict[int, str]:
+    """The call of each result of a turn, by position of the message.
+
+    Args:
+        results: Ids as the client sent them, by position of the message.
+        known: Calls up to here.
+        ids: Of the turn's own calls.
+    """
+    found = {index: known.find(external) for index, external in results.items()}
+    if ids and all(external is None for external in found.values()):
+        pairs = dict(zip(results, ids, strict=False))
+        for index in results:
+            if index not in pairs:
+                raise _unmatched(index, results[index], f"there are {len(ids)} calls for {len(results)} results")
+        return pairs
+    for index, external in found.items():
+        if external is None:
+            raise _unmatched(index, results[index], "no assistant message before it has a call of that id")
+    return {index: known.take(external) for index, external in found.items() if external is not None}
+
+
+def _unmatched(index: int, external: str, found: str) -> RequestError:
+    shown = repr(external[:100]) if external else "missing"
+    return RequestError(
+        f"messages.{index} is a tool result, and its tool_call_id is {shown}: {found}. "
+        "Send the id that the call has in tool_calls of the assistant message before it.",
+        param=f"messages.{index}.tool_call_id",
+    )
