@@ -1,7 +1,10 @@
 """Whether a request can be run at all, and when its output ends."""
 
 from model_runtime.engine.contract import EngineRequest, FinishReason, ModelCard
+from model_runtime.engine.grammar import GrammarEngine
+from model_runtime.engine.sampling.state import make_state
 from model_runtime.engine.sequence import Sequence
+from model_runtime.engine.stops import StopChecker
 from model_runtime.engine.text_out import TextOut
 from model_runtime.errors import RequestError
 from model_runtime.media import Prompt
@@ -14,6 +17,7 @@ class Admission:
     def __init__(self, tokenizer: Tokenizer, card: ModelCard) -> None:
         self.card = card
         self._tokenizer = tokenizer
+        self._grammars = GrammarEngine(tokenizer)
 
     def check(self, request: EngineRequest) -> None:
         """Refuse what cannot be run.
@@ -24,26 +28,27 @@ class Admission:
             RequestError: The prompt is empty, too long, or holds what is no token; a value is out of its range.
         """
         request.params.check()
+        StopChecker(request.params.stop)
+        if request.params.grammar is not None:
+            self._grammars.compile(request.params.grammar)  # kept: the engine's own call finds it compiled
         check_prompt(request.prompt, self._tokenizer, self.card.vocab_size)
         found, most = len(request.prompt.token_ids), self.card.max_model_len - 1
         if found > most:
             in_media = sum(span.item.num_tokens for span in request.prompt.media)
-            text = f"the prompt has {found} tokens ({in_media} of them images or video); the model takes {most} and a reply"
+            text = f"the prompt has {found} tokens ({in_media} of images or video); the model takes {most} and a reply"
             raise RequestError(
                 f"{text}. Send less history or fewer images", param="messages", code="context_length_exceeded"
             )
 
     def make_sequence(self, request: EngineRequest, arrival: int, now: float) -> Sequence:
         """The request as a sequence, ready to queue."""
-        from model_runtime.engine.sampling.state import make_state
-
         left = self.card.max_model_len - len(request.prompt.token_ids)
         return Sequence(
             request=request,
             arrival=arrival,
             arrived_at=now,
             max_tokens=min(left, request.params.max_tokens or left),
-            state=make_state(request, self._tokenizer, self.card.stop_token_ids),
+            state=make_state(request, self._tokenizer, self.card.stop_token_ids, self._grammars),
             text_out=TextOut(self._tokenizer, request.params.stop),
         )
 

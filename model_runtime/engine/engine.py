@@ -7,12 +7,20 @@ from itertools import count
 import torch
 
 from model_runtime.engine.admission import Admission
-from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, FinishReason, ModelCard
+from model_runtime.engine.contract import (
+    EngineOutput,
+    EngineRequest,
+    EngineStats,
+    FinishReason,
+    ModelCard,
+    TokenLogprob,
+)
 from model_runtime.engine.counters import Counters
 from model_runtime.engine.executor import Executor
 from model_runtime.engine.faults import describe_out_of_memory, is_out_of_memory
 from model_runtime.engine.options import EngineOptions
-from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
+from model_runtime.engine.sampling.logprobs import make_prompt_logprobs
+from model_runtime.engine.sampling.sampler import Sampled, Sampler
 from model_runtime.engine.scheduler import Chunk, Scheduler
 from model_runtime.engine.sequence import Sequence
 from model_runtime.engine.step import make_step_input, wants_prompt_rows
@@ -167,12 +175,13 @@ class Engine:
             num_cached_tokens=sequence.num_cached or 0,
         )
 
-    def _prompt_logprobs(self, sequence: Sequence) -> tuple | None:  # type: ignore[type-arg]
+    def _prompt_logprobs(self, sequence: Sequence) -> tuple[TokenLogprob | None, ...] | None:
         top = sequence.request.params.prompt_logprobs
         pieces = self._prompt_logits.pop(sequence.request.request_id, None)
         if top is None or pieces is None:
             return None
-        return make_prompt_logprobs(torch.cat(pieces), sequence.request.prompt.token_ids, top)
+        expected = torch.cat(pieces)[:-1]  # row i is what the model expected after token i
+        return (None, *make_prompt_logprobs(expected, sequence.request.prompt.token_ids[1:], top))
 
     def _give_up_largest(self, chunks: list[Chunk], error: BaseException) -> Outputs:
         """The step did not fit: the request that asks most of it fails, the others are tried again without it."""

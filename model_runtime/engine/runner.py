@@ -23,6 +23,19 @@ class Runner:
         self.cache = model.make_cache(options.num_blocks, options.block_size)
         self.features = FeatureCache(options.feature_cache_bytes)
 
+    @property
+    def encoded(self) -> frozenset[bytes]:
+        """Content hashes of media whose features are at hand."""
+        return self.features.keys
+
+    @property
+    def can_go_on_after_fault(self) -> bool:
+        """Yes: a step writes only rows of its own sequences, which are written again or given up."""
+        return True
+
+    def close(self) -> None:
+        """Nothing to end: memory goes with the object."""
+
     @torch.inference_mode()
     def run(self, step: StepInput) -> Tensor:
         """Compute a step and write its latents.

@@ -24,7 +24,7 @@ class TextOut:
         """What was held back, when no more tokens come."""
         deltas = list(self._pass(self._detokenizer.finish()))
         if self.stopped_by is None:
-            deltas += filter(None, [self._stops.finish()])
+            deltas += filter(None, [self._stops.flush()])
         return tuple(deltas)
 
     def _pass(self, deltas: Iterable[Delta]) -> Iterable[Delta]:
@@ -32,7 +32,7 @@ class TextOut:
             if self.stopped_by is not None:
                 return
             if isinstance(delta, int):
-                yield from filter(None, [self._stops.finish()])
+                yield from filter(None, [self._stops.flush()])
                 yield delta
                 continue
             safe, self.stopped_by = self._stops.feed(delta)

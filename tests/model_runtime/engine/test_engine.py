@@ -1,0 +1,180 @@
+"""The engine's loop over a model that counts."""
+
+import numpy as np
+import pytest
+import torch
+
+from model_runtime.engine.contract import EngineOutput
+from model_runtime.errors import RequestError
+from model_runtime.media import MediaItem, MediaSpan
+from model_runtime.tokenizer import Tokenizer
+from tests.model_runtime.engine.counting import make_engine, make_request, run_all
+
+
+def tokens_of(outputs: list[EngineOutput]) -> list[int]:
+    return [token for output in outputs for token in output.token_ids]
+
+
+def text_of(outputs: list[EngineOutput]) -> str:
+    return "".join(d if isinstance(d, str) else f"<{d}>" for output in outputs for d in output.deltas)
+
+
+def test_tokens_come_one_by_one_until_the_limit(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([1, 2, 3], max_tokens=3))
+    outputs = run_all(engine)["a"]
+    assert [o.token_ids for o in outputs] == [(4,), (5,), (6,)]
+    assert [o.finish_reason for o in outputs] == [None, None, "length"]
+    assert (outputs[-1].num_prompt_tokens, outputs[-1].num_cached_tokens) == (3, 0)
+    assert engine.scheduler.pool.num_free == 64
+
+
+def test_an_end_token_ends_and_is_not_shown(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([ord("a")], stop_token_ids=(ord("d"),), max_tokens=50))
+    outputs = run_all(engine)["a"]
+    assert (tokens_of(outputs), text_of(outputs)) == ([98, 99, 100], "bc")
+    assert (outputs[-1].finish_reason, outputs[-1].stop_reason) == ("stop", ord("d"))
+
+
+def test_min_tokens_goes_before_an_end_token(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([ord("a")], stop_token_ids=(ord("b"),), min_tokens=2, max_tokens=3))
+    outputs = run_all(engine)["a"]
+    assert ord("b") not in tokens_of(outputs)
+    assert outputs[-1].finish_reason == "length"
+
+
+def test_a_stop_text_ends_and_is_not_shown(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([ord("a")], stop=("ef",), max_tokens=50))
+    outputs = run_all(engine)["a"]
+    assert text_of(outputs) == "bcd"
+    assert (outputs[-1].finish_reason, outputs[-1].stop_reason) == ("stop", "ef")
+    assert tokens_of(outputs) == [ord(c) for c in "bcdef"]
+
+
+def test_text_held_back_for_a_stop_text_comes_out_at_the_end(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([ord("a")], stop=("cdx",), max_tokens=3))
+    assert text_of(run_all(engine)["a"]) == "bcd"
+
+
+def test_logprobs_come_with_each_token(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([1, 2], logprobs=1, max_tokens=2))
+    outputs = run_all(engine)["a"]
+    norm = float(torch.logsumexp(torch.tensor([20.0] + [0.0] * (tokenizer.vocab_size - 1)), 0))
+    for output, token in zip(outputs, (3, 4), strict=True):
+        (logprob,) = output.logprobs
+        assert logprob.token_id == token
+        assert logprob.logprob == pytest.approx(20.0 - norm, abs=1e-5)
+        assert [place for place, _ in logprob.top] == [token]
+
+
+@pytest.mark.parametrize("budget", [64, 3])
+def test_prompt_logprobs_come_once_even_when_the_prompt_is_cut(tokenizer: Tokenizer, budget: int) -> None:
+    engine, _ = make_engine(tokenizer, max_num_batched_tokens=budget, max_num_seqs=2)
+    engine.add(make_request([5, 6, 9, 10, 11], prompt_logprobs=0, max_tokens=2))
+    first, second = run_all(engine)["a"]
+    assert second.prompt_logprobs is None
+    assert first.prompt_logprobs is not None
+    assert first.prompt_logprobs[0] is None
+    likely = [entry is not None and entry.logprob > -0.1 for entry in first.prompt_logprobs]
+    assert likely == [False, True, False, True, True]
+
+
+def test_the_same_prompt_again_comes_from_the_cache(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    item = MediaItem(frames=np.zeros((1, 56, 56, 3), np.uint8), content_hash=b"x")
+    prompt = [1, *[tokenizer.special.media_pad] * 4, 2, 3, 4, 5]
+    for name in ("a", "b"):
+        engine.add(make_request(prompt, name=name, media=(MediaSpan(offset=1, item=item),), max_tokens=1))
+        (output,) = run_all(engine)[name]
+    assert output.num_cached_tokens == 8
+    assert [len(step.encode) for step in executor.steps] == [1, 0]
+    stats = engine.stats()
+    assert (stats.prompt_tokens_total, stats.cached_tokens_total) == (18, 8)
+    assert stats.media_encoded_total == 1
+
+
+def test_what_is_not_a_number_fails_one_request_and_is_not_shared(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    executor.nan_after = 50
+    bad, good = [1, 2, 3, 4, 5, 6, 7, 50], [2, 3, 4, 5, 6, 7, 8, 9]
+    engine.add(make_request(bad, name="bad"))
+    engine.add(make_request(good, name="good", max_tokens=2))
+    outputs = run_all(engine)
+    (fault,) = outputs["bad"]
+    assert fault.finish_reason == "error"
+    assert "nan" in (fault.error or "").lower()
+    assert tokens_of(outputs["good"]) == [10, 11]
+    engine.add(make_request(bad, name="again"))
+    assert run_all(engine)["again"][0].num_cached_tokens == 0
+    assert engine.stats().faults_total == 2
+
+
+def test_the_largest_request_is_given_up_when_memory_runs_out(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    executor.most_tokens = 20
+    engine.add(make_request([1, 2, 3], name="small", max_tokens=2))
+    engine.add(make_request(list(range(30)), name="large"))
+    outputs = run_all(engine)
+    assert outputs["large"][0].finish_reason == "error"
+    assert "ran out of memory" in (outputs["large"][0].error or "")
+    assert tokens_of(outputs["small"]) == [4, 5]
+
+
+def test_an_aborted_request_says_nothing_more(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([1, 2, 3], max_tokens=50))
+    engine.step()
+    engine.abort("a")
+    engine.abort("a")
+    assert not engine.has_work
+    assert engine.scheduler.pool.num_free == 64
+
+
+def test_little_memory_for_the_cache_changes_no_token(tokenizer: Tokenizer) -> None:
+    wide, _ = make_engine(tokenizer)
+    narrow, _ = make_engine(tokenizer, num_blocks=9)
+    results = []
+    for engine in (wide, narrow):
+        for i in range(5):
+            engine.add(make_request([100 * i + 1, 100 * i + 2], name=str(i), max_tokens=25, temperature=1.0, seed=i))
+        results.append({name: tokens_of(outputs) for name, outputs in run_all(engine).items()})
+    assert narrow.scheduler.num_preemptions > 0
+    assert results[0] == results[1]
+
+
+def test_a_limit_beyond_the_context_ends_with_the_context(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer, num_blocks=2)
+    request = make_request([1, 2, 3], max_tokens=1000)
+    engine.admission.check(request)
+    engine.add(request)
+    outputs = run_all(engine)["a"]
+    assert (len(outputs), outputs[-1].finish_reason) == (5, "length")
+
+
+@pytest.mark.parametrize(
+    ("token_ids", "params", "text", "param"),
+    [
+        ([], {}, "prompt is empty", "prompt"),
+        ([1, 5000], {}, "token id 5000 is outside the vocabulary; expected 0 to 1279", "prompt"),
+        ([-1], {}, "token id -1 is outside", "prompt"),
+        ([1045], {}, "1 media placeholders, and media for 0", "prompt"),
+        (list(range(256)), {}, "the prompt has 256 tokens (0 of images or video); the model takes 255", "messages"),
+        ([1], {"top_p": 0.0}, "top_p is 0.0; expected 1e-09 to 1", "top_p"),
+        ([1], {"temperature": float("nan")}, "temperature is nan", "temperature"),
+        ([1], {"min_tokens": 9}, "min_tokens is 9, more than max_tokens (4)", "min_tokens"),
+        ([1], {"stop": ("",)}, "stop text is empty", "stop"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    tokenizer: Tokenizer, token_ids: list[int], params: dict[str, object], text: str, param: str
+) -> None:
+    engine, _ = make_engine(tokenizer)
+    with pytest.raises(RequestError) as caught:
+        engine.admission.check(make_request(token_ids, **params))
+    assert text in str(caught.value)
+    assert caught.value.param == param
