@@ -17,6 +17,7 @@ COMMANDS = (
     "ask",
     "see",
     *(f"see {name}" for name in SEE),
+    "serve",
     "demo",
     "runs",
     "replay",

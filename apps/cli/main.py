@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, config, demo, doctor, runs, see, task
+from apps.cli import ask, config, demo, doctor, runs, see, serve, task
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
 
@@ -47,6 +47,7 @@ def _root(
 
 app.command("task")(task.task)
 app.command("ask")(ask.ask)
+app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.command("runs")(runs.runs)
 app.command("replay")(runs.replay)
@@ -78,11 +79,12 @@ def _exit_code(error: Exception) -> int | None:
     """2 for what the user has to change, 75 for what may pass by itself, None for a defect of ours."""
     from cua.errors import CuaError, ModelError
     from envs import EnvError
+    from model_runtime.errors import EngineDead, RuntimeFault
     from visual_tools.errors import VisualError
 
-    if isinstance(error, EnvError) or (isinstance(error, ModelError) and error.retryable):
+    if isinstance(error, EnvError | EngineDead) or (isinstance(error, ModelError) and error.retryable):
         return 75
-    return 2 if isinstance(error, CuaError | VisualError) else None
+    return 2 if isinstance(error, CuaError | VisualError | RuntimeFault) else None
 
 
 if __name__ == "__main__":

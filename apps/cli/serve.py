@@ -1,0 +1,206 @@
+"""`cua serve`: serve Kimi K2.5, see what fits on which GPUs, test any endpoint that serves it."""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from apps.cli.choices import choice
+
+if TYPE_CHECKING:
+    from model_runtime.config import K25Config
+    from model_runtime.launch.options import NativeOptions, VllmOptions
+
+Flag = typer.Option
+
+
+def serve(
+    extra: Annotated[list[str] | None, typer.Argument(metavar="[-- VLLM_ARGUMENTS]", help="For vLLM, as is.")] = None,
+    engine: Annotated[str, Flag(help="native (this project's own) or vllm.")] = "native",
+    model: Annotated[str | None, Flag("--model", "-m", help="Folder of the model; with --self-test its name.")] = None,
+    host: Annotated[str, Flag(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Flag(help="Port to listen on.")] = 8000,
+    served_name: Annotated[str | None, Flag(help="Name that requests give the model.")] = None,
+    api_key_env: Annotated[str | None, Flag(help="Variable that holds the API key.")] = None,
+    max_model_len: Annotated[int | None, Flag(help="Tokens of a prompt with its answer.")] = None,
+    tp: Annotated[int | None, Flag(help="GPUs that share each layer (vllm: 8, native: 1).")] = None,
+    pp: Annotated[int, Flag(help="vllm: pipeline stages.")] = 1,
+    dp: Annotated[int, Flag(help="vllm: data-parallel replicas of attention.")] = 1,
+    ep: Annotated[bool, Flag("--ep", help="vllm: whole experts on each GPU.")] = False,
+    ray: Annotated[bool, Flag("--ray", help="vllm: over the nodes of a running Ray cluster.")] = False,
+    draft_model: Annotated[str | None, Flag(help="vllm: EAGLE-3 draft model.")] = None,
+    vllm: Annotated[str, Flag(help="vllm: the program, or its virtual environment.")] = "vllm",
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, NAME=VALUE; repeat for more.")] = None,
+    timeout: Annotated[
+        float | None, Flag(help="Seconds to wait: vllm until it serves, --self-test per answer.")
+    ] = None,
+    dry_run: Annotated[bool, Flag("--dry-run", help="Print what would be started, and end.")] = False,
+    plan: Annotated[bool, Flag("--plan", help="Print what fits on these GPUs, and end.")] = False,
+    gpu: Annotated[str, Flag(help="--plan: kind of GPU.")] = "H200",
+    gpus: Annotated[int, Flag(help="--plan: GPUs of a node.")] = 8,
+    nodes: Annotated[int, Flag(help="--plan: nodes.")] = 1,
+    gpu_memory: Annotated[float | None, Flag(help="--plan: GiB of a GPU.")] = None,
+    bandwidth: Annotated[float | None, Flag(help="--plan: TB/s of a GPU's memory, by the data sheet.")] = None,
+    self_test: Annotated[str | None, Flag(metavar="URL", help="Test the endpoint at this address, and end.")] = None,
+    only: Annotated[str | None, Flag(help="--self-test: names of probes, with commas.")] = None,
+    as_json: Annotated[bool, Flag("--json", help="--plan and --self-test: print JSON.")] = False,
+) -> None:
+    """Serve Kimi K2.5 behind an OpenAI-compatible endpoint.
+
+    \b
+        cua serve --model DIR                                  this project's own engine
+        cua serve --engine vllm --model DIR --tp 8             vLLM, set up for K2.5
+        cua serve --plan --gpu H100 --nodes 2                  what fits, and how fast at best
+        cua serve --self-test http://127.0.0.1:8000/v1         what works at an endpoint, and what to do
+
+    Everything that has no flag is set with --set; --dry-run shows the values in force.
+    """
+    shared: dict[str, Any] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
+    if plan and self_test:
+        raise typer.BadParameter("--plan and --self-test are two things; choose one")
+    if plan:
+        _plan(model, find={"name": gpu, "memory_gib": gpu_memory, "bandwidth_tb_s": bandwidth},
+              count=(gpus, nodes), context_len=max_model_len, as_json=as_json)  # fmt: skip
+    elif self_test:
+        _self_test(self_test, model, api_key_env, only, timeout, as_json)
+    elif choice("--engine", engine, ("native", "vllm")) == "vllm":
+        parallel = {"pipeline_parallel_size": pp, "data_parallel_size": dp, "expert_parallel": ep}
+        chosen = {**shared, **parallel, "tensor_parallel_size": tp or 8, "executor": "ray" if ray else None}
+        more = {"vllm": vllm, "draft_model": draft_model, "api_key_env": api_key_env, "extra": tuple(extra or ())}
+        _serve_vllm({**chosen, **more, "model": _needed(model)}, other or [], timeout, dry_run)
+    else:
+        _refuse_vllm_only(pp > 1 or dp > 1, ep, ray, bool(draft_model), bool(extra))
+        chosen = {**shared, "tensor_parallel_size": tp or 1, "api_keys_env": api_key_env}
+        _serve_native({**chosen, "model_dir": Path(_needed(model))}, other or [], dry_run)
+
+
+def _needed(model: str | None) -> str:
+    if not model:
+        raise typer.BadParameter("a model is needed, such as: cua serve --model ~/models/Kimi-K2.5")
+    return model
+
+
+def _refuse_vllm_only(*given: bool) -> None:
+    if any(given):
+        raise typer.BadParameter("--pp, --dp, --ep, --ray, --draft-model and arguments after -- need --engine vllm")
+
+
+def _serve_native(chosen: dict[str, Any], settings: list[str], dry_run: bool) -> None:
+    from model_runtime.launch.options import NativeOptions, check_options
+    from model_runtime.launch.settings import with_settings
+
+    options = with_settings(NativeOptions(**chosen), settings)
+    check_options(options)
+    if dry_run:
+        typer.echo(_shown(options))
+        return
+    _warn_of_open_door(options.host, options.api_keys_env)
+    from model_runtime.native import serve_native
+
+    serve_native(options)
+
+
+def _shown(options: "NativeOptions") -> str:
+    width = max(map(len, asdict(options)))
+    return "\n".join(f"{name:<{width}}  {'' if value is None else value}" for name, value in asdict(options).items())
+
+
+def _serve_vllm(chosen: dict[str, Any], settings: list[str], timeout: float | None, dry_run: bool) -> None:
+    from model_runtime.launch import command, versions
+    from model_runtime.launch.options import VllmOptions
+    from model_runtime.launch.settings import with_settings
+
+    options = with_settings(VllmOptions(**chosen), settings)
+    line = command.make_vllm_command(options)
+    if dry_run:
+        typer.echo(command.show_command(line, command.own_environment(options), options.api_key_env))
+        return
+    environment = command.make_vllm_environment(options, os.environ)
+    program = versions.find_vllm(options.vllm)
+    for warning in versions.check_version(versions.read_version(program), options):
+        typer.secho(f"cua: {warning}", err=True, fg=typer.colors.YELLOW)
+    _warn_of_open_door(options.host, options.api_key_env or os.environ.get("VLLM_API_KEY"))
+    sys.exit(_watch(options, command.make_vllm_command(options, program=str(program)), environment, timeout))
+
+
+def _watch(options: "VllmOptions", line: list[str], environment: dict[str, str], timeout: float | None) -> int:
+    from model_runtime.launch.watch import WatchOptions, run_vllm
+
+    times = WatchOptions() if timeout is None else WatchOptions(ready_timeout_s=timeout)
+    url = f"http://{options.host}:{options.port}/v1"
+
+    def say(text: str) -> None:
+        typer.echo(text, err=True)
+
+    def when_ready() -> None:
+        typer.echo(url)
+        typer.secho(f"serving; test it with: cua serve --self-test {url}", err=True, fg=typer.colors.GREEN)
+
+    address = (options.host, options.port)
+    return run_vllm(line, environment, address, say=say, when_ready=when_ready, options=times)
+
+
+def _warn_of_open_door(host: str, key: str | None) -> None:
+    from model_runtime.launch.options import is_exposed
+
+    if is_exposed(host) and not key:
+        text = f"cua: {host} can be reached from other machines and no key is asked for; see --api-key-env"
+        typer.secho(text, err=True, fg=typer.colors.YELLOW)
+
+
+def _plan(
+    model: str | None, find: dict[str, Any], count: tuple[int, int], context_len: int | None, as_json: bool
+) -> None:
+    from model_runtime.launch.gpus import find_gpu
+    from model_runtime.launch.plan import PlanRequest, make_plan
+    from model_runtime.launch.table import plan_json, show_plan
+
+    config = _config(model)
+    longest = config.text.max_position_embeddings
+    request = PlanRequest(
+        gpu=find_gpu(**find),
+        gpus_per_node=count[0],
+        num_nodes=count[1],
+        config=config,
+        context_len=context_len if context_len is not None else min(32_768, longest),
+    )
+    made = make_plan(request)
+    typer.echo(plan_json(made) if as_json else show_plan(made), nl=as_json)
+    sys.exit(0 if made.fitting else 1)
+
+
+def _config(model: str | None) -> "K25Config":
+    from model_runtime.config import load_config
+    from model_runtime.launch.sizes import RELEASE
+
+    return RELEASE if model is None else load_config(Path(model))
+
+
+def _self_test(
+    url: str, model: str | None, api_key_env: str | None, only: str | None, timeout: float | None, as_json: bool
+) -> None:
+    from model_runtime.self_test import SelfTestOptions, run_self_test, show_report
+
+    options = SelfTestOptions(
+        url=url,
+        model=model,
+        api_key=_key(api_key_env),
+        only=tuple(name.strip() for name in only.split(",") if name.strip()) if only else (),
+        timeout_s=120.0 if timeout is None else timeout,
+    )
+    report = run_self_test(options, say=lambda line: typer.echo(line, err=True))
+    typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else show_report(report))
+    sys.exit(report.exit_code)
+
+
+def _key(api_key_env: str | None) -> str | None:
+    if api_key_env is None:
+        return os.environ.get("OPENAI_API_KEY")
+    key = os.environ.get(api_key_env)
+    if not key:
+        raise typer.BadParameter(f"--api-key-env names {api_key_env}, which is not set; set it to the key")
+    return key
