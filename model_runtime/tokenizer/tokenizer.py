@@ -69,7 +69,9 @@ class Tokenizer:
         """
         if (known := self._seen.get(text)) is not None:
             return known
-        ids = [token_id for part in split_text(text) for token_id in self.encoding.encode_ordinary(part)]
+        ids: list[int] = []
+        for part in split_text(text):
+            ids += self.encoding.encode_ordinary(part)
         self._seen.put(text, ids)
         return ids
 
