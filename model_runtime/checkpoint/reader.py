@@ -22,6 +22,8 @@ SINGLE = "model.safetensors"
 INNER = "language_model.model."
 WITHOUT_INNER = tuple(f"language_model.{part}." for part in ("layers", "embed_tokens", "norm"))
 IGNORED = ".rotary_emb.inv_freq"
+Fingerprint = tuple[tuple[str, int, int], ...]
+Head = Mapping[str, StoredTensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +35,23 @@ class Place:
     stored: StoredTensor
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A release folder as a `TensorSource`.
 
     Attributes:
         model_dir: The folder.
         places: Where each tensor lies, by release name (aliases resolved).
+        lost: Shards that cannot be read, by the name of each tensor that the index places there.
         faults: What is wrong with the index and the shards.
+        opened_as: `fingerprint()` at the time of opening.
     """
 
     model_dir: Path
-    places: Mapping[str, Place]
+    places: Mapping[str, Place] = field(repr=False)
+    lost: Mapping[str, str] = field(repr=False)
     faults: tuple[str, ...]
-    _opened_as: tuple[tuple[str, int, int], ...]
+    opened_as: Fingerprint = field(repr=False)
     _files: dict[str, Any] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -58,12 +63,13 @@ class Checkpoint:
             CheckpointError: There is no checkpoint in the folder, or its index cannot be read.
         """
         weight_map = _read_index(model_dir)
-        faults: list[str] = []
         names = [SINGLE] if weight_map is None else sorted(set(weight_map.values()))
-        heads = {name: _read_shard(model_dir / name, faults) for name in names}
-        if weight_map is not None:
-            faults += _check_index(weight_map, heads)
-        return cls(model_dir, _find_places(heads, faults), tuple(faults), _fingerprint(model_dir, names))
+        opened_as = _find_fingerprint(model_dir, names if weight_map is None else [INDEX, *names])
+        faults: list[str] = []
+        heads = {name: head for name in names if (head := _read_shard(model_dir, name, faults)) is not None}
+        faults += _find_index_faults(weight_map or {}, heads)
+        lost = {release_name(name): file for name, file in (weight_map or {}).items() if file not in heads}
+        return cls(model_dir, _find_places(heads, faults), lost, tuple(faults), opened_as)
 
     def has(self, name: str) -> bool:
         """Whether a tensor of that release name exists (aliases are resolved)."""
@@ -77,15 +83,15 @@ class Checkpoint:
         """
         place = self.places.get(name)
         if place is None:
-            what = f"; {len(self.faults)} faults, the first: {self.faults[0]}" if self.faults else ""
+            file_name = self.lost.get(name)
+            what = f" (its shard {file_name} cannot be read)" if file_name else ""
             raise CheckpointError(f"no tensor {name} in {self.model_dir}{what}")
-        file = self._open_file(place.file_name)
-        tensor: Tensor = file.get_tensor(place.stored_name)
+        tensor: Tensor = self._open_file(place.file_name).get_tensor(place.stored_name)
         return tensor[index] if index else tensor
 
-    def fingerprint(self) -> tuple[tuple[str, int, int], ...]:
+    def fingerprint(self) -> Fingerprint:
         """Name, size in bytes and time of change in ns of each file as it is now; -1 for a file that is gone."""
-        return _fingerprint(self.model_dir, [name for name, _, _ in self._opened_as])
+        return _find_fingerprint(self.model_dir, [name for name, _, _ in self.opened_as])
 
     def check_unchanged(self) -> None:
         """Make sure that the mapped files are still those that were opened.
@@ -94,12 +100,9 @@ class Checkpoint:
             CheckpointError: With the names of the files that were replaced, changed or removed.
         """
         now = self.fingerprint()
-        changed = [was[0] for was, is_now in zip(self._opened_as, now, strict=True) if was != is_now]
+        changed = [was[0] for was, is_now in zip(self.opened_as, now, strict=True) if was != is_now]
         if changed:
-            what = f"{', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}"
-            raise CheckpointError(
-                f"{len(changed)} files in {self.model_dir} changed since loading: {what}; start again"
-            )
+            raise CheckpointError(f"files in {self.model_dir} changed since loading: {_first(changed)}; start again")
 
     def _open_file(self, file_name: str) -> Any:
         with self._lock:
@@ -110,6 +113,13 @@ class Checkpoint:
                 except (OSError, safetensors.SafetensorError) as error:
                     raise CheckpointError(f"{file_name} in {self.model_dir} cannot be opened: {error}") from error
             return self._files[file_name]
+
+
+def release_name(stored_name: str) -> str:
+    """The release's name of a tensor; some re-releases drop the inner `model.`."""
+    if stored_name.startswith(WITHOUT_INNER):
+        return INNER + stored_name.removeprefix("language_model.")
+    return stored_name
 
 
 def _read_index(model_dir: Path) -> dict[str, str] | None:
@@ -126,34 +136,34 @@ def _read_index(model_dir: Path) -> dict[str, str] | None:
         raise CheckpointError(f"{path} cannot be read as an index of shards: {error!r}") from error
 
 
-def _read_shard(path: Path, faults: list[str]) -> dict[str, StoredTensor]:
+def _read_shard(model_dir: Path, file_name: str, faults: list[str]) -> Head | None:
     try:
-        return read_head(path)
+        if Path(file_name).name != file_name:
+            raise CheckpointError(f"{INDEX} names the shard {file_name!r}, expected a file in the same folder")
+        return read_head(model_dir / file_name)
     except CheckpointError as error:
         faults.append(str(error))
-        return {}
+        return None
 
 
-def _check_index(weight_map: Mapping[str, str], heads: Mapping[str, Mapping[str, StoredTensor]]) -> list[str]:
+def _find_index_faults(weight_map: Mapping[str, str], heads: Mapping[str, Head]) -> list[str]:
     """Tensors that the index and the heads do not agree on; shards without a readable head were told already."""
     faults = []
-    for file_name, head in heads.items():
-        if not head:
-            continue
+    for file_name, head in heads.items() if weight_map else ():
         unlisted = [name for name in head if weight_map.get(name) != file_name]
         if unlisted:
-            faults.append(f"{file_name} holds {len(unlisted)} tensors that {INDEX} does not place there: {unlisted[0]}")
+            what = f"{_count(unlisted)} that {INDEX} does not place there"
+            faults.append(f"{file_name} holds {what}: {_first(unlisted)}")
     absent: dict[str, list[str]] = {}
     for name, file_name in weight_map.items():
-        if heads[file_name] and name not in heads[file_name]:
+        if file_name in heads and name not in heads[file_name]:
             absent.setdefault(file_name, []).append(name)
-    faults += [
-        f"{file} lacks {len(names)} tensors that {INDEX} places there: {names[0]}" for file, names in absent.items()
-    ]
+    for file_name, names in absent.items():
+        faults.append(f"{file_name} lacks {_count(names)} that {INDEX} places there: {_first(names)}")
     return faults
 
 
-def _find_places(heads: Mapping[str, Mapping[str, StoredTensor]], faults: list[str]) -> dict[str, Place]:
+def _find_places(heads: Mapping[str, Head], faults: list[str]) -> dict[str, Place]:
     places: dict[str, Place] = {}
     for file_name, head in heads.items():
         for stored_name, stored in head.items():
@@ -165,14 +175,15 @@ def _find_places(heads: Mapping[str, Mapping[str, StoredTensor]], faults: list[s
     return places
 
 
-def release_name(stored_name: str) -> str:
-    """The release's name of a tensor; some re-releases drop the inner `model.`."""
-    if stored_name.startswith(WITHOUT_INNER):
-        return INNER + stored_name.removeprefix("language_model.")
-    return stored_name
+def _count(names: list[str]) -> str:
+    return "1 tensor" if len(names) == 1 else f"{len(names):,} tensors"
 
 
-def _fingerprint(model_dir: Path, names: list[str]) -> tuple[tuple[str, int, int], ...]:
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
+
+
+def _find_fingerprint(model_dir: Path, names: list[str]) -> Fingerprint:
     found = []
     for name in names:
         try:

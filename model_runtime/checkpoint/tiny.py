@@ -21,8 +21,10 @@ from model_runtime.checkpoint.int4 import pack, quantize
 from model_runtime.checkpoint.names import TensorInfo, expected_tensors
 from model_runtime.checkpoint.tiny_vocab import tiny_ranks
 from model_runtime.checkpoint.writer import Planned, write_shards
+from model_runtime.config.consistency import check_config
 from model_runtime.config.types import DType, K25Config, QuantizationConfig, TextConfig, VisionConfig
 from model_runtime.config.write import config_json
+from model_runtime.errors import ConfigError
 from model_runtime.tokenizer.special import NUM_SLOTS, SLOT_OF, SpecialTokens
 
 NUM_RANKS = 1024
@@ -99,10 +101,17 @@ def write_tiny(
 
     Returns:
         The config as written.
+
+    Raises:
+        ConfigError: The sizes contradict each other.
     """
     config = config or tiny_config()
     if quantized and config.quantization is None:
         config = replace(config, quantization=QuantizationConfig(ignore=IGNORE))
+    faults: list[str] = []
+    check_config(config, faults)
+    if faults:
+        raise ConfigError("; ".join(faults))
     model_dir.mkdir(parents=True, exist_ok=True)
     expected = expected_tensors(config)
     plan = {name: Planned(_dtype_of(info, config.dtype), info.shape) for name, info in expected.items()}

@@ -12,14 +12,16 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from model_runtime.config.consistency import check_config
+from model_runtime.config.quantization import parse_quantization
 from model_runtime.config.section import Section
 from model_runtime.config.text import parse_text
-from model_runtime.config.types import DType, K25Config, QuantizationConfig
+from model_runtime.config.types import DType, K25Config
 from model_runtime.config.vision import parse_vision
 from model_runtime.errors import ConfigError
 
 MODEL_TYPE = "kimi_k25"
-ARCHITECTURE = "KimiK25ForConditionalGeneration"
+ARCHITECTURES = ("KimiK25ForConditionalGeneration", "Kimi_K25ForConditionalGeneration")
+"""As the release and as transformers spell it."""
 
 
 def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
@@ -42,7 +44,7 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds {type(values).__name__}, expected a JSON object")
+        raise ConfigError(f"{path} holds a {type(values).__name__}, expected a JSON object")
     try:
         return parse_config(values, latent_norm_eps=latent_norm_eps)
     except ConfigError as error:
@@ -52,24 +54,25 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
 def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) -> K25Config:
     """A whole model from the object in config.json.
 
+    Args:
+        values: The object.
+        latent_norm_eps: As for `load_config`.
+
     Raises:
         ConfigError: With every contradiction and every unsupported value, not just the first.
     """
-    _check_family(values)
     top = Section(values, "", [], [])
+    is_k25 = _check_family(values, top)
     text, vision = top.section("text_config"), top.section("vision_config")
-    quantization = _parse_quantization(top, text)
-    top.expect("model_type", MODEL_TYPE)
-    top.expect("tie_word_embeddings", False)
     config = K25Config(
         text=parse_text(text, top, latent_norm_eps),
         vision=parse_vision(vision, top),
-        quantization=quantization,
+        quantization=parse_quantization(top, text),
         media_placeholder_token_id=top.take("media_placeholder_token_id", 163_605, "image_token_id"),
         dtype=_parse_dtype(top, text),
         extra=MappingProxyType(top.left_over() | text.left_over() | vision.left_over()),
     )
-    if top.missing and values.get("model_type") != MODEL_TYPE:
+    if top.missing and not is_k25:
         names = ", ".join(top.missing)
         raise ConfigError(f"model_type is missing, and so are {names}; expected {MODEL_TYPE!r} or every one of them")
     check_config(config, top.faults)
@@ -78,63 +81,34 @@ def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) ->
     return config
 
 
-def _check_family(values: Mapping[str, Any]) -> None:
-    found = values.get("model_type")
-    architectures = values.get("architectures") or []
-    if found == MODEL_TYPE or (found is None and ARCHITECTURE in architectures):
-        return
+def _check_family(values: Mapping[str, Any], top: Section) -> bool:
+    """Whether the file says that it is a K2.5; False where it does not say what it is but has both parts.
+
+    Raises:
+        ConfigError: It is of another model.
+    """
+    found, architectures = top.find("model_type"), top.find("architectures")
+    known = [name for name in ARCHITECTURES if isinstance(architectures, list) and name in architectures]
+    if architectures is not None and not known and found in (MODEL_TYPE, None):
+        top.fault("architectures", architectures, f"{ARCHITECTURES[0]!r} among them")
+    top.expect("tie_word_embeddings", False)
+    if found == MODEL_TYPE or (found is None and known):
+        return True
     if found is None and "text_config" in values and "vision_config" in values:
-        return
-    hint = " (a text-only model: this runtime serves the whole of Kimi K2.5, vision tower included)"
-    what = f"model_type {found!r}, architectures {architectures}"
-    text_only = found in ("kimi_k2", "deepseek_v3") or "text_config" not in values
-    raise ConfigError(f"{what}; expected model_type {MODEL_TYPE!r}{hint if text_only else ''}")
+        return False
+    is_text_only = found in ("kimi_k2", "deepseek_v3") or "text_config" not in values
+    hint = ": a text-only model, and this runtime serves the whole of Kimi K2.5, vision tower included"
+    what = f"model_type is {json.dumps(found)}{hint if is_text_only else ''}"
+    raise ConfigError(f"{what}; expected {MODEL_TYPE!r} with text_config and vision_config")
 
 
 def _parse_dtype(top: Section, text: Section) -> DType:
-    """Dtype of the tensors that are not packed; older files say `torch_dtype`."""
-    inner = (
-        text.take("dtype", "bfloat16", "torch_dtype") if text.has("dtype") or text.has("torch_dtype") else "bfloat16"
-    )
-    found = top.take("dtype", inner, "torch_dtype") if top.has("dtype") or top.has("torch_dtype") else inner
+    """Dtype of the tensors that are not packed; older files say `torch_dtype`. The outer object wins."""
+    inner = text.find("dtype") or text.find("torch_dtype")
+    found = top.find("dtype") or top.find("torch_dtype") or inner or "bfloat16"
     names: tuple[DType, ...] = get_args(DType)
     for name in names:
         if found == name:
             return name
     top.fault("dtype", found, " or ".join(names))
     return "bfloat16"
-
-
-def _parse_quantization(top: Section, text: Section) -> QuantizationConfig | None:
-    """The original release has the section inside `text_config`, files saved again have it at the top level too."""
-    given = [part.section("quantization_config") for part in (top, text) if part.has("quantization_config")]
-    found = [_parse_scheme(section) for section in given]
-    if len(found) == 2 and found[0] != found[1]:
-        top.fault("quantization_config", found[0], f"the same as in text_config ({found[1]})")
-    return found[0] if found else None
-
-
-def _parse_scheme(section: Section) -> QuantizationConfig:
-    section.expect("quant_method", "compressed-tensors")
-    section.expect("format", "pack-quantized")
-    section.expect("kv_cache_scheme", None)
-    groups = section.section("config_groups")
-    names = groups.names()
-    if len(names) != 1:
-        groups.fault("*", list(names), "exactly one group")
-        return QuantizationConfig()
-    group = groups.section(names[0])
-    group.expect("input_activations", None)
-    group.expect("output_activations", None)
-    weights = group.section("weights")
-    for key, value in (
-        ("num_bits", 4),
-        ("type", "int"),
-        ("symmetric", True),
-        ("strategy", "group"),
-        ("dynamic", False),
-    ):
-        weights.expect(key, value)
-    weights.expect("actorder", None)
-    ignore = section.find("ignore") or ()
-    return QuantizationConfig(group_size=weights.take("group_size", 32), ignore=tuple(map(str, ignore)))

@@ -3,10 +3,13 @@
 A fault does not end the reading: the operator gets all of them in one message.
 """
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T", int, float, bool, str)
+TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 class Section:
@@ -43,14 +46,14 @@ class Section:
         self._taken.add(key)
         return self._values.get(key)
 
-    def take(self, key: str, default: T, *aliases: str, at_least: int | None = 1) -> T:
-        """Value of a key of the default's type.
+    def take(self, key: str, default: T, *aliases: str, at_least: int = 1) -> T:
+        """Value of a key, of the default's type.
 
         Args:
             key: The release's name.
             default: The release's value, taken when the key is not there under any name.
             aliases: Other names of the same number; two names with different values are a contradiction.
-            at_least: Lower bound of a number; None for none.
+            at_least: Lower bound of a whole number. Other numbers are above 0, or from 0 where this is 0.
         """
         found = [(name, self.find(name)) for name in (key, *aliases)]
         given = [(name, value) for name, value in found if value is not None]
@@ -60,12 +63,10 @@ class Section:
         name, value = given[0]
         for other, again in given[1:]:
             if again != value:
-                self.fault(other, again, f"{value!r} as in {self.path}{name}")
-        if not _is_of(value, default):
-            self.fault(name, value, f"{_type_name(default)}")
-            return default
-        if at_least is not None and not isinstance(value, str | bool) and value < (at_least if _is_int(default) else 0):
-            self.fault(name, value, f"{at_least} or more" if _is_int(default) else "0 or more")
+                self.fault(other, again, f"{json.dumps(value)} as in {self.path}{name}")
+        expected = _find_mistake(value, default, at_least)
+        if expected:
+            self.fault(name, value, expected)
             return default
         return type(default)(value)
 
@@ -80,27 +81,26 @@ class Section:
     def expect(self, key: str, *expected: Any) -> None:
         """Fault unless the key is left out, or has one of the values this runtime is built for."""
         value = self.find(key)
-        if value is not None and value not in expected:
-            self.fault(key, value, " or ".join(repr(each) for each in expected))
+        if value is not None and not any(type(value) is type(each) and value == each for each in expected):
+            self.fault(key, value, " or ".join(json.dumps(each) for each in expected))
 
     def fault(self, key: str, found: Any, expected: str) -> None:
         """Note what was found and what was expected."""
-        self.faults.append(f"{self.path}{key} is {found!r}, expected {expected}")
+        self.faults.append(f"{self.path}{key} is {json.dumps(found)}, expected {expected}")
 
     def left_over(self) -> dict[str, Any]:
         """Keys nobody took, with their path."""
         return {self.path + key: value for key, value in self._values.items() if key not in self._taken}
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_of(value: object, default: object) -> bool:
-    if isinstance(default, float):
-        return _is_int(value) or isinstance(value, float)
-    return _is_int(value) if _is_int(default) else isinstance(value, type(default))
-
-
-def _type_name(default: object) -> str:
-    return {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[type(default)]
+def _find_mistake(value: Any, default: object, at_least: int) -> str:
+    """What was expected instead of `value`; empty if it is in order."""
+    kind = type(default)
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    if kind is float:
+        is_number = (is_int or isinstance(value, float)) and math.isfinite(value)
+        is_fit = is_number and (value > 0 or (value == 0 and at_least == 0))
+        return "" if is_fit else f"a number {'of 0 or more' if at_least == 0 else 'above 0'}"
+    if kind is int:
+        return "" if is_int and value >= at_least else f"a whole number of {at_least} or more"
+    return "" if isinstance(value, kind) else TYPE_NAMES[kind]

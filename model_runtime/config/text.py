@@ -69,11 +69,13 @@ def _parse_rope(section: Section) -> tuple[float, RopeScaling | None]:
     given = [section.section(key) for key in ("rope_scaling", "rope_parameters") if section.has(key)]
     thetas = [part.take("rope_theta", release) for part in given if part.has("rope_theta")]
     theta = section.take("rope_theta", release) if section.has("rope_theta") or not thetas else thetas[0]
-    if any(each != theta for each in thetas):
-        section.fault("rope_parameters.rope_theta", thetas[0], f"{theta!r} as in {section.path}rope_theta")
+    for other in thetas:
+        if other != theta:
+            section.fault("rope_parameters.rope_theta", other, f"{theta:g} as in {section.path}rope_theta")
     scalings = [_parse_scaling(part) for part in given]
-    if any(each != scalings[0] for each in scalings):
-        section.fault("rope_parameters", scalings[-1], f"the same as in {section.path}rope_scaling")
+    if len(scalings) == 2 and scalings[0] != scalings[1]:
+        what = f"rope_parameters give {scalings[1]}, expected the same as in rope_scaling: {scalings[0]}"
+        section.faults.append(section.path + what)
     if scalings:
         return theta, scalings[0]
     if section.is_null("rope_scaling"):
@@ -96,6 +98,6 @@ def _parse_scaling(section: Section) -> RopeScaling | None:
         ),
         beta_fast=section.take("beta_fast", release.beta_fast),
         beta_slow=section.take("beta_slow", release.beta_slow),
-        mscale=section.take("mscale", release.mscale),
-        mscale_all_dim=section.take("mscale_all_dim", release.mscale_all_dim),
+        mscale=section.take("mscale", release.mscale, at_least=0),
+        mscale_all_dim=section.take("mscale_all_dim", release.mscale_all_dim, at_least=0),
     )
