@@ -45,11 +45,11 @@ def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
             image.load()
             return to_rgb(ImageOps.exif_transpose(image))
     except UnidentifiedImageError as error:
-        expected = ", ".join(FORMATS)
-        raise MediaError(f"{_describe(data)} is not a picture: expected {expected}", code="invalid_image") from error
+        text = f"{_describe(data)} is not a picture, or only the beginning of one: expected {', '.join(FORMATS)}"
+        raise MediaError(text, code="invalid_media") from error
     except UNREADABLE as error:
         text = f"the picture cannot be decoded, it may be cut off or damaged: {error}"
-        raise MediaError(text, code="invalid_image") from error
+        raise MediaError(text, code="invalid_media") from error
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -71,7 +71,7 @@ def check_bytes(size_bytes: int, limit_bytes: int, what: str) -> None:
         MediaError: The data are empty or too many.
     """
     if not size_bytes:
-        raise MediaError(f"the {what} is empty: 0 bytes", code="invalid_image")
+        raise MediaError(f"the {what} is empty: 0 bytes", code="invalid_media")
     if size_bytes > limit_bytes:
         text = f"the {what} has {size_bytes} bytes, at most {limit_bytes} are taken: send a smaller one"
         raise MediaError(text, code="media_too_large")
@@ -84,7 +84,7 @@ def check_pixels(width: int, height: int, limits: MediaLimits) -> None:
         MediaError: There are too many pixels, or none.
     """
     if width < 1 or height < 1:
-        raise MediaError(f"the picture has the size {width} x {height}", code="invalid_image")
+        raise MediaError(f"the picture has the size {width} x {height}", code="invalid_media")
     if width * height > limits.max_pixels:
         text = f"the picture has {width} x {height} pixels, at most {limits.max_pixels} are decoded: send a smaller one"
         raise MediaError(text, code="media_too_large")

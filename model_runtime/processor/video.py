@@ -22,7 +22,7 @@ from model_runtime.require import require
 CONTAINERS = ("mov", "mp4", "matroska", "webm", "avi", "mpegts", "gif")
 OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file"}
 """A playlist may name other files and addresses of the server: such containers are not opened."""
-SEEK_FRAMES = 12
+SEEK_FRAMES = 8
 """From so many frames on it is cheaper to jump over them than to decode them: a jump empties the decoder."""
 
 
@@ -77,7 +77,7 @@ def sample_video(source: bytes | Path, sample_fps: float, limits: MediaLimits) -
     if len(wanted) > limits.max_sampled_frames:
         text = f"the video gives {len(wanted)} frames at {sample_fps:g} a second, at most {limits.max_sampled_frames}"
         raise MediaError(f"{text} are taken: send a shorter one", code="media_too_large")
-    return index.fps, decode_frames(source, index, wanted)
+    return index.fps, decode_frames(source, index, wanted, limits.max_pixels)
 
 
 def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
@@ -91,12 +91,13 @@ def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
         check_pixels(stream.codec_context.width, stream.codec_context.height, limits)
         packets = list(_walk(container, stream, limits.max_source_frames))
         fps = float(stream.average_rate or stream.guessed_rate or 0)
+        keeps_times = container.format.name != "avi"  # which stores the order of decoding only
     if not packets:
-        raise MediaError("the video has no frames", code="invalid_video")
+        raise MediaError("the video has no frames", code="invalid_media")
     if fps <= 0:
-        raise MediaError("the video does not say how many frames a second it has", code="invalid_video")
+        raise MediaError("the video does not say how many frames a second it has", code="invalid_media")
     times = sorted(time for time, _ in packets if time is not None)
-    if len(set(times)) != len(packets):  # no times, or the same twice: frames are found by counting
+    if not keeps_times or len(set(times)) != len(packets):  # no times, or one twice: frames are found by counting
         return VideoIndex(fps=fps, times=(), key_times=(), num_frames=len(packets))
     key_times = sorted(time for time, is_key in packets if is_key and time is not None)
     return VideoIndex(fps=fps, times=tuple(times), key_times=tuple(key_times), num_frames=len(packets))
@@ -115,7 +116,9 @@ def _walk(container: Any, stream: Any, limit: int) -> Iterator[tuple[int | None,
         yield packet.pts, packet.is_keyframe
 
 
-def decode_frames(source: bytes | Path, index: VideoIndex, wanted: tuple[int, ...]) -> Iterator[SampledFrame]:
+def decode_frames(
+    source: bytes | Path, index: VideoIndex, wanted: tuple[int, ...], max_pixels: int
+) -> Iterator[SampledFrame]:
     """Decode the wanted frames, one at a time.
 
     Raises:
@@ -125,12 +128,14 @@ def decode_frames(source: bytes | Path, index: VideoIndex, wanted: tuple[int, ..
     with _open(source) as container:
         stream = _video_stream(container)
         stream.thread_type = "AUTO"
+        # a header may say less than the frames have; twice, since decoders round sizes up
+        stream.codec_context.options = {"max_pixels": str(2 * max_pixels)}
         reader = _by_time(container, stream, index, wanted) if index.times else _by_count(container, stream, wanted)
         for number, frame in reader:
             found += 1
             yield SampledFrame(index=number, image=frame.to_image())
     if not found:
-        raise MediaError("no frame of the video can be decoded", code="invalid_video")
+        raise MediaError("no frame of the video can be decoded", code="invalid_media")
 
 
 def _by_count(container: Any, stream: Any, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
@@ -198,11 +203,15 @@ def _open(source: bytes | Path) -> Any:
         return av.open(BytesIO(source) if isinstance(source, bytes) else str(source), options=dict(OPEN_OPTIONS))
     except (av.FFmpegError, ValueError) as error:
         expected = ", ".join(CONTAINERS)
-        raise MediaError(f"this is not a video, expected one of {expected}: {error}", code="invalid_video") from error
+        text = f"the video cannot be opened, it is cut off, damaged or none of {expected}"
+        raise MediaError(text, code="invalid_media") from error
 
 
 def _video_stream(container: Any) -> Any:
     """The first video stream."""
     if not container.streams.video:
-        raise MediaError("the file has no video stream", code="invalid_video")
-    return container.streams.video[0]
+        raise MediaError("the file has no video stream", code="invalid_media")
+    stream = container.streams.video[0]
+    if stream.codec_context is None:
+        raise MediaError("the video has a codec that is not known here", code="invalid_media")
+    return stream
