@@ -4,12 +4,12 @@ llguidance needs neither torch nor transformers, knows control tokens apart from
 JSON schema, regular expressions and Lark.
 """
 
-import json
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from model_runtime.engine.grammar.matcher import Matcher, first_line
+from model_runtime.engine.grammar.matcher import Matcher, read_reason
+from model_runtime.engine.grammar.options import JSON_OPTIONS, MAX_LARK_CHARS, PARSER_LIMITS, parse_schema
 from model_runtime.engine.sampling.params import GrammarSpec
 from model_runtime.errors import RequestError
 from model_runtime.require import require
@@ -19,17 +19,10 @@ if TYPE_CHECKING:
 
     from model_runtime.tokenizer import Tokenizer
 
-MAX_TEXT_BYTES = 8 * 2**20
 MAX_CACHED = 256
-MAX_CACHED_BYTES = 32 * 2**20
-JSON_OPTIONS = {
-    "whitespace_flexible": True,
-    "whitespace_pattern": r"[ \n\r\t]{1,64}",  # a model can lose itself in blanks without end
-    "item_separator": ",",
-    "key_separator": ":",
-    "coerce_one_of": False,
-    "lenient": False,
-}
+MAX_CACHED_CHARS = 32 * 2**20
+MAX_FORCED_BYTES = 1024
+_PARAM = "response_format"
 
 
 class Grammar:
@@ -48,17 +41,18 @@ class GrammarEngine:
     """Compiles grammars for one vocabulary and keeps the last ones. Safe to use from several threads.
 
     Args:
-        tokenizer: Building takes about half a second for the release's vocabulary.
+        tokenizer: Building takes a good half second for the release's vocabulary.
     """
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
+        llguidance = require("llguidance")
         self._end_id = tokenizer.special.im_end
-        self._vocabulary = _make_vocabulary(tokenizer)
+        self._vocabulary = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Vocabulary(tokenizer)))
         self._grammars: OrderedDict[tuple[str, str], Grammar] = OrderedDict()
         self._lock = threading.Lock()
 
     def compile(self, spec: GrammarSpec) -> Grammar:
-        """The grammar of a request.
+        """The grammar of a request. Takes milliseconds for what is common, a second or two at the limits.
 
         Raises:
             RequestError: It is malformed, uses what is not supported, can match nothing, or is too large.
@@ -71,66 +65,66 @@ class GrammarEngine:
         grammar = self._make_grammar(spec)
         with self._lock:
             self._grammars[key] = grammar
-            while len(self._grammars) > MAX_CACHED or self._cached_bytes() > MAX_CACHED_BYTES:
+            while len(self._grammars) > MAX_CACHED or sum(len(text) for _, text in self._grammars) > MAX_CACHED_CHARS:
                 self._grammars.popitem(last=False)
         return grammar
 
-    def _cached_bytes(self) -> int:
-        return sum(len(text) for _, text in self._grammars)
-
     def _make_grammar(self, spec: GrammarSpec) -> Grammar:
-        if len(spec.text) > MAX_TEXT_BYTES:
-            text = f"the grammar has {len(spec.text)} characters; at most {MAX_TEXT_BYTES} are taken"
-            raise RequestError(text, param="response_format")
         llguidance = require("llguidance")
-        prototype = llguidance.LLMatcher(
-            self._vocabulary,
-            _to_library_form(spec),
-            log_level=0,
-            limits=llguidance.LLParserLimits(verbose_errors=False),
-        )
-        if prototype.is_error():
-            reason = first_line(prototype.get_error())
-            raise RequestError(f"this {spec.kind} cannot be followed: {reason}", param="response_format")
+        form, limits = _to_library_form(spec), llguidance.LLParserLimits(**PARSER_LIMITS)
+        prototype = llguidance.LLMatcher(self._vocabulary, form, log_level=0, limits=limits)
+        probe = prototype.deep_copy()  # what cannot be met at all shows with the first token
+        if not probe.is_error():
+            probe.compute_bitmask()
+        if probe.is_error():
+            reason = read_reason(probe.get_error())
+            raise RequestError(f"this {spec.kind} cannot be followed: {reason}", param=_PARAM)
         return Grammar(prototype, self._end_id)
 
 
-def _make_vocabulary(tokenizer: "Tokenizer") -> "llguidance.LLTokenizer":
-    special = tokenizer.special
-    names = {special.text_of(slot): slot for slot in range(special.first_id, tokenizer.vocab_size)}
-    ranks = {tokenizer.token_bytes(token_id): token_id for token_id in range(special.first_id)}
-    make_tokenizer: Any = require("llguidance").LLTokenizer.from_tiktoken  # what llguidance.tiktoken calls
-    vocabulary: llguidance.LLTokenizer = make_tokenizer(
-        encoder=ranks,
-        special_tokens=names,
-        pattern=tokenizer.encoding._pat_str,
-        eos_token=special.im_end,
-        n_vocab=tokenizer.vocab_size,
-        slices=None,
-    )
-    return vocabulary
+class _Vocabulary:
+    """The tokenizer as llguidance wants it."""
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        special = tokenizer.special
+        self.tokens = [tokenizer.token_bytes(token_id) for token_id in range(tokenizer.vocab_size)]
+        self.special_token_ids = list(range(special.first_id, tokenizer.vocab_size))
+        self.eos_token_id = special.im_end
+        self.bos_token_id = None
+        self._encode = tokenizer.encode
+        self._id_of_byte = {token[0]: token_id for token_id, token in enumerate(self.tokens) if len(token) == 1}
+
+    def __call__(self, text: bytes) -> list[int]:
+        """Tokens of text that the grammar leaves no choice about; only the first of them are ever looked at."""
+        head = text[:MAX_FORCED_BYTES].decode("utf-8", "ignore")
+        return self._encode(head) + [self._id_of_byte[byte] for byte in text[len(head.encode()) :]]
+
+
+def check_schema(schema: str, options: dict[str, Any], *, param: str) -> None:
+    """Raise when a JSON schema cannot be followed.
+
+    Raises:
+        RequestError: With llguidance's reason.
+    """
+    llguidance = require("llguidance")
+    form = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=options)
+    reason = llguidance.LLMatcher.validate_grammar(form, limits=llguidance.LLParserLimits(**PARSER_LIMITS))
+    if reason and not reason.startswith("WARNING"):
+        raise RequestError(f"this schema cannot be followed: {read_reason(reason)}", param=param)
 
 
 def _to_library_form(spec: GrammarSpec) -> str:
+    if len(spec.text) > MAX_LARK_CHARS:
+        text = f"the {spec.kind} has {len(spec.text)} characters; at most {MAX_LARK_CHARS} are taken"
+        raise RequestError(text, param=_PARAM)
     make: Any = require("llguidance").LLMatcher
     match spec.kind:
         case "json_object":
-            form: str = make.grammar_from_json_schema('{"type": "object"}', overrides=JSON_OPTIONS)
+            form: str = make.grammar_from_json_schema({"type": "object"}, overrides=JSON_OPTIONS)
         case "json_schema":
-            form = make.grammar_from_json_schema(_check_schema(spec.text), overrides=JSON_OPTIONS)
+            form = make.grammar_from_json_schema(parse_schema(spec.text, param=_PARAM), overrides=JSON_OPTIONS)
         case "regex":
             form = make.grammar_from_regex(spec.text)
         case "lark":
             form = make.grammar_from_lark(spec.text)
     return form
-
-
-def _check_schema(text: str) -> str:
-    """The text itself when it is a JSON object."""
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"the schema is no JSON: {error}", param="response_format") from error
-    if not isinstance(schema, dict):
-        raise RequestError(f"the schema is {type(schema).__name__}, not an object", param="response_format")
-    return text

@@ -24,7 +24,7 @@ class Matcher:
     @property
     def fault(self) -> str | None:
         """Why it cannot go on, in a line, or None."""
-        return first_line(self._inner.get_error()) if self._inner.is_error() else None
+        return read_reason(self._inner.get_error()) if self._inner.is_error() else None
 
     @property
     def is_accepting(self) -> bool:
@@ -48,6 +48,6 @@ class Matcher:
         return is_taken
 
 
-def first_line(text: str) -> str:
-    """The library's reason without its dump of the parser's state."""
-    return text.strip().split("\n", 1)[0][:500]
+def read_reason(text: str) -> str:
+    """The library's reason in a line, without its dump of stack and state."""
+    return " ".join(text.split("<backtrace>")[0].split("<state>")[0].split())[:400]
