@@ -62,7 +62,7 @@ def test_numbers_are_read_and_unknown_keys_kept(tmp_path: Path) -> None:
     ],
 )
 def test_contradictions(tmp_path: Path, media: object, text: str) -> None:
-    with pytest.raises(ConfigError, match="preprocessor_config.json") as caught:
+    with pytest.raises(ConfigError, match=r"preprocessor_config\.json") as caught:
         load(tmp_path, media)
     assert text in str(caught.value)
 
