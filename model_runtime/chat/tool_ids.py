@@ -1,8 +1,8 @@
 """Ids of tool calls: whatever clients send becomes `functions.NAME:NUMBER`, numbered over the conversation from 0.
 
 The template shows ids verbatim and the model imitates what it sees, so one foreign id in a conversation leads to
-replies that no parser takes. Clients get ids of the same form; what they send back, renamed or not, is rewritten again by its
-place in the conversation, so nothing has to be kept between requests.
+replies that no parser takes. Clients get ids of the same form; what they send back, renamed or not, is rewritten again
+by its place in the conversation, so nothing has to be kept between requests.
 
 messages, ids = rewrite_history(messages)
 next_call_id(ids, "exec", 0)               # the id of the first call of the reply, as the client gets it
