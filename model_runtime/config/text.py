@@ -10,10 +10,11 @@ def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextCo
     _expect_text(section)
     take = section.take
     num_heads = take("num_attention_heads", release.num_attention_heads)
-    if take("num_key_value_heads", num_heads) != num_heads:
-        section.fault("num_key_value_heads", section.find("num_key_value_heads"), f"{num_heads} as num_attention_heads")
+    section.expect("num_key_value_heads", num_heads)
+    if section.is_null("q_lora_rank"):
+        section.fault("q_lora_rank", None, "a whole number (queries go through a latent)")
     theta, scaling = _parse_rope(section)
-    return TextConfig(
+    text = TextConfig(
         vocab_size=take("vocab_size", release.vocab_size),
         hidden_size=take("hidden_size", release.hidden_size),
         intermediate_size=take("intermediate_size", release.intermediate_size),
@@ -43,6 +44,8 @@ def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextCo
         eos_token_id=_take_token("eos_token_id", release.eos_token_id, top, section),
         pad_token_id=_take_token("pad_token_id", release.pad_token_id, top, section),
     )
+    section.expect("qk_head_dim", text.qk_head_dim)
+    return text
 
 
 def _expect_text(section: Section) -> None:
@@ -90,7 +93,7 @@ def _parse_scaling(section: Section) -> RopeScaling | None:
     if kind == "default":
         return None
     if kind != "yarn":
-        section.fault("rope_type", kind, "'yarn' or 'default'")
+        section.fault("rope_type" if section.has("rope_type") else "type", kind, '"yarn" or "default"')
     return RopeScaling(
         factor=section.take("factor", release.factor),
         original_max_position_embeddings=section.take(
