@@ -58,7 +58,7 @@ class Admission:
         own = not params.ignore_eos and token_id in self.card.stop_token_ids
         return (own or token_id in params.stop_token_ids) and sequence.num_output > params.min_tokens
 
-    def find_end(self, sequence: Sequence) -> tuple[FinishReason | None, int | None]:
+    def find_end(self, sequence: Sequence) -> tuple[FinishReason | None, str | int | None]:
         """Why the sequence ends after its newest token, if it does, and the token that the request named."""
         token_id = sequence.token_ids[-1]
         if self.is_end_token(sequence, token_id):

@@ -69,6 +69,7 @@ class Engine:
         if sequence is not None:
             self._forget(sequence)
 
+    @torch.inference_mode()
     def step(self) -> Outputs:
         """Compute one batch.
 
@@ -154,7 +155,7 @@ class Engine:
             return self._fail(sequence, sampled.fault)
         token_id = sampled.token_id
         self.counters.generated(sequence, time.monotonic())
-        is_first = sequence.num_output == 0
+        prompt_logprobs = self._prompt_logprobs(sequence) if sequence.num_output == 0 else None
         sequence.token_ids.append(token_id)
         state.accept(token_id)
         reason, stop_reason = self.admission.find_end(sequence)
@@ -168,7 +169,7 @@ class Engine:
             token_ids=(token_id,),
             deltas=deltas,
             logprobs=(sampled.logprob,) if sampled.logprob is not None else (),
-            prompt_logprobs=self._prompt_logprobs(sequence) if is_first else None,
+            prompt_logprobs=prompt_logprobs,
             finish_reason=reason,
             stop_reason=stop_reason,
             num_prompt_tokens=sequence.num_prompt,

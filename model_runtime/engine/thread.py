@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, ModelCard
@@ -152,7 +152,7 @@ class EngineThread:
             _call(listener.loop, [(listener, output)])
 
 
-def _call(loop: asyncio.AbstractEventLoop, deliveries: "list[tuple[_Listener, EngineOutput | EngineDead]]") -> None:
+def _call(loop: asyncio.AbstractEventLoop, deliveries: "Sequence[tuple[_Listener, EngineOutput | EngineDead]]") -> None:
     def put() -> None:
         for listener, output in deliveries:
             listener.outputs.put_nowait(output)

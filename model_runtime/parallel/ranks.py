@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from model_runtime.engine.runner import Runner
     from model_runtime.model.k25 import K25Model
 
+MAX_CACHED_TOKENS = 2**21
+"""More room than this is of little use, and a tiny model would otherwise take all memory for it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSpec:
@@ -38,6 +42,7 @@ class RankSpec:
         latent_norm_eps: Replaces the config's, where given.
         kernels: `auto`, `torch` or `triton`.
         options: Sizes of the engine; the number of blocks is settled once all ranks are loaded.
+        num_blocks: Blocks of the cache, None for as many as `cache_bytes` hold.
         cache_bytes: Memory for the cache, None for what is free.
         address: `tcp://host:port` where the ranks meet.
         num_threads: Threads of one rank on a CPU; None for torch's own choice.
@@ -50,6 +55,7 @@ class RankSpec:
     latent_norm_eps: float | None
     kernels: str
     options: EngineOptions
+    num_blocks: int | None = None
     cache_bytes: int | None = None
     address: str = ""
     num_threads: int | None = None
@@ -115,10 +121,13 @@ class Workers:
                 raise EngineDead(self._describe(rank)) from None
 
     def close(self) -> None:
-        """End them all; may be called twice."""
+        """End them all, and leave their group; may be called twice."""
+        from model_runtime.parallel.torch_comm import close_group
+
         self._is_closing = True
         for pipe in self._pipes:
             pipe.close()
+        close_group()
         for process in self.processes:
             process.join(timeout=5)
             if process.is_alive():
@@ -157,7 +166,8 @@ def run_worker(spec: RankSpec, rank: int, pipe: Connection) -> None:
         while True:
             runner.run(pipe.recv())
     except RuntimeFault as error:
-        pipe.send(str(error))
+        with suppress(OSError):  # the parent has the same fault and is gone
+            pipe.send(str(error))
     except (EOFError, OSError):
         return  # the parent has ended, or told us to
 
@@ -170,7 +180,6 @@ def load_rank(spec: RankSpec, rank: int) -> "tuple[K25Model, int]":
     """
     import torch
 
-    from model_runtime.engine.room import find_block_bytes, find_free_bytes, find_num_blocks
     from model_runtime.model import load_model
     from model_runtime.parallel.comm import OneRank
     from model_runtime.parallel.torch_comm import open_group
@@ -187,17 +196,27 @@ def load_rank(spec: RankSpec, rank: int) -> "tuple[K25Model, int]":
         kernels=spec.kernels,
         latent_norm_eps=spec.latent_norm_eps,
     )
-    options = spec.options
-    block_bytes = find_block_bytes(model.config.text, options.block_size, model.dtype)
-    room = find_num_blocks(
-        block_bytes,
-        find_free_bytes(model.device) // (spec.size if device == "cpu" else 1)
-        if spec.cache_bytes is None
-        else spec.cache_bytes,
-        block_size=options.block_size,
-        max_tokens=options.max_num_seqs * (options.max_model_len or model.config.text.max_position_embeddings),
+    return model, spec.num_blocks or find_room(spec, model)
+
+
+def find_room(spec: RankSpec, model: "K25Model") -> int:
+    """How many cache blocks this rank has room for beside its part of the model.
+
+    Raises:
+        CapacityError: Too few to work with.
+    """
+    from model_runtime.engine.room import find_block_bytes, find_free_bytes, find_num_blocks
+
+    text, sizes = model.config.text, spec.options
+    free = spec.cache_bytes
+    if free is None:
+        free = find_free_bytes(model.device) // (spec.size if model.device.type == "cpu" else 1)
+    return find_num_blocks(
+        find_block_bytes(text, sizes.block_size, model.dtype),
+        free,
+        block_size=sizes.block_size,
+        max_tokens=min(MAX_CACHED_TOKENS, sizes.max_num_seqs * (sizes.max_model_len or text.max_position_embeddings)),
     )
-    return model, room
 
 
 class RankedExecutor:

@@ -1,12 +1,16 @@
 """Ranks over `torch.distributed`: gloo between processes on CPUs, NCCL between GPUs."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from model_runtime.errors import ConfigError
+
+PATIENCE = timedelta(minutes=5)
+"""For a partner to come to a collective; one that has ended is noticed earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,13 @@ def open_group(rank: int, size: int, address: str, *, device: str = "cpu") -> To
     if not 0 <= rank < size:
         raise ConfigError(f"rank {rank} of {size} does not exist. Ranks count from 0 to {size - 1}")
     backend = "nccl" if device.startswith("cuda") else "gloo"
-    dist.init_process_group(backend, init_method=address, rank=rank, world_size=size)
+    dist.init_process_group(backend, init_method=address, rank=rank, world_size=size, timeout=PATIENCE)
     group = dist.group.WORLD
     assert group is not None
     return TorchComm(group)
 
 
 def close_group() -> None:
-    """Leave the ranks."""
-    dist.destroy_process_group()
+    """Leave the ranks; nothing happens outside of a group."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
