@@ -1,0 +1,202 @@
+"""Answers of an endpoint, whole or streamed, in one form, with what is wrong about their shape."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FINISHES = ("stop", "length", "tool_calls", "content_filter")
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+MARKERS = (
+    *("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_section_begin|>"),
+    *("<|tool_call_section_end|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
+    *("<|im_end|>", "<|im_user|>", "<|im_assistant|>", "<|im_system|>", "<|im_middle|>", "[EOS]", "[EOT]"),
+    *("<|media_begin|>", "<|media_content|>", "<|media_end|>", "<|media_pad|>", "<think>", "</think>"),
+)
+
+
+def find_marker(text: str) -> str | None:
+    """The first of the model's control tokens that stands in a text."""
+    return next((marker for marker in MARKERS if marker in text), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A tool call as it came."""
+
+    id: str
+    type: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens; None where the server does not say."""
+
+    prompt: int
+    completion: int
+    total: int
+    cached: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A chat completion.
+
+    Attributes:
+        content: Empty where it was null.
+        reasoning: Empty where there was none.
+        reasoning_field: In which field it came.
+        calls: In order.
+        finish: Why it ended; None where it does not say.
+        usage: None where there was none.
+        problems: What is wrong about its shape, by OpenAI's protocol.
+    """
+
+    content: str = ""
+    reasoning: str = ""
+    reasoning_field: str | None = None
+    calls: tuple[Call, ...] = ()
+    finish: str | None = None
+    usage: Usage | None = None
+    problems: tuple[str, ...] = ()
+
+
+def parse_answer(body: Any) -> Answer:
+    """An answer that came whole."""
+    problems: list[str] = []
+    choice, message = _choice(body, "message", problems)
+    if isinstance(body, Mapping) and body.get("object") != "chat.completion":
+        problems.append(f"object is {body.get('object')!r}, expected 'chat.completion'")
+    if message.get("role") != "assistant":
+        problems.append(f"the message's role is {message.get('role')!r}, expected 'assistant'")
+    calls = tuple(_call(given, problems) for given in message.get("tool_calls") or ())
+    return _made(message, calls, choice.get("finish_reason"), _mapping(body).get("usage"), problems)
+
+
+def _choice(body: Any, key: str, problems: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    choices = _mapping(body).get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        problems.append("the answer has no choices")
+        return {}, {}
+    message = choices[0].get(key)
+    if not isinstance(message, Mapping):
+        problems.append(f"the choice has no {key}")
+    return choices[0], _mapping(message)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _call(given: Any, problems: list[str]) -> Call:
+    function = _mapping(_mapping(given).get("function"))
+    call = Call(
+        id=str(_mapping(given).get("id") or ""),
+        type=str(_mapping(given).get("type") or ""),
+        name=str(function.get("name") or ""),
+        arguments=function["arguments"] if isinstance(function.get("arguments"), str) else "",
+    )
+    if not isinstance(function.get("arguments"), str):
+        problems.append("a tool call's arguments are not text")
+    return call
+
+
+def _made(message: Mapping[str, Any], calls: tuple[Call, ...], finish: Any, usage: Any, problems: list[str]) -> Answer:
+    named = next((name for name in REASONING_FIELDS if message.get(name)), None)
+    content = message.get("content")
+    if content is not None and not isinstance(content, str):
+        problems.append(f"content is {type(content).__name__}, expected text or null")
+    if finish not in FINISHES:
+        problems.append(f"finish_reason is {finish!r}, expected one of {', '.join(FINISHES)}")
+    return Answer(
+        content=content if isinstance(content, str) else "",
+        reasoning=str(message[named]) if named else "",
+        reasoning_field=named,
+        calls=calls,
+        finish=finish if isinstance(finish, str) else None,
+        usage=parse_usage(usage),
+        problems=tuple(problems),
+    )
+
+
+def parse_usage(given: Any) -> Usage | None:
+    """Tokens of an answer; None where it does not have all three numbers."""
+    numbers = [_mapping(given).get(f"{name}_tokens") for name in ("prompt", "completion", "total")]
+    if not all(isinstance(number, int) for number in numbers):
+        return None
+    cached = _mapping(_mapping(given).get("prompt_tokens_details")).get("cached_tokens")
+    prompt, completion, total = (int(number or 0) for number in numbers)
+    return Usage(prompt=prompt, completion=completion, total=total, cached=cached if isinstance(cached, int) else None)
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A streamed answer while it comes."""
+
+    message: dict[str, Any] = field(default_factory=dict)
+    calls: dict[int, dict[str, str]] = field(default_factory=dict)
+    finish: Any = None
+    usage: Any = None
+    is_done: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, data: str) -> None:
+        if data.strip() == "[DONE]":
+            self.is_done = True
+            return
+        if self.is_done:
+            self.problems.append("something comes after [DONE]")
+        try:
+            chunk = _mapping(json.loads(data))
+        except json.JSONDecodeError:
+            self.problems.append(f"an event is not JSON: {data[:60]!r}")
+            return
+        if "error" in chunk:
+            self.problems.append(f"an error in the stream: {_error_text(chunk['error'])}")
+            return
+        self.usage = chunk.get("usage") or self.usage
+        if chunk.get("choices"):
+            self._add_choice(chunk)
+
+    def _add_choice(self, chunk: Mapping[str, Any]) -> None:
+        choice, delta = _choice(chunk, "delta", self.problems)
+        if self.finish is not None and any(delta.get(name) for name in ("content", "tool_calls", *REASONING_FIELDS)):
+            self.problems.append("text comes after the finish_reason")
+        for name in ("content", *REASONING_FIELDS):
+            if delta.get(name):
+                self.message[name] = self.message.get(name, "") + str(delta[name])
+        for given in delta.get("tool_calls") or ():
+            self._add_call(_mapping(given))
+        self.finish = choice.get("finish_reason") or self.finish
+
+    def _add_call(self, given: Mapping[str, Any]) -> None:
+        index = given.get("index")
+        if not isinstance(index, int):
+            self.problems.append("a piece of a tool call has no index")
+            return
+        call = self.calls.setdefault(index, {"id": "", "type": "", "name": "", "arguments": ""})
+        function = _mapping(given.get("function"))
+        if given.get("id") and call["id"] not in ("", given["id"]):
+            self.problems.append(f"two tool calls share index {index}")
+        for name, value in (("id", given.get("id")), ("type", given.get("type")), ("name", function.get("name"))):
+            call[name] = str(value or call[name])
+        call["arguments"] += str(function.get("arguments") or "")
+
+
+def join_stream(events: Iterable[str]) -> Answer:
+    """A streamed answer, put together."""
+    growing = _Growing()
+    for data in events:
+        growing.add(data)
+    if not growing.is_done:
+        growing.problems.append("the stream ends without [DONE]")
+    if sorted(growing.calls) != list(range(len(growing.calls))):
+        growing.problems.append(f"indexes of tool calls are {sorted(growing.calls)}, expected 0, 1, 2 and so on")
+    calls = tuple(Call(**growing.calls[index]) for index in sorted(growing.calls))
+    return _made(growing.message, calls, growing.finish, growing.usage, growing.problems)
+
+
+def _error_text(error: Any) -> str:
+    return str(_mapping(error).get("message") or error)

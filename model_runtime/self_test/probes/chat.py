@@ -1,0 +1,109 @@
+"""Plain conversation: models, one answer, the same streamed, characters, usage."""
+
+import json
+
+from model_runtime.self_test.answer import Answer
+from model_runtime.self_test.endpoint import Endpoint, repeated, user
+from model_runtime.self_test.outcome import Outcome, failed, ok, warning
+
+COUNT = [user("Count from one to ten in words, with commas.")]
+UNICODE = "naïve 日本語 Ωμέγα 🙂👍🏽 e\u0301 שלום"
+PARAGRAPH = "The quick brown fox jumps over the lazy dog near the river. "
+
+
+def probe_models(endpoint: Endpoint) -> Outcome:
+    """The list of models."""
+    raw = endpoint.get("/models")
+    data = raw.body.get("data") if isinstance(raw.body, dict) else None
+    if raw.status != 200 or not isinstance(data, list):
+        raise failed(f"GET /models gives HTTP {raw.status} and no list in `data`; clients look the name up there")
+    names = [card.get("id") for card in data if isinstance(card, dict)]
+    if endpoint.model not in names:
+        raise failed(f"{endpoint.model!r} is not listed, there are {names}; see --served-model-name of the server")
+    length = f"{endpoint.context:,} tokens of context" if endpoint.context else "it does not say its context length"
+    return ok(f"{endpoint.model}; {length}")
+
+
+def probe_chat(endpoint: Endpoint) -> Outcome:
+    """One answer in OpenAI's shape."""
+    answer = endpoint.ask(COUNT)
+    usage = endpoint.usage(answer)
+    if usage.prompt <= 0 or usage.total != usage.prompt + usage.completion:
+        raise failed(f"usage does not add up: {usage.prompt} + {usage.completion} is not {usage.total}")
+    return ok(f"{usage.prompt} tokens in, {usage.completion} out, finish_reason {answer.finish}")
+
+
+def probe_stream(endpoint: Endpoint) -> Outcome:
+    """A streamed answer is the same as one that comes whole."""
+    whole, streamed = endpoint.ask(COUNT), endpoint.stream(COUNT)
+    if streamed.problems:
+        raise failed("; ".join(streamed.problems))
+    _check_fields(whole, streamed)
+    if streamed.content != whole.content:
+        repeated(endpoint, COUNT, whole)
+        raise failed(_difference(whole.content, streamed.content))
+    if streamed.usage is None:
+        return warning("no usage in the stream although stream_options.include_usage asks for it")
+    same = (streamed.usage.prompt, streamed.usage.completion) == (whole.usage and whole.usage.prompt, _out(whole))
+    if not same:
+        raise failed(f"usage differs: {_tokens(streamed)} streamed, {_tokens(whole)} whole")
+    return ok("the same text, usage and finish_reason")
+
+
+def _check_fields(whole: Answer, streamed: Answer) -> None:
+    for name in ("content", "reasoning"):
+        if bool(getattr(whole, name)) != bool(getattr(streamed, name)):
+            where = "when it is not streamed" if getattr(whole, name) else "when it is streamed"
+            raise failed(f"{name} comes only {where}: the parsers of the two ways differ")
+    if streamed.finish != whole.finish:
+        raise failed(f"finish_reason is {streamed.finish} streamed and {whole.finish} whole")
+
+
+def _difference(whole: str, streamed: str) -> str:
+    if len(streamed) < len(whole):
+        return f"streaming loses text: {len(streamed)} characters of {len(whole)}"
+    return f"streaming gives another text: {streamed[:40]!r} instead of {whole[:40]!r}"
+
+
+def _tokens(answer: Answer) -> str:
+    return "none" if answer.usage is None else f"{answer.usage.prompt} in and {answer.usage.completion} out"
+
+
+def _out(answer: Answer) -> int | None:
+    return answer.usage.completion if answer.usage else None
+
+
+def probe_unicode(endpoint: Endpoint) -> Outcome:
+    """Characters of many bytes, as text and as escapes, whole and in pieces."""
+    messages = [user(f"Repeat exactly: {UNICODE}")]
+    escaped = endpoint.count(messages)
+    request = {**endpoint.body(messages), "max_tokens": 1}
+    raw = endpoint.post(json.dumps(request, ensure_ascii=False).encode())
+    if raw.prompt_tokens != escaped:
+        raise failed(f"the same text is {escaped} tokens as JSON escapes and {raw.prompt_tokens} as UTF-8")
+    whole, streamed = endpoint.ask(messages, max_tokens=64), endpoint.stream(messages, max_tokens=64)
+    if "\ufffd" in streamed.content and "\ufffd" not in whole.content:
+        raise failed("streaming cuts characters in two (U+FFFD): the detokenizer does not hold back part of one")
+    repeats = "and repeated exactly" if UNICODE in whole.content else "(the model did not repeat it exactly)"
+    return ok(f"read the same both ways, written whole {repeats}")
+
+
+def probe_usage(endpoint: Endpoint) -> Outcome:
+    """Token counts of a prompt that is sent twice, and how much of it came from the cache."""
+    messages = [user(PARAGRAPH * 40 + "Say hi.")]
+    first = endpoint.usage(endpoint.ask(messages, max_tokens=2))
+    second = endpoint.usage(endpoint.ask(messages, max_tokens=2))
+    if first.prompt != second.prompt:
+        raise failed(f"the same prompt is {first.prompt} tokens, then {second.prompt}")
+    if second.total != second.prompt + second.completion:
+        raise failed(f"usage does not add up: {second.prompt} + {second.completion} is not {second.total}")
+    if second.cached is None:
+        return warning(
+            "usage says nothing of the cache (prompt_tokens_details.cached_tokens); vLLM says it with "
+            "--enable-prompt-tokens-details, SGLang with --enable-cache-report"
+        )
+    if second.cached > second.prompt:
+        raise failed(f"{second.cached} of {second.prompt} prompt tokens are said to be cached")
+    if second.cached == 0:
+        return warning("nothing of a repeated prompt is cached: each step of an agent pays for all earlier ones again")
+    return ok(f"{second.cached} of {second.prompt} tokens of the repeated prompt came from the cache")

@@ -1,0 +1,102 @@
+"""Reasoning: split from the answer, switched off, kept while a tool loop runs."""
+
+from typing import Any
+
+from model_runtime.self_test.answer import Answer, find_marker
+from model_runtime.self_test.endpoint import OFF, ON, Endpoint, user
+from model_runtime.self_test.outcome import Outcome, failed, inconclusive, ok, warning
+
+SUM = [user("What is 17 * 23? Think first, then answer in one sentence.")]
+UNPARSED = "start vLLM or SGLang with --reasoning-parser kimi_k2"
+THOUGHT = "I should look at the weather in the town that was named before I say anything at all. " * 4
+CALL: dict[str, Any] = {
+    "id": "functions.get_weather:0",
+    "type": "function",
+    "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
+}
+
+
+def probe_reasoning(endpoint: Endpoint) -> Outcome:
+    """Thoughts come in a field of their own, whole and streamed."""
+    limit = endpoint.budget(1024)
+    whole = endpoint.ask(SUM, **ON, max_tokens=limit)
+    named = _check_split(whole, "whole", endpoint)
+    streamed = endpoint.stream(SUM, **ON, max_tokens=limit)
+    if streamed.problems:
+        raise failed("; ".join(streamed.problems))
+    streamed_named = _check_split(streamed, "streamed", endpoint)
+    if named != streamed_named:
+        raise failed(f"thoughts come as {named} whole and as {streamed_named} streamed")
+    note = "" if named == "reasoning_content" else " (Moonshot's API names it reasoning_content)"
+    return ok(f"in the field {named}{note}, no marker in the answer")
+
+
+def _check_split(answer: Answer, how: str, endpoint: Endpoint) -> str:
+    """The field that thoughts came in."""
+    marker = find_marker(answer.content)
+    if marker in ("<think>", "</think>"):
+        raise failed(f"{marker} stands in the content ({how}): thoughts are not parsed; {UNPARSED}")
+    if marker is not None:
+        raise failed(f"{marker} stands in the content ({how}); upgrade the server, parsers leak less since vLLM 0.32")
+    marker = find_marker(answer.reasoning)
+    if marker is not None:
+        raise failed(f"{marker} stands in the thoughts ({how}): the parser does not end them there")
+    if answer.reasoning_field is not None:
+        return answer.reasoning_field
+    if answer.content and answer.finish == "length":
+        raise failed(f"thoughts come as content ({how}); {UNPARSED}")
+    number = answer.usage.completion if answer.usage else 0
+    if number > len(answer.content) // 2 + 16:
+        text = f"{number} tokens were made, {len(answer.content)} characters came ({how})"
+        raise failed(f"thoughts are dropped: {text}; an agent has to send them back in a tool loop")
+    raise inconclusive(f"the model did not think ({how})")
+
+
+def probe_thinking_off(endpoint: Endpoint) -> Outcome:
+    """Thinking can be switched off, by both spellings."""
+    counts = {"on": endpoint.count(SUM, **ON), "off": endpoint.count(SUM, **OFF)}
+    answer = endpoint.ask(SUM)
+    if answer.reasoning and counts["off"] == counts["on"]:
+        raise failed("chat_template_kwargs {thinking: false} is ignored: the prompt stays the same and thoughts come")
+    if answer.reasoning:
+        raise failed(
+            "without thinking the answer lands in the reasoning field: the parser must follow the request's "
+            "thinking flag, not the model's name"
+        )
+    if find_marker(answer.content):
+        raise failed(f"{find_marker(answer.content)} stands in the content although thinking is off")
+    if not answer.content and counts["off"] == counts["on"]:
+        raise inconclusive("the model wrote nothing, and the prompt is as long with thinking as without")
+    official: dict[str, Any] = {"chat_template_kwargs": {}, "thinking": {"type": "disabled"}}
+    raw = endpoint.post(endpoint.body(SUM, **official, max_tokens=1))
+    if raw.prompt_tokens != counts["off"]:
+        seen = "ignored" if raw.prompt_tokens == counts["on"] else f"answered with HTTP {raw.status}"
+        return warning(f'by chat_template_kwargs {{"thinking": false}} only; the official thinking.type is {seen}')
+    return ok("by chat_template_kwargs and by thinking.type")
+
+
+def probe_reasoning_history(endpoint: Endpoint) -> Outcome:
+    """Thoughts of a running tool loop reach the model; those of finished turns do not."""
+    plain = endpoint.count(_loop({}), **ON)
+    grown = {name: endpoint.count(_loop({name: THOUGHT}), **ON) - plain for name in ("reasoning_content", "reasoning")}
+    if max(grown.values()) < 20:
+        raise failed(
+            "thoughts of a running tool loop do not reach the model, so it starts to think anew at each call; "
+            "the template has to render reasoning_content"
+        )
+    if grown["reasoning_content"] < 20:
+        return warning("only the field `reasoning` reaches the model, reasoning_content is dropped: send the former")
+    done = _done({"reasoning_content": THOUGHT})
+    if endpoint.count(done, **ON) - endpoint.count(_done({}), **ON) >= 20:
+        return warning("thoughts of finished turns are kept as well (preserve_thinking): long talks fill the context")
+    return ok("kept within a running tool loop, dropped after it")
+
+
+def _loop(more: dict[str, str]) -> list[dict[str, Any]]:
+    call = {"role": "assistant", "content": "", "tool_calls": [CALL], **more}
+    result = {"role": "tool", "tool_call_id": CALL["id"], "content": "18 degrees"}
+    return [user("What is the weather in Paris?"), call, result]
+
+
+def _done(more: dict[str, str]) -> list[dict[str, Any]]:
+    return [user("Good morning"), {"role": "assistant", "content": "Hello.", **more}, user("How are you?")]
