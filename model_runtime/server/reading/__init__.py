@@ -1,0 +1,1 @@
+"""Requests as they are asked, to prompts and sampling parameters as the engine takes them."""

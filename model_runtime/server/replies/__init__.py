@@ -1,0 +1,1 @@
+"""What the engine puts out, as OpenAI's API shows it: whole answers and chunks of streams."""

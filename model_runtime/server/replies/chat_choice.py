@@ -1,0 +1,190 @@
+"""One choice of a chat answer: deltas of the engine through the parser to a message, or to pieces of chunks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from model_runtime.chat.parser import (
+    ContentText,
+    Event,
+    ReasoningText,
+    ReplyParser,
+    Summary,
+    ToolCallArguments,
+    ToolCallStart,
+    collect_reply,
+)
+from model_runtime.chat.tool_ids import IdMap, next_call_id
+from model_runtime.engine.contract import EngineOutput, TokenLogprob
+from model_runtime.server.replies.logprobs import chat_logprobs
+from model_runtime.server.replies.reply import StreamWishes
+from model_runtime.tokenizer import Tokenizer
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatWishes:
+    """What a chat answer shows.
+
+    Attributes:
+        stream: How it is streamed.
+        with_calls: Whether tool calls are passed on (`tool_choice` `none` forbids it).
+        max_calls: Calls that are passed on, further ones are dropped; None for all.
+        with_logprobs: Log-probabilities of every token.
+        with_token_ids: Ids of prompt and answer.
+        prompt_ids: The prompt.
+        call_ids: Of the conversation, to name new calls.
+    """
+
+    stream: StreamWishes
+    with_calls: bool = True
+    max_calls: int | None = None
+    with_logprobs: bool = False
+    with_token_ids: bool = False
+    prompt_ids: tuple[int, ...] = field(default=(), repr=False)
+    call_ids: IdMap = field(default_factory=IdMap)
+
+
+class ChatChoice:
+    """One sequence of a chat answer.
+
+    Args:
+        index: Of the choice.
+        parser: Of its text.
+        wishes: What is shown.
+        in_reasoning: Whether the prompt ends inside an open reasoning block.
+        tokenizer: The model's.
+    """
+
+    def __init__(
+        self, index: int, parser: ReplyParser, wishes: ChatWishes, *, in_reasoning: bool, tokenizer: Tokenizer
+    ) -> None:
+        self._index = index
+        self._parser = parser
+        self._wishes = wishes
+        self._tokenizer = tokenizer
+        special = tokenizer.special
+        self._in_reasoning = in_reasoning
+        self._reasoning_ends = frozenset(
+            (special.think_end, special.section_begin, special.id_of("<|tool_call_begin|>"))
+        )
+        self.num_reasoning = 0
+        self.finish_reason: str | None = None
+        self._stop_reason: str | int | None = None
+        self._num_calls = 0
+        self._has_begun = False
+        self._events: list[Event] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._token_ids: list[int] = []
+
+    def take(self, output: EngineOutput) -> list[Event]:
+        """Add a step; what it says, calls that must not be passed on left out."""
+        self._count_reasoning(output.token_ids)
+        self._logprobs += output.logprobs
+        self._token_ids += output.token_ids
+        events = [event for delta in output.deltas for event in self._parser.feed(delta)]
+        if output.finish_reason is not None:
+            events += self._parser.finish()[0]
+        events = [event for event in events if self._is_shown(event)]
+        self._num_calls += sum(isinstance(event, ToolCallStart) for event in events)
+        if output.finish_reason is not None:
+            has_stopped = output.finish_reason == "stop"
+            self.finish_reason = "tool_calls" if has_stopped and self._num_calls else output.finish_reason
+            self._stop_reason = output.stop_reason
+        return events
+
+    def keep(self, events: Iterable[Event]) -> None:
+        """Keep events for the whole message."""
+        self._events += events
+
+    def chunks(self, events: Iterable[Event]) -> list[Json]:
+        """Choices of the chunks that tell of these events, in order."""
+        deltas = [self._delta(event) for event in join_texts(events)]
+        if not self._has_begun and (deltas or self.finish_reason):
+            self._has_begun = True
+            deltas.insert(0, {"role": "assistant", "content": ""})
+        choices: list[Json] = [
+            {"index": self._index, "delta": delta, "finish_reason": None} for delta in deltas if delta
+        ]
+        if self.finish_reason is not None:
+            choices.append({"index": self._index, "delta": {}, **self._end()})
+        for choice in choices:
+            choice["logprobs"] = None
+        if choices:
+            next((choice for choice in choices if "role" not in choice["delta"]), choices[0]).update(self._extras())
+        return choices
+
+    def whole(self) -> Json:
+        """The choice of a whole answer."""
+        reply = collect_reply(self._events, Summary())
+        message: Json = {"role": "assistant", "content": reply.content, "refusal": None}
+        if reply.reasoning is not None:
+            message["reasoning_content"] = reply.reasoning
+        if reply.tool_calls:
+            message["tool_calls"] = [
+                {
+                    "id": next_call_id(self._wishes.call_ids, call.name, index),
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for index, call in enumerate(reply.tool_calls)
+            ]
+        return {"index": self._index, "message": message, "logprobs": None, **self._end(), **self._extras()}
+
+    def _end(self) -> Json:
+        return {"finish_reason": self.finish_reason, "stop_reason": self._stop_reason}
+
+    def _extras(self) -> Json:
+        """Log-probabilities and ids that have not been shown yet."""
+        extras: Json = {}
+        if self._wishes.with_logprobs:
+            extras["logprobs"] = {"content": chat_logprobs(self._logprobs, self._tokenizer), "refusal": None}
+        if self._wishes.with_token_ids:
+            extras["token_ids"] = self._token_ids
+        self._logprobs, self._token_ids = [], []
+        return extras
+
+    def _is_shown(self, event: Event) -> bool:
+        if isinstance(event, ReasoningText | ContentText):
+            return True
+        most = self._wishes.max_calls
+        return self._wishes.with_calls and (most is None or event.index < most)
+
+    def _delta(self, event: Event) -> Json:
+        match event:
+            case ReasoningText(text):
+                return {"reasoning_content": text}
+            case ContentText(text):
+                return {"content": text}
+            case ToolCallStart(index, _, name):
+                call = {"index": index, "id": next_call_id(self._wishes.call_ids, name, index), "type": "function"}
+                return {"tool_calls": [call | {"function": {"name": name, "arguments": ""}}]}
+            case ToolCallArguments(index, text):
+                return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+            case _:
+                return {}
+
+    def _count_reasoning(self, token_ids: tuple[int, ...]) -> None:
+        for token_id in token_ids if self._in_reasoning else ():
+            if token_id in self._reasoning_ends:
+                self._in_reasoning = False
+                return
+            self.num_reasoning += 1
+
+
+def join_texts(events: Iterable[Event]) -> list[Event]:
+    """The events with neighbours of one kind made one."""
+    joined: list[Event] = []
+    for event in events:
+        last = joined[-1] if joined else None
+        match last, event:
+            case (ReasoningText(before), ReasoningText(text)):
+                joined[-1] = ReasoningText(before + text)
+            case (ContentText(before), ContentText(text)):
+                joined[-1] = ContentText(before + text)
+            case (ToolCallArguments(index, before), ToolCallArguments(same, text)) if index == same:
+                joined[-1] = ToolCallArguments(index, before + text)
+            case _:
+                joined.append(event)
+    return joined

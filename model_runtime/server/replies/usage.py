@@ -1,0 +1,54 @@
+"""Token counts of one answer."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from model_runtime.engine.contract import EngineOutput
+from model_runtime.server.exchange import Exchange
+
+
+@dataclass(slots=True)
+class Usage:
+    """Counts over all sequences of a request; a prompt that several choices share counts once.
+
+    Args:
+        num_choices: Choices for each prompt.
+    """
+
+    num_choices: int
+    num_completion: int = 0
+    num_reasoning: int = 0
+    _prompts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, index: int, output: EngineOutput) -> None:
+        """Add what one step brought to sequence `index`."""
+        self.num_completion += len(output.token_ids)
+        if index % self.num_choices == 0 and output.num_prompt_tokens:
+            self._prompts[index] = (output.num_prompt_tokens, output.num_cached_tokens)
+
+    @property
+    def num_prompt(self) -> int:
+        """Tokens of the prompts."""
+        return sum(prompt for prompt, _ in self._prompts.values())
+
+    @property
+    def num_cached(self) -> int:
+        """Of these, how many came from the prefix cache."""
+        return sum(cached for _, cached in self._prompts.values())
+
+    def note(self, exchange: Exchange, finish_reasons: Iterable[str | None]) -> None:
+        """Tell the log and the metrics how it stands."""
+        exchange.num_prompt, exchange.num_cached = self.num_prompt, self.num_cached
+        exchange.num_completion = self.num_completion
+        exchange.finish_reasons = [reason for reason in finish_reasons if reason]
+
+    def to_json(self) -> dict[str, Any]:
+        """OpenAI's form."""
+        return {
+            "prompt_tokens": self.num_prompt,
+            "completion_tokens": self.num_completion,
+            "total_tokens": self.num_prompt + self.num_completion,
+            "prompt_tokens_details": {"cached_tokens": self.num_cached},
+            "completion_tokens_details": {"reasoning_tokens": self.num_reasoning},
+        }

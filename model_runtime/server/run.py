@@ -1,0 +1,100 @@
+"""Serving an application: the listening line, signals, and leaving without dropping anybody."""
+
+import asyncio
+import contextlib
+import socket
+from types import FrameType
+from typing import Any
+
+from fastapi import FastAPI
+
+from model_runtime.errors import RuntimeFault
+from model_runtime.require import require
+from model_runtime.server.state import ServerState
+
+_BACKLOG = 4096
+_LAST_CALL_S = 5
+_KEEP_ALIVE_S = 75
+"""Longer than clients keep idle connections, so that it is they who close them."""
+
+
+def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve until SIGINT or SIGTERM; returns when everything has been answered or cancelled.
+
+    Prints `listening on http://host:port` when requests are taken. The first signal lets requests in flight finish
+    within `drain_s`, turns new ones away with 503, then cancels what is left; a second one cancels at once.
+
+    Args:
+        app: Of `make_app`.
+        host: Address to listen at.
+        port: 0 for any free one.
+
+    Raises:
+        RuntimeFault: The address cannot be listened at.
+    """
+    uvicorn = require("uvicorn")
+    listener = listen(host, port)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_LAST_CALL_S,
+    )
+    with contextlib.closing(listener), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(_serve(uvicorn.Server(config), app.state.server, listener))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening TCP socket.
+
+    Raises:
+        RuntimeFault: The address is taken, not of this machine, or not allowed.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio switches Nagle's algorithm off only for sockets made with their protocol named
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        text = f"cannot listen at {host}:{port}: {error.strerror or error}; choose another with --host and --port"
+        raise RuntimeFault(text) from error
+    return listener
+
+
+async def _serve(server: Any, state: ServerState, listener: socket.socket) -> None:
+    leaving: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+
+    def leave() -> None:
+        if not leaving:
+            leaving.append(asyncio.create_task(_leave(server, state)))
+        else:
+            leaving[0].cancel()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(leave)
+
+    server.handle_exit = on_signal
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started and not running.done():
+        await asyncio.sleep(0.01)
+    if server.started:
+        name, port = listener.getsockname()[:2]
+        shown = f"[{name}]" if ":" in name else name
+        print(f"listening on http://{shown}:{port}", flush=True)
+    await running
+
+
+async def _leave(server: Any, state: ServerState) -> None:
+    state.drain.begin()
+    try:
+        await state.drain.wait(state.options.drain_s)
+    finally:
+        await state.engine.close()  # what still runs ends here, with an error that says so
+        server.should_exit = True

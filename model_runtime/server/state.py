@@ -1,0 +1,88 @@
+"""What the routes share: the engine, the reader of media, limits, and whether the server is leaving."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from model_runtime.engine.contract import EngineClient
+from model_runtime.errors import RequestError
+from model_runtime.server.errors import DrainingError
+from model_runtime.server.metrics import Metrics
+from model_runtime.server.options import ServerOptions
+from model_runtime.server.reading.media import MediaReader
+
+
+class Drain:
+    """Counts requests in flight; once `begin` was called, new ones are turned away."""
+
+    def __init__(self) -> None:
+        self.is_draining = False
+        self._num_in_flight = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    def begin(self) -> None:
+        """Take no more requests."""
+        self.is_draining = True
+
+    def check(self, retry_after_s: float) -> None:
+        """Turn a request away while the server drains.
+
+        Raises:
+            DrainingError: It does.
+        """
+        if self.is_draining:
+            raise DrainingError(retry_after_s)
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """One request in flight."""
+        self._num_in_flight += 1
+        self._is_idle.clear()
+        try:
+            yield
+        finally:
+            self._num_in_flight -= 1
+            if not self._num_in_flight:
+                self._is_idle.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Whether all requests ended within the time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._is_idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """One server's parts, in `app.state.server`; `started_s` is Unix time."""
+
+    engine: EngineClient
+    media: MediaReader
+    options: ServerOptions
+    metrics: Metrics
+    drain: Drain
+    started_s: int
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Names that the model answers to, its own first."""
+        return (self.engine.card.name, *self.options.model_names)
+
+    def check_model(self, name: str | None) -> str:
+        """The name to answer with.
+
+        Raises:
+            RequestError: No such model (404).
+        """
+        names = self.model_names
+        if name is None:
+            return names[0]
+        if name not in names:
+            text = f"the model {name[:80]!r} does not exist; this server has {', '.join(map(repr, names))}"
+            raise RequestError(text, param="model", code="model_not_found", status=404)
+        return name
