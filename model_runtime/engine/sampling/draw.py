@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 HEAD_SIZES = (512, 8192)
+BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,31 +55,29 @@ def draw(logits: Tensor, options: DrawOptions) -> Tensor:
 
 def _draw_whole(logits: Tensor, options: DrawOptions) -> Tensor:
     """Rows with neither top-k nor top-p need no order."""
-    weights = _to_weights(logits, logits.amax(-1), options.temperature.float())
+    weights = _to_weights(logits, logits.amax(-1), options)
     if bool((options.min_p > 0).any()):
-        weights.masked_fill_(weights < options.min_p[:, None], 0)
+        weights.mul_(weights >= options.min_p[:, None])
     return _pick(weights, options.uniform)
 
 
 def _draw_headed(logits: Tensor, options: DrawOptions) -> Tensor:
     """Rows with top-k or top-p: look at the likeliest few hundred first, at all where these fail."""
-    peak = logits.amax(-1)
-    total = _to_weights(logits, peak, options.temperature.float()).sum(-1, dtype=torch.float64)
+    peak, vocab_size = logits.amax(-1), logits.shape[-1]
+    total = _to_weights(logits, peak, options).sum(-1).double()
     token_ids = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
     left = torch.arange(len(logits), device=logits.device)
-    vocab_size = logits.shape[-1]
     for size in (*(size for size in HEAD_SIZES if size < vocab_size), vocab_size):
         some = options.rows(left)
         values, ids = find_head(logits if len(left) == len(logits) else logits[left], size)
-        weights = _to_weights(values.double(), peak[left].double(), some.temperature)
-        is_kept = _keep(weights, total[left], some)
-        is_whole = torch.ones_like(left, dtype=torch.bool)
-        if size < vocab_size:  # complete only where no equal of the last one kept can stand outside
-            last = is_kept.sum(-1, keepdim=True) - 1
-            is_whole = values.gather(1, last)[:, 0] > values[:, -1]
-        picked = ids.gather(1, _pick(weights * is_kept, some.uniform)[:, None])[:, 0]
-        token_ids[left[is_whole]] = picked[is_whole]
-        left = left[~is_whole]
+        weights = _to_weights(values, peak[left], some)
+        cumulative = weights.cumsum(-1, dtype=torch.float64)
+        last = _find_last(weights, cumulative, total[left], some)
+        # complete only where no equal of the last one kept can stand outside
+        is_done = (values.gather(1, last)[:, 0] > values[:, -1]) | (size == vocab_size)
+        place = _search(cumulative, some.uniform[:, None] * cumulative.gather(1, last), last)
+        token_ids[left[is_done]] = ids.gather(1, place)[is_done, 0]
+        left = left[~is_done]
         if not len(left):
             break
     return token_ids
@@ -93,28 +93,44 @@ def find_head(logits: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return values, ids.gather(1, order)
 
 
-def _keep(weights: Tensor, total: Tensor, options: DrawOptions) -> Tensor:
-    """Which of a head's entries, (R, K), the filters keep; always a prefix of the row."""
+def _find_last(weights: Tensor, cumulative: Tensor, total: Tensor, options: DrawOptions) -> Tensor:
+    """Place of the last entry, (R, 1), that the filters keep of a head; they keep all before it."""
     size = weights.shape[-1]
-    is_kept = torch.arange(size, device=weights.device) < options.top_k[:, None]
-    cumulative = (weights * is_kept).cumsum(-1)
-    mass = torch.where(options.top_k <= size, cumulative[:, -1], total)  # top-p shares what top-k has left
-    before = cumulative - weights
-    is_nucleus = (before < (options.top_p * mass)[:, None]) | (options.top_p >= 1)[:, None]
-    is_nucleus[:, 0] = True
-    return is_kept & is_nucleus & (weights >= options.min_p[:, None]) & (weights > 0)
+    last_k = (options.top_k - 1).clamp(max=size - 1)[:, None]
+    mass = torch.where(options.top_k <= size, cumulative.gather(1, last_k)[:, 0], total)  # top-p shares what top-k left
+    last_p = torch.searchsorted(cumulative, (options.top_p * mass)[:, None])
+    last_p = torch.where(options.top_p[:, None] < 1, last_p, size - 1)
+    floor = options.min_p.clamp(min=torch.finfo(weights.dtype).tiny)
+    last_floor = (weights >= floor[:, None]).sum(-1, keepdim=True) - 1
+    return torch.minimum(torch.minimum(last_k, last_p), last_floor)
 
 
-def _to_weights(logits: Tensor, peak: Tensor, temperature: Tensor) -> Tensor:
-    return (logits - peak[:, None]).div_(temperature[:, None]).exp_()
+def _to_weights(logits: Tensor, peak: Tensor, options: DrawOptions) -> Tensor:
+    return (logits - peak[:, None]).div_(options.temperature.float()[:, None]).exp_()
 
 
 def _pick(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Index of the entry, (R,), in whose share of the row's sum the uniform number falls."""
-    cumulative = weights.cumsum(-1, dtype=torch.float64)
-    total = cumulative[:, -1]
-    target = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
-    return torch.searchsorted(cumulative, target[:, None], right=True)[:, 0]
+    """The entry, (R,), in whose share of the row's sum the uniform number falls.
+
+    In two steps, the block and the entry within it: cumulative sums in float64 over a whole vocabulary are slow, and in
+    float32 they would lose the rare tokens at its end.
+    """
+    num_rows, size = weights.shape
+    blocks = pad(weights, (0, -size % BLOCK)).view(num_rows, -1, BLOCK)  # (R, B, 256)
+    sums = blocks.sum(-1).cumsum(-1, dtype=torch.float64)
+    target = uniform[:, None] * sums[:, -1:]
+    block = _search(sums, target, torch.full_like(target, sums.shape[-1] - 1, dtype=torch.int64))
+    rows = torch.arange(num_rows, device=weights.device)
+    before = torch.where(block > 0, sums.gather(1, (block - 1).clamp(min=0)), 0.0)
+    entries = blocks[rows, block[:, 0]].cumsum(-1, dtype=torch.float64)
+    entry = _search(entries, target - before, torch.full_like(block, BLOCK - 1))
+    return (block * BLOCK + entry)[:, 0]
+
+
+def _search(cumulative: Tensor, target: Tensor, last: Tensor) -> Tensor:
+    """The first place up to `last` where a cumulative sum passes `target`, all (R, 1); never one that adds nothing."""
+    most = cumulative.gather(1, last)
+    return torch.searchsorted(cumulative, torch.minimum(target, torch.nextafter(most, -most)), right=True)
 
 
 def make_options(

@@ -133,7 +133,7 @@ def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> list[int]:
     if len(rows) == len(states):
         token_ids: list[int] = _draw_rows(logits, states, rows)
         return token_ids
-    token_ids = logits.argmax(-1).tolist()
+    token_ids = logits.max(-1).indices.tolist()
     if rows:
         for row, token_id in zip(rows, _draw_rows(logits[rows], states, rows), strict=True):
             token_ids[row] = token_id
