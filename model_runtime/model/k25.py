@@ -93,7 +93,7 @@ class K25Model:
         Returns:
             (num_tokens, hidden), normed, ready for `logits`.
         """
-        plan = make_plan(batch, self.config.text, self.rope, self.placement.ops)
+        plan = make_plan(batch, cache[0], self.config.text, self.rope, self.placement.ops)
         hidden = embeds
         for layer, layer_cache in zip(self.layers, cache, strict=True):
             hidden = layer(hidden, plan, layer_cache)

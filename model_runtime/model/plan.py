@@ -52,10 +52,10 @@ class AttentionPlan:
     prefills: tuple[PrefillRun, ...]
 
 
-def make_plan(batch: ForwardBatch, text: TextConfig, rope: Rope, ops: Ops) -> AttentionPlan:
-    """Bring a batch into the form that all layers use."""
+def make_plan(batch: ForwardBatch, cache: Tensor, text: TextConfig, rope: Rope, ops: Ops) -> AttentionPlan:
+    """Bring a batch into the form that all layers use; `cache` is any layer's."""
     count = batch.num_decodes
-    decode = ops.plan_decode(batch.block_tables[:count], batch.seq_lens[:count], batch.block_size) if count else None
+    decode = ops.plan_decode(batch.block_tables[:count], batch.seq_lens[:count], cache) if count else None
     return AttentionPlan(
         rotations=rope(batch.positions),
         slot_mapping=batch.slot_mapping,

@@ -33,7 +33,7 @@ class Ops:
     experts: Callable[[Tensor, Tensor, Tensor, Experts], Tensor]
     write_latent: Callable[[Tensor, Tensor, Tensor], None]
     mla_prefill: Callable[[Tensor, Tensor, Tensor, CuSeqlens, CuSeqlens, float], Tensor]
-    plan_decode: Callable[[Tensor, Sequence[int], int], Any]
+    plan_decode: Callable[[Tensor, Sequence[int], Tensor], Any]
     mla_decode: Callable[[Tensor, Tensor, Any, int, float], Tensor]
     vision_attention: Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
 

@@ -43,6 +43,11 @@ class DenseExperts:
         """Experts held here."""
         return self.gate_up.shape[0]
 
+    @property
+    def intermediate_size(self) -> int:
+        """Inner width of one expert."""
+        return self.down.shape[2]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int4Experts:
@@ -68,6 +73,11 @@ class Int4Experts:
     def num_experts(self) -> int:
         """Experts held here."""
         return self.gate_up_packed.shape[0]
+
+    @property
+    def intermediate_size(self) -> int:
+        """Inner width of one expert."""
+        return self.gate_up_packed.shape[1] // 2
 
 
 Experts = DenseExperts | Int4Experts

@@ -24,41 +24,43 @@ class DecodeGroup:
         block_ids: (B * num_blocks,) int64 of the cache.
         num_keys: Longest sequence's length.
         bias: (B, 1, num_keys) fp32, minus infinity behind a sequence's end; None when all are equally long.
+        latents: (B * num_blocks, block_size, latent_dim), room for the gathered blocks of one layer after the other.
     """
 
     rows: Tensor | None
     block_ids: Tensor
     num_keys: int
     bias: Tensor | None
+    latents: Tensor
 
 
 @register("plan_decode", "torch")
-def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], block_size: int) -> tuple[DecodeGroup, ...]:
+def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) -> tuple[DecodeGroup, ...]:
     """What all layers of one step share: groups of sequences of similar length.
 
     Args:
         block_tables: (S, max_blocks) int32.
         seq_lens: S lengths with the new token.
-        block_size: Rows in a block.
+        cache: (blocks, block_size, latent_dim) of any layer.
     """
     if len(set(seq_lens)) == 1:
-        return (_make_group(block_tables, seq_lens, block_size, None),)
+        return (_make_group(block_tables, seq_lens, cache, None),)
     order = sorted(range(len(seq_lens)), key=lambda seq: -seq_lens[seq])
     groups: list[list[int]] = []
     for seq in order:
-        if groups and seq_lens[seq] >= (1 - MAX_PADDING) * seq_lens[groups[-1][0]] - block_size:
+        if groups and seq_lens[seq] >= (1 - MAX_PADDING) * seq_lens[groups[-1][0]] - cache.shape[1]:
             groups[-1].append(seq)
         else:
             groups.append([seq])
     if len(groups) == 1:
-        return (_make_group(block_tables, seq_lens, block_size, None),)
+        return (_make_group(block_tables, seq_lens, cache, None),)
     device = block_tables.device
     return tuple(
-        _make_group(block_tables, seq_lens, block_size, torch.tensor(sorted(group), device=device)) for group in groups
+        _make_group(block_tables, seq_lens, cache, torch.tensor(sorted(group), device=device)) for group in groups
     )
 
 
-def _make_group(block_tables: Tensor, seq_lens: Sequence[int], block_size: int, rows: Tensor | None) -> DecodeGroup:
+def _make_group(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor, rows: Tensor | None) -> DecodeGroup:
     lens = list(seq_lens) if rows is None else [seq_lens[seq] for seq in rows.tolist()]
     tables = block_tables if rows is None else block_tables.index_select(0, rows)
     num_keys = max(lens)
@@ -67,8 +69,9 @@ def _make_group(block_tables: Tensor, seq_lens: Sequence[int], block_size: int, 
         ends = torch.tensor(lens, device=block_tables.device)[:, None, None]
         is_behind = torch.arange(num_keys, device=block_tables.device) >= ends
         bias = torch.zeros(is_behind.shape, device=block_tables.device).masked_fill_(is_behind, -torch.inf)
-    block_ids = tables[:, : -(-num_keys // block_size)].flatten().long()
-    return DecodeGroup(rows=rows, block_ids=block_ids, num_keys=num_keys, bias=bias)
+    block_ids = tables[:, : -(-num_keys // cache.shape[1])].flatten().long()
+    latents = cache.new_empty(len(block_ids), *cache.shape[1:])
+    return DecodeGroup(rows=rows, block_ids=block_ids, num_keys=num_keys, bias=bias, latents=latents)
 
 
 @register("mla_decode", "torch")
@@ -95,7 +98,8 @@ def mla_decode(q: Tensor, cache: Tensor, plan: tuple[DecodeGroup, ...], value_di
 
 
 def _decode_group(q: Tensor, cache: Tensor, group: DecodeGroup, value_dim: int, scale: float) -> Tensor:
-    latents = cache.index_select(0, group.block_ids).view(q.shape[0], -1, q.shape[-1])[:, : group.num_keys]
+    torch.index_select(cache, 0, group.block_ids, out=group.latents)
+    latents = group.latents.view(q.shape[0], -1, q.shape[-1])[:, : group.num_keys]
     scores = torch.bmm(q, latents.transpose(1, 2)).float().mul_(scale)  # (S, heads, keys)
     if group.bias is not None:
         scores += group.bias

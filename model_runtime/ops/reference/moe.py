@@ -1,13 +1,14 @@
 """Routing to experts, and the experts. Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2."""
 
 from collections.abc import Callable
+from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.ops.registry import register
-from model_runtime.ops.types import DenseExperts, Experts, Int4Experts, RouteOptions
+from model_runtime.ops.types import DenseExperts, Experts, RouteOptions
 
 
 @register("route", "torch")
@@ -57,48 +58,55 @@ def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) 
     Returns:
         (N, H) of hidden's dtype.
     """
+    if len(hidden) == 1:
+        return weights.to(hidden.dtype) @ _run_one(hidden, ids, experts)
     num_experts = experts.num_experts
     flat = ids.flatten()
-    is_here = (flat >= 0) & (flat < num_experts)
-    flat = torch.where(is_here, flat, num_experts)
+    flat = torch.where((flat >= 0) & (flat < num_experts), flat, num_experts)
     order = flat.argsort()
     counts = torch.bincount(flat, minlength=num_experts + 1)[:num_experts].tolist()
-    rows = hidden.index_select(0, order // ids.shape[1])  # (N * K, H)
-    outputs = torch.zeros_like(rows)
-    _run_sorted(rows, outputs, counts, experts)
+    outputs = _run_sorted(hidden.index_select(0, order // ids.shape[1]), counts, experts)  # (N * K, H)
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=order.device)
     chosen = outputs.index_select(0, back).view(*ids.shape, -1)  # (N, K, H)
     return torch.bmm(weights.to(hidden.dtype).unsqueeze(1), chosen).squeeze(1)
 
 
-def _run_sorted(rows: Tensor, outputs: Tensor, counts: list[int], experts: Experts) -> None:
-    """Each expert on its rows; rows stand in the order of the experts."""
-    weights_of = _find_reader(experts, rows.dtype)
-    start = 0
-    for expert, count in enumerate(counts):
-        if count == 0:
-            continue
-        gate_up, down = weights_of(expert)
-        gate, up = F.linear(rows[start : start + count], gate_up).chunk(2, dim=-1)
-        torch.mm(F.silu(gate).mul_(up), down.t(), out=outputs[start : start + count])
-        start += count
+def _run_one(hidden: Tensor, ids: Tensor, experts: Experts) -> Tensor:
+    """Each expert of a single token, which needs no sorting: (1, H) -> (K, H)."""
+    runs = [(id, slice(k, k + 1)) for k, id in enumerate(ids[0].tolist()) if 0 <= id < experts.num_experts]
+    return _run_experts(hidden.expand(ids.shape[1], -1), runs, experts)
 
 
-def _find_reader(experts: Experts, dtype: torch.dtype) -> Callable[[int], tuple[Tensor, Tensor]]:
-    """A function from an expert's number to its gate_up (2I, H) and down (H, I)."""
+def _run_sorted(rows: Tensor, counts: list[int], experts: Experts) -> Tensor:
+    """Rows in the order of their experts, of which `counts` says how many each has: (M, H) -> (M, H)."""
+    ends = list(accumulate(counts))
+    runs = [(id, slice(end - count, end)) for id, (count, end) in enumerate(zip(counts, ends, strict=True)) if count]
+    return _run_experts(rows, runs, experts)
+
+
+def _run_experts(rows: Tensor, runs: list[tuple[int, slice]], experts: Experts) -> Tensor:
+    """Each expert on its run of rows; zeros for rows in no run: (M, H) -> (M, H)."""
+    gate_up, down = _find_readers(experts, rows.dtype)
+    outputs = torch.zeros_like(rows, memory_format=torch.contiguous_format)
+    inner = rows.new_zeros(len(rows), 2 * experts.intermediate_size)
+    for expert, run in runs:
+        torch.mm(rows[run], gate_up(expert).t(), out=inner[run])
+    gate, up = inner.chunk(2, dim=-1)
+    active = F.silu(gate).mul_(up)  # (M, intermediate)
+    for expert, run in runs:
+        torch.mm(active[run], down(expert).t(), out=outputs[run])
+    return outputs
+
+
+def _find_readers(experts: Experts, dtype: torch.dtype) -> tuple[Callable[[int], Tensor], Callable[[int], Tensor]]:
+    """Functions from an expert's number to its gate_up (2I, H) and its down (H, I)."""
     if isinstance(experts, DenseExperts):
-        dense = experts
-        return lambda expert: (dense.gate_up[expert], dense.down[expert])
+        return experts.gate_up.__getitem__, experts.down.__getitem__
     packed = experts
-    return lambda expert: unpack_expert(packed, expert, dtype)
-
-
-def unpack_expert(experts: Int4Experts, expert: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """One expert's gate_up (2I, H) and down (H, I) in `dtype`."""
     return (
-        unpack_int4(experts.gate_up_packed[expert], experts.gate_up_scale[expert]).to(dtype),
-        unpack_int4(experts.down_packed[expert], experts.down_scale[expert]).to(dtype),
+        lambda expert: unpack_int4(packed.gate_up_packed[expert], packed.gate_up_scale[expert]).to(dtype),
+        lambda expert: unpack_int4(packed.down_packed[expert], packed.down_scale[expert]).to(dtype),
     )
 
 
