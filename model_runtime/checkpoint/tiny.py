@@ -149,7 +149,7 @@ def _packed(
 
 def _random(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     """float32 at a scale that keeps activations near 1: linear layers 1 / sqrt(in), norms near 1, biases small."""
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + (seed << 32))
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
     values = torch.randn(shape, generator=generator)
     if len(shape) == 1:
         is_norm = name.endswith("weight")
