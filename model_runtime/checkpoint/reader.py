@@ -132,7 +132,7 @@ def _read_index(model_dir: Path) -> dict[str, str] | None:
     try:
         weight_map = json.loads(path.read_text("utf-8"))["weight_map"]
         return {str(name): str(file_name) for name, file_name in weight_map.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read as an index of shards: {error!r}") from error
 
 

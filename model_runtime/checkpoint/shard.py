@@ -69,24 +69,29 @@ def _parse_head(file_name: str, head: bytes) -> tuple[dict[str, StoredTensor], i
     """Tensors, and the bytes they take together."""
     try:
         entries = json.loads(head)
-        tensors = {name: _parse_entry(entry) for name, entry in entries.items() if name != "__metadata__"}
-        spans = sorted(tuple(entry["data_offsets"]) for name, entry in entries.items() if name != "__metadata__")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        entries.pop("__metadata__", None)
+        tensors = {name: _parse_entry(entry) for name, entry in entries.items()}
+        end = _find_end([tuple(entry["data_offsets"]) for entry in entries.values()])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{file_name} has a corrupt head: {error or type(error).__name__}") from error
-    end = 0
-    for begin, next_end in spans:
-        if begin != end:
-            raise CheckpointError(
-                f"{file_name} has a corrupt head: bytes {end:,} to {begin:,} belong to no tensor or two"
-            )
-        end = next_end
     return tensors, end
 
 
 def _parse_entry(entry: Mapping[str, Any]) -> StoredTensor:
     dtype, item_bytes = DTYPES.get(entry["dtype"], (str(entry["dtype"]), None))
-    shape = tuple(int(size) for size in entry["shape"])
-    begin, end = entry["data_offsets"]
+    shape, (begin, end) = tuple(entry["shape"]), entry["data_offsets"]
+    if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+        raise ValueError(f"a tensor of shape {list(shape)} at bytes {begin} to {end}")
     if item_bytes is not None and end - begin != math.prod(shape) * item_bytes:
         raise ValueError(f"a {dtype} tensor of shape {list(shape)} claims {end - begin:,} bytes")
     return StoredTensor(dtype, shape, end - begin)
+
+
+def _find_end(spans: list[tuple[int, int]]) -> int:
+    """Where the last tensor ends; every byte before belongs to exactly one tensor."""
+    reached = 0
+    for begin, end in sorted(spans):
+        if begin != reached or end < begin:
+            raise ValueError(f"bytes {reached:,} to {begin:,} belong to no tensor or two")
+        reached = end
+    return reached

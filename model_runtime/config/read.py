@@ -41,7 +41,7 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
         values = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"no config.json in {model_dir}: expected the folder of a Kimi K2.5 release") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds a {type(values).__name__}, expected a JSON object")

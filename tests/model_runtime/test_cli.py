@@ -58,7 +58,11 @@ def test_check_prints_what_there_is(tmp_path, capsys):
     head, rows = out.split("\n\n")
     assert head + "\n" == TABLE.format(dir=folder)
     table = {line[2:18].strip(): line[18:].split() for line in rows.splitlines()[1:]}
-    assert table["routed experts"] == [f"{4 * 3 * 32 * 32:,}", "6.9", "KiB"]
+    assert table["routed experts"] == [
+        f"{4 * 3 * 32 * 32:,}",
+        f"{4 * 3 * (32 * 32 / 2 + 32 * 2 + 2 * 4) / 1024:.1f}",
+        "KiB",
+    ]
     assert [*table][-1] == "all"
     counts = [int(row[0].replace(",", "")) for row in table.values()]
     assert sum(counts[:-1]) == counts[-1]
