@@ -31,6 +31,9 @@ _T = TypeVar("_T")
 MAX_DEPTH = 100
 """Objects and lists of a tool that may stand inside each other."""
 
+MAX_INTEGER_BITS = 10_000
+"""Python writes no number of more than 4,300 digits."""
+
 _INDENT = "  "
 _SEPARATOR = ",\n"
 _CONSTRAINTS = {
@@ -63,7 +66,7 @@ def declare_tools(tools: Sequence[ToolSpec]) -> str:
         tools: In OpenAI's form. Those with another type than `function` are not declared.
 
     Raises:
-        RequestError: Something is no JSON, or nested deeper than `MAX_DEPTH`.
+        RequestError: Something is no JSON, nested deeper than `MAX_DEPTH`, or a number beyond `MAX_INTEGER_BITS`.
     """
     ordered = [_sort_keys(tool, f"tools.{n}", 1) for n, tool in enumerate(tools)]
     try:
@@ -80,11 +83,13 @@ def _sort_keys(value: object, param: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise RequestError(f"tools are nested deeper than {MAX_DEPTH} levels", param=param)
     if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise RequestError(f"keys of tools must be strings, not {sorted(map(repr, value))[0]}", param=param)
+        if odd := [key for key in value if not isinstance(key, str)]:
+            raise RequestError(f"keys of tools must be strings, not {odd[0]!r}", param=param)
         return {key: _sort_keys(value[key], param, depth + 1) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [_sort_keys(item, param, depth + 1) for item in value]
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        raise RequestError(f"a number of tools has more than {MAX_INTEGER_BITS} bits", param=param)
     if value is None or isinstance(value, str | int | float):
         return value
     raise RequestError(f"tools must be JSON, which has no {type(value).__name__}", param=param)
@@ -159,8 +164,10 @@ class _Types:
 
     def _write_properties(self, schema: dict[str, Any], indent: str) -> list[tuple[bool, str]]:
         """(is optional, text) of each property, by name."""
-        required = _as(list, schema.get("required", []))
-        rows = []
+        names = _as(list, schema.get("required", []))
+        if any(isinstance(name, list | dict) for name in names):
+            raise _Unsupported
+        required, rows = set(names), []
         for name, each in _as(dict, schema.get("properties", {})).items():
             is_optional = name not in required
             comment = _comment(each, indent) + _comment_default(each, indent)
