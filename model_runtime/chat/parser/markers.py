@@ -5,7 +5,7 @@ model writes it as ordinary text now and then.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 
 from model_runtime.tokenizer.special import SpecialTokens
@@ -75,8 +75,11 @@ class MarkerScanner:
         self._max_length = max(map(len, markers))
         self._held = ""
 
-    def feed(self, text: str) -> Iterator[tuple[str, Marker | None]]:
+    def feed(self, text: str) -> Iterable[tuple[str, Marker | None]]:
         """Pieces of text and markers (with their text) that are certain now, in order."""
+        return self._scan(text) if self._held or "<" in text else ((text, None),)
+
+    def _scan(self, text: str) -> Iterator[tuple[str, Marker | None]]:
         text, self._held = self._held + text, ""
         done = 0
         for match in self._pattern.finditer(text):

@@ -23,6 +23,7 @@ from tests.model_runtime.chat.parser.replies import (
     END,
     ONE_BEGIN,
     SPECIAL,
+    TOOLS,
     WILD,
     as_ids,
     call,
@@ -109,6 +110,21 @@ def test_markers_given_as_text_are_no_content(reply, thinking):
     content = "".join(event.text for event in joined(events) if isinstance(event, ContentText))
     leaked = [mark for mark in (BEGIN, END, CALL, ARGS, DONE, ONE_BEGIN) if mark in content]
     assert not leaked or "<|tool" in reply.replace(leaked[0], "")  # two halves around a dropped marker can make one
+
+
+PLAIN_MARKS = st.sampled_from([BEGIN, END, CALL, ARGS, DONE, BEGIN + CALL, "functions.exec:0" + ARGS, DONE + END])
+PLAIN_WORDS = st.sampled_from(
+    ["a", " ", "\n", "{}", "{", "[1, 2]", "functions.exec:0", "3", "functionsexec5", "b" * 300]
+)
+
+
+@fuzzed
+@given(st.lists(PLAIN_MARKS | PLAIN_WORDS, max_size=16).map("".join), st.booleans(), st.booleans())
+def test_text_and_tokens_say_the_same(reply, thinking, with_tools):
+    """Where no marker stands inside quotes, nor think markers in content, it does not matter how markers come."""
+    tools = TOOLS if with_tools else ()
+    events, summary = run(as_ids(reply), options(thinking=thinking, tools=tools))
+    same([reply], options(thinking=thinking, tools=tools, text=True), (joined(events), summary))
 
 
 @pytest.mark.parametrize("text", [True, False])
