@@ -15,7 +15,7 @@ class MediaItem:
         content_hash: Of shape and pixels. Equal hashes mean equal embeddings: caches are keyed by it.
     """
 
-    frames: NDArray[np.uint8] = field(repr=False)
+    frames: NDArray[np.uint8] = field(repr=False, compare=False)
     content_hash: bytes
 
     @property
