@@ -77,12 +77,19 @@ def _load_packed(text: TextConfig, scheme: QuantizationConfig, here: slice, weig
             f"{hidden} and {width}; this runtime reads symmetric 4 bits whose groups divide the widths"
         )
     packed = _allocate(weights, here, (2 * width, hidden // 8), (hidden, width // 8), torch.int32)
-    scales = _allocate(weights, here, (2 * width, hidden // group), (hidden, width // group), torch.bfloat16)
+    scales = _allocate(
+        weights, here, (2 * width, hidden // group), (hidden, width // group), _find_scale_dtype(here, weights)
+    )
     _fill(weights, here, "weight_packed", *packed)
     _fill(weights, here, "weight_scale", *scales)
     return Int4Experts(
         gate_up_packed=packed[0], down_packed=packed[1], gate_up_scale=scales[0], down_scale=scales[1], group_size=group
     )
+
+
+def _find_scale_dtype(here: slice, weights: Weights) -> torch.dtype:
+    """The scales' own dtype: bf16 in the release."""
+    return weights.source.get(f"{weights.prefix}{here.start}.gate_proj.weight_scale").dtype
 
 
 def _allocate(

@@ -57,9 +57,9 @@ class Int4Experts:
 
     Attributes:
         gate_up_packed: (E, 2 * intermediate, hidden / 8) int32.
-        gate_up_scale: (E, 2 * intermediate, hidden / group_size) bf16.
+        gate_up_scale: (E, 2 * intermediate, hidden / group_size) of the checkpoint's dtype, bf16 in the release.
         down_packed: (E, hidden, intermediate / 8) int32.
-        down_scale: (E, hidden, intermediate / group_size) bf16.
+        down_scale: (E, hidden, intermediate / group_size), as `gate_up_scale`.
         group_size: Inputs under one scale.
     """
 

@@ -21,15 +21,13 @@ class DecodeGroup:
 
     Attributes:
         rows: (B,) int64, their places in the batch; None when it is all of them in order.
-        block_ids: (B * num_blocks,) int64 of the cache.
-        num_keys: Longest sequence's length.
+        slots: (B * num_keys,) int64, cache rows; behind a sequence's end its last one again, never a stranger's.
         bias: (B, 1, num_keys) fp32, minus infinity behind a sequence's end; None when all are equally long.
-        latents: (B * num_blocks, block_size, latent_dim), room for the gathered blocks of one layer after the other.
+        latents: (B * num_keys, latent_dim), room for the gathered rows of one layer after the other.
     """
 
     rows: Tensor | None
-    block_ids: Tensor
-    num_keys: int
+    slots: Tensor
     bias: Tensor | None
     latents: Tensor
 
@@ -63,15 +61,16 @@ def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) ->
 def _make_group(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor, rows: Tensor | None) -> DecodeGroup:
     lens = list(seq_lens) if rows is None else [seq_lens[seq] for seq in rows.tolist()]
     tables = block_tables if rows is None else block_tables.index_select(0, rows)
-    num_keys = max(lens)
+    size, num_keys = cache.shape[1], max(lens)
+    keys = torch.arange(num_keys, device=cache.device).expand(len(lens), -1)  # (B, num_keys)
     bias = None
     if min(lens) < num_keys:
-        ends = torch.tensor(lens, device=block_tables.device)[:, None, None]
-        is_behind = torch.arange(num_keys, device=block_tables.device) >= ends
-        bias = torch.zeros(is_behind.shape, device=block_tables.device).masked_fill_(is_behind, -torch.inf)
-    block_ids = tables[:, : -(-num_keys // cache.shape[1])].flatten().long()
-    latents = cache.new_empty(len(block_ids), *cache.shape[1:])
-    return DecodeGroup(rows=rows, block_ids=block_ids, num_keys=num_keys, bias=bias, latents=latents)
+        ends = torch.tensor(lens, device=cache.device).unsqueeze(1)
+        bias = torch.zeros(keys.shape, device=cache.device).masked_fill_(keys >= ends, -torch.inf).unsqueeze(1)
+        keys = keys.minimum(ends - 1)
+    slots = (tables.gather(1, keys // size) * size + keys % size).flatten()
+    latents = cache.new_empty(len(slots), cache.shape[-1])
+    return DecodeGroup(rows=rows, slots=slots, bias=bias, latents=latents)
 
 
 @register("mla_decode", "torch")
@@ -98,8 +97,8 @@ def mla_decode(q: Tensor, cache: Tensor, plan: tuple[DecodeGroup, ...], value_di
 
 
 def _decode_group(q: Tensor, cache: Tensor, group: DecodeGroup, value_dim: int, scale: float) -> Tensor:
-    torch.index_select(cache, 0, group.block_ids, out=group.latents)
-    latents = group.latents.view(q.shape[0], -1, q.shape[-1])[:, : group.num_keys]
+    torch.index_select(cache.view(-1, cache.shape[-1]), 0, group.slots, out=group.latents)
+    latents = group.latents.view(len(q), -1, q.shape[-1])  # (S, keys, latent_dim)
     scores = torch.bmm(q, latents.transpose(1, 2)).float().mul_(scale)  # (S, heads, keys)
     if group.bias is not None:
         scores += group.bias

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model_runtime.checkpoint.int4 import dequantize
 from model_runtime.ops.registry import register
 from model_runtime.ops.types import DenseExperts, Experts, RouteOptions
 
@@ -105,24 +106,11 @@ def _find_readers(experts: Experts, dtype: torch.dtype) -> tuple[Callable[[int],
         return experts.gate_up.__getitem__, experts.down.__getitem__
     packed = experts
     return (
-        lambda expert: unpack_int4(packed.gate_up_packed[expert], packed.gate_up_scale[expert]).to(dtype),
-        lambda expert: unpack_int4(packed.down_packed[expert], packed.down_scale[expert]).to(dtype),
+        lambda expert: _unpack(packed.gate_up_packed[expert], packed.gate_up_scale[expert], dtype),
+        lambda expert: _unpack(packed.down_packed[expert], packed.down_scale[expert], dtype),
     )
 
 
-def unpack_int4(packed: Tensor, scale: Tensor) -> Tensor:
-    """Weights from their nibbles: (nibble - 8) * scale, rounded to the scale's dtype as the release's loaders do.
-
-    Args:
-        packed: (..., in / 8) int32, the first of eight values in the lowest four bits.
-        scale: (..., in / group_size) bf16.
-
-    Returns:
-        (..., in) of the scale's dtype.
-
-    Source: compressed-tensors, format `pack-quantized`.
-    """
-    shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=packed.device)
-    nibbles = (packed.unsqueeze(-1) >> shifts) & 15  # (..., in / 8, 8)
-    values = (nibbles - 8).flatten(-2).to(scale.dtype)
-    return (values.view(*scale.shape, -1) * scale.unsqueeze(-1)).flatten(-2)
+def _unpack(packed: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
+    """(out, in / 8), (out, groups) -> (out, in), rounded to the scale's dtype as the release's loaders do."""
+    return dequantize(packed, scale, scale.dtype).to(dtype)
