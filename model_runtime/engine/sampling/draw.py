@@ -73,8 +73,9 @@ def _draw_headed(logits: Tensor, options: DrawOptions) -> Tensor:
         weights = _to_weights(values, peak[left], some)
         cumulative = weights.cumsum(-1, dtype=torch.float64)
         last = _find_last(weights, cumulative, total[left], some)
-        # complete only where no equal of the last one kept can stand outside
-        is_done = (values.gather(1, last)[:, 0] > values[:, -1]) | (size == vocab_size)
+        # complete only where no equal of the last one kept can stand outside, and top-k's mass is known
+        is_known = (some.top_k <= size) | (some.top_k == vocab_size)
+        is_done = (values.gather(1, last)[:, 0] > values[:, -1]) & is_known | (size == vocab_size)
         place = _search(cumulative, some.uniform[:, None] * cumulative.gather(1, last), last)
         token_ids[left[is_done]] = ids.gather(1, place)[is_done, 0]
         left = left[~is_done]

@@ -1,0 +1,245 @@
+"""One token for each request of a batch, and faults that stay with their row."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from model_runtime.engine.contract import EngineRequest, TokenLogprob
+from model_runtime.engine.grammar import GrammarEngine
+from model_runtime.engine.sampling import GrammarSpec, SamplingParams
+from model_runtime.engine.sampling.logprobs import make_prompt_logprobs
+from model_runtime.engine.sampling.sampler import WRITABLE, Sampled, Sampler, find_banned_ids
+from model_runtime.engine.sampling.state import SamplingState, make_state
+from model_runtime.media import Prompt
+from model_runtime.tokenizer import SpecialTokens, Tokenizer
+
+SPECIAL = SpecialTokens(1024)
+VOCAB_SIZE = 1280
+INF = float("inf")
+
+
+def make_plain(in_reasoning: bool = False, end_ids: tuple[int, ...] = (), **params: object) -> SamplingState:
+    return SamplingState(
+        params=SamplingParams(**params),  # type: ignore[arg-type]
+        special=SPECIAL,
+        end_ids=frozenset(end_ids),
+        in_reasoning=in_reasoning,
+    )
+
+
+def make_logits(rows: int, seed: int = 0) -> Tensor:
+    return torch.randn(rows, VOCAB_SIZE, generator=torch.Generator().manual_seed(seed))
+
+
+def sample_ids(logits: Tensor, states: list[SamplingState]) -> list[int]:
+    return [sampled.token_id for sampled in Sampler(VOCAB_SIZE, SPECIAL).sample(logits.clone(), states)]
+
+
+def test_greedy_takes_the_lowest_id_of_equals() -> None:
+    logits = torch.zeros(3, VOCAB_SIZE)
+    logits[1, [700, 41, 900]] = 5.0
+    logits[2, SPECIAL.bos] = 9.0  # may not be written
+    assert sample_ids(logits, [make_plain(temperature=0.0)] * 3) == [0, 41, 0]
+
+
+def test_no_requests() -> None:
+    assert Sampler(VOCAB_SIZE, SPECIAL).sample(torch.zeros(0, VOCAB_SIZE), []) == []
+
+
+def test_control_tokens_of_the_template_are_never_sampled() -> None:
+    banned = find_banned_ids(SPECIAL)
+    names = {SPECIAL.text_of(token_id) for token_id in banned}
+    assert {"<|media_pad|>", "<|im_user|>", "<|im_system|>", "[PAD]", "<|reserved_token_1029|>"} <= names
+    assert len(banned) == 256 - len(WRITABLE)
+    logits = torch.full((64, VOCAB_SIZE), -4.0)
+    logits[:, 1024:] = 8.0
+    states = [make_plain(seed=seed, top_p=(1.0, 0.9)[seed % 2]) for seed in range(64)]
+    assert {SPECIAL.text_of(token_id) for token_id in sample_ids(logits, states)} <= set(WRITABLE)
+    free = Sampler(VOCAB_SIZE, SPECIAL, banned_ids=())
+    assert free.sample(logits, [make_plain(temperature=0.0)] * 64)[0].token_id == SPECIAL.bos
+
+
+def run_seeded(order: list[int], num_steps: int, preempt: bool = False) -> dict[int, list[int]]:
+    """Requests with a seed each in a batch of a given order; logits depend on the request and its place in the text."""
+    extra = [{}, {"top_p": 0.9}, {"top_k": 9}, {"min_p": 0.05}, {"temperature": 0.0}, {"repetition_penalty": 1.3}]
+    prompt = Prompt(token_ids=(1, 2, 3))
+    tokenizer = Tokenizer(SPECIAL, (), None)  # type: ignore[arg-type]
+    states = {
+        name: make_state(
+            EngineRequest(
+                request_id=str(name),
+                prompt=prompt,
+                params=SamplingParams(seed=name // 2, **extra[name % 6]),  # type: ignore[arg-type]
+            ),
+            tokenizer,
+            (),
+        )
+        for name in order
+    }
+    taken: dict[int, list[int]] = {name: [] for name in order}
+    for step in range(num_steps):
+        running = [name for name in order if (name + step) % 3] if preempt else order
+        logits = torch.stack([make_logits(1, name * 100 + len(taken[name]))[0] for name in running])
+        repeated = sample_ids(logits, [states[name] for name in running])
+        for name, token_id in zip(running, sample_ids(logits, [states[name] for name in running]), strict=True):
+            states[name].accept(token_id)
+            taken[name].append(token_id)
+        assert repeated == [taken[name][-1] for name in running], "sampling twice without accept must repeat itself"
+    return taken
+
+
+def test_a_seed_gives_the_same_tokens_whatever_else_runs() -> None:
+    together = run_seeded(list(range(12)), 6)
+    shuffled = run_seeded([7, 2, 11, 0, 5, 9, 4, 1, 10, 3, 8, 6], 6)
+    waiting = run_seeded(list(range(12)), 6, preempt=True)
+    assert together == shuffled
+    for name, tokens in waiting.items():
+        assert tokens == together[name][: len(tokens)]
+        assert len(tokens) == 4
+    assert run_seeded([3], 6)[3] == together[3]
+    assert len({tuple(tokens) for tokens in together.values()}) == 12
+
+
+def test_without_a_seed_runs_differ() -> None:
+    logits = make_logits(1).expand(40, -1)
+    assert len(set(sample_ids(logits, [make_plain() for _ in range(40)]))) > 20
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (float("nan"), "the model gave NaN in 2 of 1280 logits"),
+        (INF, "the model gave inf in 2 of 1280 logits"),
+        (-INF, None),
+    ],
+)
+def test_a_broken_row_fails_alone(value: float, fault: str | None) -> None:
+    logits = make_logits(3)
+    logits[1, [4, 1200]] = value
+    states = [make_plain(seed=1, logprobs=2), make_plain(seed=2, logprobs=2), make_plain(temperature=0.0)]
+    healthy = Sampler(VOCAB_SIZE, SPECIAL).sample(make_logits(3), states)
+    found = Sampler(VOCAB_SIZE, SPECIAL).sample(logits, states)
+    assert [found[0], found[2]] == [healthy[0], healthy[2]]
+    assert found[1].fault == fault
+    assert found[1] == Sampled(token_id=-1, fault=fault) or fault is None
+
+
+def test_a_row_without_anything_fails_alone() -> None:
+    logits = make_logits(2)
+    logits[0] = -INF
+    found = Sampler(VOCAB_SIZE, SPECIAL).sample(logits, [make_plain(), make_plain(temperature=0.0)])
+    assert found[0] == Sampled(token_id=-1, fault="the model gave -inf in 1280 of 1280 logits")
+    assert found[1].fault is None
+
+
+def test_bans_that_leave_nothing_are_a_fault() -> None:
+    logits = torch.full((1, VOCAB_SIZE), -INF)
+    logits[0, [SPECIAL.bos, SPECIAL.im_end]] = 0.0
+    [found] = Sampler(VOCAB_SIZE, SPECIAL).sample(logits, [make_plain(min_tokens=1, end_ids=(SPECIAL.im_end,))])
+    assert found == Sampled(token_id=-1, fault="no token is left: grammar, bans and min_tokens contradict each other")
+
+
+def test_logprobs_are_those_of_the_model_itself() -> None:
+    """Before penalties, bans, temperature and filters: even a token that could never be sampled is listed."""
+    logits = make_logits(2)
+    logits[0, [SPECIAL.bos, 9, 3]] = torch.tensor([9.0, 8.0, 8.0])
+    expected = logits.double().log_softmax(-1)
+    state = make_plain(seed=5, top_k=1, temperature=0.3, presence_penalty=2.0, logprobs=3)
+    found = Sampler(VOCAB_SIZE, SPECIAL).sample(logits.clone(), [state, make_plain(seed=0)])
+    assert found[1].logprob is None
+    assert found[0].logprob is not None
+    logprob = found[0].logprob
+    assert (logprob.token_id, found[0].token_id) == (3, 3)
+    assert [token_id for token_id, _ in logprob.top] == [SPECIAL.bos, 3, 9]
+    assert [value for _, value in logprob.top] == pytest.approx(expected[0, [SPECIAL.bos, 3, 9]].tolist(), abs=1e-5)
+    assert logprob.logprob == pytest.approx(float(expected[0, 3]), abs=1e-5)
+
+
+def test_prompt_logprobs() -> None:
+    logits = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]))
+    found = make_prompt_logprobs(logits, (2, 0), 2)
+    rounded = [
+        dataclasses.replace(
+            row,
+            logprob=round(2.718281828**row.logprob, 5),
+            top=tuple((i, round(2.718281828**p, 5)) for i, p in row.top),
+        )
+        for row in found
+    ]
+    assert rounded == [
+        TokenLogprob(token_id=2, logprob=0.25, top=((0, 0.5), (1, 0.25))),
+        TokenLogprob(token_id=0, logprob=0.1, top=((2, 0.7), (1, 0.2))),
+    ]
+    assert make_prompt_logprobs(torch.zeros(0, 3), (), 2) == []
+    assert make_prompt_logprobs(torch.zeros(1, 3), (1,), 0)[0].top == ()
+
+
+def test_no_end_before_min_tokens() -> None:
+    logits = make_logits(2)
+    logits[:, [SPECIAL.im_end, 7]] = 50.0
+    logits[:, 70] = 40.0
+    ends = (SPECIAL.im_end, 7)
+    states = [make_plain(temperature=0.0, min_tokens=2, end_ids=ends), make_plain(seed=1, end_ids=ends)]
+    tokens = []
+    for _ in range(3):
+        token_ids = sample_ids(logits, states)
+        tokens.append(token_ids[0])
+        for state, token_id in zip(states, token_ids, strict=True):
+            state.accept(token_id)
+        assert token_ids[1] in ends
+    assert tokens == [70, 70, 7]
+
+
+def test_a_spent_thinking_budget_closes_the_block() -> None:
+    state = make_plain(temperature=0.0, in_reasoning=True, thinking_budget=2, logprobs=1)
+    sampler = Sampler(VOCAB_SIZE, SPECIAL)
+    logits = make_logits(1)
+    logits[0, SPECIAL.think_end] = -30.0
+    tokens = []
+    for _ in range(4):
+        [sampled] = sampler.sample(logits.clone(), [state])
+        state.accept(sampled.token_id)
+        tokens.append(sampled.token_id)
+        assert sampled.logprob is not None
+        assert (sampled.logprob.logprob < -30) == (sampled.token_id == SPECIAL.think_end)
+    likeliest = int(logits[0, :1024].argmax())
+    assert tokens == [likeliest, likeliest, SPECIAL.think_end, likeliest]
+    assert (state.num_reasoning_tokens, state.in_reasoning) == (2, False)
+
+
+def test_a_batch_of_everything_is_each_one_alone(tokenizer: Tokenizer) -> None:
+    """Grammar, penalties, budget, greedy and filters in one batch, against the same requests one by one."""
+    grammars = GrammarEngine(tokenizer)
+    asked = [
+        SamplingParams(seed=1, grammar=GrammarSpec(kind="regex", text="[a-f]{3,9}")),
+        SamplingParams(temperature=0.0),
+        SamplingParams(seed=2, frequency_penalty=1.5, logprobs=2),
+        SamplingParams(temperature=0.0, grammar=GrammarSpec(kind="json_object")),
+        SamplingParams(seed=3, thinking_budget=0),
+        SamplingParams(seed=4, top_p=0.5, min_p=0.01),
+    ]
+
+    def step(chosen: list[int]) -> list[Sampled]:
+        states = [
+            make_state(
+                EngineRequest(
+                    request_id=str(place),
+                    prompt=Prompt(token_ids=(5, 6)),
+                    params=asked[place],
+                    starts_in_reasoning=place == 4,
+                ),
+                tokenizer,
+                (tokenizer.special.im_end,),
+                grammars,
+            )
+            for place in chosen
+        ]
+        sampler = Sampler(tokenizer.vocab_size, tokenizer.special)
+        return sampler.sample(make_logits(6)[chosen], states)
+
+    together = step([0, 1, 2, 3, 4, 5])
+    assert together == [step([place])[0] for place in range(6)]
+    assert tokenizer.token_bytes(together[3].token_id).startswith(b"{")
+    assert together[4].token_id == tokenizer.special.think_end
