@@ -4,7 +4,7 @@
 
 Beside ours, in the same run and with the same vocabulary: the usual way, a Jinja template to one text and tiktoken on
 the whole of it with control tokens allowed; and, where it can be built, the same template in transformers' tokenizer.
-The vocabulary is the tiny one of the tests (1,024 ranks), so there are about twice as many tokens as with the release's.
+The vocabulary is the tiny one of the tests (1,024 ranks): texts make more tokens than with the release's.
 """
 
 import argparse
