@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_runtime.chat.parser import ParsedCall
 from model_runtime.chat.parser.names import MAX_ID_CHARS, ToolNames, is_canonical_id
 from tests.fuzz.settings import fuzzed
 from tests.model_runtime.chat.parser.replies import TOOLS, as_ids, call, options, parse, section, tool
@@ -133,6 +134,27 @@ def test_what_an_id_names_nothing_and_no_tool_takes_is_kept():
     found = parse(made, options())
     assert [(each.raw_id, each.name) for each in found.tool_calls] == [("call_7", "call_7"), ("call_8", "read-file")]
     assert [problem.name for problem in found.summary.problems] == ["MALFORMED_ID", "UNKNOWN_TOOL"]
+
+
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ("functionsexec5", "functionsexec6", "functionsexec7"),
+        ("functions.exec5", "functions.exec6\n", "functions.exec:7"),
+        ("functions_exec_1", "functions_exec_2", "exec:3"),
+        ("call00003", "call00004", "call00005"),
+        ("3", "4", "5"),
+    ],
+)
+def test_a_reply_with_ids_out_of_form(ids, text):
+    arguments = ['{"command": "ls -la ~ 2>/dev/null || echo \\"none\\""}', '{"command": "a"}', '{"command": "b"}']
+    made = "hm" + section(*map(call, ids, arguments))
+    expected = [ParsedCall(raw_id=i.strip(), name="exec", arguments=a) for i, a in zip(ids, arguments, strict=True)]
+    for pieces in ([made], list(made)) if text else (as_ids(made),):
+        found = parse(pieces, options(text=text))
+        assert (found.reasoning, found.content, list(found.tool_calls)) == ("hm", None, expected)
+        assert not found.summary.is_truncated
 
 
 def test_a_long_id_is_cut():
