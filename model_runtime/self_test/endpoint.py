@@ -59,7 +59,8 @@ class Endpoint:
         self._name = model
         self._httpx = require("httpx")
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        self._client = self._httpx.Client(headers=headers, timeout=timeout_s, trust_env=False)
+        is_secure = self.url.startswith("https")  # certificates take a while to load
+        self._client = self._httpx.Client(headers=headers, timeout=timeout_s, trust_env=False, verify=is_secure)
 
     def close(self) -> None:
         """Close its connections."""

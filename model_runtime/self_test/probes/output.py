@@ -76,6 +76,8 @@ def probe_json_schema(endpoint: Endpoint) -> Outcome:
     answer = endpoint.ask(messages, response_format=form, max_tokens=endpoint.budget(256))
     if answer.finish == "length":
         raise inconclusive("the model did not come to an end within the limit")
+    if not answer.content:
+        raise inconclusive("the model wrote nothing")
     if not _fits(answer.content):
         raise failed(f"the schema is not enforced: {answer.content[:60]!r}; check the server's guided decoding backend")
     return ok("the answer keeps to the schema")
