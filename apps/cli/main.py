@@ -47,7 +47,7 @@ def _root(
 
 app.command("task")(task.task)
 app.command("ask")(ask.ask)
-app.command("serve")(serve.serve)
+app.command("serve", help=serve.HELP)(serve.serve)
 app.command("demo")(demo.demo)
 app.command("runs")(runs.runs)
 app.command("replay")(runs.replay)

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from model_runtime.config import K25Config
     from model_runtime.launch.options import NativeOptions, VllmOptions
 
+HELP = """Serve Kimi K2.5 behind an OpenAI-compatible endpoint.
+
+\b
+    cua serve --model DIR                                  this project's own engine
+    cua serve --engine vllm --model DIR --tp 8             vLLM, set up for K2.5
+    cua serve --plan --gpu H100 --nodes 2                  what fits, and how fast at best
+    cua serve --self-test http://127.0.0.1:8000/v1         what works at an endpoint, and what to do
+
+Everything that has no flag is set with --set; --dry-run shows the values in force."""
+
 Flag = typer.Option
 
 
@@ -49,16 +59,7 @@ def serve(
     only: Annotated[str | None, Flag(help="--self-test: names of probes, with commas.")] = None,
     as_json: Annotated[bool, Flag("--json", help="--plan and --self-test: print JSON.")] = False,
 ) -> None:
-    """Serve Kimi K2.5 behind an OpenAI-compatible endpoint.
-
-    \b
-        cua serve --model DIR                                  this project's own engine
-        cua serve --engine vllm --model DIR --tp 8             vLLM, set up for K2.5
-        cua serve --plan --gpu H100 --nodes 2                  what fits, and how fast at best
-        cua serve --self-test http://127.0.0.1:8000/v1         what works at an endpoint, and what to do
-
-    Everything that has no flag is set with --set; --dry-run shows the values in force.
-    """
+    """Serve a model, or say what fits, or test an endpoint: see `HELP`."""
     shared: dict[str, Any] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
     if plan and self_test:
         raise typer.BadParameter("--plan and --self-test are two things; choose one")
