@@ -4,6 +4,8 @@ engine = make_engine(NativeOptions(model_dir=folder))
 async for output in engine.generate(request): ...
 """
 
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from model_runtime.engine.contract import ModelCard
 from model_runtime.engine.options import EngineOptions
 from model_runtime.errors import ConfigError
 from model_runtime.launch.options import NativeOptions
+from model_runtime.parallel.comm import OneRank
 from model_runtime.require import require
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
@@ -20,6 +23,67 @@ if TYPE_CHECKING:
     from model_runtime.engine.executor import Executor
     from model_runtime.engine.thread import EngineThread
     from model_runtime.parallel.ranks import RankSpec
+    from model_runtime.server.options import ServerOptions
+
+
+def serve_native(options: NativeOptions, say: Callable[[str], None] = lambda text: None) -> None:
+    """Load a model and serve it until SIGINT or SIGTERM. See `model_runtime.server.run.serve` for how it leaves.
+
+    Args:
+        options: What to serve, and how.
+        say: Told how loading goes, line by line.
+
+    Raises:
+        RuntimeFault: The model cannot be loaded, or the address cannot be listened at.
+    """
+    require("torch")
+    require("fastapi")
+    from model_runtime.processor import Processor
+    from model_runtime.server.app import make_app
+    from model_runtime.server.run import listen, serve
+
+    listen(options.host, options.port).close()  # a port that is taken is told before minutes of loading
+    server_options = make_server_options(options)
+    processor = Processor.load(options.model_dir)
+    started = time.monotonic()
+    say(f"loading {options.model_dir}")
+    engine = make_engine(options)
+    stats, sizes = engine.stats(), engine.card
+    room = f"{stats.num_blocks * options.block_size:,} tokens of cache, {sizes.max_model_len:,} a request"
+    say(f"loaded {sizes.name} in {time.monotonic() - started:.1f} s: {room}")
+    serve(make_app(engine, processor, server_options), host=options.host, port=options.port)
+
+
+def make_server_options(options: NativeOptions) -> "ServerOptions":
+    """The part of the options that concerns HTTP.
+
+    Raises:
+        ConfigError: The variable that should hold the keys is empty.
+    """
+    from model_runtime.server.options import MediaAccess, ServerOptions
+
+    return ServerOptions(
+        api_keys=read_keys(options.api_keys_env),
+        max_body_bytes=options.max_body_mib * 2**20,
+        media=MediaAccess(max_items=options.max_images, allow_http=options.allow_http_media),
+        queue_timeout_s=options.queue_timeout_s,
+        request_timeout_s=options.request_timeout_s,
+        drain_s=options.drain_s,
+    )
+
+
+def read_keys(variable: str | None) -> tuple[str, ...]:
+    """API keys from an environment variable, comma-separated; none without a variable.
+
+    Raises:
+        ConfigError: The variable is named, and holds no key.
+    """
+    if variable is None:
+        return ()
+    keys = tuple(key.strip() for key in os.environ.get(variable, "").split(",") if key.strip())
+    if not keys:
+        raise ConfigError(f"the variable {variable} holds no API key; set it, or leave the option out to ask for none")
+    return keys
 
 
 def make_engine(options: NativeOptions) -> "EngineThread":
@@ -31,11 +95,13 @@ def make_engine(options: NativeOptions) -> "EngineThread":
     require("torch")
     from model_runtime.engine.engine import Engine
     from model_runtime.engine.thread import EngineThread
+    from model_runtime.parallel.shard import check_ranks
 
     config = load_config(options.model_dir)
     tokenizer = load_tokenizer(options.model_dir)
     check_vocabulary(tokenizer, config.text.vocab_size, config.media_placeholder_token_id)
     sizes = make_engine_options(options)
+    check_ranks(config, OneRank(size=options.tensor_parallel_size))
     listeners: list[Callable[[str], None]] = []
 
     def tell(text: str) -> None:
@@ -64,6 +130,7 @@ def make_engine_options(options: NativeOptions) -> EngineOptions:
         max_num_seqs=options.max_num_seqs,
         max_num_batched_tokens=options.max_num_batched_tokens,
         max_waiting=options.queue_size,
+        feature_cache_bytes=options.feature_cache_mib * 2**20,
     ).check()
 
 

@@ -29,7 +29,9 @@ Flag = typer.Option
 
 
 def serve(
-    extra: Annotated[list[str] | None, typer.Argument(metavar="[-- VLLM_ARGUMENTS]", help="For vLLM, as is.")] = None,
+    extra: Annotated[
+        list[str] | None, typer.Argument(metavar="VLLM_ARGUMENTS", help="After --, for vLLM, as is.")
+    ] = None,
     engine: Annotated[str, Flag(help="native (this project's own) or vllm.")] = "native",
     model: Annotated[str | None, Flag("--model", "-m", help="Folder of the model; with --self-test its name.")] = None,
     host: Annotated[str, Flag(help="Address to listen on.")] = "127.0.0.1",
@@ -61,6 +63,8 @@ def serve(
 ) -> None:
     """Serve a model, or say what fits, or test an endpoint: see `HELP`."""
     shared: dict[str, Any] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
+    if extra and not extra[0].startswith("-"):
+        raise typer.BadParameter(f"{extra[0]!r} stands alone; did you mean --model {extra[0]}?")
     if plan and self_test:
         raise typer.BadParameter("--plan and --self-test are two things; choose one")
     if plan:
@@ -102,7 +106,7 @@ def _serve_native(chosen: dict[str, Any], settings: list[str], dry_run: bool) ->
     _warn_of_open_door(options.host, options.api_keys_env)
     from model_runtime.native import serve_native
 
-    serve_native(options)
+    serve_native(options, say=lambda text: typer.echo(text, err=True))
 
 
 def _shown(options: "NativeOptions") -> str:

@@ -32,9 +32,11 @@ class NativeOptions:
         max_num_seqs: Sequences of one engine step.
         latent_norm_eps: Of the two norms inside MLA; the configuration's where None.
         allow_http_media: Whether requests may name pictures by http(s) address.
-        allowed_media_path: Folder below which requests may name pictures by file: address; none where None.
         max_images: Pictures a request may hold.
         max_body_mib: Size of a request.
+        feature_cache_mib: Memory for encoded pictures that may come again.
+        queue_timeout_s: Seconds until a request has to be under way; no limit where None.
+        request_timeout_s: Seconds a whole request may take; no limit where None.
         queue_size: Requests that may wait before the server says that it is busy.
         drain_s: Seconds that requests in flight get when the server is asked to end.
     """
@@ -51,15 +53,17 @@ class NativeOptions:
     max_model_len: int | None = None
     cache_gib: float | None = None
     num_blocks: int | None = None
-    block_size: int = 16
+    block_size: int = 64
     max_num_batched_tokens: int = 8192
     max_num_seqs: int = 64
     latent_norm_eps: float | None = None
     allow_http_media: bool = False
-    allowed_media_path: Path | None = None
     max_images: int = 128
     max_body_mib: int = 256
-    queue_size: int = 256
+    feature_cache_mib: int = 1024
+    queue_timeout_s: float | None = None
+    request_timeout_s: float | None = None
+    queue_size: int = 1024
     drain_s: float = 30.0
 
 
@@ -149,7 +153,7 @@ def _wrong_numbers(options: NativeOptions | VllmOptions) -> Iterator[str]:
 POSITIVE = (
     *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "max_model_len", "max_num_seqs"),
     *("max_num_batched_tokens", "num_speculative_tokens", "block_size", "num_blocks", "cache_gib", "queue_size"),
-    *("max_body_mib", "latent_norm_eps"),
+    *("max_body_mib", "latent_norm_eps", "feature_cache_mib", "queue_timeout_s", "request_timeout_s"),
 )
 """Fields of either kind of options that must be above zero where they are given."""
 

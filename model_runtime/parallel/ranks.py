@@ -129,7 +129,7 @@ class Workers:
             pipe.close()
         close_group()
         for process in self.processes:
-            process.join(timeout=5)
+            process.join(timeout=2)
             if process.is_alive():
                 process.kill()
                 process.join()
