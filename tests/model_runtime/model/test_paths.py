@@ -1,4 +1,4 @@
-"""One sequence in one step, in chunks, token by token, beside others and on a cached prefix: the logits are the same."""
+"""One sequence in one step, in chunks, token by token, beside others, on a cached prefix: the logits stay the same."""
 
 from pathlib import Path
 
