@@ -72,5 +72,6 @@ def dequantize(packed: Tensor, scale: Tensor, dtype: torch.dtype = torch.bfloat1
         (out, in).
     """
     q = unpack(packed, num_in)
-    groups = q.reshape(*scale.shape, -1).float() * scale.float().unsqueeze(-1)
+    wide = torch.promote_types(scale.dtype, dtype)
+    groups = q.reshape(*scale.shape, -1).to(wide) * scale.to(wide).unsqueeze(-1)  # (out, groups, group_size)
     return groups.to(dtype).flatten(1)

@@ -71,6 +71,10 @@ def test_dequantize_is_value_times_scale_rounded_once(num_out, groups, size, see
     exact = q.double() * scale.double().repeat_interleave(size, 1)
     assert torch.equal(dequantize(pack(q), scale), exact.bfloat16())
     assert torch.equal(dequantize(pack(q), scale, torch.float32), exact.float())
+    assert torch.equal(dequantize(pack(q), scale, torch.float16), exact.half())
+    assert torch.equal(
+        dequantize(pack(q), scale.half()), (q * scale.half().double().repeat_interleave(size, 1)).bfloat16()
+    )
 
 
 def test_dequantizes_as_compressed_tensors_decompresses():
