@@ -64,6 +64,8 @@ def _wrong_field(error: ValidationError, raw: bytes) -> RequestError:
         return RequestError(
             f"the body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}", code="invalid_json"
         )
+    same_field = [one for one in others if one["loc"][:1] == first["loc"][:1]]  # branches of a union among them
+    first = max([first, *same_field], key=lambda one: len(one["loc"]))
     path = ".".join(_path(first["loc"], raw))
     rest = f" ({len(others)} more)" if others else ""
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"

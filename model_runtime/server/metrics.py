@@ -42,7 +42,7 @@ class _EngineCollector:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        stats = self._metrics.poll()
+        stats = self._metrics.stats
         for name, (field, text) in _GAUGES.items():
             yield GaugeMetricFamily(PREFIX + name, text, value=getattr(stats, field))
         used = stats.num_blocks - stats.num_free_blocks
@@ -58,10 +58,14 @@ class Metrics:
 
     Args:
         engine: Whose counters are shown.
+
+    Attributes:
+        stats: The counters as they were last fetched.
     """
 
     def __init__(self, engine: EngineClient) -> None:
         self._engine = engine
+        self.stats = EngineStats()
         self._registry = CollectorRegistry()
         self._times = {name: self._histogram(name, text) for name, text in _TIMES.items()}
         self._e2e = self._histogram("e2e", "From a request's head to the end of its answer")
@@ -76,14 +80,13 @@ class Metrics:
         up.set_function(lambda: float(engine.fault is None))
         self._registry.register(_EngineCollector(self))
 
-    def poll(self) -> EngineStats:
+    def poll(self) -> None:
         """Fetch the engine's counters, and put the times it held into the histograms."""
-        stats = self._engine.stats()
-        for name, seconds in stats.histograms.items():
+        self.stats = self._engine.stats()
+        for name, seconds in self.stats.histograms.items():
             if (histogram := self._times.get(name.removesuffix("_s"))) is not None:
                 for value in seconds:
                     histogram.observe(value)
-        return stats
 
     def count(self, exchange: Exchange, route: str) -> None:
         """Take note of a request that ended.
@@ -101,6 +104,7 @@ class Metrics:
 
     def render(self) -> bytes:
         """Prometheus' text format."""
+        self.poll()
         return generate_latest(self._registry)
 
     def _histogram(self, name: str, text: str) -> Histogram:

@@ -11,7 +11,7 @@ class MediaAccess:
         max_items: Pictures and videos in one request.
         max_item_bytes: Of one, decoded from base64 or fetched.
         allow_http: Whether `http` and `https` URLs are fetched at all; data URLs always work.
-        allow_private_hosts: Whether fetching may reach loopback, private and link-local addresses.
+        private_hosts: Hosts that may be fetched from although their addresses are loopback, private or link-local.
         fetch_timeout_s: For one fetch with its redirects.
         cache_bytes: Memory for decoded pictures that may come again with the next request; 0 for none.
     """
@@ -19,7 +19,7 @@ class MediaAccess:
     max_items: int = 256
     max_item_bytes: int = 64 * 2**20
     allow_http: bool = False
-    allow_private_hosts: bool = False
+    private_hosts: tuple[str, ...] = ()
     fetch_timeout_s: float = 20.0
     cache_bytes: int = 256 * 2**20
 

@@ -32,8 +32,15 @@ def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     Raises:
         RuntimeFault: The address cannot be listened at.
     """
-    uvicorn = require("uvicorn")
+    server = make_server(app)
     listener = listen(host, port)
+    with contextlib.closing(listener), asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(run_server(server, app.state.server, listener))
+
+
+def make_server(app: FastAPI) -> Any:
+    """A `uvicorn.Server` with our settings, on uvloop where that is installed."""
+    uvicorn = require("uvicorn")
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -43,8 +50,7 @@ def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_LAST_CALL_S,
     )
-    with contextlib.closing(listener), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(uvicorn.Server(config), app.state.server, listener))
+    return uvicorn.Server(config)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -67,7 +73,8 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _serve(server: Any, state: ServerState, listener: socket.socket) -> None:
+async def run_server(server: Any, state: ServerState, listener: socket.socket) -> None:
+    """Serve until `server.handle_exit` is called, as signals do; it may be called from any thread."""
     leaving: list[asyncio.Task[None]] = []
     loop = asyncio.get_running_loop()
 

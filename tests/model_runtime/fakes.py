@@ -22,6 +22,7 @@ from model_runtime.engine.contract import (
 from model_runtime.errors import BusyError, EngineDead, RequestError
 from model_runtime.media import MediaItem
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
+from model_runtime.tokenizer.special import SLOT_OF
 
 NUM_RANKS = 256
 
@@ -195,10 +196,10 @@ def steps_of(pieces: Iterable[str]) -> list[tuple[tuple[int, ...], tuple[Delta, 
     """Token ids and deltas of each step, the end token with the last one."""
     steps: list[tuple[tuple[int, ...], tuple[Delta, ...]]] = []
     for piece in pieces:
-        try:
+        if piece in SLOT_OF:
             token_id = SPECIAL.id_of(piece)
             steps.append(((token_id,), (token_id,)))
-        except KeyError:
+        else:
             steps.append((tuple(TOKENIZER.encode(piece)), (piece,)))
     if not steps:
         return [((SPECIAL.im_end,), ())]

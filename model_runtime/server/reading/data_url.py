@@ -60,5 +60,5 @@ def _decode(text: str, kind: str) -> bytes:
     except (binascii.Error, ValueError) as error:
         raise MediaError(f"the {kind} is not valid base64: {error}", code="invalid_base64") from None
     if not data:
-        raise MediaError(f"the {kind} is empty", code="invalid_image")
+        raise MediaError(f"the {kind} is empty", code="invalid_media")
     return data

@@ -26,7 +26,7 @@ async def fetch(url: str, kind: str, access: MediaAccess) -> bytes:
     Args:
         url: Of scheme http or https.
         kind: `image` or `video`, for messages.
-        access: Limits of time and size, and whether private addresses are allowed.
+        access: Limits of time and size, and hosts that may be private.
 
     Raises:
         MediaError: The URL is refused or malformed, cannot be fetched in time, or has too much behind it.
@@ -90,7 +90,7 @@ async def _find_address(host: str, port: int, access: MediaAccess) -> Address:
     """The first address of a name, all of them allowed."""
     rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
-    if not access.allow_private_hosts and not all(map(is_public, addresses)):
+    if host not in access.private_hosts and not all(map(is_public, addresses)):
         text = f"the host {host[:80]!r} has an address that is not public; this server fetches from public ones only"
         raise MediaError(text, code="forbidden_url")
     return addresses[0]
@@ -99,13 +99,13 @@ async def _find_address(host: str, port: int, access: MediaAccess) -> Address:
 def is_public(address: Address) -> bool:
     """Whether an address belongs to the public internet, also where IPv6 wraps another one."""
     if isinstance(address, ipaddress.IPv6Address):
-        inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if int(address) >> 32 == 0x64FF9B << 64:  # NAT64, RFC 6052
-            inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if any(one is not None and not is_public(one) for one in inner):
+        is_nat64 = int(address) >> 32 == 0x64FF9B << 64  # RFC 6052
+        spoken_to = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if is_nat64 else address.ipv4_mapped
+        if spoken_to is not None:
+            return is_public(spoken_to)
+        tunnelled = (address.sixtofour, *(address.teredo or ()))
+        if any(one is not None and not is_public(one) for one in tunnelled):
             return False
-        if address.ipv4_mapped is not None:
-            return True
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 

@@ -101,7 +101,7 @@ class ChatChoice:
     def chunks(self, events: Iterable[Event]) -> list[Json]:
         """Choices of the chunks that tell of these events, in order."""
         deltas = [self._delta(event) for event in join_texts(events)]
-        if not self._has_begun and (deltas or self.finish_reason):
+        if not self._has_begun:
             self._has_begun = True
             deltas.insert(0, {"role": "assistant", "content": ""})
         choices: list[Json] = [

@@ -1,6 +1,6 @@
 """Plain completions, whole or as chunks."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model_runtime.engine.contract import EngineOutput, TokenLogprob
@@ -145,6 +145,8 @@ class TextReply:
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add a step of one choice. See `Reply.take`."""
         choice = self._choices[index]
+        if self._wishes.is_echo_only:
+            output = replace(output, token_ids=())
         self._usage.take(index, output)
         choice.take(output)
         self._usage.note(self._exchange, [choice.finish_reason for choice in self._choices])

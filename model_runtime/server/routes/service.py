@@ -40,10 +40,10 @@ async def list_models(request: Request) -> Response:
     return JSONResponse({"object": "list", "data": [_model(name, state) for name in state.model_names]})
 
 
-async def show_model(request: Request) -> Response:
+async def show_model(request: Request, name: str) -> Response:
     """One model by its name, which may hold slashes."""
     state = state_of(request)
-    return JSONResponse(_model(state.check_model(request.path_params["name"]), state))
+    return JSONResponse(_model(state.check_model(name), state))
 
 
 def find_version() -> str:

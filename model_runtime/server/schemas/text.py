@@ -21,7 +21,7 @@ class TextRequest(SamplingFields):
     """
 
     prompt: str | TokenIds | Texts | Annotated[list[TokenIds], Field(min_length=1)] = Field(
-        description="Text spells no control tokens unless parse_special_tokens says so; of ids only placeholders are refused."
+        description="Text spells no control tokens unless parse_special_tokens is set; media placeholders are refused."
     )
     max_tokens: int | None = Field(default=16, ge=0, lt=2**31, description="0 only with echo.")
     logprobs: int | None = Field(
