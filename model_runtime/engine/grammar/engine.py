@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_CACHED = 256
 MAX_CACHED_CHARS = 32 * 2**20
 MAX_FORCED_BYTES = 1024
+NUM_PROBED = 3
 _PARAM = "response_format"
 
 
@@ -73,12 +74,8 @@ class GrammarEngine:
         llguidance = require("llguidance")
         form, limits = _to_library_form(spec), llguidance.LLParserLimits(**PARSER_LIMITS)
         prototype = llguidance.LLMatcher(self._vocabulary, form, log_level=0, limits=limits)
-        probe = prototype.deep_copy()  # what cannot be met at all shows with the first token
-        if not probe.is_error():
-            probe.compute_bitmask()
-        if probe.is_error():
-            reason = read_reason(probe.get_error())
-            raise RequestError(f"this {spec.kind} cannot be followed: {reason}", param=_PARAM)
+        if error := _find_error(prototype.deep_copy()):
+            raise RequestError(f"this {spec.kind} cannot be followed: {read_reason(error)}", param=_PARAM)
         return Grammar(prototype, self._end_id)
 
 
@@ -98,6 +95,17 @@ class _Vocabulary:
         """Tokens of text that the grammar leaves no choice about; only the first of them are ever looked at."""
         head = text[:MAX_FORCED_BYTES].decode("utf-8", "ignore")
         return self._encode(head) + [self._id_of_byte[byte] for byte in text[len(head.encode()) :]]
+
+
+def _find_error(probe: "llguidance.LLMatcher") -> str:
+    """What is wrong with a grammar, as far as it shows at once or with the first tokens of some output."""
+    for _ in range(NUM_PROBED):
+        mask = b"" if probe.is_error() else probe.compute_bitmask()
+        if probe.is_stopped():  # also after an error
+            break
+        bits = int.from_bytes(mask, "little")
+        probe.consume_token((bits & -bits).bit_length() - 1)
+    return probe.get_error()
 
 
 def check_schema(schema: str, options: dict[str, Any], *, param: str) -> None:

@@ -12,10 +12,11 @@ from model_runtime.errors import RequestError
 MAX_TEXT_CHARS = 2**20
 MAX_LARK_CHARS = 8 * 2**20
 MAX_MEMBERS = 1_000
-"""Members of one object in a schema. Optional properties cost the square of their number: a mask of 1,000 takes up to
-60 ms, one of 2,000 a quarter of a second."""
+"""Members of one object in a schema, or objects and lists in one list of it. Optional properties cost the square of
+their number: a mask of 1,000 takes up to 60 ms, one of 2,000 a quarter of a second."""
 
 MAX_DEPTH = 100
+MAX_VALUES = 20_000
 PARSER_LIMITS: dict[str, Any] = {
     "max_items_in_row": 20_000,
     "step_max_items": 200_000,
@@ -52,21 +53,29 @@ def parse_schema(text: str, *, param: str) -> dict[str, Any]:
 
 
 def check_size(schema: dict[str, Any], *, param: str) -> None:
-    """Raise when a schema is nested too deeply or one of its objects has too many members.
+    """Raise when a schema is too deep, too wide or too large.
 
     Raises:
         RequestError: It breaks a limit.
     """
-    level: list[Any] = [schema]
+    level: list[dict[str, Any] | list[Any]] = [schema]
+    num_values = 0
     for _ in range(MAX_DEPTH):
-        if any(isinstance(value, dict) and len(value) > MAX_MEMBERS for value in level):
-            raise RequestError(f"an object of the schema has more than {MAX_MEMBERS} members", param=param)
-        level = [inner for value in level for inner in _members(value)]
+        inner = [_find_inner(value) for value in level]
+        if any(len(value) > MAX_MEMBERS for value in level if isinstance(value, dict)) or any(
+            len(found) > MAX_MEMBERS for found in inner
+        ):
+            text = f"an object or list of the schema has more than {MAX_MEMBERS} members"
+            raise RequestError(f"{text}; only lists of plain values may be longer", param=param)
+        level = [value for found in inner for value in found]
+        num_values += len(level)
+        if num_values > MAX_VALUES:
+            raise RequestError(f"the schema has more than {MAX_VALUES} objects and lists", param=param)
         if not level:
             return
     raise RequestError(f"the schema is nested more than {MAX_DEPTH} deep", param=param)
 
 
-def _members(value: Any) -> list[Any]:
-    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+def _find_inner(value: dict[str, Any] | list[Any]) -> list[dict[str, Any] | list[Any]]:
+    members = value.values() if isinstance(value, dict) else value
     return [member for member in members if isinstance(member, dict | list)]

@@ -22,11 +22,13 @@ from model_runtime.engine.sampling.params import GrammarSpec
 from model_runtime.errors import RequestError
 
 MAX_CALLS = 128
+MAX_SCHEMAS = 2_000
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tool:
+    param: str
     name: str
     schema: str
     is_strict: bool
@@ -53,19 +55,31 @@ def make_tools_grammar(
     Raises:
         RequestError: No such tool, or a schema that cannot be followed.
     """
+    if tool_choice == "auto" and not any(tool.get("function", {}).get("strict") is True for tool in tools):
+        return None
     read = [_read_tool(tool, f"tools.{place}.function") for place, tool in enumerate(tools)]
     names = [tool.name for tool in read]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise RequestError(f"two tools are called {twice[0]!r}", param="tools")
-    if tool_choice == "auto" and not any(tool.is_strict for tool in read):
-        return None
     if tool_choice not in ("auto", "required"):
         read, parallel = [tool for tool in read if tool.name == tool_choice], False
     if not read:
         known = ", ".join(names[:20]) or "none"
         raise RequestError(f"tool_choice is {tool_choice!r}; the tools are: {known}", param="tool_choice")
+    _check_schemas(read)
     start = "TEXT section?" if tool_choice == "auto" else "section"
     return GrammarSpec(kind="lark", text=_make_lark(read, start, range(first_index, first_index + _count(parallel))))
+
+
+def _check_schemas(tools: Sequence[_Tool]) -> None:
+    """Raise for the first tool whose schema cannot be followed, before it is lost among the others."""
+    first = {tool.schema: tool for tool in reversed(tools)}
+    if len(first) > MAX_SCHEMAS:
+        text = f"there are {len(first)} tools with schemas of their own; at most {MAX_SCHEMAS} can be followed"
+        raise RequestError(text, param="tools")
+    for tool in first.values():
+        options = JSON_OPTIONS | {"lenient": not tool.is_strict}
+        check_schema(tool.schema, options, param=f"{tool.param}.parameters")
 
 
 def _count(parallel: bool) -> int:
@@ -86,8 +100,7 @@ def _read_tool(tool: Mapping[str, Any], param: str) -> _Tool:
     is_strict = function.get("strict") is True
     options = JSON_OPTIONS | {"lenient": not is_strict}
     text = json.dumps({"type": "object"} | schema | {"x-guidance": options})
-    check_schema(text, options, param=f"{param}.parameters")
-    return _Tool(name=name, schema=text, is_strict=is_strict)
+    return _Tool(param=param, name=name, schema=text, is_strict=is_strict)
 
 
 def _make_lark(tools: Sequence[_Tool], start: str, indices: range) -> str:
