@@ -38,6 +38,7 @@ def port() -> str:
     ("arguments", "text"),
     [
         ([], "a model is needed"),
+        (["k2.5"], "did you mean --model k2.5"),
         (["--engine", "vlm", "-m", "x"], "did you mean 'vllm'"),
         (["--plan", "--self-test", "http://x"], "choose one"),
         (["--plan", "--gpu", "H2000"], "did you mean H200"),
