@@ -53,6 +53,8 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
         description="OpenAI-compatible. Unknown fields are ignored and named in the header `x-ignored-fields`.",
         lifespan=_lifespan,
         redirect_slashes=False,
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.server = state
     _add_routes(app)
@@ -61,7 +63,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
     app.add_exception_handler(ClientGoneError, _show_nothing)
     app.add_exception_handler(HTTPException, _show_http_error)
     app.add_exception_handler(Exception, _show_bug)
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app, has_keys=bool(options.api_keys))  # type: ignore[method-assign]
     app.add_middleware(Gate, options=options, metrics=state.metrics, drain=state.drain)
     if options.cors_origins:
         app.add_middleware(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 LOG = logging.getLogger("model_runtime.access")
 
+_PROBED = ("/health", "/metrics")
 _GIVEN_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -44,8 +45,9 @@ class Exchange:
         return self.late_status or self.status
 
     def log(self) -> None:
-        """The access log's line."""
-        LOG.info(
+        """The access log's line; what probes ask all day is for debugging only."""
+        LOG.log(
+            logging.DEBUG if self.path in _PROBED and self.status == 200 else logging.INFO,
             "id=%s %s %s status=%d prompt=%d cached=%d completion=%d ms=%.1f",
             *(self.request_id, self.method, self.path, self.shown_status),
             *(self.num_prompt, self.num_cached, self.num_completion, self.took_s * 1000),

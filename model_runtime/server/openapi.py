@@ -35,10 +35,12 @@ def answers_of(model: type[BaseModel] | None, *statuses: int, stream: bool = Fal
     return {200: ok, **errors}
 
 
-def describe(app: FastAPI) -> Json:
-    """The whole document."""
+def describe(app: FastAPI, *, has_keys: bool) -> Json:
+    """The whole document; `has_keys` says that requests need one."""
     document: Json = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     _, definitions = models_json_schema([(model, "validation") for model in _BODIES], ref_template=_REF)
     document.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
-    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    if has_keys:
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"key": []}]
     return document

@@ -45,7 +45,7 @@ class ServerOptions:
 
     model_names: tuple[str, ...] = ()
     api_keys: tuple[str, ...] = field(default=(), repr=False)
-    max_body_bytes: int = 256 * 2**20
+    max_body_bytes: int = 128 * 2**20
     max_tools: int = 1024
     media: MediaAccess = field(default_factory=MediaAccess)
     body_timeout_s: float = 60.0

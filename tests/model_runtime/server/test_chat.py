@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any, ClassVar
 
+import httpx
 import openai
 import pytest
 
@@ -91,6 +92,16 @@ def test_the_raw_stream_is_events_and_a_done_mark(ask: Any) -> None:
     chunks = [json.loads(event.removeprefix("data: ")) for event in events]
     assert "usage" not in chunks[0]
     assert [chunk["choices"][0]["delta"].get("content") for chunk in chunks] == ["", "Hello", ".", None]
+
+
+def test_other_line_ends_stay_inside_their_event() -> None:
+    engine = FakeEngine(lambda request: answer("a\u2028b\x85c\u2029d\r\n\x1e\U0001f600"))
+    with Serving(engine) as serving:
+        body = {"messages": USER, "stream": True}
+        with httpx.stream("POST", f"{serving.base_url}/chat/completions", json=body) as got:
+            chunks = [json.loads(line[6:]) for line in got.iter_lines() if line.startswith("data: {")]
+    text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    assert text == "a\u2028b\x85c\u2029d\r\n\x1e\U0001f600"
 
 
 def test_usage_with_every_chunk(ask: Any) -> None:
