@@ -22,16 +22,16 @@ def vision_attention(q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Sequence[int])
         cu_seqlens: Host ints; item i has the rows `cu_seqlens[i]:cu_seqlens[i + 1]`.
 
     Returns:
-        (N, heads, head_dim), contiguous.
+        (N, heads, head_dim).
     """
-    result = torch.empty(q.shape, device=q.device, dtype=q.dtype)
+    results = []
     for start, count, length in find_runs(cu_seqlens):
         rows = slice(start, start + count * length)
         # (rows, heads, head_dim) -> (items, heads, length, head_dim), without a copy
         queries, keys, values = (x[rows].view(count, length, *x.shape[1:]).transpose(1, 2) for x in (q, k, v))
         attended = F.scaled_dot_product_attention(queries, keys, values)
-        result[rows] = attended.transpose(1, 2).flatten(0, 1)
-    return result
+        results.append(attended.transpose(1, 2).reshape(count * length, *q.shape[1:]))
+    return results[0] if len(results) == 1 else torch.cat(results)
 
 
 def find_runs(cu_seqlens: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -11,9 +11,8 @@ from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
-from model_runtime.ops.vision_attention import vision_attention
 from model_runtime.vision.placement import ColumnLinear, LayerNorm, Placement, RowLinear, copy_into
-from model_runtime.vision.rope2d import rotate, split_pairs
+from model_runtime.vision.rope2d import rotate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +21,11 @@ class Packing:
 
     Attributes:
         cu_seqlens: Item i has the rows `cu_seqlens[i]:cu_seqlens[i + 1]`.
-        cos: (N, head_dim / 2) fp32.
-        sin: (N, head_dim / 2) fp32.
+        turns: (N, head_dim / 2) complex64, of `Rope2D`.
     """
 
     cu_seqlens: tuple[int, ...]
-    cos: Tensor
-    sin: Tensor
+    turns: Tensor
 
 
 class Attention(nn.Module):
@@ -36,36 +33,32 @@ class Attention(nn.Module):
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
-        self.head_dim, self.width = config.head_dim, config.hidden_size
-        self.heads = placement.share(config.num_attention_heads, "heads")
+        self.head_dim, self.total = config.head_dim, config.num_attention_heads
+        self.heads = placement.share(self.total, "heads of the vision tower")
         self.num_heads = self.heads.stop - self.heads.start
         rows = 3 * self.num_heads * self.head_dim
-        self.qkv_weight, self.qkv_bias = placement.empty(rows, self.width), placement.empty(rows)
-        self.wo = RowLinear(self.width, self.width, placement)
+        self.qkv_weight, self.qkv_bias = placement.empty(rows, config.hidden_size), placement.empty(rows)
+        self.attend = placement.ops.vision_attention
+        self.wo = RowLinear(config.hidden_size, config.hidden_size, placement)
 
     def load(self, source: TensorSource, name: str) -> None:
         """Fill this rank's heads; stored rows are (3, heads, head_dim), all queries first."""
         for kind, target in (("weight", self.qkv_weight), ("bias", self.qkv_bias)):
-            parts = [self._heads_of(source, f"{name}.wqkv.{kind}", part) for part in range(3)]
-            copy_into(target, torch.cat(parts), f"{name}.wqkv.{kind}")
+            stored = f"{name}.wqkv.{kind}"
+            bounds = (
+                (part + self.heads.start, part + self.heads.stop) for part in range(0, 3 * self.total, self.total)
+            )
+            rows = [slice(start * self.head_dim, stop * self.head_dim) for start, stop in bounds]
+            copy_into(target, torch.cat([source.get(stored, (part,)) for part in rows]), stored)
         self.wo.load(source, f"{name}.wo")
-
-    def _heads_of(self, source: TensorSource, name: str, part: int) -> Tensor:
-        """This rank's rows of the queries (0), keys (1) or values (2)."""
-        start, stop = (part * self.width + head * self.head_dim for head in (self.heads.start, self.heads.stop))
-        rows = source.get(name, (slice(start, stop),))
-        if part == 2:
-            return rows
-        heads = rows.view(self.num_heads, self.head_dim, *rows.shape[1:])
-        return heads[:, split_pairs(self.head_dim)].flatten(0, 1)
 
     def forward(self, x: Tensor, packing: Packing) -> Tensor:
         """(N, width) -> (N, width)."""
         rows = F.linear(x, self.qkv_weight, self.qkv_bias)
         qkv = rows.view(len(x), 3 * self.num_heads, self.head_dim)
-        rotate(qkv[:, : 2 * self.num_heads], packing.cos, packing.sin)
+        rotate(qkv[:, : 2 * self.num_heads], packing.turns)
         q, k, v = qkv.chunk(3, dim=1)  # (N, heads, head_dim) each
-        return self.wo(vision_attention(q, k, v, packing.cu_seqlens).flatten(1))
+        return self.wo(self.attend(q, k, v, packing.cu_seqlens).flatten(1))
 
 
 class Mlp(nn.Module):

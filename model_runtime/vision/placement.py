@@ -11,17 +11,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
-from model_runtime.errors import CapacityError, CheckpointError
+from model_runtime.errors import CheckpointError
+from model_runtime.ops import Ops
 from model_runtime.parallel.comm import Comm
+from model_runtime.parallel.shard import find_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The ranks, the device and the dtype of a layer."""
+    """The ranks, the device, the dtype and the operators of a layer."""
 
     comm: Comm
     device: torch.device
     dtype: torch.dtype
+    ops: Ops
 
     def empty(self, *shape: int) -> nn.Parameter:
         """Memory for a weight that is not trained."""
@@ -33,11 +36,7 @@ class Placement:
         Raises:
             CapacityError: The ranks cannot have equal parts.
         """
-        size = self.comm.size
-        if total % size:
-            raise CapacityError(f"{total} {what} of the vision tower cannot be split evenly over {size} ranks")
-        part = total // size
-        return slice(self.comm.rank * part, (self.comm.rank + 1) * part)
+        return find_share(total, self.comm, what)
 
 
 def copy_into(target: Tensor, stored: Tensor, name: str) -> None:
@@ -75,7 +74,7 @@ class ColumnLinear(nn.Module):
 
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()
-        self.rows = placement.share(out_features, "outputs of a layer")
+        self.rows = placement.share(out_features, "outputs of a vision layer")
         width = self.rows.stop - self.rows.start
         self.weight, self.bias = placement.empty(width, in_features), placement.empty(width)
 
@@ -95,7 +94,7 @@ class RowLinear(nn.Module):
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()
         self.comm = placement.comm
-        self.columns = placement.share(in_features, "inputs of a layer")
+        self.columns = placement.share(in_features, "inputs of a vision layer")
         self.weight = placement.empty(out_features, self.columns.stop - self.columns.start)
         self.bias = placement.empty(out_features)  # zero on all ranks but the first, so that the sum has it once
 

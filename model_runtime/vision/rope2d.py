@@ -11,6 +11,8 @@ from torch import Tensor
 
 BASE = 10_000.0
 GRIDS_KEPT = 8
+CPU_ROWS = 256
+"""Rows turned at a time on a CPU, so that they stay in its cache."""
 
 
 class Rope2D:
@@ -20,42 +22,31 @@ class Rope2D:
         self.head_dim, self.device = head_dim, device
         self.of_frame = lru_cache(maxsize=GRIDS_KEPT)(self._make)
 
-    def _make(self, h: int, w: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of one frame, (h * w, head_dim / 2) fp32 each."""
+    def _make(self, h: int, w: int) -> Tensor:
+        """Turns of one frame, (h * w, head_dim / 2) complex64: e^(i * angle) of each pair."""
         steps = torch.arange(0, self.head_dim, 4, device=self.device, dtype=torch.float32)
         frequencies = BASE ** -(steps / self.head_dim)  # (head_dim / 4)
         columns = torch.arange(w, device=self.device, dtype=torch.float32)[:, None] * frequencies
         rows = torch.arange(h, device=self.device, dtype=torch.float32)[:, None] * frequencies
         pairs = torch.stack([columns.expand(h, w, -1), rows[:, None].expand(h, w, -1)], dim=-1)  # (h, w, dim / 4, 2)
         angles = pairs.reshape(h * w, -1)
-        return angles.cos(), angles.sin()
+        return torch.polar(torch.ones_like(angles), angles)
 
-    def make(self, grids: list[tuple[int, int, int]]) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of items laid end to end, (N, head_dim / 2) fp32 each."""
-        frames = [self.of_frame(h, w) for t, h, w in grids for _ in range(t)]
-        return torch.cat([cos for cos, _ in frames]), torch.cat([sin for _, sin in frames])
-
-
-def split_pairs(head_dim: int) -> Tensor:
-    """Order of a head's rows that puts the first members of all pairs before the second ones.
-
-    Queries and keys may be reordered together: their products stay. `rotate` then reads two halves instead of every
-    other value.
-    """
-    return torch.arange(head_dim).view(-1, 2).T.flatten()
+    def make(self, grids: list[tuple[int, int, int]]) -> Tensor:
+        """Turns of items laid end to end, (N, head_dim / 2) complex64."""
+        return torch.cat([self.of_frame(h, w) for t, h, w in grids for _ in range(t)])
 
 
-def rotate(qk: Tensor, cos: Tensor, sin: Tensor) -> None:
-    """Turn queries and keys in place, in fp32.
+def rotate(qk: Tensor, turns: Tensor) -> None:
+    """Turn queries and keys in place, in fp32: a pair of neighbouring values is one complex number.
 
     Args:
-        qk: (N, heads, head_dim), head rows in the order of `split_pairs`.
-        cos: (N, head_dim / 2) fp32.
-        sin: (N, head_dim / 2) fp32.
+        qk: (N, heads, head_dim).
+        turns: (N, head_dim / 2) complex64.
     """
-    cos, sin = cos[:, None], sin[:, None]
-    first, second = qk.chunk(2, dim=-1)  # (N, heads, head_dim / 2) each
-    a, b = first.float(), second.float()
-    turned = torch.addcmul(a * cos, b, sin, value=-1)
-    second.copy_(torch.addcmul(b * cos, a, sin))
-    first.copy_(turned)
+    rows = CPU_ROWS if qk.device.type == "cpu" else max(len(qk), 1)
+    for part, turn in zip(torch.split(qk, rows), torch.split(turns, rows), strict=True):
+        values = part.float()  # in fp32 the very memory of qk
+        torch.view_as_complex(values.view(*part.shape[:2], -1, 2)).mul_(turn[:, None])
+        if values is not part:
+            part.copy_(values)

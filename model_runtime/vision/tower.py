@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
 from model_runtime.media import MediaItem
+from model_runtime.ops import Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.vision.block import Block, Packing
 from model_runtime.vision.patch_embed import PatchEmbed
@@ -41,11 +42,12 @@ class VisionTower(nn.Module):
         comm: Comm | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.bfloat16,
+        ops: Ops | None = None,
         max_patches_per_pass: int = MAX_PATCHES_PER_PASS,
     ) -> None:
         super().__init__()
         self.config, self.max_patches_per_pass = config, max_patches_per_pass
-        place = Placement(comm=comm or OneRank(), device=torch.device(device), dtype=dtype)
+        place = Placement(comm=comm or OneRank(), device=torch.device(device), dtype=dtype, ops=ops or find_ops(device))
         self.patch_embed = PatchEmbed(config, place)
         self.position = PositionTable(config, place)
         self.rope = Rope2D(config.head_dim, place.device)
@@ -87,8 +89,7 @@ class VisionTower(nn.Module):
         """One pass over items laid end to end."""
         grids = [item.grid for item in items]
         sizes = [item.num_patches for item in items]
-        cos, sin = self.rope.make(grids)
-        packing = Packing(cu_seqlens=(0, *accumulate(sizes)), cos=cos, sin=sin)
+        packing = Packing(cu_seqlens=(0, *accumulate(sizes)), turns=self.rope.make(grids))
         x = self.patch_embed(items)  # (N, hidden_size)
         for part, grid in zip(x.split(sizes), grids, strict=True):
             self.position.add_to(part, grid)
