@@ -82,6 +82,10 @@ def test_a_name_may_look_like_an_id():
     assert [names.find(raw_id) for raw_id in found] == ["call_center", "functions.run", "call", "functions", "7", "_"]
 
 
+def test_a_name_of_signs_only_is_in_no_number():
+    assert ToolNames([tool("_"), tool("exec")]).find("3") is None
+
+
 def test_names_alike_but_for_signs():
     names = ToolNames([tool("readfile"), tool("read_file"), tool("exec"), tool("exec5")])
     found = ["functions_read_file_1", "functions_readfile_1", "functions.read_file:0", "functions.readfile:0"]
