@@ -90,7 +90,8 @@ def probe_unicode(endpoint: Endpoint) -> Outcome:
 
 def probe_usage(endpoint: Endpoint) -> Outcome:
     """Token counts of a prompt that is sent twice, and how much of it came from the cache."""
-    messages = [user(PARAGRAPH * 40 + "Say hi.")]
+    copies = 40 if endpoint.context is None else max(1, min(40, endpoint.context // 2 // len(PARAGRAPH)))
+    messages = [user(PARAGRAPH * copies + "Say hi.")]
     first = endpoint.usage(endpoint.ask(messages, max_tokens=2))
     second = endpoint.usage(endpoint.ask(messages, max_tokens=2))
     if first.prompt != second.prompt:

@@ -41,6 +41,7 @@ def write_text_model(folder: Path) -> None:
 
     vocabulary = {text: number for number, text in enumerate((*map(chr, range(32, 127)), *MARKERS))}
     letters = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token=" "))
+    letters.decoder = tokenizers.decoders.Fuse()
     letters.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
     more = {"eos_token": MARKERS[-1], "additional_special_tokens": list(MARKERS[:-1])}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, **more)
@@ -76,7 +77,7 @@ def test_it_starts_serves_and_ends(tmp_path: Path) -> None:
     def when_ready() -> None:
         url = f"http://127.0.0.1:{port}/v1"
         report = run_self_test(SelfTestOptions(url=url, only=STRUCTURE))
-        found.update({name: outcome for name, outcome in report.outcomes})
+        found.update(dict(report.outcomes))
         with urllib.request.urlopen(f"{url}/models", timeout=30) as answer:
             found["card"] = json.load(answer)["data"][0]
         os.kill(os.getpid(), signal.SIGINT)

@@ -34,6 +34,15 @@ def test_what_a_random_model_writes_fails_nothing() -> None:
     assert report.exit_code == 0
 
 
+def test_markers_that_a_random_model_strews_about_are_warned_of() -> None:
+    with FakeK25("babbles_markers") as server:
+        report = run_self_test(SelfTestOptions(url=server.url))
+    states = {name: outcome.status for name, outcome in report.outcomes}
+    assert (states["tool-call"], states["parallel-calls"]) == ("warning", "warning")
+    assert states["reasoning"] == "warning"
+    assert [name for name, status in states.items() if status == "failed"] == []
+
+
 def test_a_short_context_is_no_fault() -> None:
     with FakeK25("short") as server:
         report = run_self_test(SelfTestOptions(url=server.url, only=("image-tokens", "chat")))

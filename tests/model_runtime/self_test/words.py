@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from model_runtime.self_test.answer import MARKERS
 from model_runtime.self_test.pictures import COLOURS
 
 Body = dict[str, Any]
@@ -130,7 +131,7 @@ def has_tool_pictures(body: Body) -> bool:
 
 
 def answer(body: Body, faults: frozenset[str]) -> Words:
-    made = _babble(body, faults) if "babbles" in faults else _sensible(body, faults)
+    made = _babble(body, faults) if faults & {"babbles", "babbles_markers"} else _sensible(body, faults)
     limit = 10**6 if "ignores_max_tokens" in faults else body.get("max_tokens") or body.get("max_completion_tokens")
     if made.num_tokens > (limit or 10**6):
         made.reasoning = made.reasoning[:limit]
@@ -143,6 +144,10 @@ def _babble(body: Body, faults: frozenset[str]) -> Words:
     """What a model with random weights writes: it never ends and calls nothing."""
     chance = random.Random(json.dumps(body["messages"], sort_keys=True))
     text = ["".join(chance.choices("qxzjkvw\ufffd ", k=PIECE)) for _ in range(3000)]
+    if "babbles_markers" in faults:
+        ends = ("<|im_end|>", "[EOS]", *(["</think>"] if thinks(body, faults) else []))  # these end what they stand in
+        markers = [marker for marker in MARKERS if marker not in ends]
+        text = [chance.choice(markers) if chance.random() < 0.1 else piece for piece in text]
     return Words(reasoning=text) if thinks(body, faults) else Words(content=text)
 
 
