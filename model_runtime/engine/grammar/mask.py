@@ -24,14 +24,16 @@ def apply_grammars(logits: Tensor, matchers: Mapping[int, Matcher]) -> dict[int,
     bits = torch.zeros(len(matchers), (vocab_size + 31) // 32, dtype=torch.int32)
     for place, matcher in enumerate(matchers.values()):
         matcher.fill(bits[place])
-    rows = torch.tensor(list(matchers), device=logits.device)
-    barred = ~unpack_bits(bits.to(logits.device), vocab_size)
-    logits[rows] = logits[rows].masked_fill_(barred, float("-inf"))
+    added = to_logits(bits.to(logits.device), vocab_size)
+    for place, row in enumerate(matchers):
+        logits[row] += added[place]
     return {row: f"the grammar cannot go on: {matcher.fault}" for row, matcher in matchers.items() if matcher.fault}
 
 
-def unpack_bits(bits: Tensor, size: int) -> Tensor:
-    """(N, W) int32 words, lowest bit first, to (N, size) bool."""
-    octets = bits.view(torch.uint8)  # (N, 4 W); the machines this runs on are little-endian
-    places = torch.arange(8, dtype=torch.uint8, device=bits.device)
-    return (octets[..., None] >> places).bitwise_and_(1).view(len(bits), -1)[:, :size].bool()
+def to_logits(bits: Tensor, size: int) -> Tensor:
+    """(N, W) int32 words, lowest bit first, to (N, size) float32: 0 where a bit is set, -inf elsewhere."""
+    octets = bits.view(torch.uint8).int()  # (N, 4 W); the machines this runs on are little-endian
+    return _OCTETS.to(bits.device).index_select(0, octets.view(-1)).view(len(bits), -1)[:, :size]
+
+
+_OCTETS = torch.where((torch.arange(256)[:, None] >> torch.arange(8)) & 1 == 1, 0.0, float("-inf"))  # (256, 8)

@@ -11,7 +11,7 @@ import torch
 
 from model_runtime.engine.grammar import GrammarEngine, Matcher
 from model_runtime.engine.grammar.engine import MAX_CACHED
-from model_runtime.engine.grammar.mask import apply_grammars, unpack_bits
+from model_runtime.engine.grammar.mask import apply_grammars, to_logits
 from model_runtime.engine.sampling import GrammarSpec
 from model_runtime.errors import RequestError
 from model_runtime.tokenizer import Tokenizer
@@ -241,7 +241,9 @@ def test_only_the_rows_with_a_grammar_are_masked(tokenizer: Tokenizer, grammars:
     assert set(torch.nonzero(logits[3] == 0)[:, 0].tolist()) == {tokenizer.encode(char)[0] for char in "xy"}
 
 
-def test_unpack_bits() -> None:
+def test_bits_to_logits() -> None:
     words = torch.tensor([[1 | 1 << 7, -1], [-(2**31), 2]], dtype=torch.int32)
-    bits = unpack_bits(words, 40)
-    assert [torch.nonzero(row)[:, 0].tolist() for row in bits] == [[0, 7, *range(32, 40)], [31, 33]]
+    added = to_logits(words, 40)
+    assert added.shape == (2, 40)
+    assert [torch.nonzero(row == 0)[:, 0].tolist() for row in added] == [[0, 7, *range(32, 40)], [31, 33]]
+    assert set(added.flatten().tolist()) == {0.0, float("-inf")}
