@@ -42,6 +42,8 @@ def probe_tool_call(endpoint: Endpoint) -> Outcome:
 def check_calls(answer: Answer, *, is_needed: bool = True) -> Sequence[Call]:
     """The calls of an answer, when nothing is wrong with them."""
     _check_leaks(answer)
+    if answer.finish == "length" and (answer.calls or is_needed):
+        raise inconclusive(f"the model did not come to an end within the limit (it wrote {_start(answer)!r})")
     for call in answer.calls:
         _check_call(call)
     ids = [call.id for call in answer.calls]
@@ -50,8 +52,12 @@ def check_calls(answer: Answer, *, is_needed: bool = True) -> Sequence[Call]:
     if answer.calls and answer.finish != "tool_calls":
         raise failed(f"finish_reason is {answer.finish!r} with calls in the answer, expected 'tool_calls'")
     if is_needed and not answer.calls:
-        raise inconclusive(f"the model called no tool (it wrote {answer.content[:40]!r})")
+        raise inconclusive(f"the model called no tool (it wrote {_start(answer)!r})")
     return answer.calls
+
+
+def _start(answer: Answer) -> str:
+    return (answer.calls[0].arguments if answer.calls else answer.content)[:40]
 
 
 def _check_leaks(answer: Answer) -> None:
@@ -122,12 +128,8 @@ def probe_tool_choice(endpoint: Endpoint) -> Outcome:
     if forbidden.calls:
         raise failed("tool_choice none is ignored: a call came")
     answer = endpoint.ask(ONE, tools=[WEATHER], tool_choice="required", max_tokens=endpoint.budget(256))
-    if not answer.calls and answer.finish == "length":
-        raise inconclusive("the model did not come to an end within the limit")
-    if not answer.calls:
+    if not check_calls(answer, is_needed=answer.finish == "length"):
         return warning("tool_choice required does not force a call; known of vLLM with this family (issue 44906)")
-    for call in answer.calls:
-        _check_call(call)
     return ok("required and none are kept")
 
 

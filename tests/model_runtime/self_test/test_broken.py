@@ -10,7 +10,7 @@ from tests.model_runtime.self_test.fake import FakeK25
 
 FAULTS = [
     # fault, probes that find it with their status, words of the first one's text
-    ("leaks_markers", {"tool-call": "failed", "parallel-calls": "failed", "tool-choice": "warning"},
+    ("leaks_markers", {"tool-call": "failed", "parallel-calls": "failed", "tool-choice": "failed"},
      "<|tool_calls_section_begin|> leaks into the content"),
     ("unparsed_thoughts", {"reasoning": "failed", "tool-call": "failed"}, "--reasoning-parser kimi_k2"),
     ("drops_thoughts", {"reasoning": "failed"}, "thoughts are dropped"),
@@ -28,7 +28,9 @@ FAULTS = [
     ("merges_calls", {"parallel-calls": "failed"}, "calls are merged into one"),
     ("stream_loses_calls", {"parallel-calls": "failed"}, "streaming loses calls: 1 of 3"),
     ("shared_index", {"parallel-calls": "failed"}, "two tool calls share index 0"),
-    ("wrong_finish", {"tool-call": "failed", "parallel-calls": "failed"}, "expected 'tool_calls'"),
+    ("wrong_finish", {"tool-call": "failed", "parallel-calls": "failed", "tool-choice": "failed"}, "expected 'tool_calls'"),
+    ("never_forced", {"tool-choice": "warning"}, "does not force a call"),
+    ("ignores_none", {"tool-choice": "failed"}, "a call came"),
     ("no_auto_tools", {"template": "failed", "tool-call": "failed", "parallel-calls": "failed",
                        "tool-choice": "not supported", "tool-result": "failed", "tool-ids": "failed"},
      "--enable-auto-tool-choice"),

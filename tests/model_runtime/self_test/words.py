@@ -136,7 +136,7 @@ def answer(body: Body, faults: frozenset[str]) -> Words:
     if made.num_tokens > (limit or 10**6):
         made.reasoning = made.reasoning[:limit]
         made.content = made.content[: limit - len(made.reasoning)]
-        made.calls, made.finish = [], "length"
+        made.calls, made.finish = made.calls[: limit // 100], "length"
     return _stopped(made, body.get("stop") or [], faults)
 
 
@@ -148,15 +148,18 @@ def _babble(body: Body, faults: frozenset[str]) -> Words:
         ends = ("<|im_end|>", "[EOS]", *(["</think>"] if thinks(body, faults) else []))  # these end what they stand in
         markers = [marker for marker in MARKERS if marker not in ends]
         text = [chance.choice(markers) if chance.random() < 0.1 else piece for piece in text]
+    if body.get("tool_choice") == "required" and "babbles" in faults:
+        return Words(calls=[("functions.get_weather:0", "get_weather", '{"city": "qzx')] * 30)
     return Words(reasoning=text) if thinks(body, faults) else Words(content=text)
 
 
 def _sensible(body: Body, faults: frozenset[str]) -> Words:
     made = Words(reasoning=pieces(THOUGHT) if thinks(body, faults) else [])
     question = _question(body)
-    towns = _towns(question) if body.get("tools") and body.get("tool_choice") != "none" else ()
-    if body.get("tool_choice") == "required":
-        towns = towns or ("Paris",)
+    choice = "auto" if "ignores_none" in faults else body.get("tool_choice")
+    towns = _towns(question) if body.get("tools") and choice != "none" else ()
+    if choice == "required":
+        towns = () if "never_forced" in faults else TOWNS[:1]
     if towns:
         made.calls = [(f"functions.get_weather:{at}", "get_weather", _json(town)) for at, town in enumerate(towns)]
         made.finish = "tool_calls"
