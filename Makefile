@@ -8,7 +8,7 @@ WORKERS ?= 2
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types docs docs-check fuzz bench clean venv dev
+.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz bench clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -16,6 +16,10 @@ help: ## list the targets
 demo: venv ## set everything up and watch the agent finish a task in a real browser
 	@scripts/setup.sh
 	@$(VENV)/cua demo
+
+runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's requests
+	@scripts/bootstrap.sh runtime-dev
+	@$(VENV)/python -m examples.runtime_demo
 
 test: dev ## set up what is missing and run all tests
 	@$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)

@@ -63,7 +63,9 @@ fingerprint() {
 }
 
 install_package() {
-  say "installing cua-k25[$extra] into $venv (the first time this fetches some 300 MB)"
+  local size=300
+  case $extra in runtime*) size=600 ;; esac  # torch for CPUs; with CUDA it is several GB
+  say "installing cua-k25[$extra] into $venv (the first time this fetches some $size MB)"
   "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --editable ".[$extra]" \
     | grep --line-buffered -E '^(Collecting|  Downloading|Installing|Successfully|ERROR)' >&2 \
     || die "pip could not install the package: see its message above"

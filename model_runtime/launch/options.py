@@ -17,7 +17,7 @@ class NativeOptions:
     Attributes:
         model_dir: Folder of a checkpoint.
         host: Address to listen on.
-        port: Port to listen on.
+        port: Port to listen on; 0 takes a free one and prints it.
         served_name: Name that requests give; the folder's name where None.
         api_keys_env: Variable that holds the accepted keys, comma-separated; without it no key is asked for.
         device: `cpu`, `cuda` or `cuda:N`; the best there is where None.
@@ -138,8 +138,9 @@ def _wrong_numbers(options: NativeOptions | VllmOptions) -> Iterator[str]:
         value = getattr(options, name, None)
         if value is not None and value <= 0:
             yield f"{name} is {value}, expected a positive number"
-    if not 1 <= options.port <= 65_535:
-        yield f"port is {options.port}, expected 1 to 65535"
+    lowest = 0 if isinstance(options, NativeOptions) else 1
+    if not lowest <= options.port <= 65_535:
+        yield f"port is {options.port}, expected {lowest} to 65535"
     share = getattr(options, "gpu_memory_utilization", None)
     if share is not None and not 0 < share <= 1:
         yield f"gpu_memory_utilization is {share}, expected a share above 0 and at most 1"
