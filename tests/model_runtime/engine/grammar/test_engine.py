@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jsonschema
@@ -227,6 +228,25 @@ def test_matchers_of_one_grammar_know_nothing_of_each_other(tokenizer: Tokenizer
     assert (one.is_accepting, one.must_end, one.is_done) == (True, True, False)
     assert one.accept(tokenizer.special.im_end)
     assert one.is_done
+
+
+def test_threads_may_compile_while_others_fill_masks(tokenizer: Tokenizer, grammars: GrammarEngine) -> None:
+    """Forced text is tokenized by a call back into Python, from a thread that has let go of the interpreter."""
+    forced = json_spec({"const": "a rather long text that leaves no choice " * 8})
+
+    def follow(seed: int) -> int:
+        states = make_states(tokenizer, grammars, forced, [seed])
+        return len(sample_outputs(tokenizer, states, max_tokens=500)[0])
+
+    def compile_many(seed: int) -> int:
+        specs = [json_spec({"const": f"forced {seed} {i}"}) for i in range(60)]
+        return len({id(grammars.compile(spec)) for spec in specs})
+
+    with ThreadPoolExecutor(4) as pool:
+        lengths = [pool.submit(follow, seed) for seed in range(4)]
+        counts = [pool.submit(compile_many, seed) for seed in range(4)]
+        assert len({length.result(timeout=60) for length in lengths}) == 1
+        assert [count.result(timeout=60) for count in counts] == [60] * 4
 
 
 def test_only_the_rows_with_a_grammar_are_masked(tokenizer: Tokenizer, grammars: GrammarEngine) -> None:

@@ -18,6 +18,7 @@ from model_runtime.tokenizer import SpecialTokens, Tokenizer
 SPECIAL = SpecialTokens(1024)
 VOCAB_SIZE = 1280
 INF = float("inf")
+DEVICES = ("cpu", *(["cuda"] if torch.cuda.is_available() else []))
 
 
 def make_plain(in_reasoning: bool = False, end_ids: tuple[int, ...] = (), **params: object) -> SamplingState:
@@ -209,7 +210,8 @@ def test_a_spent_thinking_budget_closes_the_block() -> None:
     assert (state.num_reasoning_tokens, state.in_reasoning) == (2, False)
 
 
-def test_a_batch_of_everything_is_each_one_alone(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_batch_of_everything_is_each_one_alone(tokenizer: Tokenizer, device: str) -> None:
     """Grammar, penalties, budget, greedy and filters in one batch, against the same requests one by one."""
     grammars = GrammarEngine(tokenizer)
     asked = [
@@ -237,7 +239,7 @@ def test_a_batch_of_everything_is_each_one_alone(tokenizer: Tokenizer) -> None:
             for place in chosen
         ]
         sampler = Sampler(tokenizer.vocab_size, tokenizer.special)
-        return sampler.sample(make_logits(6)[chosen], states)
+        return sampler.sample(make_logits(6)[chosen].to(device), states)
 
     together = step([0, 1, 2, 3, 4, 5])
     assert together == [step([place])[0] for place in range(6)]
