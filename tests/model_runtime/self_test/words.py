@@ -190,6 +190,8 @@ def _text(body: Body, question: str, faults: frozenset[str]) -> str:
         return question.removeprefix("Repeat exactly: ")
     if "one word: hello" in question:
         return "hello<|im_end|>" if "end_token_shown" in faults else "hello"
+    if "weather" in question:
+        return "It is mild."
     if "ten in words" in question:
         return "one, two, three, four, five, six, seven, eight, nine, ten"
     return "17 * 23 is 391." if "17 * 23" in question else STORY
