@@ -62,6 +62,11 @@ class SamplingState:
         return self.matcher
 
     @property
+    def is_complete(self) -> bool:
+        """The grammar has had its end token: the output is over, whatever `min_tokens` and `ignore_eos` ask for."""
+        return self.matcher is not None and self.matcher.is_done
+
+    @property
     def banned_ids(self) -> frozenset[int]:
         """Tokens that may not come next, beside those that never may.
 

@@ -62,10 +62,10 @@ def test_a_grammar_waits_for_the_end_of_the_reasoning(tokenizer: Tokenizer) -> N
     for token_id in tokenizer.encode("4") + tokenizer.encode("2"):
         state.accept(token_id)
     assert state.active_matcher.must_end
+    assert not state.is_complete
     state.accept(special.im_end)
     assert state.active_matcher is None
-    assert state.matcher is not None
-    assert state.matcher.is_done
+    assert state.is_complete
 
 
 def test_a_grammar_may_rule_the_reasoning_too(tokenizer: Tokenizer) -> None:
