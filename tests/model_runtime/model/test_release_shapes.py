@@ -18,10 +18,12 @@ TEXT = TextConfig(vocab_size=1024, num_hidden_layers=1, n_routed_experts=8, num_
 
 
 class RandomSource:
-    """Tensors of the release's names and shapes, made when they are asked for."""
+    """Tensors of the release's names and shapes; each repeats one random run, whose odd length keeps rows apart."""
 
     def __init__(self, config: K25Config) -> None:
         self.infos: dict[str, TensorInfo] = expected_tensors(config)
+        self.values = torch.empty(1_000_003).uniform_(-1.7, 1.7)
+        self.words = torch.randint(-(2**31), 2**31, (1_000_003,), dtype=torch.int32)
 
     def has(self, name: str) -> bool:
         return name in self.infos
@@ -29,15 +31,19 @@ class RandomSource:
     def get(self, name: str, index: tuple[slice, ...] = ()) -> Tensor:
         shape = torch.empty(self.infos[name].shape, device="meta")[index].shape
         if name.endswith("weight_packed"):
-            return torch.randint(-(2**31), 2**31, shape, dtype=torch.int32)
+            return repeat(self.words, shape)
         if name.endswith("weight_scale"):
             return torch.full(shape, 0.004, dtype=torch.bfloat16)
         spread = shape[-1] ** -0.5 if len(shape) == 2 else 1.0
-        return torch.empty(shape, dtype=torch.bfloat16).uniform_(-1.7 * spread, 1.7 * spread)
+        return repeat((self.values * spread).bfloat16(), shape)
+
+
+def repeat(values: Tensor, shape: torch.Size) -> Tensor:
+    return values.repeat(-(-shape.numel() // len(values)))[: shape.numel()].view(shape)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["dense layer", "bf16 experts", "INT4 experts"])
+@pytest.mark.parametrize("kind", ["dense layer", "INT4 experts"])
 def test_one_layer(kind: str) -> None:
     """Finite, and decoding goes on where the prompt ended: the forms of attention differ by bf16's rounding only."""
     text = replace(TEXT, first_k_dense_replace=int(kind == "dense layer"))
@@ -45,11 +51,11 @@ def test_one_layer(kind: str) -> None:
     place = Placement(device=torch.device("cpu"), dtype=torch.bfloat16, comm=OneRank(), ops=find_ops("cpu", "torch"))
     torch.manual_seed(0)
     model = K25Model(config, RandomSource(config), place)
-    ids = make_ids(24, vocab_size=text.vocab_size)
+    ids = make_ids(12, vocab_size=text.vocab_size)
     whole = Drive(model).step({"one": ids})["one"]
     drive = Drive(model)
-    drive.step({"one": ids[:20]})
-    parts = torch.cat([drive.step({"one": ids[at : at + 1]})["one"] for at in range(20, 24)])
-    assert whole.shape == (24, 1024)
+    drive.step({"one": ids[:11]})
+    last = drive.step({"one": ids[11:]})["one"]
+    assert whole.shape == (12, 1024)
     assert 0.2 < whole.std() < 5
-    assert (parts - whole[20:]).abs().max() <= 0.05 * whole.abs().max()
+    assert (last - whole[11:]).abs().max() <= 0.05 * whole.abs().max()
