@@ -1,6 +1,7 @@
 """`cua serve`: serve Kimi K2.5, see what fits on which GPUs, test any endpoint that serves it."""
 
 import json
+import logging
 import os
 import sys
 from dataclasses import asdict
@@ -106,7 +107,16 @@ def _serve_native(chosen: dict[str, Any], settings: list[str], dry_run: bool) ->
     _warn_of_open_door(options.host, options.api_keys_env)
     from model_runtime.native import serve_native
 
+    _log_to_stderr("model_runtime")
     serve_native(options, say=lambda text: typer.echo(text, err=True))
+
+
+def _log_to_stderr(name: str) -> None:
+    log = logging.getLogger(name)
+    line = logging.StreamHandler()
+    line.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(line)
+    log.setLevel(logging.INFO)
 
 
 def _shown(options: "NativeOptions") -> str:
@@ -203,8 +213,8 @@ def _self_test(
 
 
 def _key(api_key_env: str | None) -> str | None:
-    if api_key_env is None:
-        return os.environ.get("OPENAI_API_KEY")
+    if api_key_env is None:  # a key is never sent to an address that it was not given for
+        return None
     key = os.environ.get(api_key_env)
     if not key:
         raise typer.BadParameter(f"--api-key-env names {api_key_env}, which is not set; set it to the key")

@@ -21,6 +21,8 @@ from model_runtime.launch.faults import explain_exit
 
 SHARDS = re.compile(r"checkpoint shards:\s*(\d+)% Completed \| (\d+)/(\d+)")
 STOPPED = 130
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask to end; the last one comes when the terminal is closed."""
 KEPT_LINES = 2000
 POLL_S = 0.2
 
@@ -47,7 +49,7 @@ def run_vllm(
     when_ready: Callable[[], None],
     options: WatchOptions | None = None,
 ) -> int:
-    """Run a server until it ends or is asked to. Call it from the main thread: it takes SIGINT and SIGTERM.
+    """Run a server until it ends or is asked to. Call it from the main thread: it takes SIGINT, SIGTERM and SIGHUP.
 
     Args:
         command: Program and arguments.
@@ -186,9 +188,9 @@ class _Watched:
 @contextlib.contextmanager
 def _forwarded_signals(watched: _Watched) -> Iterator[None]:
     def forward(number: int, frame: FrameType | None) -> None:
-        watched.ask_to_end(number)
+        watched.ask_to_end(signal.SIGTERM if number == signal.SIGHUP else number)
 
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, forward) for number in ENDING}
     try:
         yield
     finally:

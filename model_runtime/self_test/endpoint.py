@@ -79,6 +79,9 @@ class Endpoint:
         """
         try:
             raw = self.get("/models")
+            if raw.status == 404 and not self.url.endswith("/v1"):
+                self.url += "/v1"
+                raw = self.get("/models")
         except NoAnswer as error:
             raise RuntimeFault(
                 f"nothing answers at {self.url}: {error}. Expected such as http://HOST:8000/v1"

@@ -62,7 +62,7 @@ def _mark(process: psutil.Process) -> str | None:
         return None
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_server_runs_until_it_is_asked_to_end(program: Path, number: int) -> None:
     run = Run(program, "good", stop_with=number)
     before = signal.getsignal(number)

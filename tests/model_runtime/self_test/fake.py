@@ -58,6 +58,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
+        if self.path != "/v1/models":
+            self._send(404, _error("no such page"))
+            return
         if self.fake.has("needs_key") and self.headers.get("authorization") != f"Bearer {KEY}":
             self._send(401, _error("wrong key"))
             return

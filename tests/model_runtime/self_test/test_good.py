@@ -71,6 +71,8 @@ def test_the_name_and_the_address_may_be_given_in_full() -> None:
     with FakeK25() as server:
         url = f"{server.url}/chat/completions"
         report = run_self_test(SelfTestOptions(url=url, model="kimi-k3", only=("models", "chat")))
+        root = server.url.removesuffix("/v1")
+        assert run_self_test(SelfTestOptions(url=root, only=("models", "chat"))).exit_code == 0
     texts = {name: (outcome.status, outcome.text) for name, outcome in report.outcomes}
     assert texts["models"][1].startswith("'kimi-k3' is not listed, there are ['kimi-k2.5']")
     assert texts["chat"] == ("failed", "HTTP 400: no such model")
