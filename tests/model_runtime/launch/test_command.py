@@ -137,7 +137,7 @@ def test_the_line_shown_is_one_that_a_shell_takes_apart_again() -> None:
         (replace(PLAIN, mm_processor_cache_gb=-1), "mm_processor_cache_gb is -1"),
         (replace(PLAIN, api_key_env=""), "has no name"),
         (
-            NativeOptions(model_dir=Path("m"), block_size=-1, port=0),
+            NativeOptions(model_dir=Path("m"), block_size=-1, port=70000),
             "block_size is -1, expected a positive number; port",
         ),
     ],
