@@ -11,6 +11,7 @@ from model_runtime.errors import BusyError, RequestError, RuntimeFault
 Json = dict[str, Any]
 
 _OTHER_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -49,5 +50,5 @@ def error_headers(error: RequestError | RuntimeFault) -> dict[str, str]:
 
 def dump(body: Any) -> bytes:
     """JSON as it goes over the wire, in one line also for readers that take Unicode's other line ends for one."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODER.encode(body)
     return (text if text.isascii() else text.translate(_OTHER_LINE_ENDS)).encode()

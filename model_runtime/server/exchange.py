@@ -6,6 +6,8 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
+from model_runtime.server.replies.usage import Usage
+
 LOG = logging.getLogger("model_runtime.access")
 
 _PROBED = ("/health", "/metrics")
@@ -20,6 +22,7 @@ class Exchange:
         request_id: The client's `X-Request-Id`, or one of ours.
         status: Of the answer as sent.
         late_status: What it would have been, had it not been streaming already; 499 for a client that left.
+        usage: Token counts so far.
         finish_reasons: One for each choice.
     """
 
@@ -28,9 +31,7 @@ class Exchange:
     path: str
     status: int = 0
     late_status: int | None = None
-    num_prompt: int = 0
-    num_cached: int = 0
-    num_completion: int = 0
+    usage: Usage = field(default_factory=Usage)
     finish_reasons: list[str] = field(default_factory=list)
     started_s: float = field(default_factory=time.perf_counter)
 
@@ -46,11 +47,12 @@ class Exchange:
 
     def log(self) -> None:
         """The access log's line; what probes ask all day is for debugging only."""
+        usage = self.usage
         LOG.log(
             logging.DEBUG if self.path in _PROBED and self.status == 200 else logging.INFO,
             "id=%s %s %s status=%d prompt=%d cached=%d completion=%d ms=%.1f",
             *(self.request_id, self.method, self.path, self.shown_status),
-            *(self.num_prompt, self.num_cached, self.num_completion, self.took_s * 1000),
+            *(usage.num_prompt, usage.num_cached, usage.num_completion, self.took_s * 1000),
         )
 
 

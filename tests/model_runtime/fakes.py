@@ -116,7 +116,7 @@ class FakeEngine:
         if found >= self.max_model_len:
             text = f"the prompt has {found} tokens; the maximum context length is {self.max_model_len}"
             raise RequestError(text, param="messages", code="context_length_exceeded")
-        if any(token_id >= self.card.vocab_size for token_id in request.prompt.token_ids):
+        if max(request.prompt.token_ids) >= self.tokenizer.vocab_size:
             raise RequestError("a token id is outside the vocabulary", param="prompt")
 
     async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:

@@ -27,33 +27,38 @@ class ChatReply:
         self._choices = choices
         self._wishes = wishes
         self._exchange = exchange
-        self._usage = Usage(len(choices))
+        self._usage = exchange.usage = Usage(len(choices))
 
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add a step of one choice. See `Reply.take`."""
         choice = self._choices[index]
         self._usage.take(index, output)
         events = choice.take(output)
-        self._usage.num_reasoning = sum(choice.num_reasoning for choice in self._choices)
-        self._usage.note(self._exchange, [choice.finish_reason for choice in self._choices])
+        if choice.finish_reason is not None:
+            self._exchange.finish_reasons.append(choice.finish_reason)
         if not self._wishes.stream.is_stream:
             choice.keep(events)
             return b""
-        return b"".join(event(self._chunk(chunk)) for chunk in choice.chunks(events))
+        return b"".join(self._head.to_event(chunk, self._beside(chunk)) for chunk in choice.chunks(events))
 
     def end(self) -> bytes:
         """The answer, or the end of the stream."""
         if not self._wishes.stream.is_stream:
-            body = self._head.to_json([choice.whole() for choice in self._choices]) | {"usage": self._usage.to_json()}
+            body = self._head.to_json([choice.whole() for choice in self._choices]) | {"usage": self._count()}
             ids = {"prompt_token_ids": self._wishes.prompt_ids} if self._wishes.with_token_ids else {}
             return dump(body | ids)
-        last = self._head.to_json([]) | {"usage": self._usage.to_json()}
+        last = self._head.to_json([]) | {"usage": self._count()}
         return (event(last) if self._wishes.stream.usage_at_end else b"") + DONE
 
-    def _chunk(self, choice: Json) -> Json:
-        chunk = self._head.to_json([choice])
-        if self._wishes.with_token_ids and choice["delta"].get("role"):
-            chunk["prompt_token_ids"] = self._wishes.prompt_ids
+    def _count(self) -> Json:
+        self._usage.num_reasoning = sum(choice.num_reasoning for choice in self._choices)
+        return self._usage.to_json()
+
+    def _beside(self, choice: Json) -> Json:
+        """What stands beside the choice of a chunk."""
+        beside: Json = {}
+        if self._wishes.with_token_ids and "role" in choice["delta"]:
+            beside["prompt_token_ids"] = self._wishes.prompt_ids
         if self._wishes.stream.usage_at_end:
-            chunk["usage"] = self._usage.to_json() if self._wishes.stream.usage_always else None
-        return chunk
+            beside["usage"] = self._count() if self._wishes.stream.usage_always else None
+        return beside

@@ -100,20 +100,19 @@ class ChatChoice:
 
     def chunks(self, events: Iterable[Event]) -> list[Json]:
         """Choices of the chunks that tell of these events, in order."""
-        deltas = [self._delta(event) for event in join_texts(events)]
+        deltas = [delta for event in join_texts(events) if (delta := self._delta(event))]
+        choices = [self._chunk(delta) for delta in deltas]
         if not self._has_begun:
             self._has_begun = True
-            deltas.insert(0, {"role": "assistant", "content": ""})
-        choices: list[Json] = [
-            {"index": self._index, "delta": delta, "finish_reason": None} for delta in deltas if delta
-        ]
+            choices.insert(0, self._chunk({"role": "assistant", "content": ""}))
         if self.finish_reason is not None:
-            choices.append({"index": self._index, "delta": {}, **self._end()})
-        for choice in choices:
-            choice["logprobs"] = None
-        if choices:
+            choices.append(self._chunk({}) | self._end())
+        if choices and (self._wishes.with_logprobs or self._wishes.with_token_ids):
             next((choice for choice in choices if "role" not in choice["delta"]), choices[0]).update(self._extras())
         return choices
+
+    def _chunk(self, delta: Json) -> Json:
+        return {"index": self._index, "delta": delta, "finish_reason": None, "logprobs": None}
 
     def whole(self) -> Json:
         """The choice of a whole answer."""

@@ -33,37 +33,33 @@ class Reply(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyHead:
     """What stands in every object of one answer.
 
-    Attributes:
+    Args:
         reply_id: Of the answer.
         kind: OpenAI's `object`.
         model: The name the client used.
-        created_s: Unix time.
     """
 
-    reply_id: str
-    kind: str
-    model: str
-    created_s: int
+    def __init__(self, reply_id: str, kind: str, model: str) -> None:
+        self._fields = {
+            "id": reply_id,
+            "object": kind,
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": fingerprint(model),
+        }
+        self._opening = b"data: " + dump(self._fields).removesuffix(b"}") + b',"choices":['
 
     def to_json(self, choices: list[Json]) -> Json:
         """An object with these choices."""
-        return {
-            "id": self.reply_id,
-            "object": self.kind,
-            "created": self.created_s,
-            "model": self.model,
-            "system_fingerprint": fingerprint(self.model),
-            "choices": choices,
-        }
+        return self._fields | {"choices": choices}
 
-
-def make_head(reply_id: str, kind: str, model: str) -> ReplyHead:
-    """A head with the time of now."""
-    return ReplyHead(reply_id=reply_id, kind=kind, model=model, created_s=int(time.time()))
+    def to_event(self, choice: Json, more: Json) -> bytes:
+        """An event of a stream: one choice, and further fields of the object."""
+        rest = b"".join(b',"%s":%s' % (name.encode(), dump(value)) for name, value in more.items())
+        return self._opening + dump(choice) + b"]" + rest + b"}\n\n"
 
 
 @lru_cache(maxsize=64)

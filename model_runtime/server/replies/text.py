@@ -140,7 +140,7 @@ class TextReply:
         self._choices = choices
         self._wishes = wishes
         self._exchange = exchange
-        self._usage = Usage(num_choices)
+        self._usage = exchange.usage = Usage(num_choices)
 
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add a step of one choice. See `Reply.take`."""
@@ -149,11 +149,12 @@ class TextReply:
             output = replace(output, token_ids=())
         self._usage.take(index, output)
         choice.take(output)
-        self._usage.note(self._exchange, [choice.finish_reason for choice in self._choices])
+        if choice.finish_reason is not None:
+            self._exchange.finish_reasons.append(choice.finish_reason)
         if not self._wishes.stream.is_stream:
             return b""
         shown = choice.pop()
-        return b"" if shown is None else event(self._chunk(shown))
+        return b"" if shown is None else self._head.to_event(shown, self._beside())
 
     def end(self) -> bytes:
         """The answer, or the end of the stream."""
@@ -163,8 +164,8 @@ class TextReply:
         last = self._head.to_json([]) | {"usage": self._usage.to_json()}
         return (event(last) if self._wishes.stream.usage_at_end else b"") + DONE
 
-    def _chunk(self, choice: Json) -> Json:
-        chunk = self._head.to_json([choice])
-        if self._wishes.stream.usage_at_end:
-            chunk["usage"] = self._usage.to_json() if self._wishes.stream.usage_always else None
-        return chunk
+    def _beside(self) -> Json:
+        """What stands beside the choice of a chunk."""
+        if not self._wishes.stream.usage_at_end:
+            return {}
+        return {"usage": self._usage.to_json() if self._wishes.stream.usage_always else None}

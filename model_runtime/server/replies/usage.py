@@ -1,11 +1,9 @@
 """Token counts of one answer."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from model_runtime.engine.contract import EngineOutput
-from model_runtime.server.exchange import Exchange
 
 
 @dataclass(slots=True)
@@ -16,7 +14,7 @@ class Usage:
         num_choices: Choices for each prompt.
     """
 
-    num_choices: int
+    num_choices: int = 1
     num_completion: int = 0
     num_reasoning: int = 0
     _prompts: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -36,12 +34,6 @@ class Usage:
     def num_cached(self) -> int:
         """Of these, how many came from the prefix cache."""
         return sum(cached for _, cached in self._prompts.values())
-
-    def note(self, exchange: Exchange, finish_reasons: Iterable[str | None]) -> None:
-        """Tell the log and the metrics how it stands."""
-        exchange.num_prompt, exchange.num_cached = self.num_prompt, self.num_cached
-        exchange.num_completion = self.num_completion
-        exchange.finish_reasons = [reason for reason in finish_reasons if reason]
 
     def to_json(self) -> dict[str, Any]:
         """OpenAI's form."""

@@ -12,7 +12,7 @@ from model_runtime.server.reading.sampling import chat_params
 from model_runtime.server.reading.tools import read_tools
 from model_runtime.server.replies.chat import ChatReply
 from model_runtime.server.replies.chat_choice import ChatChoice, ChatWishes
-from model_runtime.server.replies.reply import make_head, read_wishes
+from model_runtime.server.replies.reply import ReplyHead, read_wishes
 from model_runtime.server.routes.run import Prepared, exchange_of, make_answer, make_reply_id, state_of
 from model_runtime.server.schemas.chat import ChatRequest
 from model_runtime.server.sequences import make_choices
@@ -56,5 +56,5 @@ async def _prepare(state: ServerState, asked: ChatRequest, exchange: Exchange) -
         ChatChoice(index, ReplyParser(reading), wishes, in_reasoning=chat.thinking, tokenizer=tokenizer)
         for index in range(asked.n or 1)
     ]
-    head = make_head(reply_id, "chat.completion.chunk" if stream.is_stream else "chat.completion", model)
+    head = ReplyHead(reply_id, "chat.completion.chunk" if stream.is_stream else "chat.completion", model)
     return make_choices(request, asked.n or 1), ChatReply(head, choices, wishes, exchange)

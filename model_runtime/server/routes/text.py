@@ -11,7 +11,7 @@ from model_runtime.server.answer import Answer
 from model_runtime.server.body import read_body
 from model_runtime.server.exchange import Exchange
 from model_runtime.server.reading.sampling import text_params
-from model_runtime.server.replies.reply import make_head, read_wishes
+from model_runtime.server.replies.reply import ReplyHead, read_wishes
 from model_runtime.server.replies.text import TextChoice, TextReply, TextWishes
 from model_runtime.server.routes.run import Prepared, exchange_of, make_answer, make_reply_id, state_of
 from model_runtime.server.schemas.common import MAX_CHOICES
@@ -53,7 +53,7 @@ async def _prepare(state: ServerState, asked: TextRequest, exchange: Exchange) -
         )
         requests += make_choices(request, n)
     choices = [TextChoice(i, one.prompt.token_ids, wishes, tokenizer) for i, one in enumerate(requests)]
-    head = make_head(reply_id, "text_completion", model)
+    head = ReplyHead(reply_id, "text_completion", model)
     return requests, TextReply(head, choices, n, wishes, exchange)
 
 
