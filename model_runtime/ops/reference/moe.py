@@ -1,7 +1,6 @@
 """Routing to experts, and the experts. Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2."""
 
 from collections.abc import Callable
-from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
@@ -75,28 +74,31 @@ def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) 
 
 def _run_one(hidden: Tensor, ids: Tensor, experts: Experts) -> Tensor:
     """Each expert of a single token, which needs no sorting: (1, H) -> (K, H)."""
-    runs = [(id, slice(k, k + 1)) for k, id in enumerate(ids[0].tolist()) if 0 <= id < experts.num_experts]
-    return _run_experts(hidden.expand(ids.shape[1], -1), runs, experts)
+    chosen = ids[0].tolist()
+    runs = [(id if 0 <= id < experts.num_experts else None, 1) for id in chosen]
+    return _run_experts(hidden.expand(len(chosen), -1), runs, experts)
 
 
 def _run_sorted(rows: Tensor, counts: list[int], experts: Experts) -> Tensor:
     """Rows in the order of their experts, of which `counts` says how many each has: (M, H) -> (M, H)."""
-    ends = list(accumulate(counts))
-    runs = [(id, slice(end - count, end)) for id, (count, end) in enumerate(zip(counts, ends, strict=True)) if count]
-    return _run_experts(rows, runs, experts)
+    runs: list[tuple[int | None, int]] = [(id, count) for id, count in enumerate(counts) if count]
+    return _run_experts(rows, [*runs, (None, len(rows) - sum(counts))], experts)
 
 
-def _run_experts(rows: Tensor, runs: list[tuple[int, slice]], experts: Experts) -> Tensor:
-    """Each expert on its run of rows; zeros for rows in no run: (M, H) -> (M, H)."""
+def _run_experts(rows: Tensor, runs: list[tuple[int | None, int]], experts: Experts) -> Tensor:
+    """Runs of rows, each (expert, or None for zeros; how many rows): (M, H) -> (M, H)."""
     gate_up, down = _find_readers(experts, rows.dtype)
-    outputs = torch.zeros_like(rows, memory_format=torch.contiguous_format)
+    sizes = [count for _, count in runs]
     inner = rows.new_zeros(len(rows), 2 * experts.intermediate_size)
-    for expert, run in runs:
-        torch.mm(rows[run], gate_up(expert).t(), out=inner[run])
+    for (expert, _), x, out in zip(runs, rows.split_with_sizes(sizes), inner.split_with_sizes(sizes), strict=True):
+        if expert is not None:
+            torch.mm(x, gate_up(expert).t(), out=out)
     gate, up = inner.chunk(2, dim=-1)
     active = F.silu(gate).mul_(up)  # (M, intermediate)
-    for expert, run in runs:
-        torch.mm(active[run], down(expert).t(), out=outputs[run])
+    outputs = torch.zeros_like(rows, memory_format=torch.contiguous_format)
+    for (expert, _), x, out in zip(runs, active.split_with_sizes(sizes), outputs.split_with_sizes(sizes), strict=True):
+        if expert is not None:
+            torch.mm(x, down(expert).t(), out=out)
     return outputs
 
 
