@@ -53,7 +53,9 @@ class Admission:
         )
 
     def is_end_token(self, sequence: Sequence, token_id: int) -> bool:
-        """Whether the token ends the sequence: the model's own end tokens, or one that the request names."""
+        """Whether the newest token ends the sequence: by the grammar, the model's own end, or the request's."""
+        if sequence.state is not None and sequence.state.is_complete:
+            return True
         params = sequence.request.params
         own = not params.ignore_eos and token_id in self.card.stop_token_ids
         return (own or token_id in params.stop_token_ids) and sequence.num_output > params.min_tokens

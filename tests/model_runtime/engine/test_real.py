@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from model_runtime.engine.sampling import GrammarSpec
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import Tokenizer
 from tests.model_runtime.engine.real import assert_same, collect, greedy, make_item, make_prompt, run, start
@@ -105,4 +106,14 @@ async def test_a_seed_gives_the_same_whatever_runs_beside_it(tiny_dir: Path, pro
     alone = await run(engine, [request])
     beside = await run(engine, [request, *(greedy(str(i), p, 12, temperature=1.0) for i, p in enumerate(prompts))])
     assert_same(beside[:1], alone, within=1e-5)
+    await engine.close()
+
+
+async def test_a_grammar_ends_the_output_before_min_tokens_would(tiny_dir: Path, tokenizer: Tokenizer) -> None:
+    engine = start(tiny_dir)
+    spec = GrammarSpec(kind="json_schema", text='{"enum": ["yes"]}')
+    request = greedy("a", make_prompt(tokenizer, "well?"), 50, grammar=spec, min_tokens=30)
+    outputs = await collect(engine, request)
+    assert "".join(str(delta) for output in outputs for delta in output.deltas) == '"yes"'
+    assert outputs[-1].finish_reason == "stop"
     await engine.close()
