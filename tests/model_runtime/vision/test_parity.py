@@ -77,8 +77,7 @@ def test_passes_of_any_size_give_the_same(tower: VisionTower, limit: int) -> Non
     assert max(map(difference, small(items), tower(items))) <= 1e-5
 
 
-def test_other_sizes_than_the_release(tower: VisionTower) -> None:
-    """One head, head_dim 8, a table that is not square would crash the peer: heights and widths of ours are free."""
+def test_heads_of_another_width() -> None:
     config = replace(TINY, hidden_size=32, num_attention_heads=4, mm_hidden_size=32, num_hidden_layers=3)
     peer = Peer(config, make_weights(config))
     item = make_item(3, 8, 4)

@@ -87,7 +87,7 @@ def make_item(t: int, h: int, w: int, seed: int = 0) -> MediaItem:
 
 
 class Peer:
-    """transformers' vision tower and projector with our weights. One clip a call: it fails on a mix of lengths."""
+    """transformers' vision tower and projector with our weights. It fails on a mix of frame counts in one call."""
 
     def __init__(self, config: VisionConfig, source: DictSource, dtype: torch.dtype = torch.float32) -> None:
         from transformers.models.kimi_k25.configuration_kimi_k25 import Kimi_K25Config, Kimi_K25VisionConfig
@@ -124,14 +124,23 @@ class Peer:
         self.dtype = dtype
         self.config = config
 
-    @torch.no_grad()
     def __call__(self, item: MediaItem) -> Tensor:
         """(num_tokens, text_hidden_size) of one item."""
-        t, h, w = item.grid
-        pixels = (torch.from_numpy(item.frames).float() / 255 - 0.5) / 0.5
-        patches = pixels.view(t, h, 14, w, 14, 3).permute(0, 1, 3, 5, 2, 4).reshape(-1, 3, 14, 14)
-        out = self.tower(patches.to(self.dtype), torch.tensor([[t, h, w]]))
+        return self.encode([item])
+
+    @torch.no_grad()
+    def encode(self, items: list[MediaItem]) -> Tensor:
+        """Rows of all items, which have equally many frames."""
+        pixels = torch.cat([make_pixel_values(item) for item in items])
+        out = self.tower(pixels.to(self.dtype), torch.tensor([item.grid for item in items]))
         return self.projector(out.pooler_output).squeeze(1)
+
+
+def make_pixel_values(item: MediaItem) -> Tensor:
+    """(patches, 3, 14, 14) fp32 from -1 to 1."""
+    t, h, w = item.grid
+    pixels = (torch.from_numpy(item.frames).float() / 255 - 0.5) / 0.5
+    return pixels.view(t, h, 14, w, 14, 3).permute(0, 1, 3, 5, 2, 4).reshape(-1, 3, 14, 14)
 
 
 def peer_names(config: VisionConfig, source: DictSource) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
