@@ -55,7 +55,7 @@ def test_the_self_test_finds_nothing_wrong(served: Served) -> None:
 def test_a_task_runs_to_its_cap_without_an_error(served: Served, tmp_path: Path) -> None:
     page = "data:text/html,<h1>Hello</h1><button>Go</button>"
     done = cua(
-        *("task", "Click Go", "--url", page, "--model", "tiny", "--max-tokens", "1500", "--max-steps", "2"),
+        *("task", "Click Go", "--url", page, "--model", "tiny", "--max-tokens", "5000", "--max-steps", "2"),
         *("--output-format", "json"),
         OPENAI_BASE_URL=served.url,
         OPENAI_API_KEY="none",
