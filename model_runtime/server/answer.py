@@ -61,12 +61,14 @@ class Answer(Response):
         except (RequestError, RuntimeFault) as error:
             if not self._has_begun:
                 raise
-            scope["state"]["exchange"].late_status = status_of(error)
-            await self._write(send, event(error_body(error)))  # and no [DONE]: the answer is not whole
+            if self._is_stream:
+                scope["state"]["exchange"].late_status = status_of(error)
+                await self._write(send, event(error_body(error)))  # and no [DONE]: the answer is not whole
         except ClientGoneError:
             if not self._has_begun:
                 raise
-            scope["state"]["exchange"].late_status = 499
+            if self._is_stream:
+                scope["state"]["exchange"].late_status = 499
         if self._is_stream:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

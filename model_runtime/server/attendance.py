@@ -58,8 +58,9 @@ class Attendance:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._is_client_gone = True
-        self._limit.reschedule(0.0)  # a moment that has passed: cancels what runs
+        if not self._limit.expired():
+            self._is_client_gone = True
+            self._limit.reschedule(0.0)  # a moment that has passed: cancels what runs
 
     def _why(self) -> Exception:
         if self._is_client_gone:

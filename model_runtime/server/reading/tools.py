@@ -1,5 +1,6 @@
 """Tools of a chat request: what the model is told of them, what it may call, and the grammar that holds it to that."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,18 @@ class ToolUse:
     grammar: GrammarSpec | None = None
 
 
-def read_tools(asked: ChatRequest, *, max_tools: int) -> ToolUse:
+async def load_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
+    """The tools of a request; schemas are looked through in a thread.
+
+    Raises:
+        RequestError: See `read_tools`.
+    """
+    if not asked.tools and asked.response_format is None:
+        return read_tools(asked, max_tools)
+    return await asyncio.to_thread(read_tools, asked, max_tools)
+
+
+def read_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
     """The tools of a request.
 
     Raises:

@@ -9,7 +9,7 @@ from model_runtime.server.body import read_body
 from model_runtime.server.exchange import Exchange
 from model_runtime.server.reading.prompt import read_flags, read_prompt
 from model_runtime.server.reading.sampling import chat_params
-from model_runtime.server.reading.tools import read_tools
+from model_runtime.server.reading.tools import load_tools
 from model_runtime.server.replies.chat import ChatReply
 from model_runtime.server.replies.chat_choice import ChatChoice, ChatWishes
 from model_runtime.server.replies.reply import ReplyHead, read_wishes
@@ -30,7 +30,7 @@ async def _prepare(state: ServerState, asked: ChatRequest, exchange: Exchange) -
     model = state.check_model(asked.model)
     stream = read_wishes(asked)
     flags = read_flags(asked)
-    tools = read_tools(asked, max_tools=state.options.max_tools)
+    tools = await load_tools(asked, state.options.max_tools)
     params = chat_params(asked, thinking=flags["thinking"], grammar=tools.grammar)
     tokenizer = state.engine.tokenizer
     chat = await read_prompt(asked, flags, tools.declared, state.media, tokenizer)

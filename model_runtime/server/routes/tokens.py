@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from model_runtime.errors import RequestError
 from model_runtime.server.body import read_body
 from model_runtime.server.reading.prompt import read_flags, read_prompt
-from model_runtime.server.reading.tools import read_tools
+from model_runtime.server.reading.tools import load_tools
 from model_runtime.server.routes.run import state_of
 from model_runtime.server.schemas.text import DetokenizeRequest, TokenizeRequest
 
@@ -22,7 +22,7 @@ async def tokenize(request: Request) -> Response:
         raise RequestError("expected prompt or messages, one of them", param="prompt")
     tokenizer = state.engine.tokenizer
     if asked.chat is not None:
-        tools = read_tools(asked.chat, max_tools=state.options.max_tools)
+        tools = await load_tools(asked.chat, state.options.max_tools)
         chat = await read_prompt(asked.chat, read_flags(asked.chat), tools.declared, state.media, tokenizer)
         ids = list(chat.prompt.token_ids)
     else:

@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
+from model_runtime.engine.contract import EngineRequest
 from model_runtime.server import ServerOptions
-from tests.model_runtime.fakes import FakeEngine, answer
+from tests.model_runtime.fakes import FakeEngine, Script, answer
 from tests.model_runtime.server.serving import USER, Serving, wait_until
 
 PATH = "/v1/chat/completions"
@@ -147,3 +148,28 @@ def test_the_process_says_where_it_listens_and_obeys_sigterm(root: Path) -> None
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_a_second_signal_does_not_wait() -> None:
+    engine = FakeEngine(lambda request: SLOW)
+    with Serving(engine, ServerOptions(drain_s=600.0)) as serving:
+        plug = send(serving.port, {"messages": USER, "stream": True})
+        wait_until(lambda: engine.num_running == 1)
+        serving.terminate()
+        wait_until(lambda: serving.app.state.server.drain.is_draining)
+        serving.terminate()
+        wait_until(lambda: serving.is_over)
+        plug.close()
+    assert engine.num_running == 0
+
+
+def test_a_choice_that_fails_takes_the_others_with_it() -> None:
+    def say(request: EngineRequest) -> Script:
+        return answer("a", error="broken") if request.params.seed == 8 else SLOW
+
+    engine = FakeEngine(say)
+    with Serving(engine) as serving:
+        got = post(serving, n=3, seed=7)
+        assert (got.status_code, got.json()["error"]["code"]) == (500, "engine_error")
+        wait_until(lambda: engine.num_running == 0)
+    assert len(engine.cancelled) == 2
