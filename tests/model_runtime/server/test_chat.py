@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import httpx
 import openai
 import pytest
+from pydantic import BaseModel
 
 from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, TextPart
@@ -279,3 +280,31 @@ def test_our_own_client_reads_it() -> None:
         ("functions.click:0", "click", '{"x": 1}')
     ]
     assert (reply.usage.input_tokens, reply.usage.cached_tokens) == (len(engine.seen[0].prompt.token_ids), 3)
+
+
+def test_the_sdks_helpers_put_a_stream_together_and_parse_an_answer() -> None:
+    class Point(BaseModel):
+        x: int
+
+    engine = FakeEngine(lambda request: answer('{"x":', " 3}"))
+    with Serving(engine) as serving, client_of(serving) as client:
+        parsed = client.chat.completions.parse(model="kimi-k2.5", messages=USER, response_format=Point)  # type: ignore[arg-type]
+        engine.say = lambda request: Script(pieces=(*THOUGHT, "Click", "ing.", *CALL, *SECOND, END))
+        with client.chat.completions.stream(  # type: ignore[arg-type]
+            model="kimi-k2.5", messages=USER, tools=TOOLS, logprobs=True, stream_options={"include_usage": True}
+        ) as stream:
+            kinds = {event.type for event in stream}
+            final = stream.get_final_completion()
+    assert parsed.choices[0].message.parsed == Point(x=3)
+    grammar = engine.seen[0].params.grammar
+    assert grammar is not None
+    assert grammar.kind == "json_schema"
+    assert {"content.delta", "content.done", "tool_calls.function.arguments.done", "logprobs.content.done"} <= kinds
+    assert final.choices[0].message.content == "Clicking."
+    calls = final.choices[0].message.tool_calls or []
+    assert [(call.id, call.function.arguments) for call in calls] == [
+        ("functions.click:0", '{"x": 1}'),
+        ("functions.wait:1", "{}"),
+    ]
+    assert final.usage is not None
+    assert final.usage.prompt_tokens == len(engine.seen[1].prompt.token_ids)
