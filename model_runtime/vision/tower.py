@@ -32,7 +32,8 @@ class VisionTower(nn.Module):
 
     Attributes:
         max_patches_per_pass: Items are encoded in groups of at most so many patches (an item that alone has more goes
-            alone). At the release's width a patch takes about 30 kB of activations in bf16: half a gigabyte a pass.
+            alone). At the release's width a patch takes 22 kB of memory for activations in bf16 (measured on a CPU with
+            16,384 patches): 0.36 GB a pass.
     """
 
     def __init__(

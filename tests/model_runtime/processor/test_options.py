@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from model_runtime.checkpoint.tiny import write_tiny
 from model_runtime.errors import ConfigError
 from model_runtime.processor import MediaOptions, Processor
 
@@ -37,6 +38,11 @@ def test_the_release(tmp_path: Path) -> None:
     own = {"in_patch_limit", "in_patch_limit_each_frame", "patch_limit_on_one_side", "sample_fps"}
     assert dict(found.extra) == {name: value for name, value in RELEASE.items() if name not in own}
     assert found == MediaOptions(extra=found.extra)
+
+
+def test_the_folder_that_tests_and_trials_use(tmp_path: Path) -> None:
+    write_tiny(tmp_path)
+    assert Processor.load(tmp_path).count_tokens(1920, 1080) == 2691
 
 
 def test_numbers_are_read_and_unknown_keys_kept(tmp_path: Path) -> None:
