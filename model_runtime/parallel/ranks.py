@@ -79,6 +79,7 @@ class Workers:
     def __init__(self, spec: RankSpec, on_death: Callable[[str], None]) -> None:
         context = multiprocessing.get_context("spawn")
         self._on_death = on_death
+        self._asking = threading.Lock()  # of two threads that ask for an exit code at once, one would get none
         self._is_closing = False
         self._pipes: list[Connection] = []
         self.processes: list[SpawnProcess] = []
@@ -134,19 +135,20 @@ class Workers:
                 process.kill()
                 process.join()
 
-    def find_dead(self) -> str | None:
-        """Which worker has ended, as a sentence, or None."""
-        for rank, process in enumerate(self.processes, 1):
-            if process.exitcode is not None:
-                return self._describe(rank)
+    def find_dead(self, patience_s: float = 0.0) -> str | None:
+        """Which worker has ended, or does so within `patience_s`, as a sentence; None when all live."""
+        ended = wait([process.sentinel for process in self.processes], timeout=patience_s)
+        with self._asking:
+            for rank, process in enumerate(self.processes, 1):
+                if process.sentinel in ended:
+                    process.join(timeout=2)  # its pipes close a moment before its exit code is known
+                    return self._describe(rank)
         return None
 
     def _watch(self) -> None:
         wait([process.sentinel for process in self.processes])
         if not self._is_closing:
-            for process in self.processes:
-                process.join(timeout=0.2)  # so that its exit code is known
-            self._on_death(self.find_dead() or "a rank ended")
+            self._on_death(self.find_dead(patience_s=2.0) or "a rank ended")
 
     def _describe(self, rank: int) -> str:
         code = self.processes[rank - 1].exitcode
@@ -242,7 +244,7 @@ class RankedExecutor:
         try:
             return self._runner.run(step)
         except RuntimeError as error:  # a collective whose partner is gone
-            dead = self._workers.find_dead()
+            dead = self._workers.find_dead(patience_s=2.0)  # the collective may notice before the system tells
             if dead is None:
                 raise
             raise EngineDead(dead) from error

@@ -1,5 +1,6 @@
 """`cua serve` as a process, for tests that use it as people do."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -23,7 +24,11 @@ def serve(model_dir: Path, *arguments: str) -> Iterator[Served]:
     """`cua serve` on a free port; ended at the end, however the test went."""
     command = [sys.executable, "-m", "apps.cli.main", "serve", "--model", str(model_dir), "--port", "0"]
     process = subprocess.Popen(
-        [*command, "--set", "device=cpu", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--set", "device=cpu", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # tests run side by side
     )
     assert process.stdout is not None
     assert process.stderr is not None
