@@ -11,6 +11,9 @@ from model_runtime.engine.engine import Engine
 from model_runtime.errors import BusyError, EngineDead
 from model_runtime.tokenizer import Tokenizer
 
+LAST_STEP_S = 60.0
+"""For the step that runs when everything ends; a step that hangs does not keep the process from ending."""
+
 
 @dataclass(slots=True)
 class _Listener:
@@ -95,7 +98,7 @@ class EngineThread:
             await asyncio.sleep(0.02)
         self._is_closing = True
         self._send(None)
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, LAST_STEP_S)
         self._tell_all(EngineOutput(finish_reason="aborted", error=self._fault))
 
     def die(self, reason: str) -> None:

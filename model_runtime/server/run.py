@@ -8,12 +8,14 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from model_runtime.errors import RuntimeFault
+from model_runtime.errors import EngineDead, RuntimeFault
 from model_runtime.require import require
 from model_runtime.server.state import ServerState
 
 _BACKLOG = 4096
 _LAST_CALL_S = 5
+_POLL_S = 0.25
+_FAULT_SEEN_S = 3.0
 _KEEP_ALIVE_S = 75
 """Longer than clients keep idle connections, so that it is they who close them."""
 
@@ -31,6 +33,7 @@ def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
 
     Raises:
         RuntimeFault: The address cannot be listened at.
+        EngineDead: The engine ended by itself. Requests in flight were told, and `/health` for a few seconds.
     """
     server = make_server(app)
     listener = listen(host, port)
@@ -89,6 +92,8 @@ async def run_server(server: Any, state: ServerState, listener: socket.socket) -
 
     server.handle_exit = on_signal
     running = asyncio.create_task(server.serve(sockets=[listener]))
+    watching = asyncio.create_task(_wait_for_fault(state))
+    watching.add_done_callback(lambda task: None if task.cancelled() else leave())
     while not server.started and not running.done():
         await asyncio.sleep(0.01)
     if server.started:
@@ -96,6 +101,18 @@ async def run_server(server: Any, state: ServerState, listener: socket.socket) -
         shown = f"[{name}]" if ":" in name else name
         print(f"listening on http://{shown}:{port}", flush=True)
     await running
+    if watching.done():
+        raise EngineDead(watching.result())
+    watching.cancel()
+
+
+async def _wait_for_fault(state: ServerState) -> str:
+    """Until the engine has ended by itself: why it did, told once clients have had a moment to see it."""
+    while state.drain.is_draining or state.engine.fault is None:
+        await asyncio.sleep(_POLL_S)
+    fault = state.engine.fault
+    await asyncio.sleep(_FAULT_SEEN_S)
+    return fault
 
 
 async def _leave(server: Any, state: ServerState) -> None:

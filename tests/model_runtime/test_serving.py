@@ -123,7 +123,7 @@ def test_ranks_end_with_the_server_even_when_it_is_killed(model_dir: Path) -> No
         assert alive == []
 
 
-def test_a_killed_rank_is_told_and_the_server_is_no_longer_healthy(model_dir: Path) -> None:
+def test_a_killed_rank_is_told_and_the_server_ends(model_dir: Path) -> None:
     with serve(model_dir, "--tp", "2") as server:
         workers = psutil.Process(server.process.pid).children(recursive=True)
         next(w for w in workers if "spawn_main" in " ".join(w.cmdline())).kill()
@@ -137,6 +137,10 @@ def test_a_killed_rank_is_told_and_the_server_is_no_longer_healthy(model_dir: Pa
         answer = httpx.post(server.url + "/completions", json={"model": "tiny", "prompt": "a", "max_tokens": 1})
         assert answer.status_code in (500, 503)
         assert "rank 1 ended" in answer.json()["error"]["message"]
+        assert server.process.wait(timeout=20) == 75
+    assert [line for line in server.said if line.startswith("cua: ")] == [
+        "cua: rank 1 ended (signal SIGKILL); requests in flight are lost. Start the server again\n"
+    ]
 
 
 @pytest.mark.parametrize(
