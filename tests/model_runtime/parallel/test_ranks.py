@@ -70,7 +70,7 @@ async def wait_for_a_token(engine: EngineThread) -> None:
 
 
 def test_ranks_that_do_not_fit_are_refused_and_nothing_is_left(model_dir: Path) -> None:
-    with pytest.raises(RuntimeFault, match="cannot be split .*over 3 ranks"):
+    with pytest.raises(RuntimeFault, match=r"cannot be split .*over 3 ranks"):
         start(model_dir, tensor_parallel_size=3)
     assert workers_of_this_process() == []
 
