@@ -24,6 +24,7 @@ class Exchange:
         late_status: What it would have been, had it not been streaming already; 499 for a client that left.
         usage: Token counts so far.
         finish_reasons: One for each choice.
+        problems: How replies left the model's format.
     """
 
     request_id: str
@@ -33,6 +34,7 @@ class Exchange:
     late_status: int | None = None
     usage: Usage = field(default_factory=Usage)
     finish_reasons: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     started_s: float = field(default_factory=time.perf_counter)
 
     @property

@@ -75,6 +75,9 @@ class Metrics:
         self._choices = Counter(
             PREFIX + "choices", "Choices by the reason they ended", ("finish_reason",), registry=self._registry
         )
+        self._problems = Counter(
+            PREFIX + "reply_problems", "How replies left the model's format", ("problem",), registry=self._registry
+        )
         self._aborted = Counter(PREFIX + "aborted", "Requests whose client left", registry=self._registry)
         up = Gauge(PREFIX + "up", "1 while the engine takes requests", registry=self._registry)
         up.set_function(lambda: float(engine.fault is None))
@@ -101,6 +104,8 @@ class Metrics:
             self._aborted.inc()
         for reason in exchange.finish_reasons:
             self._choices.labels(reason).inc()
+        for problem in exchange.problems:
+            self._problems.labels(problem).inc()
 
     def render(self) -> bytes:
         """Prometheus' text format."""

@@ -36,6 +36,7 @@ class ChatReply:
         events = choice.take(output)
         if choice.finish_reason is not None:
             self._exchange.finish_reasons.append(choice.finish_reason)
+            self._exchange.problems += choice.problems
         if not self._wishes.stream.is_stream:
             choice.keep(events)
             return b""

@@ -7,6 +7,7 @@ from typing import Any
 from model_runtime.chat.parser import (
     ContentText,
     Event,
+    Problem,
     ReasoningText,
     ReplyParser,
     Summary,
@@ -71,6 +72,7 @@ class ChatChoice:
         )
         self.num_reasoning = 0
         self.finish_reason: str | None = None
+        self.problems: tuple[Problem, ...] = ()
         self._stop_reason: str | int | None = None
         self._num_calls = 0
         self._has_begun = False
@@ -85,7 +87,9 @@ class ChatChoice:
         self._token_ids += output.token_ids
         events = [event for delta in output.deltas for event in self._parser.feed(delta)]
         if output.finish_reason is not None:
-            events += self._parser.finish()[0]
+            last, summary = self._parser.finish()
+            events += last
+            self.problems = summary.problems
         events = [event for event in events if self._is_shown(event)]
         self._num_calls += sum(isinstance(event, ToolCallStart) for event in events)
         if output.finish_reason is not None:

@@ -4,8 +4,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.model_runtime.fakes import FakeEngine
-from tests.model_runtime.server.serving import USER
+from tests.model_runtime.fakes import FakeEngine, Script
+from tests.model_runtime.server.serving import TOOLS, USER
 
 
 def read(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -43,3 +43,18 @@ def test_counters_and_times(ask: Any) -> None:
         ("k25_e2e_seconds_count", ()): 4,
     }
     assert {key: samples.get(key) for key in expected} == expected
+
+
+def test_replies_that_leave_the_format_are_counted(ask: Any) -> None:
+    section, call, rest = "<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>"
+    pieces = (section, call, "functions_click_1", rest, '{"x": 1}', "<|tool_call_end|>")
+    client = ask(FakeEngine(lambda request: Script(pieces=pieces)))
+    for stream in (False, True):
+        client.post("/v1/chat/completions", json={"messages": USER, "tools": TOOLS, "stream": stream})
+    samples = read(client.get("/metrics").text)
+    found = {labels[0][1]: value for (name, labels), value in samples.items() if name == "k25_reply_problems_total"}
+    assert found == {
+        "tool calls inside reasoning": 2,
+        "a tool section without end": 2,
+        "a call's id that is not functions.NAME:NUMBER": 2,
+    }
