@@ -8,6 +8,7 @@ of it: our scheduler, sampler and detokenizer included, their generate loop incl
 """
 
 import argparse
+import logging
 import statistics
 import tempfile
 import time
@@ -21,6 +22,7 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.options import EngineOptions
 from model_runtime.engine.runner import Runner
 from model_runtime.engine.sampling import SamplingParams
+from model_runtime.engine.sampling.sampler import Sampler
 from model_runtime.media import Prompt
 from model_runtime.model import load_model
 from model_runtime.tokenizer import load_tokenizer
@@ -34,7 +36,8 @@ class Ours:
         options = EngineOptions(num_blocks=1024, max_num_seqs=max_num_seqs, has_prefix_cache=False)
         card = ModelCard(name="small", max_model_len=4096, vocab_size=tokenizer.vocab_size, stop_token_ids=())
         runner = Runner(load_model(folder, kernels="torch"), options)
-        self.engine = Engine(runner, tokenizer, card, options)
+        sampler = Sampler(tokenizer.vocab_size, tokenizer.special, banned_ids=())  # theirs bans nothing
+        self.engine = Engine(runner, tokenizer, card, options, sampler)
 
     def run(self, prompts: list[list[int]], new: int) -> tuple[float, list[list[int]]]:
         """Seconds of decoding beyond the first token, and the tokens."""
@@ -92,6 +95,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    logging.getLogger("transformers").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_small(folder, dtype=args.dtype)

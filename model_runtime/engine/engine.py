@@ -38,15 +38,23 @@ class Engine:
         tokenizer: The model's.
         card: The model's name and limits.
         options: Sizes.
+        sampler: None for one that never samples other people's control tokens.
     """
 
-    def __init__(self, executor: Executor, tokenizer: Tokenizer, card: ModelCard, options: EngineOptions) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        tokenizer: Tokenizer,
+        card: ModelCard,
+        options: EngineOptions,
+        sampler: Sampler | None = None,
+    ) -> None:
         self.executor = executor
         self.options = options
         self.admission = Admission(tokenizer, card)
         self.scheduler = Scheduler(options)
         self.counters = Counters()
-        self._sampler = Sampler(card.vocab_size, tokenizer.special)
+        self._sampler = sampler or Sampler(card.vocab_size, tokenizer.special)
         self._sequences: dict[str, Sequence] = {}
         self._prompt_logits: dict[str, list[torch.Tensor]] = {}
         self._arrivals = count()
