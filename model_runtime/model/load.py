@@ -56,9 +56,11 @@ def load_model(
         comm=comm or OneRank(),
         ops=find_ops(device, kernels),
     )
-    vision = VisionTower(config.vision, comm=place.comm, device=place.device, dtype=place.dtype)
+    vision = VisionTower(config.vision, comm=place.comm, device=place.device, dtype=place.dtype, ops=place.ops)
     vision.load(source)
-    return K25Model(config, source, place, vision)
+    model = K25Model(config, source, place, vision)
+    source.check_unchanged()  # half of one checkpoint and half of another would speak nonsense without a word
+    return model
 
 
 def find_dtype(dtype: torch.dtype | str) -> torch.dtype:

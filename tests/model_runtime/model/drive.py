@@ -27,7 +27,7 @@ class Drive:
         self.blocks[name], self.lens[name] = self.blocks[other][: num_tokens // BLOCK_SIZE], num_tokens
 
     def embed(self, token_ids: Sequence[int]) -> Tensor:
-        return self.model.embed(torch.tensor(token_ids))
+        return self.model.embed(torch.tensor(token_ids, device=self.model.device))
 
     def step(self, chunks: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """One step; sequences of one token that have a past decode. Gives each its (tokens, vocab) logits."""
@@ -59,9 +59,9 @@ class Drive:
             bounds.append(bounds[-1] + len(here))
         tables = [self.blocks[name] + [0] * (width - len(self.blocks[name])) for name in names]
         return ForwardBatch(
-            positions=torch.tensor([position for here in positions for position in here]),
-            slot_mapping=torch.tensor(slots),
-            block_tables=torch.tensor(tables, dtype=torch.int32),
+            positions=torch.tensor([position for here in positions for position in here], device=self.model.device),
+            slot_mapping=torch.tensor(slots, device=self.model.device),
+            block_tables=torch.tensor(tables, dtype=torch.int32, device=self.model.device),
             cu_seqlens_q=tuple(bounds),
             seq_lens=tuple(self.lens[name] for name in names),
             num_decodes=num_decodes,
