@@ -8,7 +8,6 @@ of it: our scheduler, sampler and detokenizer included, their generate loop incl
 """
 
 import argparse
-import logging
 import statistics
 import tempfile
 import time
@@ -59,8 +58,10 @@ class Theirs:
     """transformers' own Kimi K2.5."""
 
     def __init__(self, folder: Path, dtype: torch.dtype) -> None:
-        from transformers import Kimi_K25ForConditionalGeneration
+        from transformers import Kimi_K25ForConditionalGeneration, logging
 
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         self.model = Kimi_K25ForConditionalGeneration.from_pretrained(folder, dtype=dtype).eval()
 
     def run(self, prompts: list[list[int]], new: int) -> tuple[float, list[list[int]]]:
@@ -95,7 +96,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    logging.getLogger("transformers").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_small(folder, dtype=args.dtype)

@@ -1,21 +1,18 @@
-"""Skips everything here where torch is not installed, and keeps torch from taking both cores of every worker."""
+"""Tiny checkpoints for all tests here, which are left out where torch is missing: see `tests/test_runtime_extra.py`."""
 
 import importlib.util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from model_runtime.tokenizer import Tokenizer
 
 NEEDED = ("torch", "transformers", "safetensors", "tiktoken", "llguidance", "fastapi", "compressed_tensors")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 collect_ignore_glob = ["*"] if MISSING else []
-
-
-def pytest_report_header() -> str | None:
-    """Say why the runtime's tests are left out."""
-    if not MISSING:
-        return None
-    return f"tests/model_runtime left out: {', '.join(MISSING)} not installed (pip install 'cua-k25[runtime-dev]')"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,7 +22,29 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture
-def root() -> Path:
-    """The repository."""
-    return Path(__file__).parents[2]
+@pytest.fixture(scope="session")
+def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole tiny checkpoint as a release has it: bf16, a vocabulary of 1,024 ranks."""
+    from model_runtime.checkpoint.tiny import write_tiny
+
+    folder = tmp_path_factory.mktemp("tiny") / "bf16"
+    write_tiny(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def int4_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with its routed experts packed."""
+    from model_runtime.checkpoint.tiny import write_tiny
+
+    folder = tmp_path_factory.mktemp("tiny") / "int4"
+    write_tiny(folder, quantized=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny_dir: Path) -> "Tokenizer":
+    """The tiny checkpoint's."""
+    from model_runtime.tokenizer import load_tokenizer
+
+    return load_tokenizer(tiny_dir)

@@ -41,15 +41,15 @@ def edit_index(model_dir: Path, change: Callable[[dict[str, str]], None]) -> Non
     (model_dir / INDEX).write_text(json.dumps(values))
 
 
-@pytest.mark.parametrize("folder", ["bf16_dir", "int4_dir"])
+@pytest.mark.parametrize("folder", ["tiny_dir", "int4_dir"])
 def test_whole_checkpoint(folder, request):
     model_dir = request.getfixturevalue(folder)
     check_tensors(Checkpoint.open(model_dir), load_config(model_dir))
 
 
-def test_files_decide_whether_experts_are_packed(int4_dir, bf16_dir):
-    check_tensors(Checkpoint.open(int4_dir), load_config(bf16_dir))
-    check_tensors(Checkpoint.open(bf16_dir), load_config(int4_dir))
+def test_files_decide_whether_experts_are_packed(int4_dir, tiny_dir):
+    check_tensors(Checkpoint.open(int4_dir), load_config(tiny_dir))
+    check_tensors(Checkpoint.open(tiny_dir), load_config(int4_dir))
 
 
 def test_truncated_shard(broken):

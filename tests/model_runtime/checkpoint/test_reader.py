@@ -24,7 +24,7 @@ def load_all(model_dir: Path) -> dict[str, torch.Tensor]:
     return {name: tensor for path in model_dir.glob("*.safetensors") for name, tensor in load_file(path).items()}
 
 
-@pytest.mark.parametrize("folder", ["bf16_dir", "int4_dir"])
+@pytest.mark.parametrize("folder", ["tiny_dir", "int4_dir"])
 def test_every_tensor_is_what_safetensors_reads(folder, request):
     model_dir = request.getfixturevalue(folder)
     checkpoint = Checkpoint.open(model_dir)
@@ -37,8 +37,8 @@ def test_every_tensor_is_what_safetensors_reads(folder, request):
         assert torch.equal(mine, tensor), name
 
 
-def test_part_of_a_tensor_is_a_view_of_the_same_mapping(bf16_dir):
-    checkpoint = Checkpoint.open(bf16_dir)
+def test_part_of_a_tensor_is_a_view_of_the_same_mapping(tiny_dir):
+    checkpoint = Checkpoint.open(tiny_dir)
     whole = checkpoint.get(GATE)
     part = checkpoint.get(GATE, (slice(2, 5), slice(8, 40)))
     assert torch.equal(part, whole[2:5, 8:40])
@@ -63,36 +63,36 @@ def test_writing_into_a_tensor_leaves_the_file_alone(broken):
     assert torch.equal(Checkpoint.open(broken).get(GATE), before)
 
 
-def test_one_file_without_an_index(bf16_dir, tmp_path):
-    tensors = load_all(bf16_dir)
+def test_one_file_without_an_index(tiny_dir, tmp_path):
+    tensors = load_all(tiny_dir)
     save_file(tensors, tmp_path / "model.safetensors")
     checkpoint = Checkpoint.open(tmp_path)
     assert checkpoint.places.keys() == expected_tensors(tiny_config()).keys()
     assert torch.equal(checkpoint.get(GATE), tensors[GATE])
 
 
-def test_names_without_the_inner_model_and_stored_rotary_tables(bf16_dir, tmp_path):
+def test_names_without_the_inner_model_and_stored_rotary_tables(tiny_dir, tmp_path):
     renamed = {
-        name.replace("language_model.model.", "language_model."): each for name, each in load_all(bf16_dir).items()
+        name.replace("language_model.model.", "language_model."): each for name, each in load_all(tiny_dir).items()
     }
     renamed["language_model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
     save_file(renamed, tmp_path / "model.safetensors")
     checkpoint = Checkpoint.open(tmp_path)
     assert checkpoint.places.keys() == expected_tensors(tiny_config()).keys()
     assert checkpoint.has(GATE)
-    assert torch.equal(checkpoint.get(GATE), Checkpoint.open(bf16_dir).get(GATE))
+    assert torch.equal(checkpoint.get(GATE), Checkpoint.open(tiny_dir).get(GATE))
 
 
-def test_many_threads_read_at_once(bf16_dir):
-    peer = load_all(bf16_dir)
-    checkpoint = Checkpoint.open(bf16_dir)
+def test_many_threads_read_at_once(tiny_dir):
+    peer = load_all(tiny_dir)
+    checkpoint = Checkpoint.open(tiny_dir)
     with ThreadPoolExecutor(8) as pool:
         same = list(pool.map(lambda name: torch.equal(checkpoint.get(name).clone(), peer[name]), [*peer] * 4))
     assert all(same)
 
 
-def test_tensor_that_is_not_there(bf16_dir):
-    checkpoint = Checkpoint.open(bf16_dir)
+def test_tensor_that_is_not_there(tiny_dir):
+    checkpoint = Checkpoint.open(tiny_dir)
     assert not checkpoint.has("lm_head.weight")
     with pytest.raises(CheckpointError, match=r"no tensor lm_head\.weight in "):
         checkpoint.get("lm_head.weight")
@@ -136,8 +136,8 @@ def test_index_that_is_none(tmp_path, content):
         Checkpoint.open(tmp_path)
 
 
-def test_links_to_shards_are_followed(bf16_dir, tmp_path):
-    for path in bf16_dir.iterdir():
+def test_links_to_shards_are_followed(tiny_dir, tmp_path):
+    for path in tiny_dir.iterdir():
         (tmp_path / path.name).symlink_to(path)
     assert Checkpoint.open(tmp_path).faults == ()
 

@@ -48,18 +48,18 @@ def test_whole_folder_reads_back(tmp_path):
     assert 300_000 < num_params() < 600_000
 
 
-def test_same_seed_same_files(tmp_path, bf16_dir):
+def test_same_seed_same_files(tmp_path, tiny_dir):
     write_tiny(tmp_path / "same")
     write_tiny(tmp_path / "other", seed=1)
-    assert digest_of(tmp_path / "same") == digest_of(bf16_dir)
+    assert digest_of(tmp_path / "same") == digest_of(tiny_dir)
     different = {
-        name for name, content in digest_of(tmp_path / "other").items() if content != digest_of(bf16_dir)[name]
+        name for name, content in digest_of(tmp_path / "other").items() if content != digest_of(tiny_dir)[name]
     }
     assert different == {name for name in FILES if name.endswith(".safetensors")}
 
 
-def test_packed_experts_are_the_plain_ones_rounded(bf16_dir, int4_dir):
-    plain, packed = Checkpoint.open(bf16_dir), Checkpoint.open(int4_dir)
+def test_packed_experts_are_the_plain_ones_rounded(tiny_dir, int4_dir):
+    plain, packed = Checkpoint.open(tiny_dir), Checkpoint.open(int4_dir)
     q, scale = quantize(plain.get(EXPERT), 32)
     assert torch.equal(packed.get(EXPERT + "_packed"), pack(q))
     assert torch.equal(packed.get(EXPERT + "_scale"), scale)
@@ -71,12 +71,12 @@ def test_packed_experts_are_the_plain_ones_rounded(bf16_dir, int4_dir):
 
 
 @pytest.mark.parametrize("num_shards", [1, 3, 1000])
-def test_any_number_of_shards(tmp_path, num_shards, bf16_dir):
+def test_any_number_of_shards(tmp_path, num_shards, tiny_dir):
     config = write_tiny(tmp_path, num_shards=num_shards)
     checkpoint = Checkpoint.open(tmp_path)
     check_tensors(checkpoint, config)
     assert len(list(tmp_path.glob("*.safetensors"))) == min(num_shards, len(expected_tensors(config)))
-    peer = Checkpoint.open(bf16_dir)
+    peer = Checkpoint.open(tiny_dir)
     assert all(torch.equal(checkpoint.get(name), peer.get(name)) for name in peer.places)
 
 
@@ -134,16 +134,16 @@ def test_vocabulary_of_the_releases_size():
         tiny_ranks(255)
 
 
-def test_control_tokens_are_named_in_their_slots(bf16_dir):
+def test_control_tokens_are_named_in_their_slots(tiny_dir):
     from model_runtime.tokenizer.special import SLOT_OF
 
-    added = json.loads((bf16_dir / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+    added = json.loads((tiny_dir / "tokenizer_config.json").read_text())["added_tokens_decoder"]
     assert {token["content"]: int(token_id) - 1024 for token_id, token in added.items()} == SLOT_OF
-    generation = json.loads((bf16_dir / "generation_config.json").read_text())
+    generation = json.loads((tiny_dir / "generation_config.json").read_text())
     assert generation["eos_token_id"] == 1026
 
 
-@pytest.mark.parametrize("folder", ["bf16_dir", "int4_dir"])
+@pytest.mark.parametrize("folder", ["tiny_dir", "int4_dir"])
 def test_transformers_loads_all_of_it(folder, request):
     from transformers import Kimi_K25ForConditionalGeneration
 

@@ -8,18 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from model_runtime.checkpoint.tiny import write_tiny
 from model_runtime.engine.thread import EngineThread
 from model_runtime.errors import CapacityError, EngineDead, RuntimeFault
 from model_runtime.tokenizer import load_tokenizer
 from tests.model_runtime.engine.real import assert_same, collect, greedy, make_item, make_prompt, run, start
-
-
-@pytest.fixture(scope="module")
-def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ranked")
-    write_tiny(folder, quantized=True)
-    return folder
 
 
 def workers_of_this_process() -> list[psutil.Process]:
@@ -27,8 +19,8 @@ def workers_of_this_process() -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("size", [2, 4])
-async def test_ranks_give_what_one_gives(model_dir: Path, size: int) -> None:
-    tokenizer = load_tokenizer(model_dir)
+async def test_ranks_give_what_one_gives(int4_dir: Path, size: int) -> None:
+    tokenizer = load_tokenizer(int4_dir)
     prompts = [
         make_prompt(tokenizer, "hello", make_item(1), "there"),
         make_prompt(tokenizer, "a clip", make_item(2, t=2)),
@@ -36,7 +28,7 @@ async def test_ranks_give_what_one_gives(model_dir: Path, size: int) -> None:
     ]
     results = []
     for ranks in (1, size):
-        engine = start(model_dir, tensor_parallel_size=ranks, max_num_batched_tokens=40, max_num_seqs=4)
+        engine = start(int4_dir, tensor_parallel_size=ranks, max_num_batched_tokens=40, max_num_seqs=4)
         for _ in range(2):
             results.append(await run(engine, [greedy(str(i), prompt) for i, prompt in enumerate(prompts)]))
         await engine.close()
@@ -45,9 +37,9 @@ async def test_ranks_give_what_one_gives(model_dir: Path, size: int) -> None:
     assert workers_of_this_process() == []
 
 
-async def test_a_killed_rank_ends_the_requests_and_is_named(model_dir: Path) -> None:
-    engine = start(model_dir, tensor_parallel_size=2, max_model_len=2000, num_blocks=300)
-    prompt = make_prompt(load_tokenizer(model_dir), "count")
+async def test_a_killed_rank_ends_the_requests_and_is_named(int4_dir: Path) -> None:
+    engine = start(int4_dir, tensor_parallel_size=2, max_model_len=2000, num_blocks=300)
+    prompt = make_prompt(load_tokenizer(int4_dir), "count")
     task = asyncio.create_task(collect(engine, greedy("a", prompt, 1900)))
     await wait_for_a_token(engine)
     (worker,) = workers_of_this_process()
@@ -69,12 +61,12 @@ async def wait_for_a_token(engine: EngineThread) -> None:
     raise AssertionError("no token came")
 
 
-def test_ranks_that_do_not_fit_are_refused_and_nothing_is_left(model_dir: Path) -> None:
+def test_ranks_that_do_not_fit_are_refused_and_nothing_is_left(int4_dir: Path) -> None:
     with pytest.raises(RuntimeFault, match=r"cannot be split .*over 3 ranks"):
-        start(model_dir, tensor_parallel_size=3)
+        start(int4_dir, tensor_parallel_size=3)
     assert workers_of_this_process() == []
 
 
-def test_too_little_memory_for_a_cache_is_refused(model_dir: Path) -> None:
+def test_too_little_memory_for_a_cache_is_refused(int4_dir: Path) -> None:
     with pytest.raises(CapacityError, match="MiB are left for the cache"):
-        start(model_dir, num_blocks=None, cache_gib=1e-6)
+        start(int4_dir, num_blocks=None, cache_gib=1e-6)

@@ -139,6 +139,6 @@ def test_a_folder_without_a_vocabulary(tmp_path):
         load_tokenizer(tmp_path)
 
 
-def test_the_release_folder(release, tokenizer):
+def test_the_release_folder(tiny_dir, tokenizer):
     assert tokenizer.special == SpecialTokens(1024)
-    assert load_tokenizer(release).encode("Click the button") == tokenizer.encode("Click the button")
+    assert load_tokenizer(tiny_dir).encode("Click the button") == tokenizer.encode("Click the button")
