@@ -1,9 +1,11 @@
 """Time to the first token of an agent's next step: the same history and one new 1280x720 screenshot.
 
-    python -m benchmarks.runtime.agent_step [--history 2] [--runs 5] [--dtype float32]
+    python -m benchmarks.runtime.agent_step [--folded 20] [--runs 5] [--dtype float32]
 
-The same engine twice, with prefix and feature caches and without: what an agent gains from not computing again what it
-sends again. Language model of about 100 M parameters; vision tower of 4 blocks of width 288.
+The conversation is that of a GUI agent: a system prompt of 400 tokens, `--folded` earlier steps of which only 120
+tokens of thought are left, two steps with their screenshots, and the new screenshot. The same engine twice, with prefix
+and feature caches and without: what an agent gains from not computing again what it sends again. Language model of
+about 100 M parameters; vision tower of 4 blocks of width 288.
 """
 
 import argparse
@@ -47,9 +49,9 @@ def make_engine(folder: Path, *, has_cache: bool) -> Engine:
     return Engine(Runner(load_model(folder, kernels="torch"), options), tokenizer, card, options)
 
 
-def make_prompt(pad: int, screenshots: list[MediaItem], words: int = 120) -> Prompt:
-    """A system prompt, then a screenshot and a thought for each step."""
-    ids: list[int] = [7] * 400
+def make_prompt(pad: int, folded: int, screenshots: list[MediaItem], words: int = 120) -> Prompt:
+    """A system prompt, thoughts of folded steps, then a screenshot and a thought for each step."""
+    ids: list[int] = [7] * (400 + folded * words)
     media = []
     for number, item in enumerate(screenshots):
         media.append(MediaSpan(offset=len(ids), item=item))
@@ -76,6 +78,7 @@ def first_token_s(engine: Engine, name: str, prompt: Prompt) -> tuple[float, int
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folded", type=int, default=20, help="earlier steps without their screenshots")
     parser.add_argument("--history", type=int, default=2, help="screenshots that were sent before")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--dtype", default="float32")
@@ -90,8 +93,8 @@ def main() -> None:
         pad = load_tokenizer(folder).special.media_pad
         for run in range(args.runs + 1):
             known = [make_screenshot(100 * run + i) for i in range(args.history)]
-            prompt = make_prompt(pad, [*known, make_screenshot(100 * run + 99)])
-            first_token_s(engines["cache"], "before", make_prompt(pad, known))
+            prompt = make_prompt(pad, args.folded, [*known, make_screenshot(100 * run + 99)])
+            first_token_s(engines["cache"], "before", make_prompt(pad, args.folded, known))
             for key, engine in engines.items():
                 took_s, cached = first_token_s(engine, "next", prompt)
                 if run:  # the first one warms up
