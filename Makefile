@@ -8,7 +8,7 @@ WORKERS ?= 2
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz bench clean venv dev
+.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz bench runtime-bench clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -59,6 +59,12 @@ bench: dev ## print our figures beside the usual way of doing a step
 	@$(VENV)/python benchmarks/visual/counting.py --scenes 4
 	@$(VENV)/python -m benchmarks.visual.ocr_boxes
 	@$(VENV)/python benchmarks/visual/video.py --minutes 2 --frames 68
+
+runtime-bench: ## print the K2.5 runtime's figures beside transformers', tiktoken's and plain FastAPI's
+	@scripts/bootstrap.sh dev
+	@scripts/bootstrap.sh runtime-dev
+	@for name in decode "decode --prompt 512 --new 32" agent_step vision template sampling checkpoint server clients; do \
+	  echo "== $$name"; $(VENV)/python -m benchmarks.runtime.$$name || exit 1; done
 
 clean: ## remove .venv and every cache
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
