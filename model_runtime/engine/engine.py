@@ -84,14 +84,15 @@ class Engine:
         Raises:
             EngineDead: It cannot go on; every request in flight is lost.
         """
-        chunks = self.scheduler.schedule(self.executor.encoded)
+        encoded = self.executor.encoded - set(self._drop)
+        chunks = self.scheduler.schedule(encoded)
         if not chunks:
             if self._sequences:
                 raise RuntimeError(f"nothing can be scheduled for {len(self._sequences)} sequences: {self.stats()}")
             return []
         started = time.monotonic()
-        self._count(chunks, started)
-        step = make_step_input(chunks, self.options.block_size, self.executor.encoded, self._drop)
+        self._count(chunks, encoded, started)
+        step = make_step_input(chunks, self.options.block_size, encoded, self._drop)
         try:
             logits = self.executor.run(step)
         except (RuntimeError, MemoryError) as error:
@@ -122,8 +123,8 @@ class Engine:
             histograms=counters.read_times(),
         )
 
-    def _count(self, chunks: Iterable[Chunk], now: float) -> None:
-        encoded = set(self.executor.encoded)
+    def _count(self, chunks: Iterable[Chunk], known: frozenset[bytes], now: float) -> None:
+        encoded = set(known)
         for chunk in chunks:
             if chunk.sequence.num_cached is None:
                 chunk.sequence.num_cached = chunk.start

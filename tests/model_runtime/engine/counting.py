@@ -54,6 +54,7 @@ class CountingExecutor:
         self.steps.append(step)
         self._encoded -= set(step.drop)
         self._encoded |= {item.content_hash for item in step.encode}
+        assert {place.content_hash for place in step.placements} <= self._encoded
         logits = torch.zeros(len(step.logit_rows), self.vocab_size)
         for row, index in enumerate(step.logit_rows):
             token = step.token_ids[index]

@@ -114,6 +114,17 @@ def test_what_is_not_a_number_fails_one_request_and_is_not_shared(tokenizer: Tok
     assert engine.stats().faults_total == 2
 
 
+def test_a_picture_of_a_request_that_failed_is_encoded_anew(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    item = MediaItem(frames=np.zeros((1, 56, 56, 3), np.uint8), content_hash=b"x")
+    prompt = [1, *[tokenizer.special.media_pad] * 4, 50]
+    executor.nan_after = 50
+    for name in ("bad", "again"):
+        engine.add(make_request(prompt, name=name, media=(MediaSpan(offset=1, item=item),)))
+        assert run_all(engine)[name][0].finish_reason == "error"
+    assert [len(step.encode) for step in executor.steps] == [1, 1]
+
+
 def test_the_largest_request_is_given_up_when_memory_runs_out(tokenizer: Tokenizer) -> None:
     engine, executor = make_engine(tokenizer)
     executor.most_tokens = 20
