@@ -56,7 +56,7 @@ class Engine:
         self.counters = Counters()
         self._sampler = sampler or Sampler(card.vocab_size, tokenizer.special)
         self._sequences: dict[str, Sequence] = {}
-        self._prompt_logits: dict[str, list[torch.Tensor]] = {}
+        self._prompt_logprobs: dict[str, list[TokenLogprob]] = {}
         self._arrivals = count()
         self._drop: tuple[bytes, ...] = ()
 
@@ -140,9 +140,7 @@ class Engine:
         row, rows, ending = 0, [], []
         for chunk in chunks:
             if wants_prompt_rows(chunk):
-                self._prompt_logits.setdefault(chunk.sequence.request.request_id, []).append(
-                    logits[row : row + chunk.num_tokens]
-                )
+                self._score_prompt(chunk, logits[row : row + chunk.num_tokens])
                 row += chunk.num_tokens
             elif chunk.is_last:
                 row += 1
@@ -164,7 +162,7 @@ class Engine:
             return self._fail(sequence, sampled.fault)
         token_id = sampled.token_id
         self.counters.generated(sequence, time.monotonic())
-        prompt_logprobs = self._prompt_logprobs(sequence) if sequence.num_output == 0 else None
+        prompt_logprobs = self._take_prompt_logprobs(sequence) if sequence.num_output == 0 else None
         sequence.token_ids.append(token_id)
         state.accept(token_id)
         reason, stop_reason = self.admission.find_end(sequence)
@@ -185,13 +183,19 @@ class Engine:
             num_cached_tokens=sequence.num_cached or 0,
         )
 
-    def _prompt_logprobs(self, sequence: Sequence) -> tuple[TokenLogprob | None, ...] | None:
-        top = sequence.request.params.prompt_logprobs
-        pieces = self._prompt_logits.pop(sequence.request.request_id, None)
-        if top is None or pieces is None:
-            return None
-        expected = torch.cat(pieces)[:-1]  # row i is what the model expected after token i
-        return (None, *make_prompt_logprobs(expected, sequence.request.prompt.token_ids[1:], top))
+    def _score_prompt(self, chunk: Chunk, logits: torch.Tensor) -> None:
+        """Keep what the model thought of the prompt's next tokens; row i stands for what comes after token i."""
+        request = chunk.sequence.request
+        if chunk.start == 0:  # for the first time, or again after it was preempted
+            self._prompt_logprobs[request.request_id] = []
+        following = request.prompt.token_ids[chunk.start + 1 : chunk.end + 1]
+        top = request.params.prompt_logprobs or 0
+        self._prompt_logprobs[request.request_id] += make_prompt_logprobs(logits[: len(following)], following, top)
+
+    def _take_prompt_logprobs(self, sequence: Sequence) -> tuple[TokenLogprob | None, ...] | None:
+        """One for each prompt token with the first output; the first token has nothing before it."""
+        known = self._prompt_logprobs.pop(sequence.request.request_id, None)
+        return None if known is None else (None, *known)
 
     def _give_up_largest(self, chunks: list[Chunk], error: BaseException) -> Outputs:
         """The step did not fit: the request that asks most of it fails, the others are tried again without it."""
@@ -211,7 +215,7 @@ class Engine:
     def _forget(self, sequence: Sequence) -> None:
         self.scheduler.remove(sequence)
         del self._sequences[sequence.request.request_id]
-        self._prompt_logits.pop(sequence.request.request_id, None)
+        self._prompt_logprobs.pop(sequence.request.request_id, None)
 
 
 def _ended(sequence: Sequence, reason: FinishReason, text: str) -> EngineOutput:

@@ -13,6 +13,9 @@ from model_runtime.engine.options import EngineOptions
 from model_runtime.engine.sequence import Sequence
 from model_runtime.media import MediaSpan
 
+MAX_SCORED_TOKENS = 512
+"""In one step, of a prompt whose own log-probabilities are wanted: each takes a row of logits, wide as the vocabulary."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -213,7 +216,10 @@ class _Budget:
 
     def end_of(self, sequence: Sequence) -> int:
         """Where the sequence's next chunk ends: by tokens left, and before media that this step cannot encode."""
-        end = min(len(sequence.token_ids), sequence.num_computed + self.tokens)
+        most = self.tokens
+        if sequence.request.params.prompt_logprobs is not None:
+            most = min(most, MAX_SCORED_TOKENS)
+        end = min(len(sequence.token_ids), sequence.num_computed + most)
         patches, is_first = self._patches, not self._has_encoded
         for span in sequence.request.prompt.media:
             if span.end <= sequence.num_computed or span.offset >= end or span.item.content_hash in self._encoded:

@@ -84,6 +84,18 @@ def test_prompt_logprobs_come_once_even_when_the_prompt_is_cut(tokenizer: Tokeni
     assert likely == [False, True, False, True, True]
 
 
+def test_prompt_logprobs_are_those_of_the_whole_prompt_after_a_preemption(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer, num_blocks=8, max_num_batched_tokens=8, max_num_seqs=2)
+    engine.add(make_request([5, 6, 7, 8, 9, 10], name="old", max_tokens=16))
+    engine.step()
+    engine.add(make_request(list(range(20, 33)), name="young", prompt_logprobs=0, max_tokens=1))
+    engine.step()
+    engine.scheduler.preempt(next(s for s in engine.scheduler.running if s.request.request_id == "young"))
+    (output,) = run_all(engine)["young"]
+    assert output.prompt_logprobs is not None
+    assert [entry and entry.token_id for entry in output.prompt_logprobs] == [None, *range(21, 33)]
+
+
 def test_the_same_prompt_again_comes_from_the_cache(tokenizer: Tokenizer) -> None:
     engine, executor = make_engine(tokenizer)
     item = MediaItem(frames=np.zeros((1, 56, 56, 3), np.uint8), content_hash=b"x")
