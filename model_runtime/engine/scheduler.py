@@ -14,7 +14,7 @@ from model_runtime.engine.sequence import Sequence
 from model_runtime.media import MediaSpan
 
 MAX_SCORED_TOKENS = 512
-"""In one step, of a prompt whose own log-probabilities are wanted: each takes a row of logits, wide as the vocabulary."""
+"""Of a prompt whose own log-probabilities are wanted, in one step: a row of logits is as wide as the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
