@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -63,7 +64,8 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
     app.add_exception_handler(ClientGoneError, _show_nothing)
     app.add_exception_handler(HTTPException, _show_http_error)
     app.add_exception_handler(Exception, _show_bug)
-    app.openapi = lambda: describe(app, has_keys=bool(options.api_keys))  # type: ignore[method-assign]
+    replaceable: Any = app
+    replaceable.openapi = lambda: describe(app, has_keys=bool(options.api_keys))
     app.add_middleware(Gate, options=options, metrics=state.metrics, drain=state.drain)
     if options.cors_origins:
         app.add_middleware(
@@ -93,20 +95,20 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add_routes(app: FastAPI) -> None:
-    def post(path: str, endpoint: object, body: type, answer: type, *, stream: bool = False) -> None:
+    def post(path: str, endpoint: Any, body: type, answer: type, *, stream: bool = False) -> None:
         app.add_api_route(
             path,
-            endpoint,  # type: ignore[arg-type]
+            endpoint,
             methods=["POST"],
             response_model=None,
             responses=answers_of(answer, *_SAMPLING_ERRORS, stream=stream),
             openapi_extra=body_of(body),
         )
 
-    def get(path: str, endpoint: object, answer: type | None, *statuses: int) -> None:
+    def get(path: str, endpoint: Any, answer: type | None, *statuses: int) -> None:
         app.add_api_route(
             path,
-            endpoint,  # type: ignore[arg-type]
+            endpoint,
             methods=["GET"],
             response_model=None,
             responses=answers_of(answer, *statuses),
