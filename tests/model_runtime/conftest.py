@@ -48,3 +48,9 @@ def tokenizer(tiny_dir: Path) -> "Tokenizer":
     from model_runtime.tokenizer import load_tokenizer
 
     return load_tokenizer(tiny_dir)
+
+
+@pytest.fixture
+def root() -> Path:
+    """The repository."""
+    return Path(__file__).parents[2]
