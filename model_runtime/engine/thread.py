@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, ModelCard
 from model_runtime.engine.engine import Engine
-from model_runtime.errors import BusyError, EngineDead
+from model_runtime.errors import BusyError, EngineDead, RequestError
 from model_runtime.tokenizer import Tokenizer
 
 LAST_STEP_S = 60.0
@@ -70,6 +70,8 @@ class EngineThread:
     async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
         """Outputs until one has a `finish_reason`. See `EngineClient.generate`."""
         self.check(request)
+        if request.request_id in self._listeners:
+            raise RequestError(f"a request {request.request_id!r} is in flight already; ids must differ", param="id")
         listener = _Listener(asyncio.get_running_loop())
         self._listeners[request.request_id] = listener
         self._send(request)
@@ -138,7 +140,13 @@ class EngineThread:
             if isinstance(message, str):
                 self._engine.abort(message)
             elif message.request_id in self._listeners:  # else cancelled before it was queued
-                self._engine.add(message)
+                self._add(message)
+
+    def _add(self, request: EngineRequest) -> None:
+        try:
+            self._engine.add(request)
+        except RequestError as error:  # let pass by `check`, and still not to be had: it costs this request only
+            self._deliver([(request.request_id, EngineOutput(finish_reason="error", error=str(error)))])
 
     def _deliver(self, outputs: list[tuple[str, EngineOutput]]) -> None:
         """Hand a step's outputs over with one call into each event loop."""

@@ -85,6 +85,17 @@ async def test_a_wrong_request_is_refused_at_once(pair: tuple[EngineThread, Coun
         await collect(pair[0], make_request([]))
 
 
+async def test_an_id_that_is_in_flight_is_refused(pair: tuple[EngineThread, CountingExecutor]) -> None:
+    thread, executor = pair
+    executor.gate.clear()
+    task = asyncio.create_task(collect(thread, make_request([1], max_tokens=2)))
+    await asyncio.sleep(0.02)
+    with pytest.raises(RequestError, match="in flight already"):
+        await collect(thread, make_request([2]))
+    executor.gate.set()
+    assert [output.token_ids for output in await task] == [(2,), (3,)]
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_defect_ends_every_request_and_is_told(tokenizer: Tokenizer) -> None:
     engine, executor = make_engine(tokenizer)
