@@ -10,6 +10,7 @@ nonsense; the call of the tool is nevertheless valid, because `tool_choice` cons
 
 import base64
 import io
+import json
 import subprocess
 import sys
 import tempfile
@@ -106,7 +107,7 @@ def ask(client: OpenAI, model: str, messages: list[dict[str, Any]]) -> dict[str,
     rate = (usage.completion_tokens - 1) / (took_s - first_s)
     cached = usage.prompt_tokens_details.cached_tokens
     print(f"  thoughts   {thoughts[:70]!r}")
-    print(f"  call       {call['id']} {call['function']['arguments']}")
+    print(f"  call       {call['id']} {json.dumps(json.loads(call['function']['arguments']))}")
     print(f"  prompt     {usage.prompt_tokens:,} tokens, {cached:,} of them from the cache")
     print(f"  time       {first_s * 1000:.0f} ms to the first token, then {rate:.0f} tokens/s")
     return {"role": "assistant", "content": None, "reasoning_content": thoughts, "tool_calls": [call]}
