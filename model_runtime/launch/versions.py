@@ -48,7 +48,7 @@ BOUNDS = (
     Bound(
         below=(0, 20, 0),
         severity="warning",
-        reason="streamed answers lose tool calls (vLLM issue 41182) and long arguments are cut (37184); "
+        reason="streamed answers lose tool calls (vllm-project/vllm 41182) and long arguments are cut (37184); "
         "both are mended in 0.20.0",
     ),
     Bound(

@@ -113,7 +113,7 @@ def probe_parallel_calls(endpoint: Endpoint) -> Outcome:
         again = len(check_calls(endpoint.stream(THREE, **options), is_needed=False))
         if again < len(whole):
             lost = f"streaming loses calls: {number} of {len(whole)} come"
-            raise failed(f"{lost}; vLLM does so before 0.20.0 (issue 41182)")
+            raise failed(f"{lost}; vLLM does so before 0.20.0 (vllm-project/vllm 41182)")
     if len(whole) == 1:
         raise inconclusive("the model made one call where three were asked for")
     return ok(f"{len(whole)} calls, whole and streamed")
@@ -129,7 +129,9 @@ def probe_tool_choice(endpoint: Endpoint) -> Outcome:
         raise failed("tool_choice none is ignored: a call came")
     answer = endpoint.ask(ONE, tools=[WEATHER], tool_choice="required", max_tokens=endpoint.budget(256))
     if not check_calls(answer, is_needed=answer.finish == "length"):
-        return warning("tool_choice required does not force a call; known of vLLM with this family (issue 44906)")
+        return warning(
+            "tool_choice required does not force a call; known of vLLM with this family (vllm-project/vllm 44906)"
+        )
     return ok("required and none are kept")
 
 
