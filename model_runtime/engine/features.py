@@ -15,9 +15,6 @@ class FeatureCache:
         self.size_bytes = 0
         self._features: OrderedDict[bytes, Tensor] = OrderedDict()
 
-    def __contains__(self, content_hash: object) -> bool:
-        return content_hash in self._features
-
     @property
     def keys(self) -> frozenset[bytes]:
         """Content hashes at hand."""

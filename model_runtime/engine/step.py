@@ -8,7 +8,7 @@ from model_runtime.media import MediaItem
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class MediaRows:
     """Rows `first` to `first + count` of a step are rows `feature` to `feature + count` of a media item's features."""
 
     first: int
@@ -37,7 +37,7 @@ class StepInput:
     num_decodes: int
     drop: tuple[bytes, ...]
     encode: tuple[MediaItem, ...]
-    placements: tuple[Placement, ...]
+    placements: tuple[MediaRows, ...]
     logit_rows: list[int]
 
 
@@ -56,7 +56,7 @@ def make_step_input(
     positions: list[int] = []
     slots: list[int] = []
     ends = [0]
-    placements: list[Placement] = []
+    placements: list[MediaRows] = []
     logit_rows: list[int] = []
     missing: dict[bytes, MediaItem] = {}
     for chunk in chunks:
@@ -94,10 +94,10 @@ def _slots(chunk: Chunk, block_size: int) -> Iterable[int]:
     return (table[k // block_size] * block_size + k % block_size for k in range(chunk.start, chunk.end))
 
 
-def _placements(chunk: Chunk, first: int) -> Iterable[Placement]:
+def _placements(chunk: Chunk, first: int) -> Iterable[MediaRows]:
     for span in chunk.media():
         start, end = max(span.offset, chunk.start), min(span.end, chunk.end)
-        yield Placement(first + start - chunk.start, span.item.content_hash, start - span.offset, end - start)
+        yield MediaRows(first + start - chunk.start, span.item.content_hash, start - span.offset, end - start)
 
 
 def _logit_rows(chunk: Chunk, first: int) -> Iterable[int]:

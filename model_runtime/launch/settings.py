@@ -20,7 +20,8 @@ def with_settings(options: AnyOptions, settings: Iterable[str]) -> AnyOptions:
         RuntimeFault: A text is not NAME=VALUE, names no field, or the value is of another type.
     """
     changed: dict[str, Any] = {}
-    hints = get_type_hints(type(options))
+    kind = type(options)
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in names_of(kind)}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
@@ -30,7 +31,7 @@ def with_settings(options: AnyOptions, settings: Iterable[str]) -> AnyOptions:
 
 
 def _value(name: str, text: str, hints: dict[str, Any]) -> object:
-    if name not in hints or name == "extra":
+    if name not in hints:
         near = difflib.get_close_matches(name, hints, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(sorted(hints))}"
         raise RuntimeFault(f"--set {name}: there is no such setting of this engine; {hint}")

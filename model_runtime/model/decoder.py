@@ -10,8 +10,8 @@ from model_runtime.model.mla import Mla
 from model_runtime.model.mlp import Mlp
 from model_runtime.model.moe import Moe
 from model_runtime.model.norm import RmsNorm
-from model_runtime.model.placement import Weights
 from model_runtime.model.plan import AttentionPlan
+from model_runtime.model.weights import Weights
 
 
 class DecoderLayer:

@@ -16,11 +16,12 @@ from model_runtime.media import MediaItem
 from model_runtime.model.batch import ForwardBatch
 from model_runtime.model.decoder import DecoderLayer
 from model_runtime.model.norm import RmsNorm
-from model_runtime.model.placement import Placement, Weights
 from model_runtime.model.plan import make_plan
 from model_runtime.model.rope import Rope
 from model_runtime.model.vocabulary import Embedding, Head
+from model_runtime.model.weights import Weights
 from model_runtime.parallel.shard import check_ranks
+from model_runtime.placement import Placement
 
 if TYPE_CHECKING:
     from model_runtime.vision.tower import VisionTower

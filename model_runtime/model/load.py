@@ -11,9 +11,9 @@ from model_runtime.config import load_config
 from model_runtime.config.types import K25Config
 from model_runtime.errors import ConfigError
 from model_runtime.model.k25 import K25Model
-from model_runtime.model.placement import Placement
 from model_runtime.ops import find_ops
 from model_runtime.parallel.comm import Comm, OneRank
+from model_runtime.placement import Placement
 from model_runtime.vision.tower import VisionTower
 
 DTYPES: dict[str, torch.dtype] = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from model_runtime.config.types import TextConfig
 from model_runtime.model.norm import RmsNorm
-from model_runtime.model.placement import Weights
 from model_runtime.model.plan import AttentionPlan, PrefillRun
 from model_runtime.model.rope import find_softmax_scale, rotate
+from model_runtime.model.weights import Weights
 from model_runtime.parallel.shard import find_share
 
 

@@ -6,7 +6,7 @@ Source: Shazeer 2020, arXiv 2002.05202, section 2; Kimi K2 report (arXiv 2507.20
 import torch.nn.functional as F
 from torch import Tensor
 
-from model_runtime.model.placement import Weights
+from model_runtime.model.weights import Weights
 from model_runtime.parallel.shard import find_share
 
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from model_runtime.model.placement import Weights
+from model_runtime.model.weights import Weights
 
 
 class RmsNorm:

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.config.types import TextConfig
-from model_runtime.model.placement import Weights
+from model_runtime.model.weights import Weights
 from model_runtime.parallel.shard import find_share
 
 

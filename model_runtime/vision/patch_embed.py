@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
 from model_runtime.media import MediaItem
-from model_runtime.vision.placement import Placement, copy_into
+from model_runtime.placement import Placement
+from model_runtime.vision.layers import copy_into, make_weight
 
 CHANNELS = 3
 
@@ -39,8 +40,8 @@ class PatchEmbed(nn.Module):
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
         self.patch_size = config.patch_size
-        self.weight = placement.empty(config.hidden_size, CHANNELS * config.patch_size**2)
-        self.bias = placement.empty(config.hidden_size)
+        self.weight = make_weight(placement, config.hidden_size, CHANNELS * config.patch_size**2)
+        self.bias = make_weight(placement, config.hidden_size)
 
     def load(self, source: TensorSource, name: str) -> None:
         """Fill the weights; the release's are (width, 3, 14, 14), ours have the channels last, as pixels lie."""

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
-from model_runtime.vision.placement import Placement, copy_into
+from model_runtime.placement import Placement
+from model_runtime.vision.layers import copy_into, make_weight
 
 BASE = 10_000.0
 GRIDS_KEPT = 8
@@ -30,7 +31,7 @@ class PositionTable(nn.Module):
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
-        self.weight = placement.empty(config.init_pos_emb_height, config.init_pos_emb_width, config.hidden_size)
+        self.weight = make_weight(placement, config.init_pos_emb_height, config.init_pos_emb_width, config.hidden_size)
         self.max_frames = config.init_pos_emb_time
         self.spatial = lru_cache(maxsize=GRIDS_KEPT)(self._resample)
 

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
-from model_runtime.vision.placement import ColumnLinear, LayerNorm, Placement, RowLinear
+from model_runtime.placement import Placement
+from model_runtime.vision.layers import ColumnLinear, LayerNorm, RowLinear
 
 
 class Projector(nn.Module):

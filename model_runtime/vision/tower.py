@@ -16,9 +16,10 @@ from model_runtime.config.types import VisionConfig
 from model_runtime.media import MediaItem
 from model_runtime.ops import Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
+from model_runtime.placement import Placement
 from model_runtime.vision.block import Block, Packing
+from model_runtime.vision.layers import LayerNorm
 from model_runtime.vision.patch_embed import PatchEmbed
-from model_runtime.vision.placement import LayerNorm, Placement
 from model_runtime.vision.pool import pool
 from model_runtime.vision.position import PositionTable
 from model_runtime.vision.projector import Projector

@@ -9,9 +9,9 @@ from torch import Tensor
 from model_runtime.checkpoint.names import TensorInfo, expected_tensors
 from model_runtime.config import K25Config, QuantizationConfig, TextConfig
 from model_runtime.model import K25Model
-from model_runtime.model.placement import Placement
 from model_runtime.ops import find_ops
 from model_runtime.parallel.comm import OneRank
+from model_runtime.placement import Placement
 from tests.model_runtime.model.drive import Drive, make_ids
 
 TEXT = TextConfig(vocab_size=1024, num_hidden_layers=1, n_routed_experts=8, num_experts_per_tok=2)

@@ -1,10 +1,8 @@
-"""Where a layer of the tower lives, and linear layers that several ranks share.
+"""Layer norm, and linear layers that several ranks share.
 
 Source: Shoeybi et al. 2019, "Megatron-LM", arXiv 1909.08053, section 3: the first matrix of a pair is split by rows of
 its weight (outputs), the second by columns (inputs), so that one sum over the ranks ends the pair.
 """
-
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -12,31 +10,13 @@ from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.errors import CheckpointError
-from model_runtime.ops import Ops
-from model_runtime.parallel.comm import Comm
 from model_runtime.parallel.shard import find_share
+from model_runtime.placement import Placement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """The ranks, the device, the dtype and the operators of a layer."""
-
-    comm: Comm
-    device: torch.device
-    dtype: torch.dtype
-    ops: Ops
-
-    def empty(self, *shape: int) -> nn.Parameter:
-        """Memory for a weight that is not trained."""
-        return nn.Parameter(torch.empty(shape, device=self.device, dtype=self.dtype), requires_grad=False)
-
-    def share(self, total: int, what: str) -> slice:
-        """This rank's part of `total` things.
-
-        Raises:
-            CapacityError: The ranks cannot have equal parts.
-        """
-        return find_share(total, self.comm, what)
+def make_weight(placement: Placement, *shape: int) -> nn.Parameter:
+    """Memory for a weight that is not trained."""
+    return nn.Parameter(torch.empty(shape, device=placement.device, dtype=placement.dtype), requires_grad=False)
 
 
 def copy_into(target: Tensor, stored: Tensor, name: str) -> None:
@@ -57,7 +37,7 @@ class LayerNorm(nn.Module):
     def __init__(self, width: int, placement: Placement, eps: float = 1e-5) -> None:
         super().__init__()
         self.eps = eps
-        self.weight, self.bias = placement.empty(width), placement.empty(width)
+        self.weight, self.bias = make_weight(placement, width), make_weight(placement, width)
 
     def load(self, source: TensorSource, name: str) -> None:
         """Fill the weights from `name`.weight and `name`.bias."""
@@ -74,9 +54,9 @@ class ColumnLinear(nn.Module):
 
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()
-        self.rows = placement.share(out_features, "outputs of a vision layer")
+        self.rows = find_share(out_features, placement.comm, "outputs of a vision layer")
         width = self.rows.stop - self.rows.start
-        self.weight, self.bias = placement.empty(width, in_features), placement.empty(width)
+        self.weight, self.bias = make_weight(placement, width, in_features), make_weight(placement, width)
 
     def load(self, source: TensorSource, name: str) -> None:
         """Fill this rank's rows from `name`.weight and `name`.bias."""
@@ -94,9 +74,9 @@ class RowLinear(nn.Module):
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()
         self.comm = placement.comm
-        self.columns = placement.share(in_features, "inputs of a vision layer")
-        self.weight = placement.empty(out_features, self.columns.stop - self.columns.start)
-        self.bias = placement.empty(out_features)  # zero on all ranks but the first, so that the sum has it once
+        self.columns = find_share(in_features, placement.comm, "inputs of a vision layer")
+        self.weight = make_weight(placement, out_features, self.columns.stop - self.columns.start)
+        self.bias = make_weight(placement, out_features)  # zero on all ranks but the first, so that the sum has it once
 
     def load(self, source: TensorSource, name: str) -> None:
         """Fill this rank's columns from `name`.weight, and the bias on the first rank from `name`.bias."""

@@ -1,4 +1,4 @@
-"""Where a module lives and where its weights come from."""
+"""Where the weights of a module come from."""
 
 from dataclasses import dataclass, replace
 
@@ -7,18 +7,7 @@ from torch import Tensor
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.errors import CheckpointError
-from model_runtime.ops import Ops
-from model_runtime.parallel.comm import Comm
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """What all modules of one model share: device, dtype of the weights, ranks, operators."""
-
-    device: torch.device
-    dtype: torch.dtype
-    comm: Comm
-    ops: Ops
+from model_runtime.placement import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
