@@ -42,6 +42,8 @@ def serve_native(options: NativeOptions, say: Callable[[str], None] = lambda tex
     from model_runtime.server.app import make_app
     from model_runtime.server.run import listen, serve
 
+    if not options.model_dir.is_dir():
+        raise ConfigError(f"{options.model_dir} is no folder; expected that of a Kimi K2.5 release, with config.json")
     listen(options.host, options.port).close()  # a port that is taken is told before minutes of loading
     server_options = make_server_options(options)
     processor = Processor.load(options.model_dir)
