@@ -29,7 +29,21 @@ class DecoderLayer:
         else:
             self.mlp = Mlp(text.hidden_size, text.intermediate_size, weights.under("mlp"))
 
-    def __call__(self, hidden: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
-        """(N, hidden) -> (N, hidden); the cache of this layer is written."""
-        hidden = hidden + self.comm.all_reduce(self.attention(self.input_norm(hidden), plan, cache))
-        return hidden + self.comm.all_reduce(self.mlp(self.post_norm(hidden)))
+    def __call__(
+        self, x: Tensor, residual: Tensor | None, plan: AttentionPlan, cache: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Two steps of the residual stream. The last summand is left for the next norm, which adds and reads at once.
+
+        Args:
+            x: (N, hidden), what the layer before adds.
+            residual: (N, hidden), the stream before that; None where x is all of it.
+            plan: The step.
+            cache: (blocks, block_size, latent_dim) of this layer, which is written.
+
+        Returns:
+            What this layer adds, and the stream before that.
+        """
+        normed, residual = (self.input_norm(x), x) if residual is None else self.input_norm.add(x, residual)
+        attended = self.comm.all_reduce(self.attention(normed, plan, cache))
+        normed, residual = self.post_norm.add(attended, residual)
+        return self.comm.all_reduce(self.mlp(normed)), residual

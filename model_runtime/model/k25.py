@@ -95,10 +95,10 @@ class K25Model:
             (num_tokens, hidden), normed, ready for `logits`.
         """
         plan = make_plan(batch, cache[0], self.config.text, self.rope, self.placement.ops)
-        hidden = embeds
+        x, residual = embeds, None
         for layer, layer_cache in zip(self.layers, cache, strict=True):
-            hidden = layer(hidden, plan, layer_cache)
-        return self.norm(hidden)
+            x, residual = layer(x, residual, plan, layer_cache)
+        return self.norm(x) if residual is None else self.norm.add(x, residual)[0]
 
     @torch.no_grad()
     def logits(self, hidden: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from torch import Tensor
 from model_runtime.config.types import TextConfig
 from model_runtime.model.norm import RmsNorm
 from model_runtime.model.plan import AttentionPlan, PrefillRun
-from model_runtime.model.rope import find_softmax_scale, rotate
+from model_runtime.model.rope import find_softmax_scale
 from model_runtime.model.weights import Weights
+from model_runtime.ops.reference.rope import rotate
 from model_runtime.parallel.shard import find_share
 
 
@@ -66,8 +67,8 @@ class Mla:
         q = F.linear(self.q_norm(q_latent), self.q_b).view(len(x), self.num_heads, -1)
         q_nope, q_rope = q.split_with_sizes((self.text.qk_nope_head_dim, self.text.qk_rope_head_dim), dim=-1)
         q_rope = rotate(q_rope, plan.rotations)
-        row = torch.cat((self.kv_norm(latent), rotate(k_rope, plan.rotations)), dim=-1)  # (N, latent_dim)
-        self.ops.write_latent(cache, plan.slot_mapping, row)
+        norm = self.kv_norm
+        self.ops.write_latent(cache, plan.slot_mapping, latent, k_rope, norm.weight, norm.eps, plan.rotations)
         parts = []  # each (tokens, heads * v_head_dim)
         if plan.num_decodes:
             parts.append(self._decode(q_nope[: plan.num_decodes], q_rope[: plan.num_decodes], plan, cache))

@@ -20,12 +20,12 @@ class Moe:
     def __init__(self, config: K25Config, weights: Weights) -> None:
         text = config.text
         ops = weights.placement.ops
-        self._route, self._experts = ops.route, ops.experts
+        self._route, self._experts, self._beside = ops.route, ops.experts, ops.beside
         self.here = find_share(text.n_routed_experts, weights.placement.comm, "routed experts")
         self.router = weights.read("gate.weight", (text.n_routed_experts, text.hidden_size))
         self.bias = weights.read("gate.e_score_correction_bias", (text.n_routed_experts,), dtype=torch.float32)
         self.options = make_route_options(text)
-        self.experts = load_experts(config, self.here, weights.under("experts"))
+        self.experts = ops.prepare_experts(load_experts(config, self.here, weights.under("experts")))
         width = text.moe_intermediate_size * text.n_shared_experts
         self.shared = Mlp(text.hidden_size, width, weights.under("shared_experts")) if width else None
 
@@ -34,8 +34,10 @@ class Moe:
         weights, ids = self._route(x, self.router, self.bias, self.options)  # (N, top_k)
         if self.here.start:
             ids = ids - self.here.start
-        out = self._experts(x, weights, ids, self.experts)
-        return out if self.shared is None else out.add_(self.shared(x))
+        if (shared := self.shared) is None:
+            return self._experts(x, weights, ids, self.experts)
+        out, more = self._beside(lambda: self._experts(x, weights, ids, self.experts), lambda: shared(x))
+        return out.add_(more)
 
 
 def make_route_options(text: TextConfig) -> RouteOptions:

@@ -11,8 +11,12 @@ class RmsNorm:
     def __init__(self, size: int, eps: float, weights: Weights) -> None:
         self.weight = weights.read("weight", (size,))
         self.eps = eps
-        self._rms_norm = weights.placement.ops.rms_norm
+        self._rms_norm, self._add_rms_norm = weights.placement.ops.rms_norm, weights.placement.ops.add_rms_norm
 
     def __call__(self, x: Tensor) -> Tensor:
         """(N, size) -> (N, size)."""
         return self._rms_norm(x, self.weight, self.eps)
+
+    def add(self, x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, size), (N, size) -> the norm of their sum, and the sum."""
+        return self._add_rms_norm(x, residual, self.weight, self.eps)

@@ -16,7 +16,7 @@ from torch import Tensor
 from model_runtime.errors import ConfigError
 from model_runtime.ops.types import CuSeqlens, Experts, RouteOptions
 
-MODULES = {"torch": "model_runtime.ops.reference", "triton": "model_runtime.ops.kernels"}
+MODULES = {"torch": "model_runtime.ops.reference", "triton": "model_runtime.kernels"}
 """What registers the operators of a backend when it is imported."""
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
@@ -29,13 +29,17 @@ class Ops:
     """The operators of one model. README.md beside this file says what each takes and gives."""
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
+    add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
     route: Callable[[Tensor, Tensor, Tensor, RouteOptions], tuple[Tensor, Tensor]]
-    experts: Callable[[Tensor, Tensor, Tensor, Experts], Tensor]
-    write_latent: Callable[[Tensor, Tensor, Tensor], None]
+    prepare_experts: Callable[[Experts], Any]
+    experts: Callable[[Tensor, Tensor, Tensor, Any], Tensor]
+    beside: Callable[[Callable[[], Tensor], Callable[[], Tensor]], tuple[Tensor, Tensor]]
+    write_latent: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, float, Tensor], None]
     mla_prefill: Callable[[Tensor, Tensor, Tensor, CuSeqlens, CuSeqlens, float], Tensor]
     plan_decode: Callable[[Tensor, Sequence[int], Tensor], Any]
     mla_decode: Callable[[Tensor, Tensor, Any, int, float], Tensor]
-    vision_attention: Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
+    vision_attention: Callable[[Tensor, Tensor, CuSeqlens], Tensor]
+    merge_patches: Callable[[Tensor, Sequence[tuple[int, int, int]], tuple[int, int], Tensor, Tensor, float], Tensor]
 
 
 def register(name: str, backend: str) -> Callable[[F], F]:

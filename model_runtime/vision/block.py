@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
+from model_runtime.ops import CuSeqlens
 from model_runtime.parallel.shard import find_share
 from model_runtime.placement import Placement
 from model_runtime.vision.layers import ColumnLinear, LayerNorm, RowLinear, copy_into, make_weight
-from model_runtime.vision.rope2d import rotate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,12 @@ class Packing:
     """How items lie in the rows of a batch.
 
     Attributes:
-        cu_seqlens: Item i has the rows `cu_seqlens[i]:cu_seqlens[i + 1]`.
-        turns: (N, head_dim / 2) complex64, of `Rope2D`.
+        cu_seqlens: Bounds of the items.
+        rotations: (N, head_dim / 2) complex64, of `Rope2D`.
     """
 
-    cu_seqlens: tuple[int, ...]
-    turns: Tensor
+    cu_seqlens: CuSeqlens
+    rotations: Tensor
 
 
 class Attention(nn.Module):
@@ -58,9 +58,7 @@ class Attention(nn.Module):
         """(N, width) -> (N, width)."""
         rows = F.linear(x, self.qkv_weight, self.qkv_bias)
         qkv = rows.view(len(x), 3 * self.num_heads, self.head_dim)
-        rotate(qkv[:, : 2 * self.num_heads], packing.turns)
-        q, k, v = qkv.chunk(3, dim=1)  # (N, heads, head_dim) each
-        return self.wo(self.attend(q, k, v, packing.cu_seqlens).flatten(1))
+        return self.wo(self.attend(qkv, packing.rotations, packing.cu_seqlens).flatten(1))
 
 
 class Mlp(nn.Module):

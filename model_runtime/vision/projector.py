@@ -3,6 +3,8 @@
 Source: Kimi-VL report, arXiv 2504.07491, section 2.1 (MLP projector).
 """
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,6 +21,7 @@ class Projector(nn.Module):
         super().__init__()
         down, right = config.merge_kernel_size
         width = config.mm_hidden_size * down * right
+        self.merge, self.merge_patches = config.merge_kernel_size, placement.ops.merge_patches
         self.pre_norm = LayerNorm(config.mm_hidden_size, placement, config.projector_ln_eps)
         self.first = ColumnLinear(width, width, placement)
         self.second = RowLinear(width, config.text_hidden_size, placement)
@@ -29,6 +32,8 @@ class Projector(nn.Module):
         self.first.load(source, f"{name}.proj.0")
         self.second.load(source, f"{name}.proj.2")
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(tokens, 4, mm_hidden_size) -> (tokens, text_hidden_size). The GELU is the exact one here."""
-        return self.second(F.gelu(self.first(self.pre_norm(x).flatten(1))))
+    def forward(self, x: Tensor, grids: Sequence[tuple[int, int, int]]) -> Tensor:
+        """Patches of items, (N, mm_hidden_size), to (tokens, text_hidden_size). The GELU is the exact one here."""
+        norm = self.pre_norm
+        merged = self.merge_patches(x, grids, self.merge, norm.weight, norm.bias, norm.eps)
+        return self.second(F.gelu(self.first(merged)))

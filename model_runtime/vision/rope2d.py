@@ -11,8 +11,6 @@ from torch import Tensor
 
 BASE = 10_000.0
 GRIDS_KEPT = 8
-CPU_ROWS = 256
-"""Rows turned at a time on a CPU, so that they stay in its cache."""
 
 
 class Rope2D:
@@ -35,18 +33,3 @@ class Rope2D:
     def make(self, grids: list[tuple[int, int, int]]) -> Tensor:
         """Turns of items laid end to end, (N, head_dim / 2) complex64."""
         return torch.cat([self.of_frame(h, w) for t, h, w in grids for _ in range(t)])
-
-
-def rotate(qk: Tensor, turns: Tensor) -> None:
-    """Turn queries and keys in place, in fp32: a pair of neighbouring values is one complex number.
-
-    Args:
-        qk: (N, heads, head_dim).
-        turns: (N, head_dim / 2) complex64.
-    """
-    rows = CPU_ROWS if qk.device.type == "cpu" else max(len(qk), 1)
-    for part, turn in zip(torch.split(qk, rows), torch.split(turns, rows), strict=True):
-        values = part.float()  # in fp32 the very memory of qk
-        torch.view_as_complex(values.view(*part.shape[:2], -1, 2)).mul_(turn[:, None])
-        if values is not part:
-            part.copy_(values)

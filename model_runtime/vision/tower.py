@@ -5,7 +5,6 @@ arXiv 2307.06304, section 2.1 for packing items of any size into one batch.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import cast
 
 import torch
@@ -14,13 +13,12 @@ from torch import Tensor, nn
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
 from model_runtime.media import MediaItem
-from model_runtime.ops import Ops, find_ops
+from model_runtime.ops import CuSeqlens, Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.placement import Placement
 from model_runtime.vision.block import Block, Packing
 from model_runtime.vision.layers import LayerNorm
 from model_runtime.vision.patch_embed import PatchEmbed
-from model_runtime.vision.pool import pool
 from model_runtime.vision.position import PositionTable
 from model_runtime.vision.projector import Projector
 from model_runtime.vision.rope2d import Rope2D
@@ -91,17 +89,15 @@ class VisionTower(nn.Module):
         """One pass over items laid end to end."""
         grids = [item.grid for item in items]
         sizes = [item.num_patches for item in items]
-        packing = Packing(cu_seqlens=(0, *accumulate(sizes)), turns=self.rope.make(grids))
+        packing = Packing(cu_seqlens=CuSeqlens.of_lengths(sizes), rotations=self.rope.make(grids))
         x = self.patch_embed(items)  # (N, hidden_size)
         for part, grid in zip(x.split(sizes), grids, strict=True):
             self.position.add_to(part, grid)
         for block in self.blocks:
             x = block(x, packing)
-        x = self.final_norm(x)
-        merge = self.config.merge_kernel_size
-        merged = [pool(part, grid, merge) for part, grid in zip(x.split(sizes), grids, strict=True)]
-        projected = self.projector(torch.cat(merged))  # (tokens of all items, text_hidden_size)
-        return iter(projected.split([len(each) for each in merged]))
+        projected = self.projector(self.final_norm(x), grids)  # (tokens of all items, text_hidden_size)
+        down, right = self.config.merge_kernel_size
+        return iter(projected.split([(h // down) * (w // right) for _, h, w in grids]))
 
 
 def make_groups(sizes: Sequence[int], limit: int) -> list[list[int]]:

@@ -43,6 +43,18 @@ def _keep_best_groups(biased: Tensor, options: RouteOptions) -> Tensor:
     return grouped.masked_fill(~kept.unsqueeze(-1), -torch.inf).flatten(-2)
 
 
+@register("prepare_experts", "torch")
+def prepare_experts(experts: Experts) -> Experts:
+    """Experts as loaded to what `experts` takes: here the same. The argument is given up by its owner."""
+    return experts
+
+
+@register("beside", "torch")
+def beside(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+    """Two computations that do not need each other: here one after the other."""
+    return main(), side()
+
+
 @register("experts", "torch")
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) -> Tensor:
     """Sum over each token's experts of weight * down(silu(gate x) * up x).

@@ -1,8 +1,10 @@
-"""Root mean square norm, and the row that attention keeps of a token."""
+"""Root mean square norm, with a residual, and of the row that attention keeps of a token."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model_runtime.ops.reference.rope import rotate
 from model_runtime.ops.registry import register
 
 
@@ -23,13 +25,39 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, weight.shape, weight, eps)
 
 
-@register("write_latent", "torch")
-def write_latent(cache: Tensor, slot_mapping: Tensor, latent: Tensor) -> None:
-    """Write each token's row to its slot, in place.
+@register("add_rms_norm", "torch")
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The residual stream one summand on, and its norm.
 
     Args:
-        cache: (blocks, block_size, latent_dim) of one layer.
-        slot_mapping: (N,) int64, `block * block_size + row`.
-        latent: (N, latent_dim).
+        x: (N, H), the summand.
+        residual: (N, H).
+        weight: (H,).
+        eps: Added to the mean square.
+
+    Returns:
+        (N, H) the norm of residual + x, and (N, H) that sum, rounded to x's dtype before it is normed.
     """
-    cache.view(-1, cache.shape[-1]).index_copy_(0, slot_mapping, latent)
+    total = residual + x
+    return rms_norm(total, weight, eps), total
+
+
+@register("write_latent", "torch")
+def write_latent(
+    cache: Tensor, slot_mapping: Tensor, latent: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
+) -> None:
+    """Norm each token's latent, turn its rotary key, and write both as one row to its slot, in place.
+
+    Args:
+        cache: (blocks, block_size, latent_dim) of one layer; latent_dim is kv_lora_rank + rope_dim.
+        slot_mapping: (N,) int64, `block * block_size + row`.
+        latent: (N, kv_lora_rank); rows may be strided.
+        k_rope: (N, rope_dim); rows may be strided.
+        weight: (kv_lora_rank,) of the norm.
+        eps: Of the norm.
+        rotations: (N, rope_dim / 2) complex64.
+
+    Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2.
+    """
+    row = torch.cat((rms_norm(latent, weight, eps), rotate(k_rope, rotations)), dim=-1)
+    cache.view(-1, cache.shape[-1]).index_copy_(0, slot_mapping, row)

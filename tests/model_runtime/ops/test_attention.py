@@ -69,11 +69,21 @@ def test_lengths_far_apart_are_not_padded_to_the_longest() -> None:
 
 
 def test_latents_are_written_to_their_slots() -> None:
-    cache, latent = torch.zeros(3, 4, 5), torch.randn(3, 5)
-    OPS.write_latent(cache, torch.tensor([9, 0, 6]), latent)
-    expected = torch.zeros(3, 4, 5)
-    expected[2, 1], expected[0, 0], expected[1, 2] = latent
-    assert torch.equal(cache, expected)
+    cache, rows, weight = torch.zeros(3, 4, 9), torch.randn(3, 9), torch.randn(5)
+    rotations = torch.polar(torch.ones(3, 2), torch.rand(3, 2))
+    OPS.write_latent(cache, torch.tensor([9, 0, 6]), rows[:, :5], rows[:, 5:], weight, 1e-3, rotations)
+    latent = rows[:, :5] / (rows[:, :5].square().mean(-1, keepdim=True) + 1e-3).sqrt() * weight
+    pairs = torch.view_as_complex(rows[:, 5:].contiguous().view(3, 2, 2)) * rotations
+    expected = torch.zeros(3, 4, 9)
+    expected[2, 1], expected[0, 0], expected[1, 2] = torch.cat([latent, torch.view_as_real(pairs).flatten(1)], 1)
+    torch.testing.assert_close(cache, expected, rtol=0, atol=1e-6)
+
+
+def test_the_sum_and_its_norm() -> None:
+    x, residual, weight = torch.randn(4, 33), torch.randn(4, 33), torch.randn(33)
+    normed, total = OPS.add_rms_norm(x, residual, weight, 1e-3)
+    assert torch.equal(total, x + residual)
+    assert torch.equal(normed, OPS.rms_norm(total, weight, 1e-3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -9,11 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.ops.vision_attention import find_runs, vision_attention
+from model_runtime.ops import CuSeqlens
+from model_runtime.ops.reference.pool import pool
+from model_runtime.ops.vision_attention import find_runs, rotate, vision_attention
 from model_runtime.vision.patch_embed import make_patches
-from model_runtime.vision.pool import pool
 from model_runtime.vision.position import make_sinusoid
-from model_runtime.vision.rope2d import Rope2D, rotate
+from model_runtime.vision.rope2d import Rope2D
 from model_runtime.vision.tower import make_groups
 from tests.model_runtime.vision.test_parity import make_tower
 from tests.model_runtime.vision.weights import TINY, make_item, make_weights
@@ -143,7 +144,8 @@ def test_attention_stays_within_items(dtype: torch.dtype) -> None:
     lengths = [3, 3, 1, 7, 7, 7, 2]
     bounds = np.cumsum([0, *lengths]).tolist()
     q, k, v = torch.randn(3, bounds[-1], 2, 72, generator=torch.Generator().manual_seed(0)).to(dtype)
-    found = vision_attention(q, k, v, bounds)
+    still = torch.ones(bounds[-1], 36, dtype=torch.complex64)
+    found = vision_attention(torch.cat([q, k, v], dim=1), still, CuSeqlens(bounds))
     assert (found.shape, found.dtype) == (q.shape, dtype)
     for start, end in pairwise(bounds):
         scores = torch.einsum("qhd,khd->hqk", q[start:end].float(), k[start:end].float()) / math.sqrt(72)

@@ -1,0 +1,139 @@
+"""One launch of a kernel as a value: made by a pure function of shapes, checked, then run.
+
+The same value goes three ways: `run` starts it on a GPU (or in Triton's interpreter), the ahead-of-time check compiles
+exactly this specialisation, and the cost model reads its grid. So that all three see the same, launches can be made
+with tensors on torch's `meta` device, at any size and without memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import triton
+from torch import Tensor
+
+from model_runtime.errors import ConfigError
+
+ALIGNMENT = 16
+"""Bytes that addresses must be a multiple of, so that Triton may load 128 bits at once."""
+
+MAX_GRID = (2**31 - 1, 65_535, 65_535)
+"""Programs along each axis. Source: CUDA C++ programming guide, table of compute capabilities."""
+
+MAX_OFFSET = 2**31 - 1
+
+
+class LaunchError(ConfigError):
+    """A kernel was asked for what it cannot do: the text says what was found and what is expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A kernel with everything that its start needs.
+
+    Attributes:
+        kernel: What `@triton.jit` made.
+        grid: Programs along one to three axes; a zero means that there is nothing to do.
+        args: Runtime arguments by name: tensors, ints, floats. None for a pointer that the kernel then must not use.
+        constexprs: Arguments that are `tl.constexpr`, by name.
+        num_warps: Of 32 threads, for each program.
+        num_stages: Depth of the pipeline of loads.
+    """
+
+    kernel: Any
+    grid: tuple[int, ...]
+    args: Mapping[str, Tensor | int | float | None]
+    constexprs: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: int = 4
+    num_stages: int = 3
+
+    @property
+    def name(self) -> str:
+        """Of the kernel's function."""
+        return str(self.kernel.__name__)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The arguments that are tensors."""
+        return {name: value for name, value in self.args.items() if isinstance(value, Tensor)}
+
+
+def run(launch: Launch) -> None:
+    """Check a launch and start it; nothing waits for it to end.
+
+    Raises:
+        LaunchError: Tensors are on several devices, an address is not aligned, the grid is too large, arguments are
+            missing, or there is no GPU and the interpreter is off.
+    """
+    if 0 in launch.grid:
+        return
+    check(launch)
+    options = {} if is_interpreted(launch.kernel) else {"num_warps": launch.num_warps, "num_stages": launch.num_stages}
+    launch.kernel[launch.grid](**launch.args, **launch.constexprs, **options)
+
+
+def check(launch: Launch) -> None:
+    """What every launch has to keep; what one kernel asks for beyond that, its own maker checks.
+
+    Raises:
+        LaunchError: See `run`.
+    """
+    names = set(launch.kernel.arg_names)
+    given = {*launch.args, *launch.constexprs}
+    if given != names:
+        wrong = ", ".join(sorted(given ^ names))
+        raise LaunchError(f"{launch.name} takes the arguments {', '.join(sorted(names))}; missing or unknown: {wrong}")
+    if any(count > most for count, most in zip(launch.grid, MAX_GRID, strict=False)):
+        raise LaunchError(f"{launch.name}: a grid of {launch.grid} programs; the most is {MAX_GRID}. Send less at once")
+    devices = {tensor.device for tensor in launch.tensors.values()}
+    if len(devices) != 1:
+        found = ", ".join(f"{name} on {tensor.device}" for name, tensor in launch.tensors.items())
+        raise LaunchError(f"{launch.name}: all tensors must be on one device; found {found}")
+    [device] = devices
+    if device.type == "cpu" and not is_interpreted(launch.kernel):
+        text = "these tensors are on the CPU, where Triton's kernels run only in its interpreter"
+        raise LaunchError(f"{launch.name}: {text}. Use the kernels 'torch', or set TRITON_INTERPRET=1 before the start")
+    for name, tensor in launch.tensors.items():
+        if device.type != "meta" and tensor.data_ptr() % ALIGNMENT and tensor.numel():
+            text = f"{name} begins {tensor.data_ptr() % ALIGNMENT} bytes behind a multiple of {ALIGNMENT}"
+            raise LaunchError(f"{launch.name}: {text}; pass a tensor that owns its memory, such as its clone()")
+
+
+def is_interpreted(kernel: Any) -> bool:
+    """Whether the kernel was defined with TRITON_INTERPRET=1 set, so that it runs in Triton's interpreter."""
+    return not isinstance(kernel, triton.JITFunction)
+
+
+def check_shape(name: str, tensor: Tensor, shape: tuple[int | None, ...]) -> None:
+    """Compare a tensor's shape with what is expected; None stands for any size.
+
+    Raises:
+        LaunchError: It differs.
+    """
+    fits = tensor.dim() == len(shape) and all(
+        size in (found, None) for found, size in zip(tensor.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise LaunchError(f"{name} has the shape {tuple(tensor.shape)}, expected ({wanted})")
+
+
+def check_dtype(name: str, tensor: Tensor, *dtypes: Any) -> None:
+    """Compare a tensor's dtype with those that a kernel takes.
+
+    Raises:
+        LaunchError: It is none of them.
+    """
+    if tensor.dtype not in dtypes:
+        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise LaunchError(f"{name} is {str(tensor.dtype).removeprefix('torch.')}, expected {wanted}")
+
+
+def check_unit_stride(name: str, tensor: Tensor) -> None:
+    """Values of the last axis must lie side by side; rows may be strided.
+
+    Raises:
+        LaunchError: They do not.
+    """
+    if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+        raise LaunchError(f"{name} has the strides {tensor.stride()}; its last axis must have 1, as after contiguous()")
