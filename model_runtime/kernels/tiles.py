@@ -1,0 +1,105 @@
+"""How kernels cut their work: a table that is shipped, and what holds outside of it.
+
+`tiles.json` has a line for each kernel and range of tokens. `measured` says on which machine, with which versions and at
+which commit a line was found to be the fastest; null means that nobody has measured it and it rests on the floors and
+on what the compiler makes of it. `make tune` writes the table anew on a GPU.
+"""
+
+import json
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from model_runtime.errors import ConfigError
+
+TABLE = Path(__file__).with_name("tiles.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A piece of work of one program.
+
+    Attributes:
+        block_m: Rows (tokens).
+        block_n: Columns (outputs).
+        block_k: Step along the sum.
+        num_warps: Of 32 threads.
+        num_stages: Depth of the pipeline of loads.
+        split_k: Programs that share one sum.
+    """
+
+    block_m: int = 16
+    block_n: int = 64
+    block_k: int = 64
+    num_warps: int = 4
+    num_stages: int = 3
+    split_k: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of the table.
+
+    Attributes:
+        kernel: For example `moe_int4.gate_up`.
+        max_tokens: The most tokens it is for; the line with the least that is enough is taken. None is any number.
+        tile: What is used.
+        measured: Machine, versions, commit, microseconds; None where nobody has measured.
+    """
+
+    kernel: str
+    max_tokens: int | None
+    tile: Tile
+    measured: dict[str, Any] | None = None
+
+
+def find_tile(kernel: str, num_tokens: int) -> Tile:
+    """The table's tile for so many tokens.
+
+    Raises:
+        ConfigError: The table has no line for it.
+    """
+    for line in lines_of(kernel):
+        if line.max_tokens is None or num_tokens <= line.max_tokens:
+            return line.tile
+    raise ConfigError(f"{TABLE.name} has no line for {kernel} with {num_tokens} tokens; put one in, or run: make tune")
+
+
+def fit(tile: Tile, *, n: int, k: int) -> Tile:
+    """A tile that is no wider than a small problem: blocks shrink to the next power of two, but not below 16."""
+    return replace(tile, block_n=min(tile.block_n, next_power(n)), block_k=min(tile.block_k, next_power(k)))
+
+
+def next_power(size: int, least: int = 16) -> int:
+    """The least power of two that is not below `size` and `least`."""
+    return max(least, 1 << max(size - 1, 0).bit_length())
+
+
+@cache
+def lines_of(kernel: str) -> tuple[Line, ...]:
+    """The table's lines for a kernel, the smallest number of tokens first."""
+    lines = [line for line in read_table(TABLE) if line.kernel == kernel]
+    return tuple(sorted(lines, key=lambda line: float("inf") if line.max_tokens is None else line.max_tokens))
+
+
+def read_table(path: Path) -> list[Line]:
+    """All lines of a table.
+
+    Raises:
+        ConfigError: It cannot be read or a line is malformed.
+    """
+    known = {field.name for field in fields(Tile)}
+    try:
+        rows = json.loads(path.read_text("utf-8"))
+        return [
+            Line(
+                kernel=row["kernel"],
+                max_tokens=row["max_tokens"],
+                tile=Tile(**{name: int(row[name]) for name in row if name in known}),
+                measured=row["measured"],
+            )
+            for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is no table of tiles: {error!r}; it is written by: make tune") from error
