@@ -1,0 +1,148 @@
+"""INT4 experts in the order in which the kernels read them: half-split packing, made once at loading.
+
+As stored, one byte holds inputs 2j and 2j + 1, so that a kernel that takes a byte apart has to interleave two nibbles
+between threads. Here a byte of a block of 64 inputs holds input j and input j + 32: each plane of nibbles is then a
+whole group of 32 inputs with one scale, goes into a matmul of its own as it is, and every byte is loaded once. Scales
+are transposed, so that those which one step of a kernel needs lie side by side.
+
+The number of bytes stays the same, so each expert is rewritten where it lies: a checkpoint that fills most of the GPU
+needs no second copy, only the temporaries of one expert (about five times its bytes). Only where a width is no multiple
+of 64 (no release has that) are rows padded to whole blocks, with the value 0 and the scale 0, and copied.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model_runtime.kernels.launch import LaunchError, check_dtype, check_shape
+from model_runtime.ops.types import Int4Experts
+
+GROUP = 32
+"""Inputs under one scale, and the bytes of one block."""
+
+BLOCK = 2 * GROUP
+"""Inputs of one block."""
+
+ZERO = 8
+"""How the value 0 is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfSplitExperts:
+    """INT4 experts as the kernels read them. Values are stored as value + 8.
+
+    Rows are whole blocks: where H or I is no multiple of 64, the last block's high nibbles are the value 0 (stored as
+    8) under the scale 0. Kernels then mask only their own inputs.
+
+    Attributes:
+        gate_up: (E, 2I, H / 2 padded to a multiple of 32) uint8: in each block of 64 inputs, byte j of 32 holds input j
+            low and input j + 32 high.
+        gate_up_scale: (E, H / 32 padded to a multiple of 2, 2I) of the checkpoint's dtype: the scales of one group of
+            inputs lie side by side.
+        down: (E, H, I / 2 padded) uint8.
+        down_scale: (E, I / 32 padded, H).
+    """
+
+    gate_up: Tensor
+    gate_up_scale: Tensor
+    down: Tensor
+    down_scale: Tensor
+
+    @property
+    def num_experts(self) -> int:
+        """Experts held here."""
+        return self.gate_up.shape[0]
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the model, H."""
+        return self.down.shape[1]
+
+    @property
+    def intermediate_size(self) -> int:
+        """Inner width of one expert, I."""
+        return self.gate_up.shape[1] // 2
+
+
+def repack(experts: Int4Experts) -> HalfSplitExperts:
+    """Rewrite experts in place, one at a time; the argument's tensors must not be read afterwards.
+
+    Args:
+        experts: As the release packs them, on any device.
+
+    Returns:
+        The same weights in the same memory; in new memory where a width is no multiple of 64 or a tensor was not
+        contiguous.
+
+    Raises:
+        LaunchError: Groups are not of 32 inputs, or shapes or dtypes do not belong together.
+    """
+    _check(experts)
+    return HalfSplitExperts(
+        gate_up=_split_halves(experts.gate_up_packed.contiguous()),
+        gate_up_scale=_transpose(experts.gate_up_scale.contiguous()),
+        down=_split_halves(experts.down_packed.contiguous()),
+        down_scale=_transpose(experts.down_scale.contiguous()),
+    )
+
+
+def unpack(packed: Tensor, num_in: int) -> Tensor:
+    """The values of half-split rows: (..., bytes) uint8 -> (..., num_in) int8 in [-8, 7]."""
+    blocks = packed.unflatten(-1, (-1, GROUP))
+    nibbles = torch.cat((blocks & 15, blocks >> 4), -1).flatten(-2)
+    return nibbles[..., :num_in].view(torch.int8) - ZERO
+
+
+def dequantize(packed: Tensor, scale: Tensor, num_in: int) -> Tensor:
+    """The weights that half-split rows stand for, rounded to the scale's dtype.
+
+    Args:
+        packed: (..., out, bytes) uint8.
+        scale: (..., groups, out).
+        num_in: Columns of the weight.
+
+    Returns:
+        (..., out, num_in).
+    """
+    wide = scale.transpose(-1, -2).repeat_interleave(GROUP, -1)[..., :num_in]
+    return unpack(packed, num_in).to(scale.dtype) * wide
+
+
+def _check(experts: Int4Experts) -> None:
+    num_experts, twice, hidden = experts.num_experts, experts.gate_up_packed.shape[1], experts.down_packed.shape[1]
+    if experts.group_size != GROUP:
+        text = f"groups of {experts.group_size} inputs; these kernels read groups of {GROUP}. Use the kernels 'torch'"
+        raise LaunchError(f"INT4 experts have {text}")
+    for name, packed, scale, out, num_in in (
+        ("gate_up", experts.gate_up_packed, experts.gate_up_scale, twice, hidden),
+        ("down", experts.down_packed, experts.down_scale, hidden, twice // 2),
+    ):
+        if num_in % GROUP:
+            raise LaunchError(f"{name} has {num_in} inputs, expected a multiple of {GROUP}. Use the kernels 'torch'")
+        check_dtype(f"{name}_packed", packed, torch.int32)
+        check_dtype(f"{name}_scale", scale, torch.bfloat16, torch.float16, torch.float32)
+        check_shape(f"{name}_packed", packed, (num_experts, out, num_in // 8))
+        check_shape(f"{name}_scale", scale, (num_experts, out, num_in // GROUP))
+
+
+def _split_halves(packed: Tensor) -> Tensor:
+    """(E, out, in / 8) int32 of neighbours -> (E, out, in / 2 padded) uint8 of halves, in place unless padded."""
+    stored = packed.view(torch.uint8)  # (E, out, in / 2): byte j holds input 2j low, input 2j + 1 high
+    pad = -stored.shape[-1] % GROUP
+    halves = stored if pad == 0 else stored.new_empty(*stored.shape[:-1], stored.shape[-1] + pad)
+    for source, target in zip(stored, halves, strict=True):
+        whole = torch.nn.functional.pad(source, (0, pad), value=ZERO | ZERO << 4)
+        groups = torch.stack((whole & 15, whole >> 4), -1).view(len(whole), -1, 2, GROUP)  # one byte a value, in order
+        torch.bitwise_or(groups[:, :, 0], groups[:, :, 1] << 4, out=target.view(len(whole), -1, GROUP))
+    return halves
+
+
+def _transpose(scale: Tensor) -> Tensor:
+    """(E, out, groups) -> (E, groups padded to an even number, out), in place unless padded."""
+    num_experts, out, groups = scale.shape
+    even = groups + groups % 2
+    target = scale.view(num_experts, groups, out) if even == groups else scale.new_zeros(num_experts, even, out)
+    for source, to in zip(scale, target, strict=True):
+        to[:groups] = source.t().contiguous()  # read before it is overwritten
+    return target
