@@ -149,6 +149,7 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
         dtype=options.dtype,
         latent_norm_eps=options.latent_norm_eps,
         kernels=options.kernels,
+        kernel_cache_dir=options.kernel_cache_dir,
         options=sizes,
         num_blocks=options.num_blocks,
         cache_bytes=None if options.cache_gib is None else int(options.cache_gib * 2**30),

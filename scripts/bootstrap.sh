@@ -64,11 +64,21 @@ fingerprint() {
 
 install_package() {
   local size=300
-  case $extra in runtime*) size=600 ;; esac  # torch for CPUs; with CUDA it is several GB
+  case $extra in runtime) size=600 ;; runtime-dev) size=900 ;; esac  # torch for CPUs; with CUDA it is several GB
   say "installing cua-k25[$extra] into $venv (the first time this fetches some $size MB)"
   "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --editable ".[$extra]" \
     | grep --line-buffered -E '^(Collecting|  Downloading|Installing|Successfully|ERROR)' >&2 \
     || die "pip could not install the package: see its message above"
+}
+
+other_triton=3.6.0  # the kernels are compiled for two versions: the newest, which is in the environment, and this one
+
+install_other_triton() {  # only compiles, so that it needs nothing beside it; PYTHONPATH puts it in front
+  local target="$venv/triton-$other_triton"
+  [ "$(uname -s)" = Linux ] && [ ! -e "$target/triton/__init__.py" ] || return 0
+  say "installing triton $other_triton into $target (the first time this fetches some 190 MB)"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps \
+    --target "$target" "triton==$other_triton" >&2 || die "pip could not install triton: see its message above"
 }
 
 if ! "$venv/bin/python" -c '' 2>/dev/null || [ ! -x "$venv/bin/pip" ]; then
@@ -78,6 +88,7 @@ stamp="$venv/.installed-$extra"
 now=$(fingerprint)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ]; then
   install_package
+  if [ "$extra" = runtime-dev ]; then install_other_triton; fi
   printf '%s\n' "$now" >"$stamp"
   if [ "$extra" = dev ]; then printf '%s\n' "$now" >"$venv/.installed-all"; fi  # dev holds all
 fi

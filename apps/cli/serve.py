@@ -40,6 +40,7 @@ def serve(
     served_name: Annotated[str | None, Flag(help="Name that requests give the model.")] = None,
     api_key_env: Annotated[str | None, Flag(help="Variable that holds the API key.")] = None,
     max_model_len: Annotated[int | None, Flag(help="Tokens of a prompt with its answer.")] = None,
+    kernels: Annotated[str, Flag(help="native: triton or torch; auto takes triton on a GPU.")] = "auto",
     tp: Annotated[int | None, Flag(help="GPUs that share each layer (vllm: 8, native: 1).")] = None,
     pp: Annotated[int, Flag(help="vllm: pipeline stages.")] = 1,
     dp: Annotated[int, Flag(help="vllm: data-parallel replicas of attention.")] = 1,
@@ -74,13 +75,16 @@ def serve(
     elif self_test:
         _self_test(self_test, model, api_key_env, only, timeout, as_json)
     elif choice("--engine", engine, ("native", "vllm")) == "vllm":
+        if kernels != "auto":
+            raise typer.BadParameter("--kernels is for --engine native; vLLM chooses its own")
         parallel = {"pipeline_parallel_size": pp, "data_parallel_size": dp, "expert_parallel": ep}
         chosen = {**shared, **parallel, "tensor_parallel_size": tp or 8, "executor": "ray" if ray else None}
         more = {"vllm": vllm, "draft_model": draft_model, "api_key_env": api_key_env, "extra": tuple(extra or ())}
         _serve_vllm({**chosen, **more, "model": _needed(model)}, other or [], timeout, dry_run)
     else:
+        kernels = choice("--kernels", kernels, ("auto", "torch", "triton"))
         _refuse_vllm_only(pp > 1 or dp > 1, ep, ray, bool(draft_model), bool(extra))
-        chosen = {**shared, "tensor_parallel_size": tp or 1, "api_keys_env": api_key_env}
+        chosen = {**shared, "kernels": kernels, "tensor_parallel_size": tp or 1, "api_keys_env": api_key_env}
         _serve_native({**chosen, "model_dir": Path(_needed(model))}, other or [], dry_run)
 
 

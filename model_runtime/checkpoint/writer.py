@@ -51,13 +51,34 @@ def write_shards(
         for name, tensor in tensors:
             target, start = place.pop(name)
             target.seek(start)
-            tensor.contiguous().flatten().view(torch.uint8).numpy().tofile(target)
+            _write_tensor(target, tensor)
         if place:
             raise ValueError(f"{len(place)} planned tensors did not come, the first: {next(iter(place))}")
     weight_map = {name: file_name for file_name, shard in zip(names, shards, strict=True) for name in shard}
     total = sum(planned.size_bytes for planned in plan.values())
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (model_dir / INDEX).write_text(json.dumps(index, indent=2) + "\n", "utf-8")
+
+
+def write_shard(path: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Write one safetensors file.
+
+    Args:
+        path: The file; one that is there is replaced.
+        plan: Every tensor that will come.
+        tensors: Name and tensor on the CPU, in any order, one at a time in memory.
+    """
+    with path.open("wb") as file:
+        starts = dict(_write_head(file, plan, list(plan)))
+        for name, tensor in tensors:
+            file.seek(starts.pop(name))
+            _write_tensor(file, tensor)
+    if starts:
+        raise ValueError(f"{len(starts)} planned tensors did not come, the first: {next(iter(starts))}")
+
+
+def _write_tensor(file: IO[bytes], tensor: Tensor) -> None:
+    tensor.contiguous().flatten().view(torch.uint8).numpy().tofile(file)
 
 
 def _split(plan: Mapping[str, Planned], num_shards: int) -> list[list[str]]:

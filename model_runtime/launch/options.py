@@ -23,6 +23,8 @@ class NativeOptions:
         device: `cpu`, `cuda` or `cuda:N`; the best there is where None.
         dtype: `bfloat16`, `float32` or `float16`; the checkpoint's where None.
         kernels: `auto` takes Triton where it runs, `torch` never does, `triton` insists.
+        kernel_cache_dir: Folder where packed experts are kept in the form that Triton's kernels read, so that the next
+            start does not bring them into it again; as large as the experts. Nothing is kept where None.
         tensor_parallel_size: Ranks that share each layer.
         max_model_len: Tokens of a prompt with its answer; as much as the model and its cache hold where None.
         cache_gib: Memory of the KV cache; what is left where None.
@@ -49,6 +51,7 @@ class NativeOptions:
     device: str | None = None
     dtype: Literal["bfloat16", "float32", "float16"] | None = None
     kernels: Literal["auto", "torch", "triton"] = "auto"
+    kernel_cache_dir: Path | None = None
     tensor_parallel_size: int = 1
     max_model_len: int | None = None
     cache_gib: float | None = None

@@ -29,9 +29,7 @@ class DecoderLayer:
         else:
             self.mlp = Mlp(text.hidden_size, text.intermediate_size, weights.under("mlp"))
 
-    def __call__(
-        self, x: Tensor, residual: Tensor | None, plan: AttentionPlan, cache: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, x: Tensor, residual: Tensor | None, plan: AttentionPlan, cache: Tensor) -> tuple[Tensor, Tensor]:
         """Two steps of the residual stream. The last summand is left for the next norm, which adds and reads at once.
 
         Args:

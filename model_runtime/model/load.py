@@ -11,7 +11,9 @@ from model_runtime.config import load_config
 from model_runtime.config.types import K25Config
 from model_runtime.errors import ConfigError
 from model_runtime.model.k25 import K25Model
+from model_runtime.model.prepared import open_prepared
 from model_runtime.ops import find_ops
+from model_runtime.ops.registry import find_backends
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.placement import Placement
 from model_runtime.vision.tower import VisionTower
@@ -28,6 +30,7 @@ def load_model(
     config: K25Config | None = None,
     kernels: str = "auto",
     latent_norm_eps: float | None = None,
+    kernel_cache_dir: Path | None = None,
 ) -> K25Model:
     """Read a release-named folder; this rank's part goes straight from the files to the device.
 
@@ -39,6 +42,7 @@ def load_model(
         config: In place of the folder's config.json.
         kernels: Which operators: `auto`, `torch` or `triton`.
         latent_norm_eps: Of the two norms inside MLA; None is the config's. See `TextConfig.latent_norm_eps`.
+        kernel_cache_dir: Where packed experts are kept in the form that Triton's kernels read; None keeps none.
 
     Raises:
         ConfigError: config.json cannot be used, or the kernels asked for are not here.
@@ -56,6 +60,9 @@ def load_model(
         comm=comm or OneRank(),
         ops=find_ops(device, kernels),
     )
+    if kernel_cache_dir and config.quantization and find_backends(place.device, kernels)[0] == "triton":
+        files = open_prepared(kernel_cache_dir, source.opened_as, place.comm, place.device)
+        place = replace(place, prepared=files)
     vision = VisionTower(config.vision, comm=place.comm, device=place.device, dtype=place.dtype, ops=place.ops)
     vision.load(source)
     model = K25Model(config, source, place, vision)

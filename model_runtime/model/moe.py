@@ -3,6 +3,8 @@
 Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2; numbers: Kimi K2 report (arXiv 2507.20534), section 2.3.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -25,7 +27,7 @@ class Moe:
         self.router = weights.read("gate.weight", (text.n_routed_experts, text.hidden_size))
         self.bias = weights.read("gate.e_score_correction_bias", (text.n_routed_experts,), dtype=torch.float32)
         self.options = make_route_options(text)
-        self.experts = ops.prepare_experts(load_experts(config, self.here, weights.under("experts")))
+        self.experts = prepare_experts(config, self.here, weights.under("experts"))
         width = text.moe_intermediate_size * text.n_shared_experts
         self.shared = Mlp(text.hidden_size, width, weights.under("shared_experts")) if width else None
 
@@ -49,6 +51,16 @@ def make_route_options(text: TextConfig) -> RouteOptions:
         norm_topk_prob=text.norm_topk_prob,
         scale=text.routed_scaling_factor,
     )
+
+
+def prepare_experts(config: K25Config, here: slice, weights: Weights) -> Any:
+    """The rank's experts as the operator `experts` takes them, from an earlier start's files where there are."""
+    place = weights.placement
+
+    def make() -> Any:
+        return place.ops.prepare_experts(load_experts(config, here, weights))
+
+    return make() if place.prepared is None else place.prepared.get_or_make(weights.prefix, make)
 
 
 def load_experts(config: K25Config, here: slice, weights: Weights) -> Experts:

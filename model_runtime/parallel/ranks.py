@@ -41,6 +41,7 @@ class RankSpec:
         dtype: Of the weights, None for the checkpoint's.
         latent_norm_eps: Replaces the config's, where given.
         kernels: `auto`, `torch` or `triton`.
+        kernel_cache_dir: For packed experts in the kernels' form.
         options: Sizes of the engine; the number of blocks is settled once all ranks are loaded.
         num_blocks: Blocks of the cache, None for as many as `cache_bytes` hold.
         cache_bytes: Memory for the cache, None for what is free.
@@ -55,6 +56,7 @@ class RankSpec:
     latent_norm_eps: float | None
     kernels: str
     options: EngineOptions
+    kernel_cache_dir: Path | None = None
     num_blocks: int | None = None
     cache_bytes: int | None = None
     address: str = ""
@@ -196,6 +198,7 @@ def load_rank(spec: RankSpec, rank: int) -> "tuple[K25Model, int]":
         dtype=spec.dtype,
         comm=comm,
         kernels=spec.kernels,
+        kernel_cache_dir=spec.kernel_cache_dir,
         latent_norm_eps=spec.latent_norm_eps,
     )
     return model, spec.num_blocks or find_room(spec, model)

@@ -45,6 +45,8 @@ def port() -> str:
         (["--plan", "--gpus", "0"], "expected at least one"),
         (["--plan", "-m", "nothing"], "config.json"),
         (["-m", "x", "--pp", "2"], "need --engine vllm"),
+        (["-m", "x", "--kernels", "tritn"], "did you mean 'triton'"),
+        (["--engine", "vllm", "-m", "x", "--kernels", "torch"], "vLLM chooses its own"),
         (["-m", "x", "--dry-run", "--set", "block_siz=1"], "did you mean 'block_size'"),
         (["-m", "x", "--dry-run", "--set", "block_size=0"], "expected a positive number"),
         (["--engine", "vllm", "-m", "x", "--dry-run", "--", "-tp", "2"], "use --tp"),
@@ -75,9 +77,11 @@ def test_a_dry_run_prints_the_line_for_vllm(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_prints_the_options_of_the_own_engine(tmp_path: Path) -> None:
-    ended = cua(tmp_path, "serve", "-m", "k2.5", "--port", "9000", "--set", "block_size=32", "--dry-run")
+    own = ["--port", "9000", "--kernels", "triton", "--set", "block_size=32"]
+    ended = cua(tmp_path, "serve", "-m", "k2.5", *own, "--dry-run")
     values = dict(line.split(maxsplit=1) for line in ended.stdout.splitlines() if len(line.split()) > 1)
     assert (ended.code, values["port"], values["block_size"], values["model_dir"]) == (0, "9000", "32", "k2.5")
+    assert values["kernels"] == "triton"
 
 
 def test_a_plan_is_a_result(tmp_path: Path) -> None:

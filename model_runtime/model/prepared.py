@@ -1,0 +1,120 @@
+"""Experts in the form that kernels read, kept on disk: a second start reads that form and does not make it again.
+
+Making it is one pass over weights that were just read and needs no second copy in memory; what the files save is that
+pass, and reading hundreds of small tensors a layer. They take as much room as the packed experts of the checkpoint.
+"""
+
+import hashlib
+import importlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model_runtime.checkpoint.reader import Fingerprint
+from model_runtime.checkpoint.shard import read_head
+from model_runtime.checkpoint.writer import Planned, write_shard
+from model_runtime.errors import CheckpointError
+from model_runtime.parallel.comm import Comm
+from model_runtime.require import require
+
+LAYOUT = 1
+"""Raised whenever a prepared form changes: files of another number are not read."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedFiles:
+    """The files of one rank of one checkpoint.
+
+    Attributes:
+        folder: Where they are; made when the first is written.
+        rank: Which part of the model they hold, `R-of-S`.
+        device: Where the tensors are to be.
+    """
+
+    folder: Path
+    rank: str
+    device: torch.device
+
+    def get_or_make(self, name: str, make: Callable[[], Any]) -> Any:
+        """What the file of that name holds; where there is none, or a broken one, what `make` gives, which is kept.
+
+        Args:
+            name: Of the module, for example `language_model.model.layers.1.mlp.experts.`.
+            make: Gives a dataclass whose fields are tensors and which is a class of this package.
+        """
+        path = self.folder / f"{name.strip('.')}.{self.rank}.safetensors"
+        try:
+            return self._read(path)
+        except FileNotFoundError:
+            pass
+        except (OSError, CheckpointError, ValueError) as error:
+            log.warning("%s cannot be used and is made again: %s", path, error)
+        made = make()
+        try:
+            _write(path, made)
+        except OSError as error:
+            log.warning("%s cannot be kept, the next start makes it again: %s", path, error.strerror or error)
+        return made
+
+    def _read(self, path: Path) -> Any:
+        kind = _find_class(path.with_suffix(".json").read_text("utf-8"))
+        head = read_head(path)
+        values = {}
+        with require("safetensors").safe_open(path, framework="pt") as file:
+            for field in fields(kind):
+                if field.name not in head:
+                    raise CheckpointError(f"no {field.name} in {path.name}")
+                stored = file.get_tensor(field.name)  # a view into the mapped file
+                values[field.name] = torch.empty_like(stored, device=self.device).copy_(stored)
+        return kind(**values)
+
+
+def open_prepared(root: Path, fingerprint: Fingerprint, comm: Comm, device: torch.device) -> PreparedFiles:
+    """The files that belong to a checkpoint as it is now.
+
+    Args:
+        root: Folder for the prepared experts of any number of checkpoints.
+        fingerprint: Of the checkpoint: another one has another folder.
+        comm: Which rank of how many.
+        device: Where the tensors are to be.
+    """
+    key = hashlib.sha256(json.dumps([LAYOUT, fingerprint]).encode()).hexdigest()[:16]
+    return PreparedFiles(folder=root.expanduser() / key, rank=f"{comm.rank}-of-{comm.size}", device=device)
+
+
+def _write(path: Path, made: Any) -> None:
+    """Both files under other names first, so that a start that is cut short leaves nothing that looks whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {field.name: getattr(made, field.name) for field in fields(made)}
+    plan = {
+        name: Planned(str(value.dtype).removeprefix("torch."), tuple(value.shape)) for name, value in tensors.items()
+    }
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        write_shard(part, plan, ((name, value.cpu()) for name, value in tensors.items()))
+        part.replace(path)
+        part.write_text(f"{type(made).__module__}:{type(made).__qualname__}", "utf-8")
+        part.replace(path.with_suffix(".json"))
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+
+
+def _find_class(text: str) -> Any:
+    """The class a file was made from; nothing but this package's is ever imported."""
+    module, _, name = text.partition(":")
+    if not module.startswith("model_runtime."):
+        raise CheckpointError(f"made from {text!r}, which is no class of this package")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise CheckpointError(f"made from {text!r}, which is not here any more") from error
