@@ -9,16 +9,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import triton
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.aot.figures import REWRITE, find_differences, read_figures
+from model_runtime.kernels.aot.figures import compare_figures
 from model_runtime.kernels.aot.gate import CASES, Verdict, run_gate
-from model_runtime.kernels.aot.machine_code import Resources
 from model_runtime.kernels.aot.table import make_table
 
 COMMITTED = Path("docs/kernels-resources.json")
@@ -34,7 +32,7 @@ def main() -> int:
         found = {verdict.name: verdict.resources for verdict in verdicts if verdict.resources}
         wrong = [f"{verdict.name}: {text}" for verdict in verdicts for text in verdict.violations]
         if options.check:
-            wrong += _compare(options.committed, found, options.only)
+            wrong += compare_figures(options.committed, triton.__version__, found, options.only)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -71,19 +69,6 @@ class _Progress:
         self.done += 1
         outcome = "WRONG" if verdict.violations else "ok"
         print(f"{self.done:4} {verdict.name:48} {verdict.seconds:5.1f} s  {outcome}", file=sys.stderr, flush=True)
-
-
-def _compare(path: Path, found: dict[str, Resources], only: str) -> Iterator[str]:
-    """Differences from the committed figures of this version, in words."""
-    figures = read_figures(path)
-    if triton.__version__ not in figures:
-        raise ConfigError(f"{path} has figures of triton {', '.join(figures)}, but this is {triton.__version__}")
-    committed = {name: value for name, value in figures[triton.__version__].items() if only in name}
-    differences = list(find_differences(committed, found))
-    for name, figure, before, now in differences:
-        yield f"{name}: {figure}: committed {before}, now {now}"
-    if differences:
-        yield f"{path} is out of date; if this is meant, write it anew with: {REWRITE}"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.aot.machine_code import Resources, inspect_binary
+from model_runtime.kernels.aot.figures import Resources
+from model_runtime.kernels.aot.machine_code import inspect_binary
 from model_runtime.kernels.aot.rules import find_violations
 from model_runtime.kernels.cases import Case
 

@@ -11,49 +11,18 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import triton
 
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.aot.compile import Binary
+from model_runtime.kernels.aot.figures import Resources
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 _USAGE = re.compile(r"REG:(?P<registers>\d+) STACK:(?P<stack>\d+) SHARED:(?P<shared>\d+) LOCAL:(?P<local>\d+)")
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """Figures of one kernel's machine code.
-
-    Attributes:
-        registers: Of one thread.
-        stack_bytes: Of one thread, spilled registers included.
-        shared_bytes: Of one program: dynamic, and static with the kilobyte that the system keeps where any is used.
-        instructions: All but the NOPs that fill up the end.
-        hgmma: Matrix instructions of four warps.
-        hmma: Matrix instructions of one warp.
-        ldgsts: Asynchronous copies of up to 16 bytes a thread.
-        utmaldg: Asynchronous copies of whole tiles.
-        ldg_128: Loads of 16 bytes a thread into registers.
-        int_to_float: Conversions of integers to floats.
-        spills: Loads and stores of local memory.
-    """
-
-    registers: int
-    stack_bytes: int
-    shared_bytes: int
-    instructions: int
-    hgmma: int
-    hmma: int
-    ldgsts: int
-    utmaldg: int
-    ldg_128: int
-    int_to_float: int
-    spills: int
 
 
 def inspect_binary(binary: Binary) -> Resources:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from model_runtime.kernels.aot.machine_code import Resources
+from model_runtime.kernels.aot.figures import Resources
 from model_runtime.kernels.cases import MAX_SHARED_BYTES, Case
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from model_runtime.kernels.aot.figures import Figures
-from model_runtime.kernels.aot.machine_code import Resources
+from model_runtime.kernels.aot.figures import Figures, Resources
 
 COLUMNS: dict[str, Callable[[Resources], str]] = {
     "registers": lambda found: str(found.registers),
