@@ -215,6 +215,7 @@ def make_down(act: Tensor, routing: Routing, experts: DenseExperts, partial: Ten
     _, hidden, inter = _check_experts(experts, act)
     check_shape("act", act, (len(routing.pairs), inter))
     check_unit_stride("act", act)
+    _check_tma("act", act)
     check_shape("partial", partial, (len(act), hidden))
     tile = _find_tile("moe_dense.down", act, len(act) // routing.top_k, routing, n=hidden, k=inter)
     tensors = {"act": act, "down": experts.down, "partial": partial}
@@ -272,10 +273,13 @@ def _check_experts(experts: DenseExperts, rows: Tensor) -> tuple[int, int, int]:
         check_dtype(name, weight, rows.dtype)
         if not weight.is_contiguous():
             raise LaunchError(f"{name} has the strides {weight.stride()}; pass its contiguous()")
-        if weight.stride(1) * weight.itemsize % ALIGNMENT:
-            text = f"rows of {weight.stride(1) * weight.itemsize} bytes, expected a multiple of {ALIGNMENT}"
-            raise LaunchError(f"{name} has {text}. Use the kernels 'torch'")
+        _check_tma(name, weight)
     return num_experts, hidden, inter
+
+
+def _check_tma(name: str, tensor: Tensor) -> None:
+    if (stride := tensor.stride(-2) * tensor.itemsize) % ALIGNMENT:
+        raise LaunchError(f"rows of {name} are {stride} bytes apart, expected a multiple of {ALIGNMENT}")
 
 
 def _find_tile(name: str, rows: Tensor, num_tokens: int, routing: Routing, *, n: int, k: int) -> Tile:

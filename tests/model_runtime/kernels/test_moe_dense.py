@@ -159,6 +159,15 @@ def test_one_result_whatever_the_order_of_programs() -> None:
     assert torch.equal(act, other)
 
 
+def test_memory_for_descriptors_is_offered_before_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[object] = []
+    monkeypatch.setattr(moe_dense.triton, "set_allocator", log.append)
+    monkeypatch.setattr(moe_dense, "run", lambda launch: log.append(launch.name))
+    experts, routing = make_experts(3, 64, 32), sort(choose(9, 3, 2), 3, 16)
+    moe_dense.down(moe_dense.gate_up(torch.randn(9, 64), routing, experts), routing, experts)
+    assert log == [moe_dense._allocate, "gate_up_kernel", moe_dense._allocate, "down_kernel"]
+
+
 def test_no_tokens() -> None:
     routing = sort(torch.zeros(0, 2, dtype=torch.int64), 3, 16)
     experts = make_experts(3, 64, 32)
@@ -194,7 +203,7 @@ def test_what_it_cannot_do_is_said() -> None:
         (r"x has the shape \(9, 60\), expected \(any, 64\)", x[:, :60], experts),
         ("x has the strides", torch.randn(64, 9).T, experts),
         (r"gate_up has the shape \(3, 60, 64\), expected \(3, 64, 64\)", x, replace(experts, gate_up=odd.gate_up)),
-        (r"down has rows of 120 bytes, expected a multiple of 16", x, odd),
+        ("rows of down are 120 bytes apart, expected a multiple of 16", x, odd),
         (r"pass its contiguous\(\)", x, replace(experts, down=experts.down.mT.contiguous().mT)),
     ]
     for text, rows, given in cases:
@@ -204,5 +213,7 @@ def test_what_it_cannot_do_is_said() -> None:
         moe_dense.down(torch.randn(17, 32), routing, experts)
     with pytest.raises(LaunchError, match="act has the strides"):
         moe_dense.down(torch.randn(32, 18).T, routing, experts)
+    with pytest.raises(LaunchError, match="rows of act are 132 bytes apart"):
+        moe_dense.down(torch.randn(18, 33)[:, :32], routing, experts)
     with pytest.raises(LaunchError, match="partial has the shape"):
         moe_dense.make_down(torch.randn(18, 32), routing, experts, torch.empty(18, 60))
