@@ -133,6 +133,7 @@ def make_engine_options(options: NativeOptions) -> EngineOptions:
         max_num_batched_tokens=options.max_num_batched_tokens,
         max_waiting=options.queue_size,
         feature_cache_bytes=options.feature_cache_mib * 2**20,
+        has_cuda_graphs=options.cuda_graphs,
     ).check()
 
 

@@ -19,6 +19,7 @@ class EngineOptions:
         media_patches_per_step: Patches the vision tower encodes in one step, beyond the first item.
         feature_cache_bytes: Memory for encoded media, so that a picture that is sent again is not encoded again.
         has_prefix_cache: Share the cache of equal beginnings.
+        has_cuda_graphs: On a GPU with Triton's kernels, decode by CUDA graphs, which are captured at the start.
     """
 
     block_size: int = 64
@@ -30,6 +31,7 @@ class EngineOptions:
     media_patches_per_step: int = 16_384
     feature_cache_bytes: int = 1 << 30
     has_prefix_cache: bool = True
+    has_cuda_graphs: bool = True
 
     def check(self) -> "EngineOptions":
         """The options themselves when they can work.

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from model_runtime.engine.features import FeatureCache
+from model_runtime.engine.graphs import capture_cuda, wants_graphs
 from model_runtime.engine.options import EngineOptions
 from model_runtime.engine.step import StepInput
 from model_runtime.model.batch import ForwardBatch
@@ -20,7 +21,9 @@ class Runner:
     def __init__(self, model: "K25Model", options: EngineOptions) -> None:
         self.model = model
         self.options = options
-        self.cache = model.make_cache(options.num_blocks, options.block_size)
+        has_graphs = wants_graphs(model, options)
+        self.cache = model.make_cache(options.num_blocks + has_graphs, options.block_size)  # a block that nobody owns
+        self.graphs = capture_cuda(model, self.cache, options) if has_graphs else None
         self.features = FeatureCache(options.feature_cache_bytes)
 
     @property
@@ -50,8 +53,11 @@ class Runner:
             features = self.features.get(place.content_hash)[place.feature : place.feature + place.count]
             embeds[place.first : place.first + place.count] = features
         self.features.trim()
-        hidden = self.model.forward(embeds, self._make_batch(step, device), self.cache)  # (N, hidden)
+        batch = self._make_batch(step, device)
         rows = torch.tensor(step.logit_rows, dtype=torch.int64, device=device)
+        if self.graphs is not None and self.graphs.fits(batch):
+            return self.graphs.run(embeds, batch).index_select(0, rows)
+        hidden = self.model.forward(embeds, batch, self.cache)  # (N, hidden)
         return self.model.logits(hidden.index_select(0, rows))
 
     def _encode(self, step: StepInput) -> None:

@@ -1,1 +1,1 @@
-"""The operators in Triton, for NVIDIA GPUs. Importing this registers them; what is not here the reference gives."""
+"""Our own kernels in Triton, for NVIDIA GPUs. README.md says what each file is; `operators` registers them."""

@@ -6,7 +6,21 @@ from dataclasses import dataclass
 
 from model_runtime.kernels.launch import Launch
 
-MODULES: tuple[str, ...] = ()
+MODULES = (
+    "router",
+    "dispatch",
+    "moe_gemv_int4",
+    "moe_gemv_dense",
+    "moe_int4",
+    "moe_dense",
+    "combine",
+    "mla_decode",
+    "mla_prefill",
+    "vision_attention",
+    "merge_patches",
+    "norm",
+    "latent",
+)
 """Files of this package that have a `release_cases()`; it gives `Case`s whose tensors are on the meta device."""
 
 MAX_SHARED_BYTES = 232_448

@@ -25,6 +25,7 @@ class NativeOptions:
         kernels: `auto` takes Triton where it runs, `torch` never does, `triton` insists.
         kernel_cache_dir: Folder where packed experts are kept in the form that Triton's kernels read, so that the next
             start does not bring them into it again; as large as the experts. Nothing is kept where None.
+        cuda_graphs: On a GPU with Triton's kernels, decode by CUDA graphs, which are captured at the start.
         tensor_parallel_size: Ranks that share each layer.
         max_model_len: Tokens of a prompt with its answer; as much as the model and its cache hold where None.
         cache_gib: Memory of the KV cache; what is left where None.
@@ -52,6 +53,7 @@ class NativeOptions:
     dtype: Literal["bfloat16", "float32", "float16"] | None = None
     kernels: Literal["auto", "torch", "triton"] = "auto"
     kernel_cache_dir: Path | None = None
+    cuda_graphs: bool = True
     tensor_parallel_size: int = 1
     max_model_len: int | None = None
     cache_gib: float | None = None

@@ -16,7 +16,7 @@ from model_runtime.media import MediaItem
 from model_runtime.model.batch import ForwardBatch
 from model_runtime.model.decoder import DecoderLayer
 from model_runtime.model.norm import RmsNorm
-from model_runtime.model.plan import make_plan
+from model_runtime.model.plan import AttentionPlan, make_plan
 from model_runtime.model.rope import Rope
 from model_runtime.model.vocabulary import Embedding, Head
 from model_runtime.model.weights import Weights
@@ -94,7 +94,13 @@ class K25Model:
         Returns:
             (num_tokens, hidden), normed, ready for `logits`.
         """
-        plan = make_plan(batch, cache[0], self.config.text, self.rope, self.placement.ops)
+        return self.run_layers(
+            embeds, make_plan(batch, cache[0], self.config.text, self.rope, self.placement.ops), cache
+        )
+
+    @torch.no_grad()
+    def run_layers(self, embeds: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
+        """As `forward`, with a plan that was made before."""
         x, residual = embeds, None
         for layer, layer_cache in zip(self.layers, cache, strict=True):
             x, residual = layer(x, residual, plan, layer_cache)

@@ -16,7 +16,7 @@ from torch import Tensor
 from model_runtime.errors import ConfigError
 from model_runtime.ops.types import CuSeqlens, Experts, RouteOptions
 
-MODULES = {"torch": "model_runtime.ops.reference", "triton": "model_runtime.kernels"}
+MODULES = {"torch": "model_runtime.ops.reference", "triton": "model_runtime.kernels.operators"}
 """What registers the operators of a backend when it is imported."""
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
