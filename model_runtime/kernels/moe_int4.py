@@ -1,0 +1,375 @@
+"""Experts in INT4 for batches: two grouped matmuls over pairs in the order of their experts, on tensor cores.
+
+The product is taken the other way round, weights (N, K) times inputs (K, M): Hopper's wgmma takes its left operand from
+registers, so that a weight goes from packed bytes to bf16 and into the matmul without a second trip through shared
+memory, and the tile of tokens, now the right operand, may be as narrow as 16. In half-split packing each plane of
+nibbles is one group of 32 inputs: two masks and a subtraction make bf16 of it, no integer is converted. A weight is
+rounded to bf16 as the reference rounds it, so results differ by the order of sums only.
+
+Floor: an expert in use is read once, 24.8 MB; all 384 of a layer are 9.5 GB, 2.2 ms at 4.3 TB/s. From about 2,500
+tokens on the matmul takes longer. Every tile of tokens unpacks its expert anew, two instructions a weight, so tiles are
+as tall as the rows that an expert gets.
+
+Source: nibbles to floats by magic numbers: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017). Weights as
+the register operand: mixed-input GEMM for Hopper of CUTLASS 3.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model_runtime.kernels.cases import Case
+from model_runtime.kernels.dispatch import Routing, max_tiles
+from model_runtime.kernels.launch import (
+    Launch,
+    LaunchError,
+    check_dtype,
+    check_shape,
+    check_unit_stride,
+    is_interpreted,
+    run,
+)
+from model_runtime.kernels.repack import BLOCK, HalfSplitExperts
+from model_runtime.kernels.tiles import Tile, find_tile, fit, lines_of
+
+UNPACK: tl.constexpr = tl.constexpr("""{
+    .reg .b32 low, high, offset;
+    mov.b32 offset, 0x43084308;
+    prmt.b32 low, $2, 0, 0x4140;
+    shr.u32 high, low, 4;
+    lop3.b32 low, low, 0x000f000f, 0x43004300, 0xea;
+    lop3.b32 high, high, 0x000f000f, 0x43004300, 0xea;
+    sub.bf16x2 low, low, offset;
+    sub.bf16x2 high, high, offset;
+    mul.bf16x2 $0, low, $3;
+    mul.bf16x2 $1, high, $4;
+}""")
+"""Two bytes and two scales of each plane -> two weights of the low plane and two of the high one. Bytes are spread to
+16 bits each; a nibble n in the mantissa of bf16's 128 (0x4300) makes 128 + n, less 136 (0x4308) it is the value.
+Triton's own operations compile to a sixth more instructions. The interpreter, without assembly, does it in fp32."""
+
+
+@triton.jit
+def gate_up_kernel(
+    x,  # (T, K), rows x_stride apart
+    packed,  # (E, 2 * N, BYTES) uint8
+    scale,  # (E, BYTES / 16, 2 * N)
+    act,  # (P, N): at each place silu(gate) * up
+    pairs,
+    offsets,
+    tile_expert,
+    tile_start,
+    num_tiles,
+    x_stride,
+    TOP_K: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BYTES: tl.constexpr,
+    IN_BF16: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """silu(gate) * up of a tile of places and a block of columns."""
+    blocks_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
+    # Columns run fastest: programs side by side share a tile's inputs, and an expert's next tile comes while its
+    # weights are still in L2. Tokens fastest would load all inputs once for each block of columns.
+    tile = tl.program_id(0) // blocks_n
+    if tile >= tl.load(num_tiles):
+        return
+    expert = tl.load(tile_expert + tile).to(tl.int64)
+    place = tl.load(tile_start + tile) + tl.arange(0, BLOCK_M)
+    real = place < tl.load(offsets + expert + 1)
+    token = tl.load(pairs + place, mask=real, other=0) // TOP_K
+    # The gate's rows and, below them, the same rows of the up projection: one matmul, taken apart at the end.
+    first = (tl.program_id(0) % blocks_n) * BLOCK_N
+    row = tl.arange(0, 2 * BLOCK_N)
+    ok = first + row % BLOCK_N < N
+    row = first + row % BLOCK_N + row // BLOCK_N * N
+    rows = x + token.to(tl.int64)[:, None] * x_stride
+    both = _multiply(
+        rows, packed, scale, expert, row, ok, 2 * N, K, BYTES, N % BLOCK_N == 0, IN_BF16, BLOCK_M, 2 * BLOCK_N, BLOCK_K
+    )
+    gate, up = tl.split(tl.permute(tl.reshape(both, (2, BLOCK_N, BLOCK_M)), (1, 2, 0)))
+    value = tl.trans(gate / (1.0 + tl.exp(-gate)) * up)
+    n = first + tl.arange(0, BLOCK_N)
+    target = act + place.to(tl.int64)[:, None] * N + n[None, :]
+    tl.store(target, value.to(act.dtype.element_ty), mask=real[:, None] & (n < N)[None, :])
+
+
+@triton.jit
+def down_kernel(
+    act,  # (P, K), rows act_stride apart
+    packed,  # (E, N, BYTES) uint8
+    scale,  # (E, BYTES / 16, N)
+    partial,  # (P, N): for each pair
+    pairs,
+    offsets,
+    tile_expert,
+    tile_start,
+    num_tiles,
+    act_stride,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BYTES: tl.constexpr,
+    IN_BF16: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Rows of `down` of a tile of places and a block of columns, written to their pairs."""
+    blocks_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
+    tile = tl.program_id(0) // blocks_n
+    if tile >= tl.load(num_tiles):
+        return
+    expert = tl.load(tile_expert + tile).to(tl.int64)
+    place = tl.load(tile_start + tile) + tl.arange(0, BLOCK_M)
+    end = tl.load(offsets + expert + 1)
+    real = place < end
+    n = (tl.program_id(0) % blocks_n) * BLOCK_N + tl.arange(0, BLOCK_N)
+    rows = act + tl.minimum(place, end - 1).to(tl.int64)[:, None] * act_stride
+    total = _multiply(
+        rows, packed, scale, expert, n, n < N, N, K, BYTES, N % BLOCK_N == 0, IN_BF16, BLOCK_M, BLOCK_N, BLOCK_K
+    )
+    pair = tl.load(pairs + place, mask=real, other=0)
+    target = partial + pair.to(tl.int64)[:, None] * N + n[None, :]
+    tl.store(target, tl.trans(total).to(partial.dtype.element_ty), mask=real[:, None] & (n < N)[None, :])
+
+
+@triton.jit
+def _multiply(
+    rows,
+    packed,
+    scale,
+    expert,
+    n,
+    ok,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BYTES: tl.constexpr,
+    EVEN_N: tl.constexpr,
+    IN_BF16: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Weights of rows n of an expert times the inputs of all `rows`: (BLOCK_N, BLOCK_M) fp32."""
+    k = tl.arange(0, BLOCK_K)
+    byte = tl.arange(0, BLOCK_K // 2)
+    group = tl.arange(0, BLOCK_K // 32)
+    rows += k[None, :]
+    packed += expert * (N * BYTES) + n[:, None] * BYTES + byte[None, :]
+    scale += expert * (N * (BYTES // 16)) + group[:, None] * N + n[None, :]
+    total = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+    for start in range(0, 2 * BYTES, BLOCK_K):
+        if EVEN_N & (K % BLOCK_K == 0):
+            inputs = tl.load(rows + start)
+            bytes_ = tl.load(packed + start // 2)
+            scales = tl.load(scale + start // 32 * N)
+        else:
+            inputs = tl.load(rows + start, mask=(start + k < K)[None, :], other=0.0)
+            bytes_ = tl.load(packed + start // 2, mask=ok[:, None] & (start // 2 + byte < BYTES)[None, :], other=0)
+            scales = tl.load(
+                scale + start // 32 * N, mask=(start // 32 + group < BYTES // 16)[:, None] & ok[None, :], other=0.0
+            )
+        weight = _unpack(bytes_, scales, inputs.dtype, IN_BF16, BLOCK_N, BLOCK_K)
+        total = tl.dot(weight, tl.trans(inputs), total, input_precision="ieee")
+    return total
+
+
+@triton.jit
+def _unpack(packed, scale, dtype: tl.constexpr, IN_BF16: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Bytes (BLOCK_N, BLOCK_K / 2) and scales (BLOCK_K / 32, BLOCK_N) -> weights (BLOCK_N, BLOCK_K).
+
+    No value changes its thread: joins and permutations only rename registers.
+    """
+    blocks: tl.constexpr = BLOCK_K // 64
+    low_scale, high_scale = tl.split(tl.reshape(tl.trans(scale), (BLOCK_N, blocks, 2)))
+    low_scale = tl.broadcast_to(low_scale[:, :, None], (BLOCK_N, blocks, 32)).reshape(BLOCK_N, BLOCK_K // 2)
+    high_scale = tl.broadcast_to(high_scale[:, :, None], (BLOCK_N, blocks, 32)).reshape(BLOCK_N, BLOCK_K // 2)
+    if IN_BF16:
+        low, high = tl.inline_asm_elementwise(
+            UNPACK, "=r,=r,r,r,r", [packed, low_scale, high_scale], (tl.bfloat16, tl.bfloat16), is_pure=True, pack=2
+        )
+    else:
+        rounds: tl.constexpr = (scale.dtype == tl.bfloat16) | (dtype == tl.bfloat16)
+        low = _scale_in_fp32(packed & 15, low_scale, rounds).to(dtype)
+        high = _scale_in_fp32(packed >> 4, high_scale, rounds).to(dtype)
+    planes = tl.join(low, high).reshape(BLOCK_N, blocks, 32, 2)
+    return tl.permute(planes, (0, 1, 3, 2)).reshape(BLOCK_N, BLOCK_K)
+
+
+@triton.jit
+def _scale_in_fp32(nibble, scale, rounds: tl.constexpr):
+    """Weights in fp32; with `rounds` to the nearest bf16, in integers, because the interpreter's cast cuts bits off."""
+    weight = (nibble.to(tl.float32) - 8.0) * scale.to(tl.float32)
+    if rounds:
+        bits = weight.to(tl.uint32, bitcast=True)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+        weight = bits.to(tl.float32, bitcast=True)
+    return weight
+
+
+def find_block_m(num_tokens: int) -> int:
+    """Places of one tile for so many tokens: what `dispatch` has to cut by."""
+    return find_tile("moe_int4.gate_up", num_tokens).block_m
+
+
+def gate_up(x: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
+    """silu(gate x) * up x of each pair.
+
+    Args:
+        x: (T, H) bf16 or fp32, rows may be strided.
+        routing: Of its T * top_k pairs, cut by `find_block_m(T)`.
+        experts: E experts.
+
+    Returns:
+        (P, I) in the order of places; rows without a place are not written.
+    """
+    act = x.new_empty(len(routing.pairs), experts.intermediate_size)
+    run(make_gate_up(x, routing, experts, act))
+    return act
+
+
+def down(act: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
+    """The second matmul of each pair, not weighted.
+
+    Args:
+        act: (P, I) of `gate_up`.
+        routing: The same.
+        experts: E experts.
+
+    Returns:
+        (P, H) in the order of pairs; rows of pairs without a place are not written.
+    """
+    partial = act.new_empty(len(act), experts.hidden_size)
+    run(make_down(act, routing, experts, partial))
+    return partial
+
+
+def make_gate_up(
+    x: Tensor, routing: Routing, experts: HalfSplitExperts, act: Tensor, tile: Tile | None = None
+) -> Launch:
+    """The launch of `gate_up`; `tile` is the table's unless given.
+
+    Raises:
+        LaunchError: Shapes, dtypes, strides or the routing's tiles are not what the kernel takes.
+    """
+    num_pairs = len(routing.pairs)
+    check_shape("x", x, (num_pairs // routing.top_k, experts.hidden_size))
+    check_shape("act", act, (num_pairs, experts.intermediate_size))
+    tile = tile or find_tile("moe_int4.gate_up", len(x))
+    tile = fit(tile, n=experts.intermediate_size, k=2 * experts.gate_up.shape[2])
+    args, constexprs = _share(x, routing, experts.gate_up, experts.gate_up_scale, tile)
+    return Launch(
+        kernel=gate_up_kernel,
+        grid=(routing.max_tiles * triton.cdiv(experts.intermediate_size, tile.block_n),),
+        args={"x": x, "act": _check_output("act", act, x), "x_stride": x.stride(0), **args},
+        constexprs={"TOP_K": routing.top_k, "N": experts.intermediate_size, **constexprs},
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+    )
+
+
+def make_down(
+    act: Tensor, routing: Routing, experts: HalfSplitExperts, partial: Tensor, tile: Tile | None = None
+) -> Launch:
+    """The launch of `down`; `tile` is the table's unless given.
+
+    Raises:
+        LaunchError: Shapes, dtypes, strides or the routing's tiles are not what the kernel takes.
+    """
+    num_pairs = len(routing.pairs)
+    check_shape("act", act, (num_pairs, experts.intermediate_size))
+    check_shape("partial", partial, (num_pairs, experts.hidden_size))
+    tile = tile or find_tile("moe_int4.down", num_pairs // routing.top_k)
+    tile = fit(tile, n=experts.hidden_size, k=2 * experts.down.shape[2])
+    args, constexprs = _share(act, routing, experts.down, experts.down_scale, tile)
+    return Launch(
+        kernel=down_kernel,
+        grid=(routing.max_tiles * triton.cdiv(experts.hidden_size, tile.block_n),),
+        args={"act": act, "partial": _check_output("partial", partial, act), "act_stride": act.stride(0), **args},
+        constexprs={"N": experts.hidden_size, **constexprs},
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+    )
+
+
+def _share(
+    inputs: Tensor, routing: Routing, packed: Tensor, scale: Tensor, tile: Tile
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Arguments and constants that both kernels have, after checks."""
+    num_experts, num_rows, num_bytes = packed.shape
+    check_dtype("inputs", inputs, torch.bfloat16, torch.float32)
+    check_unit_stride("inputs", inputs)
+    check_dtype("packed", packed, torch.uint8)
+    check_dtype("scale", scale, torch.bfloat16, torch.float32)
+    check_shape("scale", scale, (num_experts, num_bytes // 16, num_rows))
+    check_shape("offsets", routing.offsets, (num_experts + 1,))
+    if not (packed.is_contiguous() and scale.is_contiguous()):
+        raise LaunchError("experts are not contiguous; pass them as repack() returns them")
+    if tile.block_m != routing.block_m:
+        text = f"pairs are cut into tiles of {routing.block_m}, expected {tile.block_m}"
+        raise LaunchError(f"{text}: call dispatch with moe_int4.find_block_m")
+    if tile.block_k % BLOCK:
+        raise LaunchError(f"a tile's block_k is {tile.block_k}, expected a multiple of {BLOCK}")
+    is_bf16 = inputs.dtype == scale.dtype == torch.bfloat16
+    constexprs = {
+        "K": inputs.shape[1],
+        "BYTES": num_bytes,
+        "IN_BF16": is_bf16 and not is_interpreted(gate_up_kernel),
+        "BLOCK_M": tile.block_m,
+        "BLOCK_N": tile.block_n,
+        "BLOCK_K": tile.block_k,
+    }
+    names = ("pairs", "offsets", "tile_expert", "tile_start", "num_tiles")
+    return {"packed": packed, "scale": scale, **{name: getattr(routing, name) for name in names}}, constexprs
+
+
+def _check_output(name: str, output: Tensor, inputs: Tensor) -> Tensor:
+    check_dtype(name, output, inputs.dtype)
+    if not output.is_contiguous():
+        raise LaunchError(f"{name} has the strides {output.stride()}, expected a contiguous output")
+    return output
+
+
+def release_cases() -> Iterator[Case]:
+    """One for each line of the table, at the most tokens that it is for."""
+    for name in ("gate_up", "down"):
+        for line in lines_of(f"moe_int4.{name}"):
+            yield make_case(name, line.max_tokens or 16_384, line.tile)
+
+
+def make_case(name: str, num_tokens: int, tile: Tile) -> Case:
+    """`gate_up` or `down` at the release's sizes: 384 experts, top 8, 7168 and 2048 wide."""
+    experts = HalfSplitExperts(
+        gate_up=_meta(384, 4096, 3584, dtype=torch.uint8),
+        gate_up_scale=_meta(384, 224, 4096),
+        down=_meta(384, 7168, 1024, dtype=torch.uint8),
+        down_scale=_meta(384, 64, 7168),
+    )
+    num_pairs = 8 * num_tokens
+    tiles = max_tiles(num_pairs, 384, tile.block_m)
+    sizes = {"offsets": 385, "pairs": num_pairs, "tile_expert": tiles, "tile_start": tiles, "num_tiles": 1}
+    indices = {field: _meta(size, dtype=torch.int32) for field, size in sizes.items()}
+    routing = Routing(**indices, block_m=tile.block_m, top_k=8)
+    inner, wide = _meta(num_pairs, 2048), _meta(num_pairs, 7168)
+    if name == "gate_up":
+        launch = make_gate_up(_meta(num_tokens, 7168), routing, experts, inner, tile)
+    else:
+        launch = make_down(inner, routing, experts, wide, tile)
+    return Case(
+        name=f"moe_int4.{name} M{tile.block_m}",
+        launch=launch,
+        has_wgmma=True,
+        has_async_copy=True,
+        max_int_to_float=0,
+    )
+
+
+def _meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    return torch.empty(*shape, dtype=dtype, device="meta")
