@@ -1,0 +1,60 @@
+"""What operators should give, in float64, on a sample that is small enough to afford."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def relative_error(found: Tensor, exact: Tensor) -> float:
+    """The largest difference over the largest exact value; NaN anywhere is NaN."""
+    difference = (found.double() - exact.double()).abs().max()
+    return float(difference / exact.double().abs().max().clamp_min(1e-30))
+
+
+def sample_rows(count: int, most: int = 4) -> list[int]:
+    """At most so many rows, the first and the last among them."""
+    return sorted({round(index * (count - 1) / max(most - 1, 1)) for index in range(most)})
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Any x, in float64."""
+    wide = x.double()
+    return wide * (wide.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * weight.double()
+
+
+def route(hidden: Tensor, weight: Tensor, bias: Tensor, top_k: int, scale: float) -> Tensor:
+    """(N, E): each expert's weight for each row, 0 for those that are not chosen."""
+    scores = (hidden.double() @ weight.double().t()).sigmoid()
+    ids = (scores + bias.double()).topk(top_k, dim=-1).indices
+    chosen = scores.gather(1, ids)
+    return torch.zeros_like(scores).scatter_(1, ids, scale * chosen / chosen.sum(-1, keepdim=True))
+
+
+def experts(hidden: Tensor, weights: Tensor, ids: Tensor, read: Callable[[int], tuple[Tensor, Tensor]]) -> Tensor:
+    """Routed experts of a few rows; `read` gives an expert's gate_up (2I, H) and down (H, I)."""
+    out = torch.zeros_like(hidden, dtype=torch.float64)
+    for expert in sorted(set(ids.flatten().tolist())):
+        rows, places = (ids == expert).nonzero(as_tuple=True)
+        gate_up, down = read(expert)
+        result = mlp(hidden[rows], gate_up, down) * weights[rows, places].double().unsqueeze(1)
+        out.index_add_(0, rows, result)
+    return out
+
+
+def mlp(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
+    """SwiGLU."""
+    gate, up = (x.double() @ gate_up.double().t()).chunk(2, dim=-1)
+    return (F.silu(gate) * up) @ down.double().t()
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """(queries, dim), (keys, dim), (keys, value_dim) -> (queries, value_dim); no mask."""
+    return (q.double() @ k.double().t() * scale).softmax(-1) @ v.double()
+
+
+def rotate(x: Tensor, rotations: Tensor) -> Tensor:
+    """(N, heads, dim) with pairs of neighbours turned by (N, dim / 2)."""
+    pairs = torch.view_as_complex(x.double().reshape(*x.shape[:-1], -1, 2).contiguous())
+    return torch.view_as_real(pairs * rotations.to(torch.complex128).unsqueeze(1)).flatten(-2)

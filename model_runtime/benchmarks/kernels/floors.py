@@ -1,0 +1,46 @@
+"""Floors of single operators beside those of the cost model: each input read once, each output written once."""
+
+from collections.abc import Sequence
+from math import prod
+
+from model_runtime.config import TextConfig, VisionConfig
+from model_runtime.kernels.cost.hardware import Work
+from model_runtime.kernels.cost.shapes import Grid, patches_of
+from model_runtime.kernels.cost.vision import attention_flops
+
+BF16_BYTES = 2
+FP32_BYTES = 4
+CHOICE_BYTES = 12
+"""A weight in fp32 and an id in int64."""
+
+
+def route(text: TextConfig, tokens: int) -> Work:
+    """Scores of all experts, and what is chosen."""
+    experts, hidden = text.n_routed_experts, text.hidden_size
+    moved = (tokens + experts) * hidden * BF16_BYTES + experts * FP32_BYTES
+    return Work(
+        bytes=float(moved + tokens * text.num_experts_per_tok * CHOICE_BYTES), flops=2.0 * tokens * experts * hidden
+    )
+
+
+def rms_norm(tokens: int, width: int, *, num_rows: int = 2) -> Work:
+    """`num_rows` of each token are read or written, and the weight."""
+    return Work(bytes=float((num_rows * tokens + 1) * width * BF16_BYTES))
+
+
+def write_latent(text: TextConfig, tokens: int) -> Work:
+    """A row of each token read and written, its slot, its rotations, and the norm's weight."""
+    each = 2 * text.latent_dim * BF16_BYTES + 8 + text.qk_rope_head_dim * FP32_BYTES
+    return Work(bytes=float(tokens * each + text.kv_lora_rank * BF16_BYTES))
+
+
+def vision_attention(vision: VisionConfig, grids: Sequence[Grid]) -> Work:
+    """One layer: queries, keys and values in, results out, and a rotation of each row."""
+    moved = patches_of(list(grids)) * (4 * vision.hidden_size * BF16_BYTES + vision.head_dim * FP32_BYTES)
+    return Work(bytes=float(moved), flops=attention_flops(vision, grids) / vision.num_hidden_layers)
+
+
+def merge_patches(vision: VisionConfig, grids: Sequence[Grid]) -> Work:
+    """All frames in, their mean out."""
+    kept = sum(prod(grid[1:]) for grid in grids)
+    return Work(bytes=float((patches_of(list(grids)) + kept + 2) * vision.hidden_size * BF16_BYTES))

@@ -1,0 +1,108 @@
+"""Norms and the write to the cache, beside torch.compile of the same torch code: that decides whether they stay."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from model_runtime.benchmarks.kernels import exact, floors
+from model_runtime.benchmarks.kernels.bench import Bench
+from model_runtime.benchmarks.kernels.case import Case, Copy, Inputs
+from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference, turns
+from model_runtime.benchmarks.kernels.peers import file_peers
+from model_runtime.benchmarks.kernels.timing import is_cold
+from model_runtime.kernels.cost.hardware import Work
+
+EPS = 1e-6
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    """Every operator and width at every number of tokens."""
+    for kernel, width in list_kernels(bench):
+        for tokens in bench.sizes.norm_tokens:
+            yield make_case(bench, kernel, width, tokens)
+
+
+def list_kernels(bench: Bench) -> list[tuple[str, int]]:
+    """Operators and widths of the language model."""
+    text = bench.sizes.text
+    widths = [("rms_norm", text.hidden_size), ("rms_norm", text.q_lora_rank), ("add_rms_norm", text.hidden_size)]
+    return [*widths, ("write_latent", text.latent_dim)]
+
+
+def make_case(bench: Bench, kernel: str, width: int, tokens: int) -> Case:
+    """One of them."""
+    setup = {"rms_norm": _norm_inputs, "add_rms_norm": _add_inputs, "write_latent": _write_inputs}[kernel]
+    function = getattr(bench.reference, kernel)
+    peers = [our(bench, kernel), reference(function), compiled(bench, function)]
+    return Case(
+        kernel=kernel,
+        variant=f"width {width}",
+        size={"tokens": tokens},
+        peers=[*peers, *file_peers(bench.peer_files, kernel, {"tokens": tokens, "width": width})],
+        setup=lambda: setup(bench, width, tokens),
+    )
+
+
+def _norm_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
+    weight = normal(bench, width, seed=1)
+    work = floors.rms_norm(tokens, width)
+    copies = copies_of(bench, work.bytes, lambda index: (normal(bench, tokens, width, seed=index), weight, EPS))
+
+    def error(call: Callable[[Copy], Any]) -> float:
+        rows = exact.sample_rows(tokens, 64)
+        return exact.relative_error(call(copies[0])[rows], exact.rms_norm(copies[0][0][rows], weight, EPS))
+
+    return _inputs(bench, copies, work, error)
+
+
+def _add_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
+    weight = normal(bench, width, seed=1)
+    work = floors.rms_norm(tokens, width, num_rows=4)
+
+    def make(index: int) -> Copy:
+        x, residual = (normal(bench, tokens, width, seed=2 * index + part) for part in (0, 1))
+        return x, residual, weight, EPS
+
+    copies = copies_of(bench, work.bytes, make)
+
+    def error(call: Callable[[Copy], Any]) -> float:
+        rows = exact.sample_rows(tokens, 64)
+        x, residual = (part[rows] for part in copies[0][:2])
+        found, total = (part[rows] for part in call(copies[0]))
+        sums = exact.relative_error(total, x.double() + residual.double())
+        return max(sums, exact.relative_error(found, exact.rms_norm(x + residual, weight, EPS)))
+
+    return _inputs(bench, copies, work, error)
+
+
+def _write_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
+    """Latent and rotary key are columns of one matmul's result, as in the model; the slots are anywhere."""
+    text, block = bench.sizes.text, bench.sizes.block
+    latent_size, rope_size = text.kv_lora_rank, text.qk_rope_head_dim
+    weight, work = normal(bench, latent_size, seed=1), floors.write_latent(text, tokens)
+    num_blocks = -(-tokens // block) + 1
+
+    def make(index: int) -> Copy:
+        cache = normal(bench, num_blocks, block, width, seed=index)
+        slots = torch.randperm(num_blocks * block, generator=torch.Generator().manual_seed(index))[:tokens]
+        both = normal(bench, tokens, width, seed=index)
+        parts = both[:, :latent_size], both[:, latent_size:]
+        turn = turns(bench, tokens, rope_size // 2, index)
+        return cache, slots.to(cache.device), *parts, weight, EPS, turn
+
+    copies = copies_of(bench, work.bytes, make)
+
+    def error(call: Callable[[Copy], Any]) -> float:
+        rows = exact.sample_rows(tokens, 64)
+        cache, slots, latent, k_rope, *_, turn = copies[0]
+        call(copies[0])
+        turned = exact.rotate(k_rope[rows].unsqueeze(1), turn[rows])[:, 0]
+        wanted = torch.cat((exact.rms_norm(latent[rows], weight, EPS), turned), dim=-1)
+        return exact.relative_error(cache.flatten(0, 1)[slots[rows]], wanted)
+
+    return _inputs(bench, copies, work, error)
+
+
+def _inputs(bench: Bench, copies: list[Copy], work: Work, error: Callable[..., float]) -> Inputs:
+    return Inputs(copies=copies, work=work, error=error, is_cold=is_cold(work.bytes, bench.device.l2_bytes))
