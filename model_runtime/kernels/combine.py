@@ -74,16 +74,16 @@ def combine_kernel(partial, weights, ids, out, stride_p, width, num_experts, TOP
     """Partial (T * TOP_K, width), weights and ids (T, TOP_K), out (T, width)."""
     token = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    is_inside = column < width
     total = tl.zeros((BLOCK,), tl.float32)
     for choice in tl.static_range(TOP_K):
         pair = token * TOP_K + choice
         expert = tl.load(ids + pair)
         is_here = (expert >= 0) & (expert < num_experts)
         weight = tl.load(weights + pair, mask=is_here, other=0.0)
-        row = tl.load(partial + pair * stride_p + column, mask=is_inside & is_here, other=0.0)
+        end = tl.where(is_here, width, 0)  # a mask of one flag and a block has a wrong type in the interpreter
+        row = tl.load(partial + pair * stride_p + column, mask=column < end, other=0.0)
         total += weight * row.to(tl.float32)
-    tl.store(out + token * width + column, total.to(out.dtype.element_ty), mask=is_inside)
+    tl.store(out + token * width + column, total.to(out.dtype.element_ty), mask=column < width)
 
 
 def release_cases() -> Iterator[Case]:
