@@ -5,6 +5,7 @@ import datetime
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -32,6 +33,9 @@ FAMILIES: dict[str, Callable[[Bench], Iterator[Case]]] = {
 }
 """In the order in which they run; when the budget of time is spent, the last are left out."""
 
+ALL = ",".join(FAMILIES)
+
+ROW_SECONDS = 0.3
 TOY_ROW_SECONDS = 0.002
 
 
@@ -43,7 +47,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
-    parser.add_argument("--only", default=",".join(FAMILIES), help="families, with commas between: %(default)s")
+    parser.add_argument("--only", default=ALL, help="families, with commas between: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here, too")
     parser.add_argument("--save", action="store_true", help="keep a GPU's figures in benchmarks/kernels/")
     parser.add_argument("--peers", type=Path, metavar="DIR", help="adapters of other projects' kernels")
@@ -99,6 +103,8 @@ def make_bench(args: argparse.Namespace) -> Bench:
     is_toy = args.toy or args.device == "cpu"
     if args.save and is_toy:
         raise ConfigError("--save: toy sizes are no measurement and are not saved; --json FILE writes them")
+    if args.save and args.only != ALL:
+        raise ConfigError("--save keeps whole runs; with --only, --json FILE writes what was measured")
     files = find_files(args.peers)
     device: Device = CpuDevice() if args.device == "cpu" else CudaDevice()
     deadline = time.monotonic() + args.budget_s
@@ -112,7 +118,7 @@ def make_bench(args: argparse.Namespace) -> Bench:
         ours=ours,
         ceilings=None if is_toy else measure_ceilings(device),
         seconds_left=lambda: deadline - time.monotonic(),
-        row_seconds=TOY_ROW_SECONDS if is_toy else 0.3,
+        row_seconds=TOY_ROW_SECONDS if is_toy else ROW_SECONDS,
         peer_files=files,
     )
 
@@ -121,10 +127,9 @@ def run_families(families: Sequence[Callable[[Bench], Iterator[Case]]], bench: B
     """Fill `rows`, telling each on stderr as it comes; False when a kernel broke the device."""
     try:
         with torch.inference_mode():
-            for cases in families:
-                for row in run_cases(cases(bench), bench):
-                    rows.append(row)
-                    tell(row)
+            for row in chain.from_iterable(run_cases(cases(bench), bench) for cases in families):
+                rows.append(row)
+                tell(row)
     except LostDeviceError as error:
         print(f"the device is lost after this row: {error}", file=sys.stderr)
         return False

@@ -94,8 +94,14 @@ def _run_peer(case: Case, peer: Peer, inputs: Inputs, bench: Bench) -> Iterator[
     wrong = ""
     if error is not None and not math.isfinite(error):
         error, wrong = None, "the result is not finite"
-    notes = (wrong, peer.note, "" if timing.is_recorded else "no CUDA graph", "" if inputs.is_cold else "inputs in L2")
-    note = "; ".join(filter(None, notes))
+    notes = {
+        wrong: True,
+        peer.note: True,
+        "no CUDA graph": not timing.is_recorded,
+        "timed once": timing.num_samples == 1,
+        "inputs in L2": not inputs.is_cold,
+    }
+    note = "; ".join(text for text, holds in notes.items() if text and holds)
     yield make_row(case, peer.name, timing, inputs.work, ceilings=bench.ceilings, error=error, note=note)
 
 

@@ -30,7 +30,11 @@ class Device(Protocol):
         """Seconds from the start of what `call` starts to its end."""
 
     def record(self, calls: Sequence[Call]) -> Call:
-        """The calls as one that repeats them without their work on the host."""
+        """The calls as one that repeats them without their work on the host.
+
+        Raises:
+            RuntimeError: One of them waits for the device, or does something else that cannot be recorded.
+        """
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """torch.compile of a function for the shapes that come next."""
@@ -75,10 +79,13 @@ class CudaDevice:
     def record(self, calls: Sequence[Call]) -> Call:
         """Into a CUDA graph; each call must have run before."""
         self.wait()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for call in calls:
-                call()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph):
+                for call in calls:
+                    call()
+        finally:
+            torch.cuda.set_stream(stream)  # which a recording that failed does not give back
         return graph.replay
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:

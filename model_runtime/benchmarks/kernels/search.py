@@ -5,7 +5,7 @@ cut alike, so that `block_m` changes in all of them at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -44,13 +44,15 @@ class Group:
 
     Attributes:
         file: The kernels' file.
-        tokens: How many to time with.
+        tokens: The most that the lines are for; with an open end, as many as are worth timing.
         lines: As the table has them.
+        size: Of the case that times them.
     """
 
     file: str
     tokens: int
     lines: tuple[Line, ...]
+    size: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -172,7 +174,8 @@ def describe_change(before: Sequence[Line], now: Sequence[Line]) -> str:
 
 def mark(group: Group, found: Found, measured: Mapping[str, Any], only: str) -> list[dict[str, Any]]:
     """The lines to write: those that were searched, and those that changed along with them."""
-    figures = {**measured, "tokens": group.tokens, "us": round(found.us, 2), "before_us": round(found.before_us, 2)}
+    times = {"us": round(found.us, 2), "before_us": round(found.before_us, 2)}
+    figures = {**measured, "size": dict(group.size), **times}
     return [
         {**line, "measured": figures}
         for before, line in zip(group.lines, found.lines, strict=True)

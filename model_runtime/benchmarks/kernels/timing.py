@@ -44,34 +44,39 @@ def is_cold(call_bytes: float, l2_bytes: int) -> bool:
 def measure(device: Device, calls: Sequence[Call], *, seconds: float, is_recorded: bool = True) -> Timing:
     """The median time of one of `calls`, which do the same with different inputs.
 
+    One call that takes longer than all repetitions should is timed once and as it is, the host's work included.
+
     Args:
         device: Where they run.
         calls: One for each copy of the inputs.
         seconds: About how long to repeat.
         is_recorded: Whether to leave the host's work out; a call that waits for the device cannot be recorded.
     """
-    calls = _warm_up(device, calls, seconds)
+    calls[0]()
+    device.wait()
+    if (once := device.time(calls[0])) > seconds:
+        return Timing(us=once * 1e6, num_samples=1, is_recorded=False)
+    for call in calls[1:]:
+        call()
+    device.wait()
     once = max(device.time(_chain(calls)), 1e-9)
-    calls = calls * max(1, min(MAX_COPIES // len(calls), int(MIN_PASS_S / once)))
-    run = device.record(calls) if is_recorded else _chain(calls)
+    calls = list(calls) * max(1, min(MAX_COPIES // len(calls), int(MIN_PASS_S / once)))
+    run = _record(device, calls) if is_recorded else None
+    is_recorded, run = run is not None, run or _chain(calls)
     run()
     device.wait()
     one_pass = max(device.time(run), 1e-9)
-    count = max(MIN_SAMPLES if one_pass < seconds else 2, min(MAX_SAMPLES, int(seconds / one_pass)))
+    count = max(MIN_SAMPLES, min(MAX_SAMPLES, int(seconds / one_pass)))
     samples = [device.time(run) / len(calls) for _ in range(count)]
     return Timing(us=statistics.median(samples) * 1e6, num_samples=count, is_recorded=is_recorded)
 
 
-def _warm_up(device: Device, calls: Sequence[Call], seconds: float) -> list[Call]:
-    """Each call once, or the first alone where one takes longer than all repetitions should."""
-    calls[0]()
-    device.wait()
-    if device.time(calls[0]) > seconds:
-        return [calls[0]]
-    for call in calls[1:]:
-        call()
-    device.wait()
-    return list(calls)
+def _record(device: Device, calls: Sequence[Call]) -> Call | None:
+    """None where something in the calls does not let itself be recorded."""
+    try:
+        return device.record(calls)
+    except RuntimeError:
+        return None
 
 
 def _chain(calls: Sequence[Call]) -> Call:

@@ -33,7 +33,7 @@ class Trial:
     """Times the launches of one file within one case, whose inputs are made once."""
 
     def __init__(self, file: str, case: Case, bench: Bench) -> None:
-        self.file, self.bench = file, bench
+        self.file, self.bench, self.size = file, bench, case.size
         self.inputs: Inputs = case.setup()
         [self.peer] = [peer for peer in case.peers if peer.name == OURS]
 
@@ -108,7 +108,7 @@ def keep_used(group: Group, trial: Trial) -> Group:
     lines = tuple(line for line in group.lines if key_of(line) in taken)
     if not lines:
         raise ConfigError(f"no line of {group.name} is taken here")
-    return replace(group, lines=lines)
+    return replace(group, lines=lines, size=trial.size)
 
 
 def make_judge(file: str, find_fault: FindFault) -> Judge:

@@ -3,8 +3,8 @@
 For each group of lines of `model_runtime/kernels/tiles.json` (the kernels of one file, for the same tokens): from the
 table's tiles on, one number is changed at a time; what the compiler would not let us ship is not run, what gives a
 wrong result is dropped, and what is quickest is kept. The time is that of the file's launches in one call of the
-operator, at the most tokens that the line is for. Each group is written as soon as it is done, with machine, versions,
-commit and time; lines that were not run stay as they are.
+operator, at the most tokens that the line is for (decoding: one sequence; matrix-vector kernels: one token). A group is
+written as soon as it is done, with machine, versions, commit, size and time; lines that were not run stay as they are.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from model_runtime.benchmarks.kernels import mla_prefill, moe, norm, router, vision
+from model_runtime.benchmarks.kernels import mla_decode, mla_prefill, moe, norm, router, vision
 from model_runtime.benchmarks.kernels.bench import Bench, describe
 from model_runtime.benchmarks.kernels.case import Case
 from model_runtime.benchmarks.kernels.device import CudaDevice
@@ -32,6 +32,9 @@ from model_runtime.ops.registry import find_ops
 MOST_TOKENS = 16_384
 """At which lines without an upper end are timed; patches of an image at its limit, too."""
 
+DECODE_CONTEXT = 65_536
+"""From here on the cache, and not the launch, decides about decoding."""
+
 NO_GPU = "tune measures, and torch finds no GPU here. Nothing was measured, and the table of tiles is as it was"
 
 MakeCase = Callable[[int], Case]
@@ -45,11 +48,12 @@ class Workloads:
         self._makers: dict[str, MakeCase] = {
             **dict.fromkeys(("moe_int4", "combine", "dispatch"), lambda tokens: self._experts("int4", tokens)),
             "moe_dense": lambda tokens: self._experts("bf16", tokens),
-            "moe_gemv": lambda tokens: self._experts("bf16", tokens),
-            "moe_gemv_int4": lambda tokens: self._experts("int4", tokens),
+            "moe_gemv_dense": lambda _: self._experts("bf16", 1),
+            "moe_gemv_int4": lambda _: self._experts("int4", 1),
             "router": lambda tokens: router.make_case(bench, tokens),
             "norm": lambda tokens: norm.make_case(bench, "rms_norm", bench.sizes.text.hidden_size, tokens),
             "latent": lambda tokens: norm.make_case(bench, "write_latent", bench.sizes.text.latent_dim, tokens),
+            "mla_decode": lambda _: mla_decode.make_case(bench, 1, DECODE_CONTEXT),
             "mla_prefill": lambda tokens: mla_prefill.make_case(bench, tokens),
             "vision_attention": lambda tokens: vision.make_attention(bench, "tuned", [(1, 2, tokens // 2)]),
             "merge_patches": lambda tokens: vision.make_merge(bench, "tuned", [(1, 2, tokens // 2)]),
