@@ -1,0 +1,340 @@
+"""Absorbed attention over the paged cache of latents: one program has all heads, and reads each row once for them.
+
+All heads share a row of 576 values: it is the key, and its first 512 are the value. For 64 heads its 1152 bytes take
+64 x (576 + 512) multiply-adds, 121 operations a byte, against the 184 that an H200 does meanwhile. So the floor is
+reading, but only just: no row may be read twice and no score computed twice. Hence 64 rows of queries in a program,
+whose sums, 64 x 512 in fp32, are half of a multiprocessor's registers: 8 warps hold them, 4 and 16 spill. The queries
+take 72 KiB of shared memory, and the rest holds four tiles of 32 keys: three on their way while one is worked on. Tiles
+of 64 keys would feed the matrix units better, but two of them are all that fits, and with two no copy runs behind the
+arithmetic. Long contexts are cut into pieces (mla_schedule.py), which a second kernel joins in a fixed order.
+
+The same kernel does absorbed prefill (mla_prefill.py): keys without block tables, and several queries of few heads in
+one program. Operands in fp32 are for checks: exact, and slow on a GPU.
+
+Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2; Dao 2023 (arXiv 2307.08691), algorithm 1.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model_runtime.kernels.cases import Case
+from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.mla_schedule import GRAIN, NUM_PROGRAMS, AttentionPlan, make_plan, room_for
+from model_runtime.kernels.tiles import Tile, find_tile, next_power
+from model_runtime.ops.registry import register
+
+LOG2_E = 1.4426950408889634
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+FP32_TILE = Tile(block_m=16, block_n=16, num_warps=4, num_stages=2)
+
+
+@triton.jit
+def load_rows(rows, columns, is_row, WIDTH: tl.constexpr):
+    """WIDTH values behind each address, zeros in columns behind them and in rows that are none; None: all are."""
+    places = rows[:, None] + columns[None, :]
+    if is_row is not None:
+        values = tl.load(places, mask=is_row[:, None] & (columns < WIDTH)[None, :], other=0.0)
+    elif columns.shape[0] > WIDTH:
+        values = tl.load(places, mask=(columns < WIDTH)[None, :], other=0.0)
+    else:
+        values = tl.load(places)
+    return values
+
+
+@triton.jit
+def weigh(scores, peak, total):
+    """One step of the running softmax to base 2: weights, what earlier sums shrink by, new peak, new sum of weights."""
+    new_peak = tl.maximum(peak, tl.max(scores, 1))
+    weights = tl.exp2(scores - new_peak[:, None])
+    shrink = tl.exp2(peak - new_peak)
+    return weights, shrink, new_peak, total * shrink + tl.sum(weights, 1)
+
+
+@triton.jit
+def find_rows(
+    keys, block_tables, source, start, n, last,
+    key_stride, block_stride, table_stride, BLOCK_SIZE: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Addresses of the rows of keys start + n; those from `last` on are not to be read."""
+    if BLOCK_SIZE == 0:
+        rows = keys + (source + start).to(tl.int64) * key_stride + n * key_stride
+    elif BLOCK_SIZE % BLOCK_N == 0:  # all in one block
+        block = tl.load(block_tables + source.to(tl.int64) * table_stride + start // BLOCK_SIZE).to(tl.int64)
+        rows = keys + block * block_stride + (start % BLOCK_SIZE + n) * key_stride
+    else:
+        entries = block_tables + source.to(tl.int64) * table_stride + (start + n) // BLOCK_SIZE
+        blocks = tl.load(entries, mask=start + n < last, other=0).to(tl.int64)
+        rows = keys + blocks * block_stride + (start + n) % BLOCK_SIZE * key_stride
+    return rows
+
+
+@triton.jit
+def attend_latents(
+    q, keys, block_tables, items, out, partials, partial_lse, scale,
+    q_stride, q_head_stride, key_stride, block_stride, table_stride,
+    HEADS: tl.constexpr, TILE_HEADS: tl.constexpr, QUERIES: tl.constexpr, VALUE_DIM: tl.constexpr,
+    REST_DIM: tl.constexpr, BLOCK_SIZE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_V: tl.constexpr, BLOCK_R: tl.constexpr,
+):  # fmt: skip
+    """One item of the plan, TILE_HEADS of the heads.
+
+    q (N, HEADS, VALUE_DIM + REST_DIM), keys (blocks, BLOCK_SIZE, VALUE_DIM + REST_DIM) or, with BLOCK_SIZE 0,
+    (M, 1, VALUE_DIM + REST_DIM), block_tables (S, max_blocks) int32, items (I, 8) int32, out (N, HEADS, VALUE_DIM),
+    partials (places, QUERIES, HEADS, VALUE_DIM) fp32, partial_lse (places, QUERIES, HEADS) fp32: log2 of each sum of
+    exponentials. The scale is times log2(e).
+    """
+    item = items + tl.program_id(0) * 8
+    query, num_queries, source, first = tl.load(item), tl.load(item + 1), tl.load(item + 2), tl.load(item + 3)
+    last, num_keys, place = tl.load(item + 4), tl.load(item + 5), tl.load(item + 6)
+    if num_queries == 0:
+        return
+    nth, head = tl.arange(0, BLOCK_M) // TILE_HEADS, tl.arange(0, BLOCK_M) % TILE_HEADS + tl.program_id(1) * TILE_HEADS
+    is_row = (nth < num_queries) & (head < HEADS)
+    value, rest, n = tl.arange(0, BLOCK_V), tl.arange(0, BLOCK_R), tl.arange(0, BLOCK_N)
+    q_rows = q + (query + nth).to(tl.int64) * q_stride + head * q_head_stride
+    q_value = load_rows(q_rows, value, is_row, VALUE_DIM)
+    q_rest = load_rows(q_rows + VALUE_DIM, rest, is_row, REST_DIM)
+    end = tl.minimum(num_keys - num_queries + 1 + nth, last)  # (BLOCK_M,) the key after the last that a row sees
+
+    peak = tl.full((BLOCK_M,), -1e30, tl.float32)  # finite: a row that sees none of the piece's keys stays free of NaN
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    sums = tl.zeros((BLOCK_M, BLOCK_V), tl.float32)
+    for start in range(first, last, BLOCK_N):
+        rows = find_rows(
+            keys, block_tables, source, start, n, last, key_stride, block_stride, table_stride, BLOCK_SIZE, BLOCK_N
+        )
+        # What is not the sequence's may be NaN, and a weight of zero does not make that good: it is not read at all.
+        latent = load_rows(rows, value, start + n < last, VALUE_DIM)
+        key_rest = load_rows(rows + VALUE_DIM, rest, start + n < last, REST_DIM)
+        weights = tl.zeros((BLOCK_M, BLOCK_N), latent.dtype)
+        shrink = tl.full((BLOCK_M,), 1.0, tl.float32)
+        # Always true. Where the compiler sees that the scores feed another product, it gives each group of four warps
+        # all 64 rows of them: every score would be computed twice. The sum of two scaled products is for the same end.
+        if BLOCK_M < 64 or start < num_keys:
+            scores = tl.dot(q_value, tl.trans(latent), input_precision="ieee") * scale
+            scores += tl.dot(q_rest, tl.trans(key_rest), input_precision="ieee") * scale
+            scores = tl.where((start + n)[None, :] < end[:, None], scores, float("-inf"))
+            shares, shrink, peak, total = weigh(scores, peak, total)
+            weights = shares.to(latent.dtype)
+        sums = tl.dot(weights, latent, sums * shrink[:, None], input_precision="ieee")
+
+    sums = sums / tl.where(total == 0, 1.0, total)[:, None]
+    is_out = is_row[:, None] & (value < VALUE_DIM)[None, :]
+    if place < 0:
+        at = (query + nth).to(tl.int64) * HEADS + head
+        tl.store(out + at[:, None] * VALUE_DIM + value[None, :], sums.to(out.dtype.element_ty), mask=is_out)
+    else:
+        at = (place.to(tl.int64) * QUERIES + nth) * HEADS + head
+        tl.store(partials + at[:, None] * VALUE_DIM + value[None, :], sums, mask=is_out)
+        tl.store(partial_lse + at, peak + tl.log2(total), mask=is_row)
+
+
+@triton.jit
+def join_pieces(
+    partials, partial_lse, joins, out,
+    HEADS: tl.constexpr, QUERIES: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_V values of one query and head: its pieces' results, weighted; see `attend_latents`; joins (J, 4) int32."""
+    join = joins + tl.program_id(0) * 4
+    query, num_queries, first, count = tl.load(join), tl.load(join + 1), tl.load(join + 2), tl.load(join + 3)
+    row = tl.program_id(1)  # of QUERIES x HEADS
+    if row // HEADS >= num_queries:
+        return
+    value = tl.program_id(2) * BLOCK_V + tl.arange(0, BLOCK_V)
+    p = tl.arange(0, BLOCK_P)
+    peak = tl.full((1,), -1e30, tl.float32)
+    total = tl.zeros((1,), tl.float32)
+    sums = tl.zeros((1, BLOCK_V), tl.float32)
+    for start in range(0, count, BLOCK_P):
+        is_piece = start + p < count
+        at = (first + start + p).to(tl.int64) * (QUERIES * HEADS) + row
+        part = load_rows(partials + at * VALUE_DIM, value, is_piece, VALUE_DIM)
+        lse = tl.load(partial_lse + at, mask=is_piece, other=float("-inf"))
+        shares, shrink, peak, total = weigh(lse[None, :], peak, total)
+        sums = sums * shrink[:, None] + tl.sum(tl.trans(shares) * part, 0)[None, :]
+    sums = sums / tl.where(total == 0, 1.0, total)[:, None]
+    at = (query.to(tl.int64) * HEADS + row) * VALUE_DIM
+    tl.store(out + at + value[None, :], sums.to(out.dtype.element_ty), mask=(value < VALUE_DIM)[None, :])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """Where results go.
+
+    Attributes:
+        out: (N, heads, value_dim).
+        partials: (places, queries_per_item, heads, value_dim) fp32.
+        partial_lse: (places, queries_per_item, heads) fp32.
+    """
+
+    out: Tensor
+    partials: Tensor
+    partial_lse: Tensor
+
+
+@register("plan_decode", "triton")
+def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) -> AttentionPlan:
+    """What all layers of one step share: pieces of contexts. `make_plan` makes one that lasts for many steps.
+
+    Args:
+        block_tables: (S, max_blocks) int32.
+        seq_lens: S lengths with the new token.
+        cache: (blocks, block_size, latent_dim) of any layer.
+    """
+    return make_plan(block_tables, seq_lens)
+
+
+@register("mla_decode", "triton")
+def mla_decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, scale: float) -> Tensor:
+    """Attention of absorbed queries over the latents: the row is key for all heads, its first values are the value.
+
+    Args:
+        q: (S, heads, latent_dim); rows and heads may be strided.
+        cache: (blocks, block_size, latent_dim) of one layer, the new tokens already written.
+        plan: Of `plan_decode` or `make_plan`, for S sequences.
+        value_dim: How many of a row's values, from the first, are the value.
+        scale: Factor on the scores before the softmax.
+
+    Returns:
+        (S, heads, value_dim); zeros for a sequence of length 0 of a plan that lasts.
+
+    Raises:
+        LaunchError: Shapes, dtypes or strides do not fit; the text says which.
+    """
+    return attend(q, cache, plan, value_dim, scale, find_latent_tile("mla_decode", len(q), q.dtype))
+
+
+def attend(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, scale: float, tile: Tile) -> Tensor:
+    """As `mla_decode`, with a tile and with the keys as `make_attend` takes them."""
+    results = make_results(q, plan, value_dim)
+    run(make_attend(q, keys, plan, results, scale, tile))
+    run(make_join(plan, results))
+    return results.out
+
+
+def find_latent_tile(kernel: str, num_tokens: int, dtype: torch.dtype) -> Tile:
+    """The table's tile, and a small one for fp32, of which more do not fit in shared memory."""
+    return FP32_TILE if dtype == torch.float32 else find_tile(kernel, num_tokens)
+
+
+def make_results(q: Tensor, plan: AttentionPlan, value_dim: int) -> Results:
+    """Room for the results of q (N, heads, latent_dim)."""
+    places = (plan.num_places, plan.queries_per_item, q.shape[1])
+    return Results(
+        out=q.new_empty(*q.shape[:2], value_dim),
+        partials=q.new_empty(*places, value_dim, dtype=torch.float32),
+        partial_lse=q.new_empty(places, dtype=torch.float32),
+    )
+
+
+def make_attend(q: Tensor, keys: Tensor, plan: AttentionPlan, results: Results, scale: float, tile: Tile) -> Launch:
+    """The launch of `attend_latents`.
+
+    Args:
+        q: (N, heads, latent_dim).
+        keys: (blocks, block_size, latent_dim), or (M, 1, latent_dim) for a plan without block tables.
+        plan: Its items.
+        results: Of `make_results`.
+        scale: Factor on the scores before the softmax.
+        tile: block_m rows are queries_per_item x heads; of more heads than that, a program has some.
+    """
+    heads, value_dim = results.out.shape[1:]
+    _check(q, keys, plan, value_dim, tile)
+    tables = plan.block_tables
+    tile_heads = min(heads, tile.block_m)
+    rest_dim = q.shape[-1] - value_dim
+    return Launch(
+        kernel=attend_latents,
+        grid=(len(plan.items), -(-heads // tile_heads)),
+        args={
+            "q": q,
+            "keys": keys,
+            "block_tables": tables,
+            "items": plan.items,
+            "out": results.out,
+            "partials": results.partials,
+            "partial_lse": results.partial_lse,
+            "scale": scale * LOG2_E,
+            "q_stride": q.stride(0),
+            "q_head_stride": q.stride(1),
+            "key_stride": keys.stride(0 if tables is None else 1),
+            "block_stride": keys.stride(0),
+            "table_stride": 0 if tables is None else tables.stride(0),
+        },
+        constexprs={
+            "HEADS": heads,
+            "TILE_HEADS": tile_heads,
+            "QUERIES": plan.queries_per_item,
+            "VALUE_DIM": value_dim,
+            "REST_DIM": rest_dim,
+            "BLOCK_SIZE": 0 if tables is None else keys.shape[1],
+            "BLOCK_M": min(tile.block_m, next_power(plan.queries_per_item * tile_heads)),
+            "BLOCK_N": tile.block_n,
+            "BLOCK_V": next_power(value_dim),
+            "BLOCK_R": next_power(rest_dim),
+        },
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+    )
+
+
+def make_join(plan: AttentionPlan, results: Results) -> Launch:
+    """The launch of `join_pieces`; its grid is empty when nothing was cut."""
+    _, queries, heads, value_dim = results.partials.shape
+    block_v = min(128, next_power(value_dim))
+    return Launch(
+        kernel=join_pieces,
+        grid=(len(plan.joins), queries * heads, -(-value_dim // block_v)),
+        args={
+            "partials": results.partials,
+            "partial_lse": results.partial_lse,
+            "joins": plan.joins,
+            "out": results.out,
+        },
+        constexprs={
+            "HEADS": heads,
+            "QUERIES": queries,
+            "VALUE_DIM": value_dim,
+            "BLOCK_P": 16,
+            "BLOCK_V": block_v,
+        },
+    )
+
+
+def _check(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, tile: Tile) -> None:
+    tables = plan.block_tables
+    check_dtype("q", q, *DTYPES)
+    check_dtype("the cache", keys, q.dtype)
+    check_shape("q", q, (None if tables is None else len(tables), None, None))
+    check_shape("the cache", keys, (None, 1 if tables is None else None, q.shape[-1]))
+    check_unit_stride("q", q)
+    check_unit_stride("the cache", keys)
+    if not 0 < value_dim < q.shape[-1]:
+        text = f"of {q.shape[-1]} values the first {value_dim} are the value"
+        raise LaunchError(f"{text}; expected some, and some left that are key only")
+    if tables is not None:
+        check_dtype("the block tables", tables, torch.int32)
+        check_unit_stride("the block tables", tables)
+    if GRAIN % tile.block_n or plan.queries_per_item * min(q.shape[1], tile.block_m) > tile.block_m:
+        text = f"a tile of {tile.block_m} rows and {tile.block_n} keys for {plan.queries_per_item} queries an item"
+        raise LaunchError(f"{text}; rows must hold them, keys must divide {GRAIN}")
+
+
+def release_cases() -> Iterator[Case]:
+    """64 heads on one GPU to 8 on each of eight, blocks of the engine and smaller ones."""
+    tables = torch.empty(64, 4096, dtype=torch.int32, device="meta")
+    plan = room_for(tables, 64, NUM_PROGRAMS)
+    for heads, block_size in ((64, 64), (64, 16), (32, 64), (16, 64), (8, 64)):
+        q = torch.empty(64, heads, 576, dtype=torch.bfloat16, device="meta")
+        cache = torch.empty(4096, block_size, 576, dtype=torch.bfloat16, device="meta")
+        results = make_results(q, plan, 512)
+        launch = make_attend(q, cache, plan, results, 0.1, find_tile("mla_decode", 64))
+        name = f"mla_decode.attend {heads} heads, blocks of {block_size}"
+        yield Case(name=name, launch=launch, has_wgmma=heads == 64, has_async_copy=True, max_int_to_float=4)
+        if block_size == 64:
+            yield Case(name=f"mla_decode.join {heads} heads", launch=make_join(plan, results), max_int_to_float=0)
