@@ -260,11 +260,11 @@ def plan_work(bounds: tuple[int, ...], block_m: int, device: torch.device) -> Te
 
 
 def release_cases() -> Iterator[Case]:
-    """A small image, and a screenshot of 1920 x 1080 (138 x 78 patches)."""
-    for name, num_rows in (("448x448", 32 * 32), ("1080p", 138 * 78)):
-        qkv = torch.empty(num_rows, 3 * 16, 72, dtype=torch.bfloat16, device="meta")
+    """A small image, a screenshot of 1920 x 1080 (138 x 78 patches), and one of eight ranks' share of it."""
+    for name, num_rows, heads in (("448x448", 32 * 32, 16), ("1080p", 138 * 78, 16), ("1080p, 2 heads", 138 * 78, 2)):
+        qkv = torch.empty(num_rows, 3 * heads, 72, dtype=torch.bfloat16, device="meta")
         rotations = torch.empty(num_rows, 36, dtype=torch.complex64, device="meta")
-        out = torch.empty(num_rows, 16, 72, dtype=torch.bfloat16, device="meta")
+        out = torch.empty(num_rows, heads, 72, dtype=torch.bfloat16, device="meta")
         launch = make_attend(qkv, CuSeqlens.of_lengths([num_rows]), out)
         yield Case(name=f"vision_attention.attend {name}", launch=launch, has_wgmma=True, has_async_copy=True)
         yield Case(name=f"vision_attention.turn {name}", launch=make_turn(qkv, rotations))

@@ -101,6 +101,17 @@ def test_nothing_is_read_or_written_beside() -> None:
     assert_guards(wide, out)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_heads_of_nan_stay_alone() -> None:
+    """The rest of a head is loaded in blocks wider than it: what follows it belongs to the next head."""
+    qkv, rotations = make_inputs((40,), 2, 72, torch.float32)
+    exact = attend_exactly(qkv, rotations, (40,))
+    qkv[:, 1::2] = torch.nan
+    found = kernels.vision_attention(qkv, rotations, CuSeqlens((0, 40)))
+    assert relative_error(found[:, 0], exact[:, 0]) < 1e-6
+    assert found[:, 1].isnan().all()
+
+
 def test_large_scores_do_not_overflow() -> None:
     qkv, rotations = make_inputs((20,), 1, 16, torch.float32)
     qkv[:, :2] *= 100
