@@ -11,8 +11,10 @@ The prediction is a model and not a measurement. It assumes that
   number of its tiles, since they stay in L2;
 - tiles of rows are computed whole, and heads at their padded width;
 - a multiprocessor has one program at a time, all take equally long, and both ceilings are reached as far as
-  multiprocessors have work: the last wave, and a grid smaller than the chip, cost their idle share;
-- unpacking, softmax and other arithmetic beside the matmuls is free, and so is splitting contexts but for its sums.
+  multiprocessors have work: the last wave, and a grid smaller than the chip, cost their idle share. For memory that is
+  too much, since fewer multiprocessors than all can keep it busy;
+- unpacking, softmax and other arithmetic beside the matmuls is free, and so are barriers and the filling of pipelines.
 
-So it is a bound for a given cut of the work, and says which part of the distance to the floor that cut explains.
+So it says which part of the distance to the floor the cut of the work explains, and what it leaves out errs to both
+sides. Where it and a measurement differ, something of this list does not hold.
 """

@@ -8,8 +8,8 @@ from model_runtime.kernels.tiles import find_tile
 from model_runtime.launch.sizes import BF16_BYTES, attention_parameters
 
 FP32_BYTES = 4
-GRAIN, LEAST_GRAINS, PARTIAL_GRAINS, MAX_HEADS = 128, 2, 2, 64
-"""As in `mla_schedule.py` and `mla_decode.py`, which are not imported because they need torch; a test compares them."""
+GRAIN, LEAST_GRAINS, PARTIAL_GRAINS = 128, 2, 2
+"""As in `mla_schedule.py`, which is not imported because it needs torch; a test compares them."""
 
 
 def cache_work(text: TextConfig, context: int, batch: int = 1) -> Work:
@@ -42,14 +42,14 @@ def prefill_work(text: TextConfig, tokens: int) -> Work:
 def decode_parts(text: TextConfig, context: int, batch: int, multiprocessors: int) -> list[Part]:
     """One layer's decoding as `mla_schedule.py` cuts it: pieces of contexts, then their sums."""
     heads, row, value = text.num_attention_heads, text.latent_dim, text.kv_lora_rank
-    pieces = count_pieces(context, batch, multiprocessors)
+    pieces, tile = count_pieces(context, batch, multiprocessors), find_tile("mla_decode", batch)
     results = batch * heads * value
     ends = batch * heads * (row + value) * BF16_BYTES
     partials = float(batch * pieces * heads * (value + 1) * FP32_BYTES) if pieces > 1 else 0.0
     attend = cache_work(text, context, batch) + Work(bytes=ends + partials)
     join = Work(bytes=partials + (results * BF16_BYTES if pieces > 1 else 0))
     return [
-        Part(name="mla_decode.attend", work=attend, programs=batch * pieces * ceil(heads / MAX_HEADS)),
+        Part(name="mla_decode.attend", work=attend, programs=batch * pieces * ceil(heads / tile.block_m)),
         Part(name="mla_decode.join", work=join),
     ]
 
@@ -68,11 +68,11 @@ def count_pieces(context: int, batch: int, multiprocessors: int) -> int:
 def prefill_parts(text: TextConfig, tokens: int) -> list[Part]:
     """One prompt over itself: blocks of queries against whole blocks of keys, the last of which the diagonal cuts."""
     heads, key, value = text.num_attention_heads, text.qk_head_dim, text.v_head_dim
-    tile = find_tile("mla_prefill", tokens)
+    tile = find_tile("mla_prefill.plain", tokens)
     blocks = ceil(tokens / tile.block_m)
     met = sum(ceil(min((block + 1) * tile.block_m, tokens) / tile.block_n) * tile.block_n for block in range(blocks))
     work = Work(
         bytes=float(tokens * heads * 2 * (key + value) * BF16_BYTES),
         flops=2.0 * tile.block_m * met * heads * (key + value),
     )
-    return [Part(name="mla_prefill", work=work, programs=blocks * heads)]
+    return [Part(name="mla_prefill.plain", work=work, programs=blocks * heads)]

@@ -13,6 +13,7 @@ MAX_GEMV_TOKENS = 8
 
 FP32_BYTES, ID_BYTES = 4, 8
 KERNELS = {"bf16": "moe_dense", "int4": "moe_int4"}
+GEMV_KERNELS = {"bf16": "moe_gemv_dense", "int4": "moe_gemv_int4"}
 
 
 def layer_parts(config: K25Config, tokens: int, variant: str) -> list[Part]:
@@ -38,7 +39,7 @@ def router_parts(text: TextConfig, tokens: int) -> list[Part]:
     chosen = tokens * text.num_experts_per_tok * (FP32_BYTES + ID_BYTES)
     return [
         Part(name="router.logits", work=work, programs=rows * columns * tile.split_k),
-        Part(name="router.choose", work=Work(bytes=logits + chosen), programs=tokens),
+        Part(name="router.select", work=Work(bytes=logits + chosen), programs=tokens),
     ]
 
 
@@ -72,21 +73,25 @@ def _grouped_parts(config: K25Config, tokens: int, variant: str) -> list[Part]:
 
 
 def _gemv_parts(config: K25Config, tokens: int, variant: str) -> list[Part]:
-    """Each pair reads its expert by itself, on CUDA cores; an expert that two pairs share is read twice."""
-    text = config.text
+    """Each pair by itself, on CUDA cores; pairs that share an expert find it in L2 but for the first."""
+    text, file = config.text, GEMV_KERNELS[variant]
     hidden, inter = text.hidden_size, text.moe_intermediate_size
     pairs = tokens * text.num_experts_per_tok
-    read = pairs * hidden * inter * weight_bytes(config, variant)
+    read = distinct_experts(text, tokens) * hidden * inter * weight_bytes(config, variant)
     inner, outer = pairs * inter * BF16_BYTES, pairs * hidden * BF16_BYTES
-    parts = []
-    for name, work, width in (
-        ("gate_up", Work(bytes=2 * read + tokens * hidden * BF16_BYTES + inner), inter),
-        ("down", Work(bytes=read + inner + outer), hidden),
-    ):
-        kernel = f"moe_gemv_{variant}.{name}"
-        programs = pairs * ceil(width / find_tile(kernel, tokens).block_n)
-        parts.append(Part(name=kernel, work=work, programs=programs))
-    return parts
+    first, second = find_tile(f"{file}.gate_up", tokens), find_tile(f"{file}.down", tokens)
+    return [
+        Part(
+            name=f"{file}.gate_up",
+            work=Work(bytes=2 * read + tokens * hidden * BF16_BYTES + inner),
+            programs=pairs * ceil(inter / first.block_n),
+        ),
+        Part(
+            name=f"{file}.down",
+            work=Work(bytes=read + inner + outer),
+            programs=pairs * ceil(hidden / second.block_n),
+        ),
+    ]
 
 
 def shared_parts(text: TextConfig, tokens: int) -> list[Part]:
