@@ -6,6 +6,7 @@ the set that one model then holds. Nothing global changes, so two models in one 
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -78,6 +79,9 @@ def find_ops(device: torch.device | str = "cpu", kernels: str = "auto") -> Ops:
         ConfigError: The backend asked for cannot be had here.
     """
     backends = find_backends(torch.device(device), kernels)
+    if "triton" in backends and torch.device(device).type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        text = f"the kernels 'triton' need an NVIDIA GPU, and the device is {device}"
+        raise ConfigError(f"{text}. Use the kernels 'torch', or set TRITON_INTERPRET=1 to try them, which is slow")
     for backend in backends:
         _load_backend(backend)
     return Ops(**{field.name: get_op(field.name, backends) for field in fields(Ops)})

@@ -34,7 +34,8 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
     for start, count, length in find_runs(cu_seqlens.bounds):
         # (rows, 3 * heads, head_dim) -> three of (items, heads, length, head_dim), without a copy
         rows = qkv[start : start + count * length].view(count, length, *qkv.shape[1:]).transpose(1, 2)
-        attended = F.scaled_dot_product_attention(*rows.chunk(3, dim=1))
+        queries, keys, values = rows.chunk(3, dim=1)
+        attended = F.scaled_dot_product_attention(queries, keys, values)
         results.append(attended.transpose(1, 2).reshape(count * length, heads, -1))
     return results[0] if len(results) == 1 else torch.cat(results)
 

@@ -34,7 +34,7 @@ def merge_patches(
     Returns:
         (tokens of all items, merge[0] * merge[1] * width), neighbours row by row.
     """
-    parts = x.split([t * h * w for t, h, w in grids])
+    parts = x.split_with_sizes([t * h * w for t, h, w in grids])
     merged = torch.cat([pool(part, grid, merge) for part, grid in zip(parts, grids, strict=True)])
     return F.layer_norm(merged, weight.shape, weight, bias, eps).flatten(1)
 
