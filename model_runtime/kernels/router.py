@@ -62,7 +62,13 @@ def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -
 
 
 def find_logits_tile(hidden: Tensor, weight: Tensor) -> Tile:
-    """The table's tile with as many parts of the sum as there are, none of them empty."""
+    """The table's tile, with no more parts of the sum than get a step of it.
+
+    Raises:
+        LaunchError: The shapes do not fit.
+    """
+    check_shape("hidden", hidden, (None, None))
+    check_shape("weight", weight, (None, hidden.shape[1]))
     kernel = "router.logits" if hidden.dtype == weight.dtype == torch.bfloat16 else "router.logits_fp32"
     tile = fit(find_tile(kernel, len(hidden)), n=weight.shape[0], k=hidden.shape[1])
     steps = triton.cdiv(hidden.shape[1], tile.block_k)
@@ -73,7 +79,6 @@ def make_logits(hidden: Tensor, weight: Tensor, parts: Tensor, tile: Tile) -> La
     """Hidden (N, H) @ weight (E, H) transposed, each part of the sum by itself -> parts (split_k, N, E) fp32."""
     num_tokens, width = hidden.shape
     num_experts = weight.shape[0]
-    check_shape("weight", weight, (None, width))
     for name, tensor in (("hidden", hidden), ("weight", weight)):
         check_dtype(name, tensor, *FLOATS)
         check_unit_stride(name, tensor)

@@ -86,7 +86,8 @@ def test_more_blocks_than_the_scan_reads_at_once() -> None:
     check(run_poisoned(ids, 6, 16), ids, 6)
 
 
-def test_384_experts_and_more_pairs_than_one_step_counts() -> None:
+def test_384_experts_and_more_pairs_than_one_step_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS", 512)  # fewer programs, which is quicker here
     ids = torch.stack([torch.randperm(384)[:8] for _ in range(131)])  # 1048 pairs
     check(run_poisoned(ids, 384, 16), ids, 384)
 

@@ -34,7 +34,6 @@ def compute_exact(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOp
         (5, 200, 24, (FP32, FP32)),  # parts of the sum, the last one with a tail
         (20, 72, 70, (FP32, FP32)),  # one part, two tiles of experts
         (3, 136, 24, (BF16, BF16)),
-        (67, 64, 40, (BF16, BF16)),  # two tiles of tokens
         (3, 72, 24, (BF16, FP32)),
         (3, 72, 24, (FP32, BF16)),
     ],
@@ -54,6 +53,15 @@ def test_against_float64(
     assert torch.equal(found_ids, ids)
     assert relative_error(found, exact) < 1e-6
     assert_guards(parts, found, found_ids)
+
+
+def test_logits_of_two_tiles_of_tokens() -> None:
+    hidden, weight, _ = (tensor.bfloat16() for tensor in make_inputs(67, 136, 40))
+    tile = find_logits_tile(hidden, weight)
+    parts = poisoned(tile.split_k, 67, 40)
+    run(make_logits(guarded(hidden), guarded(weight), parts, tile))
+    assert relative_error(parts.double().sum(0), hidden.double() @ weight.double().T) < 1e-6
+    assert_guards(parts)
 
 
 def test_sums_of_few_tokens_are_cut_into_parts_that_are_not_empty() -> None:
@@ -150,6 +158,8 @@ def test_groups_and_too_few_experts_go_to_the_reference() -> None:
 def test_errors() -> None:
     hidden, weight, bias = make_inputs(2, 64, 10)
     options = RouteOptions(top_k=2)
+    with pytest.raises(LaunchError, match=r"hidden has the shape \(64,\), expected \(any, any\)"):
+        route(hidden[0], weight, bias, options)
     with pytest.raises(LaunchError, match=r"weight has the shape \(10, 32\), expected \(any, 64\)"):
         route(hidden, weight[:, :32], bias, options)
     with pytest.raises(LaunchError, match=r"bias has the shape \(9,\), expected \(10\)"):
