@@ -1,0 +1,174 @@
+"""Experts in bf16 or fp32 for a few tokens: rows of weights times one row of inputs, at the speed of memory.
+
+Cut like `moe_gemv_int4`: a program is one warp with 8 rows of the weight, which walks along K with 16 bytes of every
+row to a lane and adds lanes up once, behind the last step; rows of the gate and of the up projection are one program's.
+Loads of a step are under way together, 4 kB of weights a warp, and straight into registers: none is used twice.
+
+Floor: a pair reads 88 MB of bf16, one token 705 MB, 164 us at 4.3 TB/s.
+Source: one warp for a row of a matrix: Bell and Garland, "Implementing sparse matrix-vector multiplication on
+throughput-oriented processors", SC 2009, the vector kernel.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model_runtime.kernels.cases import Case
+from model_runtime.kernels.launch import ALIGNMENT, Launch, check_dtype, check_shape
+from model_runtime.kernels.moe_gemv_pairs import Product, make_launch, swiglu
+from model_runtime.kernels.tiles import Tile, find_tile, fit
+from model_runtime.ops.types import DenseExperts
+
+
+@triton.jit
+def gate_up_kernel(
+    inputs,  # (T, K), rows stride apart
+    ids,  # (T * PER_ROW,)
+    weight,  # (E, 2N, K): the gate's rows, then the up projection's
+    out,  # (T * PER_ROW, N)
+    stride,
+    num_experts,
+    PER_ROW: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LANE: tl.constexpr,
+):
+    """One pair, BLOCK_N of silu(gate x) * up x."""
+    pair = tl.program_id(0)
+    expert = tl.load(ids + pair)
+    if (expert >= 0) & (expert < num_experts):
+        x = inputs + (pair // PER_ROW).to(tl.int64) * stride
+        row = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+        weight += expert * (2 * N * K)
+        gate = dot_rows(x, weight, row, N, K, BLOCK_N, BLOCK_K, LANE)
+        up = dot_rows(x, weight + N * K, row, N, K, BLOCK_N, BLOCK_K, LANE)
+        tl.store(out + pair.to(tl.int64) * N + row, swiglu(gate, up).to(out.dtype.element_ty), row < N)
+
+
+@triton.jit
+def down_kernel(
+    inputs,  # (P / PER_ROW, K), rows stride apart
+    ids,  # (P,)
+    weight,  # (E, N, K)
+    out,  # (P, N)
+    stride,
+    num_experts,
+    PER_ROW: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LANE: tl.constexpr,
+):
+    """One pair, BLOCK_N of down x."""
+    pair = tl.program_id(0)
+    expert = tl.load(ids + pair)
+    if (expert >= 0) & (expert < num_experts):
+        x = inputs + (pair // PER_ROW).to(tl.int64) * stride
+        row = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+        weight += expert * (N * K)
+        value = dot_rows(x, weight, row, N, K, BLOCK_N, BLOCK_K, LANE)
+        tl.store(out + pair.to(tl.int64) * N + row, value.to(out.dtype.element_ty), row < N)
+
+
+@triton.jit
+def dot_rows(
+    x,  # (K,)
+    weight,  # (N, K)
+    row,  # (BLOCK_N,)
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LANE: tl.constexpr,
+):
+    """Some rows times x: (BLOCK_N,) fp32. LANE neighbours along K are one load of one lane, which adds them up."""
+    EVEN: tl.constexpr = K % BLOCK_K == 0
+    if N % BLOCK_N:
+        row = tl.minimum(row, N - 1)  # rows beyond the last are not stored
+    k = tl.arange(0, BLOCK_K)[None, :]
+    x += k
+    weight += row[:, None] * K + k
+    total = tl.zeros((BLOCK_N, BLOCK_K // LANE), tl.float32)
+    for start in tl.range(0, K, BLOCK_K):
+        is_inside = k < K - start
+        weights = tl.load(weight + start) if EVEN else tl.load(weight + start, is_inside, 0.0)
+        inputs = tl.load(x + start) if EVEN else tl.load(x + start, is_inside, 0.0)
+        product = weights.to(tl.float32) * inputs.to(tl.float32)
+        total += tl.sum(tl.reshape(product, (BLOCK_N, BLOCK_K // LANE, LANE)), 2)
+    return tl.sum(total, 1)
+
+
+def make_gate_up(x: Tensor, ids: Tensor, experts: DenseExperts, act: Tensor, tile: Tile | None = None) -> Launch:
+    """Each pair's silu(gate x) * up x.
+
+    Args:
+        x: (T, H), bf16 or fp32; rows may be strided by multiples of 16 bytes.
+        ids: (T, K) int64; those outside of 0..E-1 are experts held elsewhere.
+        experts: Of x's dtype.
+        act: (T * K, I); rows of experts held elsewhere are not written.
+        tile: None takes the table's.
+
+    Raises:
+        LaunchError: Shapes, dtypes or strides are others.
+    """
+    num_experts, hidden, inter = experts.down.shape
+    check_shape("gate_up", experts.gate_up, (num_experts, 2 * inter, hidden))
+    weights = {"weight": experts.gate_up}
+    product = Product(inputs=x, ids=ids, weights=weights, out=act, num_out=inter, num_in=hidden)
+    return _make(gate_up_kernel, product, len(ids), tile)
+
+
+def make_down(act: Tensor, ids: Tensor, experts: DenseExperts, partial: Tensor, tile: Tile | None = None) -> Launch:
+    """Each pair's down act.
+
+    Args:
+        act: (T * K, I), bf16 or fp32; rows may be strided by multiples of 16 bytes.
+        ids: (T, K) int64, as for `make_gate_up`.
+        experts: Of act's dtype.
+        partial: (T * K, H); rows of experts held elsewhere are not written.
+        tile: None takes the table's.
+
+    Raises:
+        LaunchError: Shapes, dtypes or strides are others.
+    """
+    _, hidden, inter = experts.down.shape
+    weights = {"weight": experts.down}
+    product = Product(inputs=act, ids=ids, weights=weights, out=partial, num_out=hidden, num_in=inter)
+    return _make(down_kernel, product, ids.numel(), tile)
+
+
+def _make(kernel: Any, product: Product, num_rows: int, tile: Tile | None) -> Launch:
+    name, weight = kernel.__name__.removesuffix("_kernel"), product.weights["weight"]
+    check_dtype(name, weight, product.inputs.dtype)
+    tile = fit(tile or find_tile(f"moe_gemv_dense.{name}", len(product.ids)), n=product.num_out, k=product.num_in)
+    launch = make_launch(kernel, product, num_rows, tile)
+    return replace(launch, constexprs={**launch.constexprs, "LANE": ALIGNMENT // weight.itemsize})
+
+
+def release_cases() -> Iterator[Case]:
+    """One token; with more the grid is larger and the code the same. fp32 is what tests of the whole model use."""
+    num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
+
+    def empty(*shape: int, dtype: torch.dtype) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    ids = empty(1, top_k, dtype=torch.int64)
+    for dtype in (torch.bfloat16, torch.float32):
+        experts = DenseExperts(
+            gate_up=empty(num_experts, 2 * inter, hidden, dtype=dtype),
+            down=empty(num_experts, hidden, inter, dtype=dtype),
+        )
+        x, act, partial = (empty(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
+        for launch in (make_gate_up(x, ids, experts, act), make_down(act, ids, experts, partial)):
+            name = f"moe_gemv_dense.{launch.name.removesuffix('_kernel')} {str(dtype).removeprefix('torch.')}"
+            yield Case(
+                name=name, launch=launch, max_int_to_float=0, max_registers=128 if dtype == torch.bfloat16 else 255
+            )

@@ -1,0 +1,276 @@
+"""INT4 experts for a few tokens: rows of half-split weights times one row of inputs, at the speed of memory.
+
+A program is one warp with 8 rows of the weight, gate_up's also with the same 8 of the up projection, so that SwiGLU
+happens in registers. A lane loads 16 bytes of every row at once, 32 weights of two groups, and sums them by itself;
+lanes are added up once, behind the last step. K is not split: at 128 registers 16 warps fit a multiprocessor, 2,112
+the chip, and one token's gate_up has 2,048. Each has 4.6 kB under way, 71 kB a multiprocessor; 4.3 TB/s at 600 ns
+need 20 kB.
+
+What counts then is instructions: 46 us are 3.9 a weight. Here a nibble costs one AND and one multiply-add. Bits below
+2^24, read as fp32, are so many units of 2^-149: left where it stands, nibble q at bit 4p is exactly q * 2^(4p - 149),
+mostly a subnormal, which multipliers take at full speed. Inputs are scaled by 2^(80 - 4p) before, sums by 2^69 behind
+the last step. Nibbles are value + 8, so each sum starts at minus 8 times its inputs. Inputs from 2^48 on become
+infinite, products below 2^-57 lose digits.
+
+A weight is exactly value * scale. The reference rounds that to the scale's dtype, in bf16 by up to 2^-9 of the weight;
+to follow it would take half as many instructions again. With scales in fp32 both agree.
+
+Floor: a pair reads 24.8 MB, one token 198 MB, 46 us at 4.3 TB/s.
+Source: integers as bits of a float's fraction: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017); the even
+spacing of subnormals and the first normals: IEEE 754, binary32.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model_runtime.kernels.cases import Case
+from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape
+from model_runtime.kernels.moe_gemv_pairs import Product, make_launch, swiglu
+from model_runtime.kernels.repack import BLOCK, GROUP, HalfSplitExperts
+from model_runtime.kernels.tiles import Tile, find_tile, fit
+
+UP: tl.constexpr = tl.constexpr(80)
+"""Inputs are multiplied by 2 to the power of this, less the place of their nibble."""
+
+EIGHT: tl.constexpr = tl.constexpr(-8 * 2.0 ** (80 - 149))
+"""Makes up for the 8 that is stored with each value, before the end."""
+
+BACK: tl.constexpr = tl.constexpr(2.0 ** (149 - 80))
+"""Makes up for the power and for the nibbles' unit, at the end."""
+
+
+@triton.jit
+def gate_up_kernel(
+    inputs,  # (T, K), rows stride apart
+    ids,  # (T * PER_ROW,)
+    words,  # (E, 2N, bytes / 8): the gate's rows, then the up projection's
+    scale,  # (E, groups, 2N)
+    out,  # (T * PER_ROW, N)
+    stride,
+    num_experts,
+    PER_ROW: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """One pair, BLOCK_N of silu(gate x) * up x."""
+    pair = tl.program_id(0)
+    expert = tl.load(ids + pair)
+    if (expert >= 0) & (expert < num_experts):
+        x = inputs + (pair // PER_ROW).to(tl.int64) * stride
+        first = tl.program_id(1) * BLOCK_N
+        gate = dot_rows(x, words, scale, expert, first, 2 * N, K, BLOCK_N, BLOCK_K)
+        up = dot_rows(x, words, scale, expert, first + N, 2 * N, K, BLOCK_N, BLOCK_K)
+        value = swiglu(gate, up).to(out.dtype.element_ty)
+        tl.store(out + pair.to(tl.int64) * N + first + tl.arange(0, BLOCK_N), value)
+
+
+@triton.jit
+def down_kernel(
+    inputs,  # (P / PER_ROW, K), rows stride apart
+    ids,  # (P,)
+    words,  # (E, N, bytes / 8)
+    scale,  # (E, groups, N)
+    out,  # (P, N)
+    stride,
+    num_experts,
+    PER_ROW: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """One pair, BLOCK_N of down x."""
+    pair = tl.program_id(0)
+    expert = tl.load(ids + pair)
+    if (expert >= 0) & (expert < num_experts):
+        x = inputs + (pair // PER_ROW).to(tl.int64) * stride
+        first = tl.program_id(1) * BLOCK_N
+        value = dot_rows(x, words, scale, expert, first, N, K, BLOCK_N, BLOCK_K).to(out.dtype.element_ty)
+        tl.store(out + pair.to(tl.int64) * N + first + tl.arange(0, BLOCK_N), value)
+
+
+@triton.jit
+def dot_rows(
+    x,  # (K,)
+    words,  # (E, ALL, WIDTH)
+    scale,  # (E, WIDTH / 2, ALL)
+    expert,
+    first,
+    ALL: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """One expert's rows first .. first + BLOCK_N - 1 times x: (BLOCK_N,) fp32.
+
+    A lane's 16 bytes are half of the 32 that a block of 64 inputs takes: inputs 0 .. 15 or 16 .. 31 of both its groups.
+    """
+    LANES: tl.constexpr = BLOCK_K // 32
+    WIDTH: tl.constexpr = (K + 63) // 64 * 4
+    EVEN: tl.constexpr = K % BLOCK_K == 0
+    row = (first + tl.arange(0, BLOCK_N))[:, None]
+    eight = tl.arange(0, 2 * LANES)[None, :]
+    group = tl.arange(0, LANES)[None, :] // 2 * 2
+    words += expert * (ALL * WIDTH) + (row * WIDTH + eight)
+    scale += expert * (ALL * (WIDTH // 2)) + (group * ALL + row)
+    total = tl.zeros((BLOCK_N, LANES), tl.float32)
+    for start in tl.range(0, K, BLOCK_K):
+        packed = words + start // 16
+        low_scale = scale + start // 32 * ALL
+        high_scale = low_scale + ALL
+        if EVEN:
+            packed = tl.load(packed)
+            low_scale = tl.load(low_scale)
+            high_scale = tl.load(high_scale)
+        else:
+            packed = tl.load(packed, eight < WIDTH - start // 16, 0)
+            low_scale = tl.load(low_scale, group < WIDTH // 2 - start // 32, 0.0)
+            high_scale = tl.load(high_scale, group < WIDTH // 2 - start // 32, 0.0)
+        a, b = tl.split(tl.reshape(packed, (BLOCK_N, LANES, 2)))
+        total = tl.fma(dot_plane(x, start, a, b, K, EVEN, 0), low_scale.to(tl.float32), total)
+        total = tl.fma(dot_plane(x, start, a, b, K, EVEN, 1), high_scale.to(tl.float32), total)
+    return tl.sum(total, 1) * BACK
+
+
+@triton.jit
+def dot_plane(x, start, a, b, K: tl.constexpr, EVEN: tl.constexpr, PLANE: tl.constexpr):
+    """The low (PLANE 0) or high (1) nibbles of each lane's 16 bytes times their inputs: (BLOCK_N, LANES)."""
+    x0, x1, first = load_eight(x, start + 32 * PLANE, a.shape[1], K, EVEN)
+    x2, x3, second = load_eight(x, start + 32 * PLANE + 8, a.shape[1], K, EVEN)
+    total = dot_word(a.to(tl.int32), x0, (first + second) * EIGHT, PLANE)
+    total = dot_word((a >> 32).to(tl.int32), x1, total, PLANE)
+    total = dot_word(b.to(tl.int32), x2, total, PLANE)
+    return dot_word((b >> 32).to(tl.int32), x3, total, PLANE)
+
+
+@triton.jit
+def dot_word(word, x, total, PLANE: tl.constexpr):
+    """Add one nibble of each byte times its input; those of the last byte, beyond bit 23, come down to the third's."""
+    FIRST: tl.constexpr = 2.0 ** (UP - 4 * PLANE)
+    NIBBLE: tl.constexpr = 15 << 4 * PLANE
+    total = tl.fma((word & NIBBLE).to(tl.float32, bitcast=True), x[0] * FIRST, total)
+    total = tl.fma((word & NIBBLE << 8).to(tl.float32, bitcast=True), x[1] * (FIRST / 2**8), total)
+    total = tl.fma((word & NIBBLE << 16).to(tl.float32, bitcast=True), x[2] * (FIRST / 2**16), total)
+    return tl.fma(((word >> 8) & NIBBLE << 16).to(tl.float32, bitcast=True), x[3] * (FIRST / 2**16), total)
+
+
+@triton.jit
+def load_eight(x, start, LANES: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr):
+    """Eight inputs of each lane in fp32: those of one word, those of the next, and their sum, all (1, LANES)."""
+    if x.dtype.element_ty == tl.bfloat16:  # 16 bytes
+        eight = load_run(x, start, 8, LANES, K, EVEN)
+        even, odd = tl.split(tl.reshape(eight, (1, LANES, 4, 2)))
+        even_0, even_2 = tl.split(tl.reshape(even, (1, LANES, 2, 2)))
+        odd_1, odd_3 = tl.split(tl.reshape(odd, (1, LANES, 2, 2)))
+        x0, x4 = tl.split(even_0)
+        x1, x5 = tl.split(odd_1)
+        x2, x6 = tl.split(even_2)
+        x3, x7 = tl.split(odd_3)
+    else:
+        even, odd = tl.split(tl.reshape(load_run(x, start, 4, LANES, K, EVEN), (1, LANES, 2, 2)))
+        x0, x2 = tl.split(even)
+        x1, x3 = tl.split(odd)
+        even, odd = tl.split(tl.reshape(load_run(x, start + 4, 4, LANES, K, EVEN), (1, LANES, 2, 2)))
+        x4, x6 = tl.split(even)
+        x5, x7 = tl.split(odd)
+    return (x0, x1, x2, x3), (x4, x5, x6, x7), ((x0 + x1) + (x2 + x3)) + ((x4 + x5) + (x6 + x7))
+
+
+@triton.jit
+def load_run(x, start, LENGTH: tl.constexpr, LANES: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr):
+    """LENGTH neighbours of each lane, one lane after the other: (1, LANES * LENGTH) fp32."""
+    i = tl.arange(0, LENGTH * LANES)[None, :]
+    k = start + i // (2 * LENGTH) * 64 + i // LENGTH % 2 * 16 + i % LENGTH
+    values = tl.load(x + k) if EVEN else tl.load(x + k, k < K, 0.0)
+    return values.to(tl.float32)
+
+
+def make_gate_up(x: Tensor, ids: Tensor, experts: HalfSplitExperts, act: Tensor, tile: Tile | None = None) -> Launch:
+    """Each pair's silu(gate x) * up x.
+
+    Args:
+        x: (T, H), bf16 or fp32; rows may be strided by multiples of 16 bytes.
+        ids: (T, K) int64; those outside of 0..E-1 are experts held elsewhere.
+        experts: Their weights.
+        act: (T * K, I); rows of experts held elsewhere are not written.
+        tile: None takes the table's.
+
+    Raises:
+        LaunchError: Shapes, dtypes or strides are others.
+    """
+    size = (experts.intermediate_size, experts.hidden_size)
+    weights = _check_weights("gate_up", experts.gate_up, experts.gate_up_scale, (2 * size[0], size[1]))
+    product = Product(inputs=x, ids=ids, weights=weights, out=act, num_out=size[0], num_in=size[1])
+    return _make(gate_up_kernel, product, len(ids), tile)
+
+
+def make_down(act: Tensor, ids: Tensor, experts: HalfSplitExperts, partial: Tensor, tile: Tile | None = None) -> Launch:
+    """Each pair's down act.
+
+    Args:
+        act: (T * K, I), bf16 or fp32; rows may be strided by multiples of 16 bytes.
+        ids: (T, K) int64, as for `make_gate_up`.
+        experts: Their weights.
+        partial: (T * K, H); rows of experts held elsewhere are not written.
+        tile: None takes the table's.
+
+    Raises:
+        LaunchError: Shapes, dtypes or strides are others.
+    """
+    size = (experts.hidden_size, experts.intermediate_size)
+    weights = _check_weights("down", experts.down, experts.down_scale, size)
+    product = Product(inputs=act, ids=ids, weights=weights, out=partial, num_out=size[0], num_in=size[1])
+    return _make(down_kernel, product, ids.numel(), tile)
+
+
+def _check_weights(name: str, packed: Tensor, scale: Tensor, size: tuple[int, int]) -> dict[str, Tensor]:
+    """The kernel's arguments; eight bytes become one int64."""
+    (num_out, num_in), num_experts = size, packed.shape[0]
+    if num_in % GROUP:
+        raise LaunchError(f"{name} has {num_in} inputs, expected a multiple of {GROUP}. Use the kernels 'torch'")
+    blocks = -(-num_in // BLOCK)
+    check_dtype(name, packed, torch.uint8)
+    check_dtype(f"{name}_scale", scale, torch.bfloat16, torch.float16, torch.float32)
+    check_shape(name, packed, (num_experts, num_out, blocks * GROUP))
+    check_shape(f"{name}_scale", scale, (num_experts, 2 * blocks, num_out))
+    if not packed.is_contiguous():
+        raise LaunchError(f"{name} has the strides {packed.stride()}; pass its contiguous()")
+    return {"words": packed.view(torch.int64), "scale": scale}
+
+
+def _make(kernel: Any, product: Product, num_rows: int, tile: Tile | None) -> Launch:
+    name = kernel.__name__.removesuffix("_kernel")
+    tile = tile or find_tile(f"moe_gemv_int4.{name}", len(product.ids))
+    tile = fit(tile, n=product.num_out, k=max(product.num_in, BLOCK))
+    if product.num_out % tile.block_n or tile.block_k < BLOCK:
+        text = f"{product.num_out} outputs in blocks of {tile.block_n}, steps of {tile.block_k}"
+        raise LaunchError(f"{name} would have {text}; blocks must divide outputs, steps be at least {BLOCK}")
+    return make_launch(kernel, product, num_rows, tile)
+
+
+def release_cases() -> Iterator[Case]:
+    """One token; with more the grid is larger and the code the same. fp32 is what tests of the whole model use."""
+    num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
+
+    def empty(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    experts = HalfSplitExperts(
+        gate_up=empty(num_experts, 2 * inter, hidden // 2, dtype=torch.uint8),
+        gate_up_scale=empty(num_experts, hidden // GROUP, 2 * inter),
+        down=empty(num_experts, hidden, inter // 2, dtype=torch.uint8),
+        down_scale=empty(num_experts, inter // GROUP, hidden),
+    )
+    ids = empty(1, top_k, dtype=torch.int64)
+    for dtype in (torch.bfloat16, torch.float32):
+        x, act, partial = (empty(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
+        for launch in (make_gate_up(x, ids, experts, act), make_down(act, ids, experts, partial)):
+            name = f"moe_gemv_int4.{launch.name.removesuffix('_kernel')} {str(dtype).removeprefix('torch.')}"
+            yield Case(name=name, launch=launch, max_int_to_float=0, max_registers=128)
