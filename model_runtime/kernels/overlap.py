@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from model_runtime.ops.registry import register
 
@@ -38,11 +39,17 @@ class Streams(Protocol):
 
 
 class CudaStreams:
-    """Those of torch. Where CUDA has not been started in this process there are none: no tensor can be on a GPU."""
+    """Those of torch.
+
+    There are none where CUDA has not been started in this process, as no tensor can be on a GPU, and none while
+    torch.compile traces, which orders what it has seen by itself.
+    """
 
     def find_current(self) -> torch.cuda.Stream | None:
         """See `Streams`."""
-        return torch.cuda.current_stream() if torch.cuda.is_initialized() else None
+        if is_compiling() or not torch.cuda.is_initialized():
+            return None
+        return torch.cuda.current_stream()
 
     def find_second(self) -> torch.cuda.Stream:
         """See `Streams`."""

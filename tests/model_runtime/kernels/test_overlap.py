@@ -110,6 +110,14 @@ def test_a_process_that_has_not_started_cuda_does_not_start_it(monkeypatch: pyte
     assert CudaStreams().find_current() is None
 
 
+def test_a_compiler_sees_two_plain_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "current")
+    assert CudaStreams().find_current() == "current"
+    monkeypatch.setattr(overlap, "is_compiling", lambda: True)
+    assert CudaStreams().find_current() is None
+
+
 class Tracked:
     """As much of a tensor as `keep` looks at."""
 
