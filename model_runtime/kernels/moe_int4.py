@@ -1,17 +1,19 @@
 """Experts in INT4 for batches: two grouped matmuls over pairs in the order of their experts, on tensor cores.
 
-The product is taken the other way round, weights (N, K) times inputs (K, M): Hopper's wgmma takes its left operand from
-registers, so that a weight goes from packed bytes to bf16 and into the matmul without a second trip through shared
-memory, and the tile of tokens, now the right operand, may be as narrow as 16. In half-split packing each plane of
-nibbles is one group of 32 inputs: two masks and a subtraction make bf16 of it, no integer is converted. A weight is
-rounded to bf16 as the reference rounds it, so results differ by the order of sums only.
+Gate and up are rows of one matmul, so that an input is loaded once for both. Weights are unpacked in registers and
+rounded to bf16 as the reference rounds them: results differ by the order of sums only.
+
+From 64 tokens a tile on weights go through shared memory into wgmma, and two programs on a multiprocessor take turns:
+one unpacks while the other multiplies. wgmma could take weights from registers, but the assembler of Triton 3.6.0 gives
+such registers away before they are read (triton-lang/triton, pull request 11781). Tiles of 16 tokens are too
+narrow for wgmma the usual way round: there two warps multiply weights (N, K) by inputs (K, 16), and weights stay in the
+registers in which they were unpacked.
 
 Floor: an expert in use is read once, 24.8 MB; all 384 of a layer are 9.5 GB, 2.2 ms at 4.3 TB/s. From about 2,500
 tokens on the matmul takes longer. Every tile of tokens unpacks its expert anew, two instructions a weight, so tiles are
 as tall as the rows that an expert gets.
 
-Source: nibbles to floats by magic numbers: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017). Weights as
-the register operand: mixed-input GEMM for Hopper of CUTLASS 3.
+Source: sorted pairs, one launch for all experts: Gale et al., "MegaBlocks" (arXiv 2211.15841).
 """
 
 from collections.abc import Iterator
@@ -35,22 +37,10 @@ from model_runtime.kernels.launch import (
 )
 from model_runtime.kernels.repack import BLOCK, HalfSplitExperts
 from model_runtime.kernels.tiles import Tile, find_tile, fit, lines_of
+from model_runtime.kernels.unpack_int4 import unpack_tile
 
-UNPACK: tl.constexpr = tl.constexpr("""{
-    .reg .b32 low, high, offset;
-    mov.b32 offset, 0x43084308;
-    prmt.b32 low, $2, 0, 0x4140;
-    shr.u32 high, low, 4;
-    lop3.b32 low, low, 0x000f000f, 0x43004300, 0xea;
-    lop3.b32 high, high, 0x000f000f, 0x43004300, 0xea;
-    sub.bf16x2 low, low, offset;
-    sub.bf16x2 high, high, offset;
-    mul.bf16x2 $0, low, $3;
-    mul.bf16x2 $1, high, $4;
-}""")
-"""Two bytes and two scales of each plane -> two weights of the low plane and two of the high one. Bytes are spread to
-16 bits each; a nibble n in the mantissa of bf16's 128 (0x4300) makes 128 + n, less 136 (0x4308) it is the value.
-Triton's own operations compile to a sixth more instructions. The interpreter, without assembly, does it in fp32."""
+WARP_GROUP = 4
+"""Warps that share a wgmma. With fewer the matmul is mma.sync, which may have its weights in registers."""
 
 
 @triton.jit
@@ -70,6 +60,7 @@ def gate_up_kernel(
     K: tl.constexpr,
     BYTES: tl.constexpr,
     IN_BF16: tl.constexpr,
+    WEIGHT_LEFT: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -92,10 +83,10 @@ def gate_up_kernel(
     row = first + row % BLOCK_N + row // BLOCK_N * N
     rows = x + token.to(tl.int64)[:, None] * x_stride
     both = _multiply(
-        rows, packed, scale, expert, row, ok, 2 * N, K, BYTES, N % BLOCK_N == 0, IN_BF16, BLOCK_M, 2 * BLOCK_N, BLOCK_K
+        rows, real, packed, scale, expert, row, ok, 2 * N, K, BYTES, N % BLOCK_N == 0, IN_BF16, WEIGHT_LEFT, BLOCK_K
     )
-    gate, up = tl.split(tl.permute(tl.reshape(both, (2, BLOCK_N, BLOCK_M)), (1, 2, 0)))
-    value = tl.trans(gate / (1.0 + tl.exp(-gate)) * up)
+    gate, up = tl.split(tl.permute(tl.reshape(both, (BLOCK_M, 2, BLOCK_N)), (0, 2, 1)))
+    value = gate / (1.0 + tl.exp(-gate)) * up
     n = first + tl.arange(0, BLOCK_N)
     target = act + place.to(tl.int64)[:, None] * N + n[None, :]
     tl.store(target, value.to(act.dtype.element_ty), mask=real[:, None] & (n < N)[None, :])
@@ -117,6 +108,7 @@ def down_kernel(
     K: tl.constexpr,
     BYTES: tl.constexpr,
     IN_BF16: tl.constexpr,
+    WEIGHT_LEFT: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -128,21 +120,21 @@ def down_kernel(
         return
     expert = tl.load(tile_expert + tile).to(tl.int64)
     place = tl.load(tile_start + tile) + tl.arange(0, BLOCK_M)
-    end = tl.load(offsets + expert + 1)
-    real = place < end
+    real = place < tl.load(offsets + expert + 1)
     n = (tl.program_id(0) % blocks_n) * BLOCK_N + tl.arange(0, BLOCK_N)
-    rows = act + tl.minimum(place, end - 1).to(tl.int64)[:, None] * act_stride
+    rows = act + place.to(tl.int64)[:, None] * act_stride
     total = _multiply(
-        rows, packed, scale, expert, n, n < N, N, K, BYTES, N % BLOCK_N == 0, IN_BF16, BLOCK_M, BLOCK_N, BLOCK_K
+        rows, real, packed, scale, expert, n, n < N, N, K, BYTES, N % BLOCK_N == 0, IN_BF16, WEIGHT_LEFT, BLOCK_K
     )
     pair = tl.load(pairs + place, mask=real, other=0)
     target = partial + pair.to(tl.int64)[:, None] * N + n[None, :]
-    tl.store(target, tl.trans(total).to(partial.dtype.element_ty), mask=real[:, None] & (n < N)[None, :])
+    tl.store(target, total.to(partial.dtype.element_ty), mask=real[:, None] & (n < N)[None, :])
 
 
 @triton.jit
 def _multiply(
     rows,
+    real,
     packed,
     scale,
     expert,
@@ -153,65 +145,36 @@ def _multiply(
     BYTES: tl.constexpr,
     EVEN_N: tl.constexpr,
     IN_BF16: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    WEIGHT_LEFT: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Weights of rows n of an expert times the inputs of all `rows`: (BLOCK_N, BLOCK_M) fp32."""
+    """Inputs of the `rows` that are `real` times weights of an expert's rows n, where `ok`: (BLOCK_M, BLOCK_N) fp32."""
+    BLOCK_M: tl.constexpr = rows.shape[0]
+    BLOCK_N: tl.constexpr = n.shape[0]
     k = tl.arange(0, BLOCK_K)
     byte = tl.arange(0, BLOCK_K // 2)
     group = tl.arange(0, BLOCK_K // 32)
     rows += k[None, :]
     packed += expert * (N * BYTES) + n[:, None] * BYTES + byte[None, :]
     scale += expert * (N * (BYTES // 16)) + group[:, None] * N + n[None, :]
-    total = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+    total = tl.zeros((BLOCK_N, BLOCK_M) if WEIGHT_LEFT else (BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, 2 * BYTES, BLOCK_K):
         if EVEN_N & (K % BLOCK_K == 0):
-            inputs = tl.load(rows + start)
+            inputs = tl.load(rows + start, mask=real[:, None], other=0.0)
             bytes_ = tl.load(packed + start // 2)
             scales = tl.load(scale + start // 32 * N)
         else:
-            inputs = tl.load(rows + start, mask=(start + k < K)[None, :], other=0.0)
+            inputs = tl.load(rows + start, mask=real[:, None] & (start + k < K)[None, :], other=0.0)
             bytes_ = tl.load(packed + start // 2, mask=ok[:, None] & (start // 2 + byte < BYTES)[None, :], other=0)
             scales = tl.load(
                 scale + start // 32 * N, mask=(start // 32 + group < BYTES // 16)[:, None] & ok[None, :], other=0.0
             )
-        weight = _unpack(bytes_, scales, inputs.dtype, IN_BF16, BLOCK_N, BLOCK_K)
-        total = tl.dot(weight, tl.trans(inputs), total, input_precision="ieee")
-    return total
-
-
-@triton.jit
-def _unpack(packed, scale, dtype: tl.constexpr, IN_BF16: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Bytes (BLOCK_N, BLOCK_K / 2) and scales (BLOCK_K / 32, BLOCK_N) -> weights (BLOCK_N, BLOCK_K).
-
-    No value changes its thread: joins and permutations only rename registers.
-    """
-    blocks: tl.constexpr = BLOCK_K // 64
-    low_scale, high_scale = tl.split(tl.reshape(tl.trans(scale), (BLOCK_N, blocks, 2)))
-    low_scale = tl.broadcast_to(low_scale[:, :, None], (BLOCK_N, blocks, 32)).reshape(BLOCK_N, BLOCK_K // 2)
-    high_scale = tl.broadcast_to(high_scale[:, :, None], (BLOCK_N, blocks, 32)).reshape(BLOCK_N, BLOCK_K // 2)
-    if IN_BF16:
-        low, high = tl.inline_asm_elementwise(
-            UNPACK, "=r,=r,r,r,r", [packed, low_scale, high_scale], (tl.bfloat16, tl.bfloat16), is_pure=True, pack=2
-        )
-    else:
-        rounds: tl.constexpr = (scale.dtype == tl.bfloat16) | (dtype == tl.bfloat16)
-        low = _scale_in_fp32(packed & 15, low_scale, rounds).to(dtype)
-        high = _scale_in_fp32(packed >> 4, high_scale, rounds).to(dtype)
-    planes = tl.join(low, high).reshape(BLOCK_N, blocks, 32, 2)
-    return tl.permute(planes, (0, 1, 3, 2)).reshape(BLOCK_N, BLOCK_K)
-
-
-@triton.jit
-def _scale_in_fp32(nibble, scale, rounds: tl.constexpr):
-    """Weights in fp32; with `rounds` to the nearest bf16, in integers, because the interpreter's cast cuts bits off."""
-    weight = (nibble.to(tl.float32) - 8.0) * scale.to(tl.float32)
-    if rounds:
-        bits = weight.to(tl.uint32, bitcast=True)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-        weight = bits.to(tl.float32, bitcast=True)
-    return weight
+        weight = unpack_tile(bytes_, scales, inputs.dtype, IN_BF16, BLOCK_N, BLOCK_K)
+        if WEIGHT_LEFT:
+            total = tl.dot(weight, tl.trans(inputs), total, input_precision="ieee")
+        else:
+            total = tl.dot(inputs, tl.trans(weight), total, input_precision="ieee")
+    return tl.trans(total) if WEIGHT_LEFT else total
 
 
 def find_block_m(num_tokens: int) -> int:
@@ -322,6 +285,7 @@ def _share(
         "K": inputs.shape[1],
         "BYTES": num_bytes,
         "IN_BF16": is_bf16 and not is_interpreted(gate_up_kernel),
+        "WEIGHT_LEFT": tile.num_warps < WARP_GROUP,
         "BLOCK_M": tile.block_m,
         "BLOCK_N": tile.block_n,
         "BLOCK_K": tile.block_k,
@@ -365,7 +329,7 @@ def make_case(name: str, num_tokens: int, tile: Tile) -> Case:
     return Case(
         name=f"moe_int4.{name} M{tile.block_m}",
         launch=launch,
-        has_wgmma=True,
+        has_wgmma=tile.block_m >= 64,
         has_async_copy=True,
         max_int_to_float=0,
     )
