@@ -106,6 +106,29 @@ def test_no_case_and_two_of_one_name_are_errors(tmp_path: Path, monkeypatch: pyt
         list_cases("two_cases")
 
 
+DEADLY = """
+import os
+from model_runtime.kernels.cases import Case
+from model_runtime.kernels.launch import Launch
+
+class Deadly:
+    __name__ = "deadly"
+    arg_names = property(lambda _: os._exit(11))
+
+def release_cases():
+    yield Case(name="deadly.a", launch=Launch(kernel=Deadly(), grid=(1,), args={}))
+"""
+
+
+def test_a_compiler_that_dies_is_told_with_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    [verdict] = run_gate("deadly", workers=1)
+    assert verdict.name == "deadly.a" and verdict.resources is None
+    assert verdict.violations[0].startswith("not compiled: a worker process ended abruptly")
+    assert os.environ["TRITON_INTERPRET"] == "1"
+
+
 # Rules
 
 FINE = Resources(

@@ -209,7 +209,7 @@ def test_cuts_are_those_of_the_kernels() -> None:
 def test_numbers_repeated_here_are_those_of_the_kernels() -> None:
     assert moe_cut.MAX_GEMV_TOKENS == moe_kernels.MAX_GEMV_TOKENS
     schedule = (mla_schedule.GRAIN, mla_schedule.LEAST, mla_schedule.PARTIAL_COST)
-    assert (mla.GRAIN, mla.LEAST_GRAINS, mla.PARTIAL_GRAINS) == schedule
+    assert schedule == (mla.GRAIN, mla.LEAST_GRAINS, mla.PARTIAL_GRAINS)
     assert H200.multiprocessors == mla_schedule.NUM_PROGRAMS
 
 
