@@ -8,7 +8,7 @@ WORKERS ?= 2
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz bench runtime-bench clean venv dev
+.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz bench runtime-bench kernels-bench tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -65,6 +65,18 @@ runtime-bench: ## print the K2.5 runtime's figures beside transformers', tiktoke
 	@scripts/bootstrap.sh runtime-dev
 	@for name in decode "decode --prompt 512 --new 32" agent_step vision template sampling checkpoint server clients; do \
 	  echo "== $$name"; $(VENV)/python -m benchmarks.runtime.$$name || exit 1; done
+
+kernels-bench: ## time every kernel beside its peers (at toy sizes where there is no GPU)
+	@scripts/bootstrap.sh runtime-dev
+	@$(VENV)/python -m model_runtime.benchmarks.kernels $(ARGS)
+
+tune: ## look for faster tiles on this GPU and write them to the table (ONLY=moe_int4.gate_up)
+	@scripts/bootstrap.sh runtime-dev
+	@$(VENV)/python -m model_runtime.benchmarks.kernels.tune $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+kernel-docs: dev ## compile all kernels for Hopper and write the generated parts of docs/kernels.md anew
+	@scripts/bootstrap.sh runtime-dev
+	@$(VENV)/python scripts/make_kernel_docs.py
 
 clean: ## remove .venv and every cache
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
