@@ -5,8 +5,11 @@ All heads share a row of 576 values: it is the key, and its first 512 are the va
 reading, but only just: no row may be read twice and no score computed twice. Hence 64 rows of queries in a program,
 whose sums, 64 x 512 in fp32, are half of a multiprocessor's registers: 8 warps hold them, 4 and 16 spill. The queries
 take 72 KiB of shared memory, and the rest holds four tiles of 32 keys: three on their way while one is worked on. Tiles
-of 64 keys would feed the matrix units better, but two of them are all that fits, and with two no copy runs behind the
-arithmetic. Long contexts are cut into pieces (mla_schedule.py), which a second kernel joins in a fixed order.
+of 64 keys would feed the matrix units better, but even two do not fit, and with two no copy would run behind the
+arithmetic. A pipeline of 7 stages makes those four tiles: half of the stages go to the block tables' entries.
+
+Long contexts are cut into pieces (mla_schedule.py), which a second kernel joins in a fixed order. Fewer heads take 16
+or 32 rows and the smaller matrix instruction: for 8 heads, 15 operations a byte, only reading counts.
 
 The same kernel does absorbed prefill (mla_prefill.py): keys without block tables, and several queries of few heads in
 one program. Operands in fp32 are for checks: exact, and slow on a GPU.
@@ -47,10 +50,13 @@ def load_rows(rows, columns, is_row, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def weigh(scores, peak, total):
-    """One step of the running softmax to base 2: weights, what earlier sums shrink by, new peak, new sum of weights."""
-    new_peak = tl.maximum(peak, tl.max(scores, 1))
-    weights = tl.exp2(scores - new_peak[:, None])
+def weigh(scores, scale, peak, total):
+    """One step of the running softmax to base 2: weights, what earlier sums shrink by, new peak, new sum of weights.
+
+    Each row has a score that is finite in its first step.
+    """
+    new_peak = tl.maximum(peak, tl.max(scores, 1) * scale)
+    weights = tl.exp2(scores * scale - new_peak[:, None])
     shrink = tl.exp2(peak - new_peak)
     return weights, shrink, new_peak, total * shrink + tl.sum(weights, 1)
 
@@ -89,10 +95,11 @@ def attend_latents(
     exponentials. The scale is times log2(e).
     """
     item = items + tl.program_id(0) * 8
-    query, num_queries, source, first = tl.load(item), tl.load(item + 1), tl.load(item + 2), tl.load(item + 3)
-    last, num_keys, place = tl.load(item + 4), tl.load(item + 5), tl.load(item + 6)
+    num_queries = tl.load(item + 1)
     if num_queries == 0:
         return
+    query, source, first, last = tl.load(item), tl.load(item + 2), tl.load(item + 3), tl.load(item + 4)
+    num_keys, place = tl.load(item + 5), tl.load(item + 6)
     nth, head = tl.arange(0, BLOCK_M) // TILE_HEADS, tl.arange(0, BLOCK_M) % TILE_HEADS + tl.program_id(1) * TILE_HEADS
     is_row = (nth < num_queries) & (head < HEADS)
     value, rest, n = tl.arange(0, BLOCK_V), tl.arange(0, BLOCK_R), tl.arange(0, BLOCK_N)
@@ -101,7 +108,7 @@ def attend_latents(
     q_rest = load_rows(q_rows + VALUE_DIM, rest, is_row, REST_DIM)
     end = tl.minimum(num_keys - num_queries + 1 + nth, last)  # (BLOCK_M,) the key after the last that a row sees
 
-    peak = tl.full((BLOCK_M,), -1e30, tl.float32)  # finite: a row that sees none of the piece's keys stays free of NaN
+    peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     sums = tl.zeros((BLOCK_M, BLOCK_V), tl.float32)
     for start in range(first, last, BLOCK_N):
@@ -119,11 +126,11 @@ def attend_latents(
             scores = tl.dot(q_value, tl.trans(latent), input_precision="ieee") * scale
             scores += tl.dot(q_rest, tl.trans(key_rest), input_precision="ieee") * scale
             scores = tl.where((start + n)[None, :] < end[:, None], scores, float("-inf"))
-            shares, shrink, peak, total = weigh(scores, peak, total)
+            shares, shrink, peak, total = weigh(scores, 1.0, peak, total)
             weights = shares.to(latent.dtype)
         sums = tl.dot(weights, latent, sums * shrink[:, None], input_precision="ieee")
 
-    sums = sums / tl.where(total == 0, 1.0, total)[:, None]
+    sums = sums / total[:, None]
     is_out = is_row[:, None] & (value < VALUE_DIM)[None, :]
     if place < 0:
         at = (query + nth).to(tl.int64) * HEADS + head
@@ -141,13 +148,13 @@ def join_pieces(
 ):  # fmt: skip
     """BLOCK_V values of one query and head: its pieces' results, weighted; see `attend_latents`; joins (J, 4) int32."""
     join = joins + tl.program_id(0) * 4
-    query, num_queries, first, count = tl.load(join), tl.load(join + 1), tl.load(join + 2), tl.load(join + 3)
     row = tl.program_id(1)  # of QUERIES x HEADS
-    if row // HEADS >= num_queries:
+    if row // HEADS >= tl.load(join + 1):
         return
+    query, first, count = tl.load(join), tl.load(join + 2), tl.load(join + 3)
     value = tl.program_id(2) * BLOCK_V + tl.arange(0, BLOCK_V)
     p = tl.arange(0, BLOCK_P)
-    peak = tl.full((1,), -1e30, tl.float32)
+    peak = tl.full((1,), float("-inf"), tl.float32)
     total = tl.zeros((1,), tl.float32)
     sums = tl.zeros((1, BLOCK_V), tl.float32)
     for start in range(0, count, BLOCK_P):
@@ -155,9 +162,9 @@ def join_pieces(
         at = (first + start + p).to(tl.int64) * (QUERIES * HEADS) + row
         part = load_rows(partials + at * VALUE_DIM, value, is_piece, VALUE_DIM)
         lse = tl.load(partial_lse + at, mask=is_piece, other=float("-inf"))
-        shares, shrink, peak, total = weigh(lse[None, :], peak, total)
+        shares, shrink, peak, total = weigh(lse[None, :], 1.0, peak, total)
         sums = sums * shrink[:, None] + tl.sum(tl.trans(shares) * part, 0)[None, :]
-    sums = sums / tl.where(total == 0, 1.0, total)[:, None]
+    sums = sums / tl.where(total == 0, 1.0, total)[:, None]  # no pieces: zeros
     at = (query.to(tl.int64) * HEADS + row) * VALUE_DIM
     tl.store(out + at + value[None, :], sums.to(out.dtype.element_ty), mask=(value < VALUE_DIM)[None, :])
 

@@ -58,10 +58,9 @@ def meet_keys(
     if REST_DIM:
         key_rest = load_rows(k_rows + KEY_DIM, tl.arange(0, BLOCK_R), is_key, REST_DIM)
         scores = tl.dot(query_rest, tl.trans(key_rest), scores, input_precision="ieee")
-    scores *= scale
     if is_key is not None:
         scores = tl.where(tl.arange(0, scores.shape[1])[None, :] < end[:, None], scores, float("-inf"))
-    weights, shrink, peak, total = weigh(scores, peak, total)
+    weights, shrink, peak, total = weigh(scores, scale, peak, total)
     value = load_rows(v_rows, tl.arange(0, BLOCK_V), is_key, VALUE_DIM)
     sums = tl.dot(weights.to(value.dtype), value, sums * shrink[:, None], input_precision="ieee")
     return sums, peak, total
@@ -91,7 +90,7 @@ def attend_prompt(
         q_rest = load_rows(q_rows + KEY_DIM, tl.arange(0, BLOCK_R), m < num_queries, REST_DIM)
     k += head * k_head_stride
     v += head * v_head_stride
-    peak = tl.full((BLOCK_M,), -1e30, tl.float32)
+    peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     sums = tl.zeros((BLOCK_M, BLOCK_V), tl.float32)
     end = num_keys - num_queries + 1 + m  # (BLOCK_M,) the key after the last that a query sees
@@ -131,7 +130,7 @@ def mla_prefill(
         v: (M, heads, value_dim), or (M, 1, value_dim), a view of k.
         cu_seqlens_q: Bounds of the sequences in q.
         cu_seqlens_k: Bounds of the sequences in k and v.
-        scale: Factor on the scores before the softmax.
+        scale: Factor on the scores before the softmax, above 0.
 
     Returns:
         (N, heads, value_dim).

@@ -140,11 +140,15 @@ def decode_spans(seq_lens: Sequence[int]) -> list[Span]:
 def cut(spans: Sequence[Span], num_programs: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Pieces, the longest first, and what has to be put together again, in the order of the spans.
 
+    The last piece of several is as long as any, so that with fewer than GRAIN queries each sees a key of every piece.
+
     Returns:
         Rows of `AttentionPlan.items` and of `AttentionPlan.joins`.
     """
     most = find_piece([-(-span.num_keys // GRAIN) for span in spans], num_programs)
-    items, joins, place = [], [], 0
+    items: list[tuple[int, ...]] = []
+    joins: list[tuple[int, ...]] = []
+    place = 0
     for span in spans:
         grains = -(-span.num_keys // GRAIN)
         pieces = -(-grains // most)

@@ -1,5 +1,6 @@
 """Absorbed decoding in the interpreter, against float64 written out here."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -108,6 +109,27 @@ def test_pieces_make_the_whole() -> None:
     assert relative_error(found, paged.attend_exactly(q)) < 1e-6
     assert relative_error(found, decode(q, paged, whole, WIDE)) < 1e-6
     assert torch.equal(found, decode(q, paged, pieces, WIDE))
+
+
+@pytest.mark.parametrize("count", [2, 16, 39])
+def test_joins_of_many_pieces(count: int) -> None:
+    """Peaks far apart, in rising order and not; places of others are NaN."""
+    torch.manual_seed(0)
+    part, lse = (
+        torch.randn(count, 1, 3, VALUE_DIM),
+        torch.arange(count).view(-1, 1, 1) * 2.0 + 9 * torch.randn(count, 1, 3),
+    )
+    results = kernels.Results(
+        out=poisoned(2, 3, VALUE_DIM),
+        partials=poisoned(count + 3, 1, 3, VALUE_DIM),
+        partial_lse=poisoned(count + 3, 1, 3),
+    )
+    results.partials[1 : count + 1], results.partial_lse[1 : count + 1] = part, lse
+    joins = torch.tensor([[1, 1, 1, count], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.int32)
+    run(kernels.make_join(replace(make_plan(joins, [1, 1]), joins=joins), results))
+    exact = ((lse.double() * math.log(2)).softmax(0)[..., None] * part.double()).sum(0)
+    assert relative_error(results.out[1:], exact) < 1e-6
+    assert not results.out[0].any()
 
 
 def test_as_the_reference() -> None:

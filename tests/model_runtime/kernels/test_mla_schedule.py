@@ -40,6 +40,7 @@ def test_every_key_is_in_one_piece() -> None:
             assert [piece[1] for piece in own[:-1]] == [piece[0] for piece in own[1:]]
             assert all(first % GRAIN == 0 and first < last and end == length for first, last, end, _ in own)
             assert [piece[3] for piece in own] == places.get(seq, [-1])
+            assert len(own) == 1 or own[-1][1] - own[-1][0] > GRAIN
         assert sorted(chain(*places.values())) == list(range(sum(join[3] for join in joins)))
 
 
