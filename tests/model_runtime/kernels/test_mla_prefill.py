@@ -131,6 +131,12 @@ def test_strided_rows_and_nobody_s_rows(kind: str) -> None:
     assert not kernels.mla_prefill(q, k, v, *bounds, SCALE)[:3].isnan().any()
 
 
+def test_large_scores_neither_overflow_nor_vanish() -> None:
+    for q, k, v, bounds in (make_plain_inputs([(20, 40)], 1, 24, 16), make_absorbed_inputs([(3, 40)], 4)):
+        found = kernels.mla_prefill(60 * q, k, v, *bounds, SCALE)
+        assert relative_error(found, attend_exactly(60 * q, k, v, bounds)) < 1e-3
+
+
 def test_one_head_of_its_own_is_plain() -> None:
     q, k, v, bounds = make_plain_inputs([(4, 6)], 1, 24, 16)
     assert not kernels.is_part(v, k)
