@@ -2,8 +2,8 @@
 
 A plane of nibbles is one group of 32 inputs. A nibble n beside the byte 0x43 is the bf16 number 128 + n; less 136 it is
 the weight's value, exactly, so that no integer is converted; times its scale it is rounded once, as the reference does.
-With four bytes to a register that is about two instructions a weight. Triton's own operations become twice as many, hence the
-assembly.
+With four bytes to a register that is about two instructions a weight. Triton's own operations become twice as many,
+hence the assembly.
 
 Source: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017), there for fp16.
 """
