@@ -19,7 +19,6 @@ from torch import Tensor
 from model_runtime.kernels.cases import Case
 from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.tiles import find_tile, next_power
-from model_runtime.ops.registry import register
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -66,7 +65,6 @@ def norm_turn_write(
     tl.store(row + even + 1, (real * sin + imaginary * cos).to(cache.dtype.element_ty), mask=mask)
 
 
-@register("write_latent", "triton")
 def write_latent(
     cache: Tensor, slot_mapping: Tensor, latent: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
 ) -> None:

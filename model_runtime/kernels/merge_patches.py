@@ -22,7 +22,6 @@ from torch import Tensor
 from model_runtime.kernels.cases import Case
 from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.tiles import find_tile, next_power
-from model_runtime.ops.registry import register
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 PLANS_KEPT = 16
@@ -66,7 +65,6 @@ def merge(
         tl.store(places, (centred * scale * factors + shifts).to(out.dtype.element_ty), mask=mask)
 
 
-@register("merge_patches", "triton")
 def merge_patches(
     x: Tensor,
     grids: Sequence[tuple[int, int, int]],

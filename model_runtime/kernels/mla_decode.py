@@ -196,7 +196,6 @@ def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) ->
     return make_plan(block_tables, seq_lens)
 
 
-@register("mla_decode", "triton")
 def mla_decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, scale: float) -> Tensor:
     """Attention of absorbed queries over the latents: the row is key for all heads, its first values are the value.
 

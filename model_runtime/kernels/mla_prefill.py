@@ -39,7 +39,6 @@ from model_runtime.kernels.mla_decode import (
 from model_runtime.kernels.mla_schedule import AttentionPlan, Span, plan_spans, to_rows
 from model_runtime.kernels.tiles import Tile, find_tile, next_power
 from model_runtime.ops.reference.attention import mla_prefill as reference
-from model_runtime.ops.registry import register
 from model_runtime.ops.types import CuSeqlens
 
 PLANS_KEPT = 16
@@ -115,7 +114,6 @@ def attend_prompt(
     tl.store(out_rows[:, None] + value[None, :], (sums / total[:, None]).to(out.dtype.element_ty), mask=mask)
 
 
-@register("mla_prefill", "triton")
 def mla_prefill(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float
 ) -> Tensor:

@@ -20,7 +20,6 @@ from torch import Tensor
 from model_runtime.kernels.cases import Case
 from model_runtime.kernels.launch import Launch, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.tiles import find_tile, next_power
-from model_runtime.ops.registry import register
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 MAX_WARPS = 16
@@ -54,7 +53,6 @@ def norm_rows(
     tl.store(out + row * width + columns, (values * scale * factors).to(out.dtype.element_ty), mask=mask)
 
 
-@register("rms_norm", "triton")
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Rows over their root mean square, sqrt(mean(x^2) + eps), times weight.
 
@@ -74,7 +72,6 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return out
 
 
-@register("add_rms_norm", "triton")
 def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """The residual stream one summand on, and its norm.
 

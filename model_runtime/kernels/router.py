@@ -23,13 +23,11 @@ from model_runtime.kernels.cases import Case
 from model_runtime.kernels.launch import Launch, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.tiles import Tile, find_tile, fit, next_power
 from model_runtime.ops.reference import moe as reference
-from model_runtime.ops.registry import register
 from model_runtime.ops.types import RouteOptions
 
 FLOATS = (torch.bfloat16, torch.float32)
 
 
-@register("route", "triton")
 def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -> tuple[Tensor, Tensor]:
     """Choose each token's experts: on sigmoid score + bias; their weights are the scores without the bias.
 

@@ -27,7 +27,6 @@ from torch import Tensor
 from model_runtime.kernels.cases import Case
 from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, run
 from model_runtime.kernels.tiles import find_tile, next_power
-from model_runtime.ops.registry import register
 from model_runtime.ops.types import CuSeqlens
 
 LOG2_E = 1.4426950408889634
@@ -153,7 +152,6 @@ def attend(
         tl.store(places + columns, (sums_rest / total[:, None]).to(out.dtype.element_ty), mask=mask)
 
 
-@register("vision_attention", "triton")
 def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> Tensor:
     """Turn queries and keys, then attend: every row of an item sees every row of that item.
 

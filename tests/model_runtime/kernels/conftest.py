@@ -1,7 +1,7 @@
 """The kernels in Triton's interpreter. It has to be on before a kernel's file is imported, hence at import here.
 
-The interpreter multiplies the bit patterns of bf16 operands of `tl.dot`; what the tests of bf16 need is patched below, in
-the tests only. Arithmetic on bf16 values is as wrong and not patched: kernels compute in fp32.
+The interpreter multiplies the bit patterns of bf16 operands of `tl.dot`; what the tests of bf16 need is patched below,
+in the tests only. Arithmetic on bf16 values is as wrong and not patched: kernels compute in fp32.
 """
 
 import importlib.util

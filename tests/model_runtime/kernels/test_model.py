@@ -66,9 +66,9 @@ def test_four_bits(packed: K25Model, int4_dir: Path) -> None:
 def test_chunks_and_single_tokens(name: str, request: pytest.FixtureRequest) -> None:
     model: K25Model = request.getfixturevalue(name)
     drive = Drive(model)
-    bounds = [0, 9, 19, 20, 21, 22, 24]
+    bounds = [0, 9, 12, 13, 15]
     parts = [drive.step({"one": IDS[start:end]})["one"] for start, end in pairwise(bounds)]
-    assert difference(torch.cat(parts), run_whole(model, IDS)) <= 1e-5
+    assert difference(torch.cat(parts), run_whole(model, IDS[:15])) <= 1e-5
 
 
 def test_beside_others(dense: K25Model, peer: Peer) -> None:
@@ -104,6 +104,21 @@ def test_bfloat16_is_as_near_to_fp32_as_the_reference_is(tiny_dir: Path, peer: P
     assert 0 < ours <= 3 * reference
 
 
+def test_a_single_token_of_four_bits_in_bfloat16(int4_dir: Path) -> None:
+    """Through the matrix-vector kernels, which in fp32 run for dense experts only."""
+    exact, ours, reference = (
+        _last_logits(load_model(int4_dir, dtype=dtype, kernels=kernels))
+        for dtype, kernels in ((torch.float32, "torch"), (torch.bfloat16, "triton"), (torch.bfloat16, "torch"))
+    )
+    assert 0 < (ours - exact).abs().mean() <= 3 * (reference - exact).abs().mean()
+
+
+def _last_logits(model: K25Model) -> torch.Tensor:
+    drive = Drive(model)
+    drive.step({"one": IDS[:9]})
+    return drive.step({"one": IDS[9:10]})["one"]
+
+
 def test_pictures_and_chunks_in_one_call() -> None:
     tower = VisionTower(TINY, dtype=torch.float32, ops=find_ops("cpu", "triton"))
     tower.load(make_weights(TINY))
@@ -129,8 +144,8 @@ async def test_the_engine(int4_dir: Path, size: int) -> None:
     results = []
     for kernels, ranks in (("torch", 1), ("triton", size)):
         engine = start(int4_dir, kernels=kernels, tensor_parallel_size=ranks)
-        prompts = [make_prompt(engine.tokenizer, "hello"), make_prompt(engine.tokenizer, "a longer text " * 3)]
-        results.append(await run(engine, [greedy(str(i), prompt) for i, prompt in enumerate(prompts)]))
+        prompts = [make_prompt(engine.tokenizer, text) for text in ("hello", "a longer text")]
+        results.append(await run(engine, [greedy(str(i), prompt, 2) for i, prompt in enumerate(prompts)]))
         await engine.close()
     assert_same(results[1], results[0], within=1e-4)
 
