@@ -1,8 +1,8 @@
 """How kernels cut their work: a table that is shipped, and what holds outside of it.
 
-`tiles.json` has a line for each kernel and range of tokens. `measured` says on which machine, with which versions and at
-which commit a line was found to be the fastest; null means that nobody has measured it and it rests on the floors and
-on what the compiler makes of it. `make tune` writes the table anew on a GPU.
+`tiles.json` has a line for each kernel and range of tokens. `measured` says on which machine, with which versions and
+at which commit a line was found to be the fastest; null means that nobody has measured it and it rests on the floors
+and on what the compiler makes of it. `make tune` writes the table anew on a GPU.
 """
 
 import json
