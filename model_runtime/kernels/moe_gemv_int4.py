@@ -6,18 +6,19 @@ lanes are added up once, behind the last step. K is not split: at 128 registers 
 the chip, and one token's gate_up has 2,048. Each has 4.6 kB under way, 71 kB a multiprocessor; 4.3 TB/s at 600 ns
 need 20 kB.
 
-What counts then is instructions: 46 us are 3.9 a weight. Here a nibble costs one AND and one multiply-add. Bits below
-2^24, read as fp32, are so many units of 2^-149: left where it stands, nibble q at bit 4p is exactly q * 2^(4p - 149),
-mostly a subnormal, which multipliers take at full speed. Inputs are scaled by 2^(80 - 4p) before, sums by 2^69 behind
-the last step. Nibbles are value + 8, so each sum starts at minus 8 times its inputs. Inputs from 2^48 on become
-infinite, products below 2^-57 lose digits.
+What counts then is instructions: 46 us at 1.75 GHz are 3.9 a weight. Here a nibble costs one AND and one multiply-add,
+all the rest together 0.8. Bits below 2^24, read as fp32, are so many units of 2^-149: left where it stands, nibble q at
+bit 4p is exactly q * 2^(4p - 149), mostly a subnormal, which NVIDIA's multiply-add takes at full speed and Triton does
+not flush. Inputs are scaled by 2^(80 - 4p) before, sums by 2^69 behind the last step. Nibbles are value + 8, so each
+sum starts at minus 8 times its inputs. Inputs from 2^48 on become infinite, products below 2^-57 lose digits.
 
 A weight is exactly value * scale. The reference rounds that to the scale's dtype, in bf16 by up to 2^-9 of the weight;
-to follow it would take half as many instructions again. With scales in fp32 both agree.
+to follow it would take a third more instructions. Where the product needs no rounding, as with scales in fp32, both
+agree.
 
 Floor: a pair reads 24.8 MB, one token 198 MB, 46 us at 4.3 TB/s.
-Source: integers as bits of a float's fraction: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017); the even
-spacing of subnormals and the first normals: IEEE 754, binary32.
+Source: integers as bits of a float's fraction: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017); speed of
+subnormals: NVIDIA's blog, "CUDA Pro Tip: Flush Denormals with Confidence".
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,11 @@
 """Experts for a few tokens, both kinds of weights, beside their definition in float64."""
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -9,7 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model_runtime.errors import ConfigError
 from model_runtime.kernels import moe_gemv_dense, moe_gemv_int4
+from model_runtime.kernels.aot.versions import VERSIONS, find_environment
 from model_runtime.kernels.launch import LaunchError, run
 from model_runtime.kernels.moe_gemv import align_rows, gemv_down, gemv_gate_up, make_down, make_gate_up
 from model_runtime.kernels.repack import HalfSplitExperts, unpack
@@ -307,3 +313,36 @@ def test_cases_of_the_release(kind: ModuleType) -> None:
     assert len({case.name for case in cases}) == len(cases) == 4
     assert [case.launch.grid for case in cases[:2]] == [(8, 256), (8, 896)]
     assert {case.launch.tensors["ids"].device.type for case in cases} == {"meta"}
+
+
+COMPILE = """
+import subprocess, tempfile
+from model_runtime.kernels.aot.compile import compile_launch
+from model_runtime.kernels.aot.machine_code import TOOLS
+from model_runtime.kernels.moe_gemv_int4 import release_cases
+
+launches = [case.launch for case in release_cases() if case.name == "moe_gemv_int4.down bfloat16"]
+with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+    file.write(compile_launch(launches[0]).cubin)
+    file.flush()
+    subprocess.run([TOOLS / "cuobjdump", "--dump-sass", file.name], check=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_compiler_does_not_flush_subnormals(version: str) -> None:
+    """Weights are subnormals: a version of Triton that flushes them would give zeros for weights."""
+    root = Path(__file__).parents[3]
+    try:
+        environment = find_environment(version, root)
+    except ConfigError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    environment.pop("TRITON_INTERPRET")
+    command = [sys.executable, "-c", COMPILE]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "FFMA " in done.stdout
+    assert ".FTZ" not in done.stdout
