@@ -65,10 +65,10 @@ def read_figures(path: Path) -> dict[str, dict[str, Resources]]:
 
 
 def write_figures(path: Path, figures: Mapping[str, Figures]) -> None:
-    """Write figures by version of Triton, one case a line."""
+    """Write figures by version of Triton, one case a line, in the order of the cases."""
     parts = []
     for version, cases in sorted(figures.items()):
-        lines = [f"  {json.dumps(name)}: {json.dumps(asdict(cases[name]))}" for name in sorted(cases)]
+        lines = [f"  {json.dumps(name)}: {json.dumps(asdict(cases[name]))}" for name in cases]
         parts.append(f"{json.dumps(version)}: {{\n" + ",\n".join(lines) + "\n}")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
 

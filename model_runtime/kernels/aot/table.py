@@ -1,5 +1,6 @@
 """The figures as Markdown, one table for each kernel's file."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from model_runtime.kernels.aot.figures import Figures, Resources
@@ -29,9 +30,14 @@ def make_table(figures: Mapping[str, Figures]) -> str:
     names = list(dict.fromkeys(name for version in versions for name in figures[version]))
     files: dict[str, list[str]] = {}
     for name in names:
-        files.setdefault(name.partition(".")[0], []).append(name)
+        files.setdefault(_file_of(name), []).append(name)
     head = f"triton {' / '.join(versions)}"
     return "\n\n".join("\n".join(_make_rows(head, file, files[file], figures)) for file in files)
+
+
+def _file_of(name: str) -> str:
+    """The kernel's file, with which a case's name begins."""
+    return re.split("[ .]", name, maxsplit=1)[0]
 
 
 def _make_rows(head: str, file: str, names: list[str], figures: Mapping[str, Figures]) -> Iterator[str]:
@@ -39,11 +45,8 @@ def _make_rows(head: str, file: str, names: list[str], figures: Mapping[str, Fig
     yield "|---" * (len(COLUMNS) + 1) + "|"
     for name in names:
         found = [figures[version].get(name) for version in sorted(figures)]
-        yield (
-            f"| {name.partition('.')[2] or name} | "
-            + " | ".join(_cell(show, found) for show in COLUMNS.values())
-            + " |"
-        )
+        cells = [name.removeprefix(file).lstrip(" .") or name, *(_cell(show, found) for show in COLUMNS.values())]
+        yield f"| {' | '.join(cells)} |"
 
 
 def _cell(show: Callable[[Resources], str], found: list[Resources | None]) -> str:
