@@ -257,6 +257,7 @@ def compiled(**more: Any) -> Specialisation:
 ALIGNED = [["tt.divisibility", 16]]
 
 
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 def test_a_launch_is_specialised_as_triton_does_it() -> None:
     found = compiled(do_not_specialize=["held"])
     assert found.signature == {
@@ -281,6 +282,7 @@ def test_a_launch_is_specialised_as_triton_does_it() -> None:
     assert (found.options["num_warps"], found.options["num_stages"]) == (8, 2)
 
 
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 def test_what_must_not_be_specialised_is_not() -> None:
     found = compiled(do_not_specialize=["pointer", "even", "one", "held"], do_not_specialize_on_alignment=["zero"])
     assert found.signature["one"] == "i32"
