@@ -76,7 +76,7 @@ tune: ## look for faster tiles on this GPU and write them to the table (ONLY=moe
 
 kernel-docs: dev ## compile all kernels for Hopper and write the generated parts of docs/kernels.md anew
 	@scripts/bootstrap.sh runtime-dev
-	@$(VENV)/python scripts/make_kernel_docs.py
+	@$(VENV)/python scripts/make_kernel_docs.py --compile
 
 clean: ## remove .venv and every cache
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
