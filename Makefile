@@ -42,6 +42,7 @@ docs: dev ## write the generated pages of docs/ anew
 
 docs-check: dev
 	@$(VENV)/python scripts/make_docs.py --check
+	@$(VENV)/python scripts/make_kernel_docs.py --check
 
 fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) tests/fuzz $(ARGS)

@@ -53,6 +53,11 @@ class Launch:
         return str(self.kernel.__name__)
 
     @property
+    def options(self) -> dict[str, int | bool]:
+        """What the compiler is told; whether it may fuse multiplications and additions is not left to its version."""
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages, "enable_fp_fusion": True}
+
+    @property
     def tensors(self) -> dict[str, Tensor]:
         """The arguments that are tensors."""
         return {name: value for name, value in self.args.items() if isinstance(value, Tensor)}
@@ -68,7 +73,7 @@ def run(launch: Launch) -> None:
     if 0 in launch.grid:
         return
     check(launch)
-    options = {} if is_interpreted(launch.kernel) else {"num_warps": launch.num_warps, "num_stages": launch.num_stages}
+    options = {} if is_interpreted(launch.kernel) else launch.options
     launch.kernel[launch.grid](**launch.args, **launch.constexprs, **options)
 
 

@@ -1,6 +1,7 @@
 """Tiny checkpoints for all tests here, which are left out where torch is missing: see `tests/test_runtime_extra.py`."""
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ NEEDED = ("torch", "transformers", "safetensors", "tiktoken", "llguidance", "fas
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 collect_ignore_glob = ["*"] if MISSING else []
+
+# For tests/model_runtime/kernels. Triton looks when it is first imported, which compressed_tensors and others do.
+os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,6 +19,12 @@ class Served:
     said: list[str]
 
 
+def environment() -> dict[str, str]:
+    """A person's, not that of the tests, in which kernels are interpreted; one thread, as tests run side by side."""
+    own = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    return {**own, "OMP_NUM_THREADS": "1"}
+
+
 @contextmanager
 def serve(model_dir: Path, *arguments: str) -> Iterator[Served]:
     """`cua serve` on a free port; ended at the end, however the test went."""
@@ -28,7 +34,7 @@ def serve(model_dir: Path, *arguments: str) -> Iterator[Served]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},  # tests run side by side
+        env=environment(),
     )
     assert process.stdout is not None
     assert process.stderr is not None

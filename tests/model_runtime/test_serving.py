@@ -1,7 +1,6 @@
 """`cua serve` with a real tiny model, used as people use it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from openai import OpenAI
 
 from model_runtime.checkpoint.tiny import write_tiny
-from tests.model_runtime.serving import Served, serve
+from tests.model_runtime.serving import Served, environment, serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,13 +33,13 @@ def served(model_dir: Path) -> Iterator[Served]:
         yield server
 
 
-def cua(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def cua(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "apps.cli.main", *arguments],
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, **environment},
+        env={**environment(), **more},
     )
 
 

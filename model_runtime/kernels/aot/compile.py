@@ -63,7 +63,7 @@ def specialise(launch: Launch) -> Specialisation:
         text = "was defined with TRITON_INTERPRET set and cannot be compiled; import it in a process without"
         raise ConfigError(f"{launch.name} {text}")
     backend = make_backend(TARGET)
-    given = {**launch.args, **launch.constexprs, "num_warps": launch.num_warps, "num_stages": launch.num_stages}
+    given = {**launch.args, **launch.constexprs, **launch.options}
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
     try:
         bound, specialised, rest = bind(**given)

@@ -30,6 +30,7 @@ class Resources:
         ldg_128: Loads of 16 bytes a thread into registers.
         int_to_float: Conversions of integers to floats.
         spills: Loads and stores of local memory.
+        hazards: Writes to registers that a matrix instruction under way still reads.
     """
 
     registers: int
@@ -43,6 +44,7 @@ class Resources:
     ldg_128: int
     int_to_float: int
     spills: int
+    hazards: int
 
 
 Figures = Mapping[str, Resources]

@@ -18,6 +18,7 @@ import triton
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.aot.compile import Binary
 from model_runtime.kernels.aot.figures import Resources
+from model_runtime.kernels.aot.hazards import count_hazards
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -70,6 +71,7 @@ def read_dump(dump: str, dynamic_shared_bytes: int) -> Resources:
         ldg_128=sum(times for name, times in opcodes.items() if name.startswith("LDG.") and "128" in name.split(".")),
         int_to_float=kinds["I2F"] + kinds["I2FP"],
         spills=kinds["LDL"] + kinds["STL"],
+        hazards=count_hazards(dump),
     )
 
 

@@ -13,6 +13,9 @@ def find_violations(case: Case, found: Resources) -> Iterator[str]:
             f"spills: {found.stack_bytes} bytes of stack, {found.spills} loads and stores of local memory, expected 0"
         )
         yield f"{text}; use smaller blocks or more warps"
+    if found.hazards:
+        text = f"{found.hazards} writes to registers that a wgmma under way still reads: wrong results, no warning"
+        yield f"{text}; bring its left operand through shared memory"
     if found.registers > case.max_registers:
         yield f"{found.registers} registers, expected at most {case.max_registers}"
     if found.shared_bytes > MAX_SHARED_BYTES:

@@ -60,6 +60,19 @@ def widen(x, out, SIZE: tl.constexpr):
 
 
 @triton.jit
+def matmul_of_bytes(a, b, out, SIZE: tl.constexpr, BLOCK_N: tl.constexpr):
+    """The left operand is computed, so that it comes to wgmma in registers."""
+    rows, columns, inner = tl.arange(0, 64), tl.arange(0, BLOCK_N), tl.arange(0, 64)
+    total = tl.zeros((64, BLOCK_N), dtype=tl.float32)
+    for start in range(0, SIZE, 64):
+        k = start + inner
+        left = tl.load(a + rows[:, None] * SIZE + k[None, :]).to(tl.float32) - 8.0
+        right = tl.load(b + k[:, None] * BLOCK_N + columns[None, :])
+        total = tl.dot(left.to(tl.bfloat16), right, total)
+    tl.store(out + rows[:, None] * BLOCK_N + columns[None, :], total.to(tl.bfloat16))
+
+
+@triton.jit
 def cannot_be_compiled(x, SIZE: tl.constexpr):
     tl.static_assert(SIZE > 16, "at least 17")
     tl.store(x, 0.0)
@@ -78,6 +91,7 @@ def release_cases() -> Iterator[Case]:
         name="aot.broken",
         launch=Launch(kernel=cannot_be_compiled, grid=(1,), args={"x": meta(1)}, constexprs={"SIZE": 16}),
     )
+    yield Case(name="aot.hazards", launch=make_matmul_of_bytes())
     yield Case(name="aot.malformed", launch=replace(good, grid=(1, 70_000)))
     yield Case(
         name="aot.complex",
@@ -101,6 +115,21 @@ def make_matmul(block_m: int, block_n: int, block_k: int, num_warps: int = 4, nu
         constexprs={"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k},
         num_warps=num_warps,
         num_stages=num_stages,
+    )
+
+
+def make_matmul_of_bytes() -> Launch:
+    a, b, out = (
+        meta(64, 1024, dtype=torch.uint8),
+        meta(1024, 64, dtype=torch.bfloat16),
+        meta(64, 64, dtype=torch.bfloat16),
+    )
+    return Launch(
+        kernel=matmul_of_bytes,
+        grid=(1,),
+        args={"a": a, "b": b, "out": out},
+        constexprs={"SIZE": 1024, "BLOCK_N": 64},
+        num_stages=4,
     )
 
 

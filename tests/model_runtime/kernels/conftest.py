@@ -1,19 +1,15 @@
-"""The kernels in Triton's interpreter. It has to be on before a kernel's file is imported, hence at import here.
+"""The kernels in Triton's interpreter, which the conftest of the folder above turns on.
 
 The interpreter multiplies the bit patterns of bf16 operands of `tl.dot`; what the tests of bf16 need is patched below,
 in the tests only. Arithmetic on bf16 values is as wrong and not patched: kernels compute in fp32.
 """
 
 import importlib.util
-import os
 
 import pytest
 
 MISSING = importlib.util.find_spec("triton") is None
 collect_ignore_glob = ["test_*"] if MISSING else []
-
-if not MISSING:
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,87 @@
+"""Registers of a matrix instruction that is still under way, overwritten: results that are wrong now and then.
+
+wgmma may take its left operand from registers and runs on behind the program, which has to wait for it before those
+registers get other values. Triton 3.6.0 moves that wait behind the next turn of a loop, and its assembler then hands
+the registers out too early (github.com/triton-lang/triton/issues/9433). Nothing warns, and the interpreter has no
+registers. So the machine code of each kernel's longest loop is followed for a few turns.
+
+Source: PTX ISA, "wgmma.wait_group"; the instructions' form as cuobjdump prints them for sm_90.
+"""
+
+import re
+from collections.abc import Iterator
+
+TURNS = 3
+"""As many as a group can stay under way in the kernels here, and one more."""
+
+A_REGISTERS = 4
+"""Of one thread for a left operand of 64 x 16 values of 16 bits."""
+
+_LINE = re.compile(r"^\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>[^;]+);", re.MULTILINE)
+_BACK = re.compile(r"\bBRA\b.*?0x(?P<target>[0-9a-f]+)")
+_MATMUL = re.compile(r"\bHGMMA\S*\s+R\d+,\s+R(?P<first>\d+),\s+gdesc")
+_WAIT = re.compile(r"\bWARPGROUP\.DEPBAR\.LE\s+gsb0,\s+0x(?P<left>[0-9a-f]+)")
+_WRITE = re.compile(r"^(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)\s+(?:P\w+,\s+)?R(?P<first>\d+)\b")
+_NO_TARGET = {
+    "BAR",
+    "BRA",
+    "FENCE",
+    "HGMMA",
+    "LDGSTS",
+    "R2UR",
+    "RED",
+    "STG",
+    "STL",
+    "STS",
+    "SYNCS",
+    "UTMALDG",
+    "WARPSYNC",
+}
+
+
+def count_hazards(dump: str) -> int:
+    """Writes to registers that a matrix instruction under way still reads.
+
+    Args:
+        dump: What `cuobjdump --dump-sass` prints of one kernel.
+    """
+    return sum(1 for _ in find_hazards(longest_loop(dump)))
+
+
+def longest_loop(dump: str) -> list[str]:
+    """Instructions between the farthest jump back and its target, without their ends; none where nothing jumps back."""
+    code = [(int(match["address"], 16), match["text"].strip()) for match in _LINE.finditer(dump)]
+    jumps = [(address, int(match["target"], 16)) for address, text in code if (match := _BACK.search(text))]
+    back = max((address - target, target, address) for address, target in [*jumps, (0, 0)])
+    return [text for address, text in code if back[0] > 0 and back[1] <= address <= back[2]]
+
+
+def find_hazards(loop: list[str]) -> Iterator[str]:
+    """The instructions that write too early, over some turns of a loop."""
+    open_group: set[int] = set()
+    under_way: list[set[int]] = []
+    for text in loop * TURNS:
+        if (match := _MATMUL.search(text)) is not None:
+            open_group |= set(range(int(match["first"]), int(match["first"]) + A_REGISTERS))
+        elif (match := _WAIT.search(text)) is not None:
+            left = int(match["left"], 16)
+            under_way = under_way[len(under_way) - left :] if left < len(under_way) else under_way
+        elif written_by(text) & open_group.union(*under_way):
+            yield text
+        if "HGMMA" in text and "gsb0" in text:  # the last of a group
+            under_way.append(open_group)
+            open_group = set()
+
+
+def written_by(text: str) -> set[int]:
+    """Numbers of the registers that an instruction writes."""
+    match = _WRITE.match(text)
+    if match is None:
+        return set()
+    opcode, *kinds = match["opcode"].split(".")
+    if opcode in _NO_TARGET:
+        return set()
+    width = 4 if "128" in kinds or (opcode == "LDSM" and "4" in kinds) else 1
+    if "64" in kinds or "WIDE" in kinds or (opcode == "LDSM" and "2" in kinds):
+        width = 2
+    return set(range(int(match["first"]), int(match["first"]) + width))
