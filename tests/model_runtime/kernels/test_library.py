@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.kernels.library import TWINS
 from model_runtime.kernels.mla_schedule import make_plan
 from model_runtime.model import K25Model, load_model
@@ -86,8 +87,9 @@ def test_compiled_and_direct_are_the_same(name: str) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-def test_a_decode_step_is_one_graph(tiny_dir: Path) -> None:
-    model: K25Model = load_model(tiny_dir, dtype=torch.float32, kernels="triton")
+def test_a_decode_step_is_one_graph(tmp_path: Path) -> None:
+    write_tiny(tmp_path, config=tiny_config(text={"num_hidden_layers": 2}))
+    model: K25Model = load_model(tmp_path, dtype=torch.float32, kernels="triton")
     decode = make_plan(TABLES, [3, 7, 1])
     embeds, slots = torch.randn(3, 64), torch.tensor([6, 14, 0])
 
