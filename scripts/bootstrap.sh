@@ -87,8 +87,10 @@ fi
 stamp="$venv/.installed-$extra"
 now=$(fingerprint)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ]; then
+  other=
+  if [ "$extra" = runtime-dev ]; then install_other_triton & other=$!; fi
   install_package
-  if [ "$extra" = runtime-dev ]; then install_other_triton; fi
+  if [ -n "$other" ]; then wait "$other"; fi
   printf '%s\n' "$now" >"$stamp"
   if [ "$extra" = dev ]; then printf '%s\n' "$now" >"$venv/.installed-all"; fi  # dev holds all
 fi
