@@ -16,7 +16,8 @@ MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 collect_ignore_glob = ["*"] if MISSING else []
 
 # For tests/model_runtime/kernels. Triton looks when it is first imported, which compressed_tensors and others do.
-os.environ["TRITON_INTERPRET"] = "1"
+# On a GPU: TRITON_INTERPRET=0 pytest -m gpu
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)

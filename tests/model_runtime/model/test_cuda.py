@@ -1,5 +1,6 @@
 """The model on a GPU beside the model on the CPU, which is checked against transformers elsewhere."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ IDS = make_ids(60)
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch can use"),
+    pytest.mark.skipif(os.environ["TRITON_INTERPRET"] == "1", reason="kernels are interpreted: set TRITON_INTERPRET=0"),
 ]
 
 
