@@ -15,7 +15,6 @@ from model_runtime.model import K25Model, load_model
 from model_runtime.model.plan import AttentionPlan
 from model_runtime.ops import CuSeqlens, DenseExperts, RouteOptions, find_ops
 
-OPS = find_ops("cpu", "triton")
 BOUNDS = [0, 2, 5]
 ROTATIONS = torch.polar(torch.ones(5, 4), torch.rand(5, 4))
 WEIGHTS = torch.tensor([[0.5, 1.5]] * 3)
@@ -81,7 +80,7 @@ def whole(name: str) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("name", TWINS)
 def test_compiled_and_direct_are_the_same(name: str) -> None:
-    operator, arguments = getattr(OPS, name), whole(name)
+    operator, arguments = getattr(find_ops("cpu", "triton"), name), whole(name)
     compiled = torch.compile(operator, fullgraph=True, backend="aot_eager")
     found, expected = on_copies(compiled, arguments), on_copies(operator, arguments)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
