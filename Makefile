@@ -23,7 +23,7 @@ runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's reques
 	@$(VENV)/python -m examples.runtime_demo
 
 test: dev ## set up what is missing and run all tests
-	@$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types docs-check test ## format, lint, strict types, generated docs, tests
 
