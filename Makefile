@@ -3,8 +3,7 @@ SHELL := bash
 VENV := .venv/bin
 SOURCES := apps cua envs model_runtime visual_tools tests $(wildcard benchmarks examples scripts)
 TEST_PROGRAMS := xterm mousepad galculator xclip
-# One more than cores: tests wait for browsers, screens and time limits, and keep two cores busy for 62 % of the time
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+WORKERS ?= 2
 # pyautogui has a place of its own: what it brings would replace python-xlib
 PEER := .venv/peer/bin/python
 
