@@ -88,7 +88,10 @@ stamp="$venv/.installed-$extra"
 now=$(fingerprint)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ]; then
   other=
-  if [ "$extra" = runtime-dev ]; then install_other_triton & other=$!; fi
+  if [ "$extra" = runtime-dev ]; then
+    install_other_triton & other=$!
+    trap wait EXIT  # nothing is left running when the package cannot be installed
+  fi
   install_package
   if [ -n "$other" ]; then wait "$other"; fi
   printf '%s\n' "$now" >"$stamp"

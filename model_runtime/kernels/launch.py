@@ -20,8 +20,6 @@ ALIGNMENT = 16
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 """Programs along each axis. Source: CUDA C++ programming guide, table of compute capabilities."""
 
-MAX_OFFSET = 2**31 - 1
-
 
 class LaunchError(ConfigError):
     """A kernel was asked for what it cannot do: the text says what was found and what is expected."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from model_runtime.config import K25Config, QuantizationConfig, TextConfig
 
 BF16_BYTES = 2
+FP32_BYTES = 4
 BYTES_OF = {"bfloat16": 2, "float16": 2, "float32": 4}
 ROUTER_BIAS_BYTES = 4  # e_score_correction_bias is float32 in every release
 

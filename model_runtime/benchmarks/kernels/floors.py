@@ -6,10 +6,8 @@ from math import prod
 from model_runtime.config import TextConfig, VisionConfig
 from model_runtime.kernels.cost.hardware import Work
 from model_runtime.kernels.cost.shapes import Grid, patches_of
-from model_runtime.kernels.cost.vision import attention_flops
+from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES
 
-BF16_BYTES = 2
-FP32_BYTES = 4
 CHOICE_BYTES = 12
 """A weight in fp32 and an id in int64."""
 
@@ -32,12 +30,6 @@ def write_latent(text: TextConfig, tokens: int) -> Work:
     """A row of each token read and written, its slot, its rotations, and the norm's weight."""
     each = 2 * text.latent_dim * BF16_BYTES + 8 + text.qk_rope_head_dim * FP32_BYTES
     return Work(bytes=float(tokens * each + text.kv_lora_rank * BF16_BYTES))
-
-
-def vision_attention(vision: VisionConfig, grids: Sequence[Grid]) -> Work:
-    """One layer: queries, keys and values in, results out, and a rotation of each row."""
-    moved = patches_of(list(grids)) * (4 * vision.hidden_size * BF16_BYTES + vision.head_dim * FP32_BYTES)
-    return Work(bytes=float(moved), flops=attention_flops(vision, grids) / vision.num_hidden_layers)
 
 
 def merge_patches(vision: VisionConfig, grids: Sequence[Grid]) -> Work:

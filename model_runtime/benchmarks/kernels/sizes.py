@@ -10,8 +10,7 @@ from model_runtime.checkpoint.tiny import tiny_config
 from model_runtime.config import K25Config, QuantizationConfig, TextConfig, VisionConfig
 from model_runtime.kernels.cost import shapes
 from model_runtime.kernels.cost.shapes import Grid
-
-RELEASE = K25Config(quantization=QuantizationConfig())
+from model_runtime.launch.sizes import RELEASE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

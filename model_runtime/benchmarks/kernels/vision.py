@@ -14,6 +14,7 @@ from model_runtime.benchmarks.kernels.case import Case, Copy, Inputs, Peer
 from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference, turns
 from model_runtime.benchmarks.kernels.peers import file_peers
 from model_runtime.kernels.cost.shapes import Grid, patches_of
+from model_runtime.kernels.cost.vision import attention_work
 from model_runtime.ops.types import CuSeqlens
 from model_runtime.ops.vision_attention import find_runs
 
@@ -73,7 +74,7 @@ def find_varlen() -> Callable[..., Any]:
 
 
 def _attention_inputs(bench: Bench, grids: Sequence[Grid]) -> Inputs:
-    vision, work = bench.sizes.vision, floors.vision_attention(bench.sizes.vision, grids)
+    vision, work = bench.sizes.vision, attention_work(bench.sizes.vision, grids)
     heads, dim = vision.num_attention_heads, vision.head_dim
     bounds = CuSeqlens.of_lengths([prod(grid) for grid in grids])
     rows = bounds.bounds[-1]

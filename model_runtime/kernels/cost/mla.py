@@ -5,9 +5,8 @@ from math import ceil
 from model_runtime.config import TextConfig
 from model_runtime.kernels.cost.hardware import Part, Work
 from model_runtime.kernels.tiles import find_tile
-from model_runtime.launch.sizes import BF16_BYTES, attention_parameters
+from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, attention_parameters
 
-FP32_BYTES = 4
 GRAIN, LEAST_GRAINS, PARTIAL_GRAINS = 128, 2, 2
 """As in `mla_schedule.py`, which is not imported because it needs torch; a test compares them."""
 

@@ -7,10 +7,9 @@ from model_runtime.config import VisionConfig
 from model_runtime.kernels.cost.hardware import Part, Work
 from model_runtime.kernels.cost.shapes import Grid, patches_of
 from model_runtime.kernels.tiles import find_tile
-from model_runtime.launch.sizes import BF16_BYTES
+from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES
 
 CHANNELS = 3
-FP32_BYTES = 4
 
 
 def linear_flops(vision: VisionConfig, patches: int) -> float:
