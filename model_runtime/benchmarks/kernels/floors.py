@@ -8,18 +8,6 @@ from model_runtime.kernels.cost.hardware import Work
 from model_runtime.kernels.cost.shapes import Grid, patches_of
 from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES
 
-CHOICE_BYTES = 12
-"""A weight in fp32 and an id in int64."""
-
-
-def route(text: TextConfig, tokens: int) -> Work:
-    """Scores of all experts, and what is chosen."""
-    experts, hidden = text.n_routed_experts, text.hidden_size
-    moved = (tokens + experts) * hidden * BF16_BYTES + experts * FP32_BYTES
-    return Work(
-        bytes=float(moved + tokens * text.num_experts_per_tok * CHOICE_BYTES), flops=2.0 * tokens * experts * hidden
-    )
-
 
 def rms_norm(tokens: int, width: int, *, num_rows: int = 2) -> Work:
     """`num_rows` of each token are read or written, and the weight."""

@@ -5,12 +5,13 @@ from typing import Any
 
 import torch
 
-from model_runtime.benchmarks.kernels import exact, floors
+from model_runtime.benchmarks.kernels import exact
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.case import Case, Copy, Inputs
 from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference
 from model_runtime.benchmarks.kernels.peers import file_peers
 from model_runtime.benchmarks.kernels.timing import is_cold
+from model_runtime.kernels.cost.moe import router_work
 from model_runtime.model.moe import make_route_options
 
 
@@ -37,7 +38,7 @@ def make_case(bench: Bench, tokens: int) -> Case:
 
 
 def _make_inputs(bench: Bench, tokens: int) -> Inputs:
-    text, work = bench.sizes.text, floors.route(bench.sizes.text, tokens)
+    text, work = bench.sizes.text, router_work(bench.sizes.text, tokens)
     experts, hidden_size = text.n_routed_experts, text.hidden_size
     options = make_route_options(text)
 

@@ -6,12 +6,12 @@ from model_runtime.config import K25Config, TextConfig
 from model_runtime.kernels.cost.hardware import Part, Work
 from model_runtime.kernels.cost.moe import padded_rows, weight_bytes
 from model_runtime.kernels.tiles import find_tile
-from model_runtime.launch.sizes import BF16_BYTES, distinct_experts
+from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, distinct_experts
 
 MAX_GEMV_TOKENS = 8
 """As in `kernels/moe.py`, which is not imported because it needs torch; a test compares them."""
 
-FP32_BYTES, ID_BYTES = 4, 8
+ID_BYTES = 8
 KERNELS = {"bf16": "moe_dense", "int4": "moe_int4"}
 GEMV_KERNELS = {"bf16": "moe_gemv_dense", "int4": "moe_gemv_int4"}
 

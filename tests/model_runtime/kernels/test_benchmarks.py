@@ -18,6 +18,7 @@ from model_runtime.benchmarks.kernels.sizes import Sizes, toy_sizes
 from model_runtime.benchmarks.kernels.timing import count_copies, is_cold, measure
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.cost.hardware import Hardware, Work
+from model_runtime.kernels.cost.moe import router_work
 from model_runtime.kernels.cost.vision import attention_work
 from model_runtime.ops.registry import find_ops
 from model_runtime.ops.types import DenseExperts
@@ -166,7 +167,7 @@ def test_floors_of_the_release() -> None:
     sizes = Sizes()
     screenshot = sizes.pictures["1 screenshot"]
     assert attention_work(sizes.vision, screenshot).flops * 27 == pytest.approx(14.4e12, rel=5e-3)
-    assert floors.route(sizes.text, 1).bytes == pytest.approx(384 * 7168 * 2, rel=5e-3)
+    assert router_work(sizes.text, 1).bytes == pytest.approx(384 * 7168 * 2, rel=5e-3)
     assert floors.rms_norm(4096, 7168).bytes == pytest.approx(4096 * 7168 * 4, rel=1e-3)
     assert floors.write_latent(sizes.text, 4096).bytes == pytest.approx(4096 * (2 * 1152 + 264), rel=1e-3)
     chunks = sizes.pictures["64 chunks"]
