@@ -37,7 +37,10 @@ def find_line():
 
 @check("attack", "the key of another kernel's line is found nowhere")
 async def neighbours_key(scene: Scene) -> str:
-    """Every small file that can be read outside the system's folders is searched, and every environment."""
+    """Every small file that can be read outside the system's and Python's folders is searched, and every environment.
+
+    Python often lies in the home folder: thousands of files, which take longer to read than a cell may run.
+    """
     asked = await scene.ask(
         _OWN_LINE + '\ntell("fact", "key", find_line()[0])\ntell("fact", "file", str(__import__("sys").argv))',
         kernel=scene.neighbour,
@@ -48,10 +51,11 @@ async def neighbours_key(scene: Scene) -> str:
         return "the neighbour itself knows no key"
     answers = await scene.ask(
         """
+        import sys
         key, num_files = "".join(planted.key_halves).encode(), 0
         for root in {planted.around, planted.home, "/tmp", "/run", "/var/tmp", "/dev/shm", "..", "/proc"}:
             for folder, folders, names in os.walk(root):
-                if folder.count("/") > 6 or num_files > 20000:
+                if folder.count("/") > 6 or num_files > 20000 or folder in {sys.prefix, sys.base_prefix}:
                     folders.clear()
                 for name in names:
                     path = os.path.join(folder, name)
