@@ -27,6 +27,7 @@ class Resources:
         hmma: Matrix instructions of one warp.
         ldgsts: Asynchronous copies of up to 16 bytes a thread.
         utmaldg: Asynchronous copies of whole tiles.
+        loop_copies: Of both kinds of copies, those in the longest loop.
         ldg_128: Loads of 16 bytes a thread into registers.
         int_to_float: Conversions of integers to floats.
         spills: Loads and stores of local memory.
@@ -41,6 +42,7 @@ class Resources:
     hmma: int
     ldgsts: int
     utmaldg: int
+    loop_copies: int
     ldg_128: int
     int_to_float: int
     spills: int

@@ -39,21 +39,16 @@ _NO_TARGET = {
 }
 
 
-def count_hazards(dump: str) -> int:
-    """Writes to registers that a matrix instruction under way still reads.
+def longest_loop(dump: str) -> list[str]:
+    """Instructions between the farthest jump back and its target; all where nothing jumps back: the loop is unrolled.
 
     Args:
         dump: What `cuobjdump --dump-sass` prints of one kernel.
     """
-    return sum(1 for _ in find_hazards(longest_loop(dump)))
-
-
-def longest_loop(dump: str) -> list[str]:
-    """Instructions between the farthest jump back and its target, without their ends; none where nothing jumps back."""
     code = [(int(match["address"], 16), match["text"].strip()) for match in _LINE.finditer(dump)]
     jumps = [(address, int(match["target"], 16)) for address, text in code if (match := _BACK.search(text))]
     back = max((address - target, target, address) for address, target in [*jumps, (0, 0)])
-    return [text for address, text in code if back[0] > 0 and back[1] <= address <= back[2]]
+    return [text for address, text in code if back[0] == 0 or back[1] <= address <= back[2]]
 
 
 def find_hazards(loop: list[str]) -> Iterator[str]:

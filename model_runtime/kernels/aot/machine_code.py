@@ -18,11 +18,12 @@ import triton
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.aot.compile import Binary
 from model_runtime.kernels.aot.figures import Resources
-from model_runtime.kernels.aot.hazards import count_hazards
+from model_runtime.kernels.aot.hazards import find_hazards, longest_loop
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 _USAGE = re.compile(r"REG:(?P<registers>\d+) STACK:(?P<stack>\d+) SHARED:(?P<shared>\d+) LOCAL:(?P<local>\d+)")
+_COPY = re.compile(r"\b(?:LDGSTS|UTMALDG)\b")
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)", re.MULTILINE)
 
 
@@ -56,6 +57,7 @@ def read_dump(dump: str, dynamic_shared_bytes: int) -> Resources:
         text = f"cuobjdump's dump has {seen}, expected one kernel with instructions"
         raise ConfigError(f"{text}; it begins with: {dump[:300]!r}")
     [figures] = found
+    loop = longest_loop(dump)
     kinds: Counter[str] = Counter()
     for opcode, times in opcodes.items():
         kinds[opcode.split(".")[0]] += times
@@ -68,10 +70,11 @@ def read_dump(dump: str, dynamic_shared_bytes: int) -> Resources:
         hmma=kinds["HMMA"],
         ldgsts=kinds["LDGSTS"],
         utmaldg=kinds["UTMALDG"],
+        loop_copies=sum(bool(_COPY.search(text)) for text in loop),
         ldg_128=sum(times for name, times in opcodes.items() if name.startswith("LDG.") and "128" in name.split(".")),
         int_to_float=kinds["I2F"] + kinds["I2FP"],
         spills=kinds["LDL"] + kinds["STL"],
-        hazards=count_hazards(dump),
+        hazards=sum(1 for _ in find_hazards(loop)),
     )
 
 

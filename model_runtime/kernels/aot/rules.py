@@ -23,8 +23,8 @@ def find_violations(case: Case, found: Resources) -> Iterator[str]:
         yield f"{text}; use smaller blocks or fewer stages"
     if case.has_wgmma and not found.hgmma:
         yield f"no HGMMA ({found.hmma} HMMA); it takes at least 64 rows and 4 warps"
-    if case.has_async_copy and not found.ldgsts + found.utmaldg:
-        yield "no LDGSTS or UTMALDG: loads are not pipelined; are strides known to be 1 or multiples of 16?"
+    if case.has_async_copy and not found.loop_copies:
+        yield "no LDGSTS or UTMALDG in its loop: loads are not pipelined; are strides known to be 1 or multiples of 16?"
     if case.max_int_to_float is not None and found.int_to_float > case.max_int_to_float:
         text = f"{found.int_to_float} conversions of integers to floats, expected at most {case.max_int_to_float}"
         yield f"{text}; put the bits of small integers into a float's"

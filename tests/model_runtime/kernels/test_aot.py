@@ -98,7 +98,7 @@ def test_registers_given_away_too_early_are_found(bad: dict[str, Any]) -> None:
 def test_a_good_kernel_is_let_pass(bad: dict[str, Any]) -> None:
     assert [line for line in bad["violations"] if line.startswith("aot.good")] == []
     good = Resources(**bad["cases"]["aot.good"])
-    assert good.hgmma and good.ldgsts and good.spills == good.stack_bytes == good.int_to_float == 0
+    assert good.hgmma and good.ldgsts and good.loop_copies and good.spills == good.stack_bytes == good.int_to_float == 0
     assert 32 <= good.registers <= 255 and good.shared_bytes == 73 * 1024 and good.instructions > 100
     assert "aot.broken" not in bad["cases"]
 
@@ -150,6 +150,7 @@ FINE = Resources(
     hmma=0,
     ldgsts=2,
     utmaldg=0,
+    loop_copies=2,
     ldg_128=0,
     int_to_float=3,
     spills=0,
@@ -164,8 +165,8 @@ LAX = Case(name="a.b", launch=LAUNCH)
     ("changes", "strict", "lax"),
     [
         ({}, [], []),
-        ({"ldgsts": 0, "utmaldg": 1}, [], []),
-        ({"ldgsts": 0}, ["no LDGSTS"], []),
+        ({"ldgsts": 0, "utmaldg": 1, "loop_copies": 1}, [], []),
+        ({"loop_copies": 0}, ["no LDGSTS"], []),
         ({"hgmma": 0, "hmma": 8}, ["no HGMMA (8 HMMA)"], []),
         ({"int_to_float": 4}, ["4 conversions"], []),
         ({"registers": 129}, ["129 registers, expected at most 128"], []),
@@ -173,7 +174,7 @@ LAX = Case(name="a.b", launch=LAUNCH)
         ({"spills": 1}, ["0 bytes of stack, 1 loads"], ["0 bytes of stack, 1 loads"]),
         ({"hazards": 2}, ["2 writes to registers"], ["2 writes to registers"]),
         ({"shared_bytes": MAX_SHARED_BYTES + 1}, ["232,449 bytes"], ["232,449 bytes"]),
-        ({"hgmma": 0, "ldgsts": 0, "stack_bytes": 8}, ["spills", "no HGMMA", "no LDGSTS"], ["spills"]),
+        ({"hgmma": 0, "loop_copies": 0, "stack_bytes": 8}, ["spills", "no HGMMA", "no LDGSTS"], ["spills"]),
     ],
 )
 def test_rules(changes: dict[str, int], strict: list[str], lax: list[str]) -> None:
@@ -215,6 +216,7 @@ def test_a_dump_is_read() -> None:
         hmma=1,
         ldgsts=1,
         utmaldg=1,
+        loop_copies=0,
         ldg_128=2,
         int_to_float=3,
         spills=2,

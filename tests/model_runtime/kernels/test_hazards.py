@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_runtime.kernels.aot.hazards import count_hazards, longest_loop, written_by
+from model_runtime.kernels.aot.hazards import find_hazards, longest_loop, written_by
 
 TOO_EARLY = """
         /*0100*/                   IADD3 R2, R2, 0x1, RZ ;
@@ -13,6 +13,15 @@ TOO_EARLY = """
         /*0150*/              @P0  BRA 0x110 ;
         /*0160*/                   EXIT ;
 """
+
+
+def count_hazards(dump: str) -> int:
+    return len(list(find_hazards(longest_loop(dump))))
+
+
+def test_code_without_a_jump_back_is_an_unrolled_loop() -> None:
+    code = [line for line in TOO_EARLY.splitlines() if " BRA " not in line]
+    assert len(longest_loop("\n".join(code))) == len([line for line in code if ";" in line])
 
 
 def test_a_register_is_loaded_again_while_it_is_read() -> None:
