@@ -9,6 +9,9 @@ as it is, and its row says so. Inputs are rotated, so many that they do not fit 
 of weights, several routings); where that would be too many, the row says "inputs in L2". Each figure is the median over
 repetitions, after a warm-up.
 
+Each file of `model_runtime/kernels/` has a file of its name here, and `--only` takes these names. Those of the experts
+time gate_up and down by themselves; `moe` has the whole operator, and the layer around it.
+
 Without a GPU, or with `--toy`, the same code runs at toy sizes on a CPU to show that the command works. Nothing of that
 is a measurement, and every row says so. `--interpreter` runs our kernels too, in Triton's interpreter.
 

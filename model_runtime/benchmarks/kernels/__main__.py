@@ -11,7 +11,25 @@ from pathlib import Path
 import torch
 
 import model_runtime.benchmarks.kernels as package
-from model_runtime.benchmarks.kernels import mla_decode, mla_prefill, moe, norm, report, router, vision
+from model_runtime.benchmarks.kernels import (
+    combine,
+    dispatch,
+    latent,
+    merge_patches,
+    mla_decode,
+    mla_prefill,
+    moe,
+    moe_dense,
+    moe_gemv_dense,
+    moe_gemv_int4,
+    moe_int4,
+    norm,
+    overlap,
+    repack,
+    report,
+    router,
+    vision_attention,
+)
 from model_runtime.benchmarks.kernels.bench import Bench, LostDeviceError, run_cases
 from model_runtime.benchmarks.kernels.case import Case, Row
 from model_runtime.benchmarks.kernels.ceilings import measure_ceilings
@@ -23,17 +41,17 @@ from model_runtime.benchmarks.kernels.sizes import Sizes, toy_sizes
 from model_runtime.errors import ConfigError
 from model_runtime.ops.registry import find_ops
 
-FAMILIES: dict[str, Callable[[Bench], Iterator[Case]]] = {
-    "router": router.cases,
-    "moe": moe.cases,
-    "mla_decode": mla_decode.cases,
-    "mla_prefill": mla_prefill.cases,
-    "vision": vision.cases,
-    "norm": norm.cases,
+FILES: dict[str, Callable[[Bench], Iterator[Case]]] = {
+    module.__name__.rpartition(".")[2]: module.cases
+    for module in (
+        *(router, moe, mla_decode, mla_prefill, vision_attention),
+        *(overlap, moe_dense, moe_gemv_dense, moe_gemv_int4, moe_int4),  # in the order in which weights change least
+        *(dispatch, combine, norm, latent, merge_patches, repack),
+    )
 }
-"""In the order in which they run; when the budget of time is spent, the last are left out."""
+"""One for each file of kernels, operators first; when the budget of time is spent, the last are left out."""
 
-ALL = ",".join(FAMILIES)
+ALL = ",".join(FILES)
 
 ROW_SECONDS = 0.3
 TOY_ROW_SECONDS = 0.002
@@ -47,7 +65,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
-    parser.add_argument("--only", default=ALL, help="families, with commas between: %(default)s")
+    parser.add_argument("--only", default=ALL, help="files of kernels, with commas between: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here, too")
     parser.add_argument("--save", action="store_true", help="keep a GPU's figures in benchmarks/kernels/")
     parser.add_argument("--peers", type=Path, metavar="DIR", help="adapters of other projects' kernels")
@@ -66,28 +84,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     args = parse(argv)
     try:
-        families = find_families(args.only)
+        chosen = find_cases(args.only)
         bench = make_bench(args)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
     rows: list[Row] = []
-    is_whole = run_families(families, bench, rows)
+    is_whole = run_all(chosen, bench, rows)
     result = make_report(bench, rows, ["python", "-m", "model_runtime.benchmarks.kernels", *argv])
     print(report.as_table(result))
     return 2 if not keep(result, args) else int(not is_whole)
 
 
-def find_families(names: str) -> list[Callable[[Bench], Iterator[Case]]]:
+def find_cases(names: str) -> list[Callable[[Bench], Iterator[Case]]]:
     """By name.
 
     Raises:
         ConfigError: There is none of that name.
     """
     wanted = [name.strip() for name in names.split(",")]
-    if unknown := sorted(set(wanted) - FAMILIES.keys()):
-        raise ConfigError(f"--only {', '.join(unknown)}: there is no such family; there are {', '.join(FAMILIES)}")
-    return [cases for name, cases in FAMILIES.items() if name in wanted]
+    if unknown := sorted(set(wanted) - FILES.keys()):
+        raise ConfigError(f"--only {', '.join(unknown)}: there is no such file; there are {', '.join(FILES)}")
+    return [cases for name, cases in FILES.items() if name in wanted]
 
 
 def make_bench(args: argparse.Namespace) -> Bench:
@@ -123,11 +141,11 @@ def make_bench(args: argparse.Namespace) -> Bench:
     )
 
 
-def run_families(families: Sequence[Callable[[Bench], Iterator[Case]]], bench: Bench, rows: list[Row]) -> bool:
+def run_all(chosen: Sequence[Callable[[Bench], Iterator[Case]]], bench: Bench, rows: list[Row]) -> bool:
     """Fill `rows`, telling each on stderr as it comes; False when a kernel broke the device."""
     try:
         with torch.inference_mode():
-            for row in chain.from_iterable(run_cases(cases(bench), bench) for cases in families):
+            for row in chain.from_iterable(run_cases(cases(bench), bench) for cases in chosen):
                 rows.append(row)
                 tell(row)
     except LostDeviceError as error:

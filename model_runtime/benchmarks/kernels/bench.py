@@ -24,7 +24,7 @@ class LostDeviceError(Exception):
     """A kernel broke the device's context, so that nothing after it can run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bench:
     """What a run has.
 

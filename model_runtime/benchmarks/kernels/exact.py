@@ -44,9 +44,14 @@ def experts(hidden: Tensor, weights: Tensor, ids: Tensor, read: Callable[[int], 
 
 
 def mlp(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """SwiGLU."""
-    gate, up = (x.double() @ gate_up.double().t()).chunk(2, dim=-1)
-    return (F.silu(gate) * up) @ down.double().t()
+    """SwiGLU between two matmuls."""
+    return gate_up_rows(x, gate_up) @ down.double().t()
+
+
+def gate_up_rows(x: Tensor, weight: Tensor) -> Tensor:
+    """(N, H), (2I, H) -> (N, I): silu(gate x) * up x."""
+    gate, up = (x.double() @ weight.double().t()).chunk(2, dim=-1)
+    return F.silu(gate) * up
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:

@@ -1,7 +1,4 @@
-"""Experts: the operator `experts` at given routings, and whole MoE layers with router and shared expert.
-
-Weights exist once; what is rotated is the rows and with them the experts they go to.
-"""
+"""Experts: the operator `experts` at given routings, and whole MoE layers with router and shared expert."""
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -14,16 +11,9 @@ from model_runtime.benchmarks.kernels import exact, moe_peers
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
 from model_runtime.benchmarks.kernels.inputs import normal, our, reference
-from model_runtime.benchmarks.kernels.moe_weights import Weights
+from model_runtime.benchmarks.kernels.moe_weights import FROM_FLOPS, NUM_COPIES, make_routing, needed_bytes, weights_of
 from model_runtime.benchmarks.kernels.peers import load, with_prepared
-from model_runtime.kernels.cost.moe import layer_work, routed_work, weight_bytes
-from model_runtime.launch.sizes import expert_parameters
-
-NUM_COPIES = 4
-"""Routings: one alone reads more than the L2 cache holds, 198 MB of four bits for a single token."""
-
-FROM_FLOPS = 4096
-"""Tokens from which the figure is TFLOP/s."""
+from model_runtime.kernels.cost.moe import layer_work, routed_work
 
 FROM_ANCHORS = 512
 """Tokens from which a dense matmul of equal FLOPs says something."""
@@ -31,28 +21,28 @@ FROM_ANCHORS = 512
 
 def cases(bench: Bench) -> Iterator[Case]:
     """Ours with four bits, then in bf16, at all sizes; then the peers' on weights as they are loaded."""
-    family = Family(bench)
+    layer = Layer(bench)
     for is_ours in (True, False):
         for variant in ("int4", "bf16"):
             for tokens in bench.sizes.tokens:
-                yield family.experts(variant, tokens, family.our_peers(variant) if is_ours else None)
+                yield layer.experts(variant, tokens, layer.our_peers(variant) if is_ours else None)
                 if is_ours or variant == "bf16":  # the peers' layers are in bf16
-                    yield family.layer(variant, tokens, is_ours)
+                    yield layer.whole(variant, tokens, is_ours)
 
 
-class Family:
+class Layer:
     """Cases that share one set of weights."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.config, self.text = bench, bench.sizes.config, bench.sizes.text
-        self.weights = cache(lambda: Weights(bench))  # made with the first case's inputs
+        self.weights = partial(weights_of, bench)  # made with the first case's inputs
 
     def experts(self, variant: str, tokens: int, peers: list[Peer] | None = None) -> Case:
         """The operator alone; by default with everybody but us."""
         peers = self._peers(variant, tokens) if peers is None else peers
         return self._case(variant, tokens, peers, lambda: self._expert_inputs(variant, tokens))
 
-    def layer(self, variant: str, tokens: int, is_ours: bool) -> Case:
+    def whole(self, variant: str, tokens: int, is_ours: bool) -> Case:
         """Router, routed experts and the shared one."""
         peers = [self._our_layer(variant)] if is_ours else self._layer_peers()
         return self._case(f"{variant} layer", tokens, peers, lambda: self._layer_inputs(variant, tokens))
@@ -62,9 +52,6 @@ class Family:
         return [our(self.bench, "experts", adapt=lambda *copy: (*copy, self._prepared(variant)))]
 
     def _case(self, variant: str, tokens: int, peers: list[Peer], setup: Callable[[], Inputs]) -> Case:
-        text, form = self.text, variant.split()[0]
-        weights = text.n_routed_experts * expert_parameters(text) * weight_bytes(self.config, form)
-        rows = (NUM_COPIES + 3 * text.num_experts_per_tok) * tokens * text.hidden_size * 2
         return Case(
             kernel="moe",
             variant=variant,
@@ -72,12 +59,12 @@ class Family:
             peers=peers,
             setup=setup,
             shows_flops=tokens >= FROM_FLOPS,
-            needs_bytes=rows if self.weights.cache_info().currsize else weights + rows,
+            needs_bytes=needed_bytes(self.bench, variant.split()[0], tokens),
         )
 
     def _expert_inputs(self, variant: str, tokens: int) -> Inputs:
         weights = self.weights()
-        copies = [self._routing(tokens, index) for index in range(NUM_COPIES)]
+        copies = [make_routing(self.bench, tokens, index) for index in range(NUM_COPIES)]
         rows = exact.sample_rows(tokens)
         hidden, shares, ids = (part[rows] for part in copies[0])
         wanted = cache(lambda: exact.experts(hidden, shares, ids, lambda index: weights.read(variant, index)))
@@ -105,15 +92,6 @@ class Family:
         shares, ids = dense.topk(options.top_k, dim=-1)
         routed = exact.experts(hidden, shares, ids, lambda index: weights.read(variant, index))
         return routed + exact.mlp(hidden, weights.shared_gate_up, weights.shared_down)
-
-    def _routing(self, tokens: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows, shares that sum to 2.827, and distinct experts of each row, all alike."""
-        place, text = self.bench.device.torch_device, self.text
-        generator = torch.Generator(place).manual_seed(seed)
-        scores = torch.rand(tokens, text.n_routed_experts, generator=generator, device=place)
-        shares, ids = scores.topk(text.num_experts_per_tok, dim=-1)
-        shares = shares / shares.sum(-1, keepdim=True) * text.routed_scaling_factor
-        return normal(self.bench, tokens, text.hidden_size, seed=seed), shares, ids
 
     def _prepared(self, variant: str) -> Any:
         return self.weights().get(variant, self.bench.ours("prepare_experts"))

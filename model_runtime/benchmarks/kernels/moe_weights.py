@@ -1,6 +1,10 @@
-"""The weights of one MoE layer, made on the device expert by expert, one form of them at a time."""
+"""The weights of one MoE layer, made on the device expert by expert, one form of them at a time; and who goes where.
+
+Weights exist once; what is rotated is the rows and with them the experts they go to.
+"""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -10,11 +14,19 @@ from torch.nn import functional as F
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.inputs import normal
 from model_runtime.checkpoint.int4 import dequantize, pack, quantize
+from model_runtime.kernels.cost.moe import weight_bytes
+from model_runtime.launch.sizes import expert_parameters
 from model_runtime.model.moe import make_route_options
 from model_runtime.ops.types import DenseExperts, Experts, Int4Experts
 
 FIRST_SEED = 1_000_000
 """Expert e is made from this seed + e, so that it can be made again, alone, to be compared with."""
+
+NUM_COPIES = 4
+"""Routings: one alone reads more than the L2 cache holds, 198 MB of four bits for a single token."""
+
+FROM_FLOPS = 4096
+"""Tokens from which the figure is TFLOP/s."""
 
 
 class Weights:
@@ -30,13 +42,22 @@ class Weights:
         self.shared_gate_up, self.shared_down = self._make(-1)
         self.options = make_route_options(self.text)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether some form of them takes memory."""
+        return self._form is not None
+
+    def drop(self) -> None:
+        """Give the memory back; they are made again when they are asked for."""
+        self._form = self._experts = None
+        self.bench.device.tidy()
+
     def get(self, variant: str, prepare: Callable[[Experts], Any] | None = None) -> Any:
         """All routed experts: as they are loaded, or as `prepare` makes them."""
         form = (variant, prepare is not None)
         if form != self._form:
-            self._form = self._experts = None
-            self.bench.device.tidy()
-            experts = self._make_dense() if variant == "bf16" else self._make_int4()
+            self.drop()
+            experts = self._make_dense() if variant == "bf16" else self.make_int4(self.text.n_routed_experts)
             self._experts = experts if prepare is None else prepare(experts)
             self._form = form
         return self._experts
@@ -60,14 +81,16 @@ class Weights:
         return gate_up, normal(self.bench, hidden, width, seed=seed + 1, scale=width**-0.5)
 
     def _make_dense(self) -> DenseExperts:
-        gate_up, down = (self._stack(weight) for weight in self._make(0))
-        for index in range(self.text.n_routed_experts):
+        count = self.text.n_routed_experts
+        gate_up, down = (weight.new_empty(count, *weight.shape) for weight in self._make(0))
+        for index in range(count):
             gate_up[index], down[index] = self._make(index)
         return DenseExperts(gate_up=gate_up, down=down)
 
-    def _make_int4(self) -> Int4Experts:
-        stacks = [self._stack(part) for part in self._make_packed(0)]
-        for index in range(self.text.n_routed_experts):
+    def make_int4(self, count: int) -> Int4Experts:
+        """The first so many experts as they are loaded, in memory of their own."""
+        stacks = [part.new_empty(count, *part.shape) for part in self._make_packed(0)]
+        for index in range(count):
             for stack, part in zip(stacks, self._make_packed(index), strict=True):
                 stack[index] = part
         return Int4Experts(
@@ -77,10 +100,6 @@ class Weights:
             down_scale=stacks[3],
             group_size=self.bench.sizes.group,
         )
-
-    def _stack(self, part: Tensor) -> Tensor:
-        """Room for the same part of all experts."""
-        return part.new_empty(self.text.n_routed_experts, *part.shape)
 
     def _make_packed(self, index: int) -> list[Tensor]:
         """Packed and scale of gate_up, then of down."""
@@ -92,3 +111,27 @@ class Weights:
 
     def _round(self, weight: Tensor) -> Tensor:
         return dequantize(*self._pack(weight), torch.float64)
+
+
+@lru_cache(maxsize=1)
+def weights_of(bench: Bench) -> Weights:
+    """The run's, made when they are first asked for."""
+    return Weights(bench)
+
+
+def needed_bytes(bench: Bench, variant: str, tokens: int) -> float:
+    """What a case takes besides the weights that there are already."""
+    text, config = bench.sizes.text, bench.sizes.config
+    weights = text.n_routed_experts * expert_parameters(text) * weight_bytes(config, variant)
+    rows = (NUM_COPIES + 3 * text.num_experts_per_tok) * tokens * text.hidden_size * 2
+    return rows if weights_of(bench).is_made else weights + rows
+
+
+def make_routing(bench: Bench, tokens: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows (N, H), shares (N, K) that sum to the routing's factor, and ids (N, K) of distinct experts, all alike."""
+    place, text = bench.device.torch_device, bench.sizes.text
+    generator = torch.Generator(place).manual_seed(seed)
+    scores = torch.rand(tokens, text.n_routed_experts, generator=generator, device=place)
+    shares, ids = scores.topk(text.num_experts_per_tok, dim=-1)
+    shares = shares / shares.sum(-1, keepdim=True) * text.routed_scaling_factor
+    return normal(bench, tokens, text.hidden_size, seed=seed), shares, ids

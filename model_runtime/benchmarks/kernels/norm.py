@@ -1,14 +1,12 @@
-"""Norms and the write to the cache, beside torch.compile of the same torch code: that decides whether they stay."""
+"""Norms, beside torch.compile of the same torch code: that decides whether they stay."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
 from model_runtime.benchmarks.kernels import exact, floors
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.case import Case, Copy, Inputs
-from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference, turns
+from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference
 from model_runtime.benchmarks.kernels.peers import file_peers
 from model_runtime.benchmarks.kernels.timing import is_cold
 from model_runtime.kernels.cost.hardware import Work
@@ -26,13 +24,12 @@ def cases(bench: Bench) -> Iterator[Case]:
 def list_kernels(bench: Bench) -> list[tuple[str, int]]:
     """Operators and widths of the language model."""
     text = bench.sizes.text
-    widths = [("rms_norm", text.hidden_size), ("rms_norm", text.q_lora_rank), ("add_rms_norm", text.hidden_size)]
-    return [*widths, ("write_latent", text.latent_dim)]
+    return [("rms_norm", text.hidden_size), ("rms_norm", text.q_lora_rank), ("add_rms_norm", text.hidden_size)]
 
 
 def make_case(bench: Bench, kernel: str, width: int, tokens: int) -> Case:
     """One of them."""
-    setup = {"rms_norm": _norm_inputs, "add_rms_norm": _add_inputs, "write_latent": _write_inputs}[kernel]
+    setup = {"rms_norm": _norm_inputs, "add_rms_norm": _add_inputs}[kernel]
     function = getattr(bench.reference, kernel)
     peers = [our(bench, kernel), reference(function), compiled(bench, function)]
     return Case(
@@ -72,34 +69,6 @@ def _add_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
         found, total = (part[rows] for part in call(copies[0]))
         sums = exact.relative_error(total, x.double() + residual.double())
         return max(sums, exact.relative_error(found, exact.rms_norm(x + residual, weight, EPS)))
-
-    return _inputs(bench, copies, work, error)
-
-
-def _write_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
-    """Latent and rotary key are columns of one matmul's result, as in the model; the slots are anywhere."""
-    text, block = bench.sizes.text, bench.sizes.block
-    latent_size, rope_size = text.kv_lora_rank, text.qk_rope_head_dim
-    weight, work = normal(bench, latent_size, seed=1), floors.write_latent(text, tokens)
-    num_blocks = -(-tokens // block) + 1
-
-    def make(index: int) -> Copy:
-        cache = normal(bench, num_blocks, block, width, seed=index)
-        slots = torch.randperm(num_blocks * block, generator=torch.Generator().manual_seed(index))[:tokens]
-        both = normal(bench, tokens, width, seed=index)
-        parts = both[:, :latent_size], both[:, latent_size:]
-        turn = turns(bench, tokens, rope_size // 2, index)
-        return cache, slots.to(cache.device), *parts, weight, EPS, turn
-
-    copies = copies_of(bench, work.bytes, make)
-
-    def error(call: Callable[[Copy], Any]) -> float:
-        rows = exact.sample_rows(tokens, 64)
-        cache, slots, latent, k_rope, *_, turn = copies[0]
-        call(copies[0])
-        turned = exact.rotate(k_rope[rows].unsqueeze(1), turn[rows])[:, 0]
-        wanted = torch.cat((exact.rms_norm(latent[rows], weight, EPS), turned), dim=-1)
-        return exact.relative_error(cache.flatten(0, 1)[slots[rows]], wanted)
 
     return _inputs(bench, copies, work, error)
 

@@ -15,7 +15,16 @@ from typing import Any
 
 import torch
 
-from model_runtime.benchmarks.kernels import mla_decode, mla_prefill, moe, norm, router, vision
+from model_runtime.benchmarks.kernels import (
+    latent,
+    merge_patches,
+    mla_decode,
+    mla_prefill,
+    moe,
+    norm,
+    router,
+    vision_attention,
+)
 from model_runtime.benchmarks.kernels.bench import Bench, describe
 from model_runtime.benchmarks.kernels.case import Case
 from model_runtime.benchmarks.kernels.device import CudaDevice
@@ -44,7 +53,7 @@ class Workloads:
     """The case that runs a file's kernels with so many tokens."""
 
     def __init__(self, bench: Bench) -> None:
-        self.bench, self._moe = bench, moe.Family(bench)
+        self.bench, self._moe = bench, moe.Layer(bench)
         self._makers: dict[str, MakeCase] = {
             **dict.fromkeys(("moe_int4", "combine", "dispatch"), lambda tokens: self._experts("int4", tokens)),
             "moe_dense": lambda tokens: self._experts("bf16", tokens),
@@ -52,11 +61,11 @@ class Workloads:
             "moe_gemv_int4": lambda _: self._experts("int4", 1),
             "router": lambda tokens: router.make_case(bench, tokens),
             "norm": lambda tokens: norm.make_case(bench, "rms_norm", bench.sizes.text.hidden_size, tokens),
-            "latent": lambda tokens: norm.make_case(bench, "write_latent", bench.sizes.text.latent_dim, tokens),
+            "latent": lambda tokens: latent.make_case(bench, tokens),
             "mla_decode": lambda _: mla_decode.make_case(bench, 1, DECODE_CONTEXT),
             "mla_prefill": lambda tokens: mla_prefill.make_case(bench, tokens),
-            "vision_attention": lambda tokens: vision.make_attention(bench, "tuned", [(1, 2, tokens // 2)]),
-            "merge_patches": lambda tokens: vision.make_merge(bench, "tuned", [(1, 2, tokens // 2)]),
+            "vision_attention": lambda tokens: vision_attention.make_case(bench, "tuned", [(1, 2, tokens // 2)]),
+            "merge_patches": lambda tokens: merge_patches.make_case(bench, "tuned", [(1, 2, tokens // 2)]),
         }
 
     def __call__(self, group: Group) -> Case:

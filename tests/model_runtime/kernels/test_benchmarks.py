@@ -18,7 +18,7 @@ from model_runtime.benchmarks.kernels.sizes import Sizes, toy_sizes
 from model_runtime.benchmarks.kernels.timing import count_copies, is_cold, measure
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.cost.hardware import Hardware, Work
-from model_runtime.kernels.cost.moe import router_work
+from model_runtime.kernels.cost.moe import routed_work, router_work
 from model_runtime.kernels.cost.vision import attention_work
 from model_runtime.ops.registry import find_ops
 from model_runtime.ops.types import DenseExperts
@@ -172,6 +172,26 @@ def test_floors_of_the_release() -> None:
     assert floors.write_latent(sizes.text, 4096).bytes == pytest.approx(4096 * (2 * 1152 + 264), rel=1e-3)
     chunks = sizes.pictures["64 chunks"]
     assert floors.merge_patches(sizes.vision, chunks).bytes == pytest.approx(64 * 5 * 1024 * 1152 * 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("variant", ["int4", "bf16"])
+def test_both_halves_are_the_routed_experts(variant: str) -> None:
+    sizes = Sizes()
+    whole = routed_work(sizes.config, 16384, variant)
+    halves = [floors.expert_half(sizes.config, 16384, variant, half) for half in ("gate_up", "down")]
+    assert sum(half.flops for half in halves) == pytest.approx(whole.flops)
+    assert halves[0].flops == 2 * halves[1].flops
+    between = 8 * 16384 * (2 * 2048 + 7168) * 2 - 16384 * 7168 * 2  # what goes through memory instead of the sums
+    assert sum(half.bytes for half in halves) == pytest.approx(whole.bytes + between, rel=1e-6)
+
+
+def test_floors_around_the_experts() -> None:
+    config, text = Sizes().config, Sizes().text
+    assert floors.dispatch(text, 16384).bytes == pytest.approx(16384 * 8 * 12, rel=1e-3)
+    assert floors.combine(text, 16384).bytes == pytest.approx(16384 * 9 * 7168 * 2, rel=1e-2)
+    assert floors.repack(config, 384).bytes == pytest.approx(2 * 9.5e9, rel=5e-3)
+    assert floors.shared_expert(text, 1).bytes == pytest.approx(88e6, rel=5e-3)
+    assert floors.shared_expert(text, 1).flops == 2 * 3 * 7168 * 2048
 
 
 def test_the_release_is_measured_at_the_sizes_that_were_promised() -> None:

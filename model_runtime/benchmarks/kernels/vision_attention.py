@@ -1,4 +1,4 @@
-"""The vision tower's attention, head 72, at screenshots and at chunks of video; and the merging of its patches."""
+"""The vision tower's attention, head 72, at screenshots and at chunks of video."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
@@ -8,29 +8,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model_runtime.benchmarks.kernels import exact, floors
+from model_runtime.benchmarks.kernels import exact
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.case import Case, Copy, Inputs, Peer
-from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference, turns
+from model_runtime.benchmarks.kernels.inputs import copies_of, normal, our, reference, turns
 from model_runtime.benchmarks.kernels.peers import file_peers
 from model_runtime.kernels.cost.shapes import Grid, patches_of
 from model_runtime.kernels.cost.vision import attention_work
 from model_runtime.ops.types import CuSeqlens
 from model_runtime.ops.vision_attention import find_runs
 
-EPS = 1e-5
-MERGE = (2, 2)
-
 
 def cases(bench: Bench) -> Iterator[Case]:
-    """Attention at all inputs, then merging at all inputs."""
-    for make in (make_attention, make_merge):
-        for variant, grids in bench.sizes.pictures.items():
-            yield make(bench, variant, grids)
+    """One layer of every input."""
+    for variant, grids in bench.sizes.pictures.items():
+        yield make_case(bench, variant, grids)
 
 
-def make_attention(bench: Bench, variant: str, grids: list[Grid]) -> Case:
-    """One layer's attention."""
+def make_case(bench: Bench, variant: str, grids: list[Grid]) -> Case:
+    """One input."""
     vision, patches = bench.sizes.vision, patches_of(grids)
     heads = vision.num_attention_heads
     shapes = {"patches": patches, "items": len(grids), "heads": heads, "dim": vision.head_dim}
@@ -46,7 +42,7 @@ def make_attention(bench: Bench, variant: str, grids: list[Grid]) -> Case:
         variant=variant,
         size={"patches": patches},
         peers=peers,
-        setup=lambda: _attention_inputs(bench, grids),
+        setup=lambda: _make_inputs(bench, grids),
         shows_flops=True,
     )
 
@@ -73,7 +69,7 @@ def find_varlen() -> Callable[..., Any]:
     return run
 
 
-def _attention_inputs(bench: Bench, grids: Sequence[Grid]) -> Inputs:
+def _make_inputs(bench: Bench, grids: Sequence[Grid]) -> Inputs:
     vision, work = bench.sizes.vision, attention_work(bench.sizes.vision, grids)
     heads, dim = vision.num_attention_heads, vision.head_dim
     bounds = CuSeqlens.of_lengths([prod(grid) for grid in grids])
@@ -102,39 +98,3 @@ def _attend_exactly(item: Tensor, turn: Tensor, row: int, head: int) -> Tensor:
     q = exact.rotate(item[row : row + 1, head : head + 1], turn[row : row + 1])[:, 0]
     k = exact.rotate(item[:, heads + head : heads + head + 1], turn)[:, 0]
     return exact.attend(q, k, item[:, 2 * heads + head], dim**-0.5)[0]
-
-
-def make_merge(bench: Bench, variant: str, grids: list[Grid]) -> Case:
-    """Patches to the projector's rows."""
-    torch_merge = bench.reference.merge_patches
-    shapes = {"patches": patches_of(grids), "items": len(grids)}
-    return Case(
-        kernel="merge_patches",
-        variant=variant,
-        size={"patches": shapes["patches"]},
-        peers=[
-            our(bench, "merge_patches"),
-            reference(torch_merge),
-            compiled(bench, torch_merge),
-            *file_peers(bench.peer_files, "merge_patches", shapes),
-        ],
-        setup=lambda: _merge_inputs(bench, grids),
-    )
-
-
-def _merge_inputs(bench: Bench, grids: Sequence[Grid]) -> Inputs:
-    width, rows = bench.sizes.vision.hidden_size, sum(map(prod, grids))
-    work = floors.merge_patches(bench.sizes.vision, grids)
-    weight, bias = normal(bench, width, seed=1), normal(bench, width, seed=2)
-    copies = copies_of(
-        bench, work.bytes, lambda index: (normal(bench, rows, width, seed=index), grids, MERGE, weight, bias, EPS)
-    )
-
-    def error(call: Callable[[Copy], Any]) -> float:
-        t, h, w = grids[0]
-        mean = copies[0][0][: t * h * w].double().view(t, h, w, width).mean(0)
-        normed = F.layer_norm(mean, (width,), weight.double(), bias.double(), EPS)
-        wanted = normed[:2, :2].flatten()  # the first row of the result
-        return exact.relative_error(call(copies[0])[0], wanted)
-
-    return Inputs(copies=copies, work=work, error=error)
