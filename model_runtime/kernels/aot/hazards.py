@@ -10,6 +10,7 @@ Source: PTX ISA, "wgmma.wait_group"; the instructions' form as cuobjdump prints 
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 TURNS = 3
 """As many as a group can stay under way in the kernels here, and one more."""
@@ -39,23 +40,38 @@ _NO_TARGET = {
 }
 
 
-def longest_loop(dump: str) -> list[str]:
-    """Instructions between the farthest jump back and its target; all where nothing jumps back: the loop is unrolled.
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Where a kernel spends its time.
+
+    Attributes:
+        code: Its instructions.
+        turns: How many of them are followed: 1 where the compiler has unrolled them all.
+    """
+
+    code: list[str]
+    turns: int
+
+
+def find_loop(dump: str) -> Loop:
+    """The instructions between the farthest jump back and its target; all, once, where nothing jumps back.
 
     Args:
         dump: What `cuobjdump --dump-sass` prints of one kernel.
     """
     code = [(int(match["address"], 16), match["text"].strip()) for match in _LINE.finditer(dump)]
     jumps = [(address, int(match["target"], 16)) for address, text in code if (match := _BACK.search(text))]
-    back = max((address - target, target, address) for address, target in [*jumps, (0, 0)])
-    return [text for address, text in code if back[0] == 0 or back[1] <= address <= back[2]]
+    length, first, last = max((address - target, target, address) for address, target in [*jumps, (0, 0)])
+    if length <= 0:
+        return Loop(code=[text for _, text in code], turns=1)
+    return Loop(code=[text for address, text in code if first <= address <= last], turns=TURNS)
 
 
-def find_hazards(loop: list[str]) -> Iterator[str]:
+def find_hazards(loop: Loop) -> Iterator[str]:
     """The instructions that write too early, over some turns of a loop."""
     open_group: set[int] = set()
     under_way: list[set[int]] = []
-    for text in loop * TURNS:
+    for text in loop.code * loop.turns:
         if (match := _MATMUL.search(text)) is not None:
             open_group |= set(range(int(match["first"]), int(match["first"]) + A_REGISTERS))
         elif (match := _WAIT.search(text)) is not None:

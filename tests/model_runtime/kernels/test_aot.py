@@ -216,7 +216,7 @@ def test_a_dump_is_read() -> None:
         hmma=1,
         ldgsts=1,
         utmaldg=1,
-        loop_copies=0,
+        loop_copies=2,
         ldg_128=2,
         int_to_float=3,
         spills=2,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_runtime.kernels.aot.hazards import find_hazards, longest_loop, written_by
+from model_runtime.kernels.aot.hazards import find_hazards, find_loop, written_by
 
 TOO_EARLY = """
         /*0100*/                   IADD3 R2, R2, 0x1, RZ ;
@@ -16,16 +16,11 @@ TOO_EARLY = """
 
 
 def count_hazards(dump: str) -> int:
-    return len(list(find_hazards(longest_loop(dump))))
-
-
-def test_code_without_a_jump_back_is_an_unrolled_loop() -> None:
-    code = [line for line in TOO_EARLY.splitlines() if " BRA " not in line]
-    assert len(longest_loop("\n".join(code))) == len([line for line in code if ";" in line])
+    return len(list(find_hazards(find_loop(dump))))
 
 
 def test_a_register_is_loaded_again_while_it_is_read() -> None:
-    assert len(longest_loop(TOO_EARLY)) == 5
+    assert len(find_loop(TOO_EARLY).code) == 5
     assert count_hazards(TOO_EARLY) == 2  # in the second turn and in the third
 
 
@@ -46,8 +41,12 @@ def test_a_write_between_the_instructions_of_a_group() -> None:
     assert count_hazards(code) == 3
 
 
-def test_no_loop() -> None:
-    assert count_hazards(TOO_EARLY.replace("BRA 0x110", "BRA 0x160")) == 0
+def test_code_that_never_jumps_back_is_an_unrolled_loop() -> None:
+    dump = TOO_EARLY.replace("BRA 0x110", "BRA 0x160")
+    assert (len(find_loop(dump).code), find_loop(dump).turns) == (7, 1)
+    assert count_hazards(dump) == 0, "it is gone through once"
+    twice = "".join(line.replace("01", "02") + "\n" for line in dump.splitlines()[1:6])
+    assert count_hazards(dump.replace("        /*0160*/", twice + "        /*0160*/")) == 1
 
 
 @pytest.mark.parametrize(
