@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.channels import any_channel
 from visual_tools.widgets import find_edges
 
 
@@ -17,7 +18,7 @@ def find_changed_box(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box
     """
     if before.shape != after.shape:
         raise ValueError(f"the pictures differ in size: {before.shape} and {after.shape}")
-    return _box_around((before != after).any(axis=2))
+    return _box_around(any_channel(before != after))
 
 
 def find_content_box(image: NDArray[np.uint8]) -> Box | None:

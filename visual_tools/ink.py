@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from visual_tools.channels import largest_channel
+
 _BITS_DROPPED = 3
 
 
@@ -26,7 +28,7 @@ def find_ink(crop: NDArray[np.uint8], background: NDArray[np.uint8] | None = Non
     if crop.size == 0:
         return np.zeros(crop.shape[:2], dtype=bool)
     colour = find_background(crop) if background is None else background
-    difference = np.abs(crop.astype(np.int16) - colour.astype(np.int16)).max(axis=2)
+    difference = largest_channel(np.abs(crop.astype(np.int16) - colour.astype(np.int16)))
     return np.asarray(difference >= max(24, int(difference.max()) // 4))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.channels import largest_channel
 from visual_tools.ink import find_background
 from visual_tools.require import require
 
@@ -35,7 +36,7 @@ def find_toggles(image: NDArray[np.uint8]) -> list[Toggle]:
     if image.size == 0:
         return []
     background = find_background(image).astype(np.int16)
-    difference = np.abs(image.astype(np.int16) - background).max(axis=2).astype(np.uint8)
+    difference = largest_channel(np.abs(image.astype(np.int16) - background)).astype(np.uint8)
     found: dict[Box, Toggle] = {}
     for threshold in (20, 60):
         count, labels, stats, _ = cv2.connectedComponentsWithStats(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.channels import largest_channel
 from visual_tools.require import require
 
 _EDGE_STEP = 4
@@ -43,9 +44,9 @@ def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     cv2 = require("cv2", "literal")
     edges = np.zeros(image.shape[:2], dtype=np.uint8)
     if image.shape[0] > 1:
-        edges[:-1] |= cv2.absdiff(image[1:], image[:-1]).max(axis=2) > _EDGE_STEP
+        edges[:-1] |= largest_channel(cv2.absdiff(image[1:], image[:-1])) > _EDGE_STEP
     if image.shape[1] > 1:
-        edges[:, :-1] |= cv2.absdiff(image[:, 1:], image[:, :-1]).max(axis=2) > _EDGE_STEP
+        edges[:, :-1] |= largest_channel(cv2.absdiff(image[:, 1:], image[:, :-1])) > _EDGE_STEP
     return edges
 
 
@@ -103,7 +104,7 @@ def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> l
     if image.shape[0] < 2 or image.shape[1] < min_length_px:
         return []
     below = np.zeros(image.shape[:2], dtype=np.uint8)
-    below[:-1] = cv2.absdiff(image[1:], image[:-1]).max(axis=2) > _EDGE_STEP
+    below[:-1] = largest_channel(cv2.absdiff(image[1:], image[:-1])) > _EDGE_STEP
     runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, min_length_px | 1), np.uint8))
     joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_LINE_THICKNESS_PX | 1, 1), np.uint8))
     count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.channels import largest_channel
 from visual_tools.ink import find_runs
 
 _MIN_STEP = 12
@@ -77,7 +78,7 @@ def find_lines(levels: NDArray[np.int16]) -> list[Line]:
     width = levels.shape[1]
     if levels.shape[0] < 3 or width < 3:
         return []
-    steps = np.abs(np.diff(levels, axis=0)).max(axis=2) >= _MIN_STEP
+    steps = largest_channel(np.abs(np.diff(levels, axis=0))) >= _MIN_STEP
     min_length = max(_MIN_SIDE_PX, round(_MIN_SHARE * width))
     max_gap_px = max(2, round(_GAP_SHARE * max(levels.shape[:2])))
     edges: list[tuple[int, int, int]] = []

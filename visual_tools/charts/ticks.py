@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.channels import largest_channel
 from visual_tools.ink import find_background, find_runs
 
 _LINE_SHARE = 0.4
@@ -57,7 +58,7 @@ def _find_stubs(strip: NDArray[np.uint8]) -> Iterator[list[float]]:
     if strip.shape[0] < _TICK_ROWS + 2:
         return
     ground = find_background(strip[_TICK_ROWS:])
-    contrast = np.abs(strip.astype(np.int16) - ground.astype(np.int16)).max(axis=2)
+    contrast = largest_channel(np.abs(strip.astype(np.int16) - ground.astype(np.int16)))
     is_line = (contrast >= _MIN_CONTRAST).mean(axis=1) > _LINE_SHARE
     lines = np.flatnonzero(is_line[: strip.shape[0] - _TICK_ROWS])
     first = int(lines[-1]) + 1 if lines.size else 0
@@ -72,7 +73,9 @@ def _find_grid(inside: NDArray[np.uint8]) -> list[float]:
         return []
     levels = inside[:: max(1, inside.shape[0] // 400)].astype(np.int16)
     contrast = np.zeros(levels.shape[:2], np.int16)
-    beside = [np.abs(levels[:, 3:-3] - levels[:, shift : levels.shape[1] - 6 + shift]).max(axis=2) for shift in (0, 6)]
+    beside = [
+        largest_channel(np.abs(levels[:, 3:-3] - levels[:, shift : levels.shape[1] - 6 + shift])) for shift in (0, 6)
+    ]
     contrast[:, 3:-3] = np.minimum(*beside)
     share = (contrast >= _MIN_GRID_CONTRAST).mean(axis=0)
     strength = np.where(share >= _GRID_SHARE, np.median(contrast, axis=0), 0).astype(np.int16)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from visual_tools.channels import any_channel, largest_channel
 from visual_tools.colors.words import cell_lab, to_lab
 from visual_tools.require import require
 
@@ -50,7 +51,7 @@ def find_flat(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Pixels whose eight neighbours look the same: inside of areas, without edges, text and thin lines."""
     cv2 = require("cv2", "visual")
     spread = cv2.morphologyEx(image, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
-    flat: NDArray[np.bool_] = spread.max(axis=2) <= _FLAT_RANGE
+    flat: NDArray[np.bool_] = largest_channel(spread) <= _FLAT_RANGE
     return flat
 
 
@@ -122,7 +123,7 @@ def count_cells(image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None)
 def _is_noisy(image: NDArray[np.uint8], flat: NDArray[np.bool_]) -> bool:
     """Whether flat pixels often differ from their neighbour, as JPEG leaves them."""
     pairs = flat[:, 1:] & flat[:, :-1]
-    differs = (image[:, 1:] != image[:, :-1]).any(axis=2) & pairs
+    differs = any_channel(image[:, 1:] != image[:, :-1]) & pairs
     return bool(differs.sum() > _NOISE_SHARE * max(pairs.sum(), 1))
 
 

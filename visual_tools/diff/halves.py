@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.channels import largest_channel
 from visual_tools.diff.pictures import as_rgb
 from visual_tools.diff.registration import find_transform
 from visual_tools.diff.result import Halves
@@ -180,7 +181,7 @@ def _find_seam(rgb: NDArray[np.uint8], middle: int) -> int:
     reach = max(2, rgb.shape[1] // 25)
     start = max(middle - reach, 1)
     window = rgb[:, start - 1 : middle + reach].astype(np.int16)
-    jumps = np.abs(np.diff(window, axis=1)).max(axis=2)
+    jumps = largest_channel(np.abs(np.diff(window, axis=1)))
     jumping = (jumps > 12).mean(axis=0)
     best = int(np.argmax(jumping))
     return start + best if jumping[best] > 0.5 and jumping[best] > 2 * np.median(jumping) else middle
@@ -209,7 +210,7 @@ def _trimmed(rgb: NDArray[np.uint8], box: Box, sheet: NDArray[np.float64] | None
     """`box` without margins of the sheet's colour, and without a caption above or below."""
     if sheet is None:
         return box
-    paper = np.abs(_part(rgb, box).astype(np.int16) - sheet).max(axis=2) <= _NEAR
+    paper = largest_channel(np.abs(_part(rgb, box).astype(np.int16) - sheet)) <= _NEAR
     left, right = _inner(paper, 0)
     top, bottom = _inner(paper[:, left:right].T, round(_CAPTION_SHARE * box.height))
     return Box(box.left + left, box.top + top, box.left + right, box.top + bottom)

@@ -15,6 +15,7 @@ from cua.models.literal.plan import Decision, decide, give_up
 from cua.models.literal.progress import read_progress
 from cua.models.literal.screen import decode_picture, read_screen
 from cua.models.literal.steps import PlainStep, Unreadable
+from visual_tools.channels import largest_channel
 from visual_tools.require import MissingPackageError
 
 _HEADING = re.compile(r"^# Task Instruction:[ \t]*\n", re.M)
@@ -113,5 +114,5 @@ def is_same_picture(one: bytes, other: bytes) -> bool:
     first, second = decode_picture(one), decode_picture(other)
     if first.shape != second.shape:
         return False
-    changed = np.abs(first.astype(np.int16) - second.astype(np.int16)).max(axis=2) > 24
+    changed = largest_channel(np.abs(first.astype(np.int16) - second.astype(np.int16))) > 24
     return bool(changed.mean() < _SAME_SHARE)

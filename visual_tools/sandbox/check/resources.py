@@ -6,7 +6,7 @@ from pathlib import Path
 
 from visual_tools.sandbox.check.case import Breach, check
 from visual_tools.sandbox.check.processes import find_processes, wait_for_none
-from visual_tools.sandbox.check.scene import LIMITS, Scene, tell_end
+from visual_tools.sandbox.check.scene import LIMITS, Scene, parse_answers, tell_end
 from visual_tools.sandbox.contract import CellResult
 
 MB = 2**20
@@ -265,15 +265,22 @@ def _remove_many(folder: Path) -> None:
 
 @check("limit", "a folder of 20000 files does not hold up the caller", place="own")
 async def crowded_folder(scene: Scene) -> str:
-    """They are all new, and all would be listed."""
+    """They are all new, and all would be listed. How long a machine takes to make them says nothing."""
+    cell = """
+    began = time.monotonic()
+    for number in range(20000):
+        os.close(os.open(f"f{number}", os.O_CREAT | os.O_WRONLY))
+    tell("fact", "milliseconds", int(1000 * (time.monotonic() - began)))
+    """
     async with scene.kernel() as kernel:
-        cell = "for number in range(20000):\n    os.close(os.open(f'f{number}', os.O_CREAT | os.O_WRONLY))"
-        result = await scene.run(cell, kernel=kernel)
-        if result.status != "ok" or result.duration_s > 20:
-            raise Breach(f"{result.duration_s:.1f} s: {tell_end(result)}")
+        began = time.monotonic()
+        result = await scene.run(cell, kernel=kernel, timeout_s=60.0)
+        held_up_s = time.monotonic() - began - parse_answers(result).facts.get("milliseconds", 0) / 1000
+        if result.status != "ok" or held_up_s > 20:
+            raise Breach(f"held up for {held_up_s:.1f} s: {tell_end(result)}")
         if (num_made := sum(1 for _ in kernel.folder.iterdir())) < 20000:
             raise Breach(f"only {num_made} files were made: {tell_end(result)}")
-    return f"{result.duration_s:.2f} s, {len(result.files_written)} listed"
+    return f"{held_up_s:.2f} s, {len(result.files_written)} listed"
 
 
 @check("limit", "an output bomb is cut, and it is said", place="own")
