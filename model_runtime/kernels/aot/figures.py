@@ -27,7 +27,7 @@ class Resources:
         hmma: Matrix instructions of one warp.
         ldgsts: Asynchronous copies of up to 16 bytes a thread.
         utmaldg: Asynchronous copies of whole tiles.
-        loop_copies: Of both kinds of copies, those in the longest loop; all where the compiler has unrolled it.
+        loop_copies: Of both kinds of copies, those in the loop along the sum; all where the compiler has unrolled it.
         ldg_128: Loads of 16 bytes a thread into registers.
         int_to_float: Conversions of integers to floats.
         spills: Loads and stores of local memory.

@@ -10,16 +10,12 @@ Source: PTX ISA, "wgmma.wait_group"; the instructions' form as cuobjdump prints 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-TURNS = 3
-"""As many as a group can stay under way in the kernels here, and one more."""
+from model_runtime.kernels.aot.loops import Loop
 
 A_REGISTERS = 4
 """Of one thread for a left operand of 64 x 16 values of 16 bits."""
 
-_LINE = re.compile(r"^\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>[^;]+);", re.MULTILINE)
-_BACK = re.compile(r"\bBRA\b.*?0x(?P<target>[0-9a-f]+)")
 _MATMUL = re.compile(r"\bHGMMA\S*\s+R\d+,\s+R(?P<first>\d+),\s+gdesc")
 _WAIT = re.compile(r"\bWARPGROUP\.DEPBAR\.LE\s+gsb0,\s+0x(?P<left>[0-9a-f]+)")
 _WRITE = re.compile(r"^(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)\s+(?:P\w+,\s+)?R(?P<first>\d+)\b")
@@ -38,33 +34,6 @@ _NO_TARGET = {
     "UTMALDG",
     "WARPSYNC",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Where a kernel spends its time.
-
-    Attributes:
-        code: Its instructions.
-        turns: How many of them are followed: 1 where the compiler has unrolled them all.
-    """
-
-    code: list[str]
-    turns: int
-
-
-def find_loop(dump: str) -> Loop:
-    """The instructions between the farthest jump back and its target; all, once, where nothing jumps back.
-
-    Args:
-        dump: What `cuobjdump --dump-sass` prints of one kernel.
-    """
-    code = [(int(match["address"], 16), match["text"].strip()) for match in _LINE.finditer(dump)]
-    jumps = [(address, int(match["target"], 16)) for address, text in code if (match := _BACK.search(text))]
-    length, first, last = max((address - target, target, address) for address, target in [*jumps, (0, 0)])
-    if length <= 0:
-        return Loop(code=[text for _, text in code], turns=1)
-    return Loop(code=[text for address, text in code if first <= address <= last], turns=TURNS)
 
 
 def find_hazards(loop: Loop) -> Iterator[str]:

@@ -18,7 +18,8 @@ import triton
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.aot.compile import Binary
 from model_runtime.kernels.aot.figures import Resources
-from model_runtime.kernels.aot.hazards import find_hazards, find_loop
+from model_runtime.kernels.aot.hazards import find_hazards
+from model_runtime.kernels.aot.loops import find_loops, find_product_loop
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -57,7 +58,7 @@ def read_dump(dump: str, dynamic_shared_bytes: int) -> Resources:
         text = f"cuobjdump's dump has {seen}, expected one kernel with instructions"
         raise ConfigError(f"{text}; it begins with: {dump[:300]!r}")
     [figures] = found
-    loop = find_loop(dump)
+    loops = find_loops(dump)
     kinds: Counter[str] = Counter()
     for opcode, times in opcodes.items():
         kinds[opcode.split(".")[0]] += times
@@ -70,11 +71,11 @@ def read_dump(dump: str, dynamic_shared_bytes: int) -> Resources:
         hmma=kinds["HMMA"],
         ldgsts=kinds["LDGSTS"],
         utmaldg=kinds["UTMALDG"],
-        loop_copies=sum(bool(_COPY.search(text)) for text in loop.code),
+        loop_copies=sum(bool(_COPY.search(text)) for text in find_product_loop(loops).code),
         ldg_128=sum(times for name, times in opcodes.items() if name.startswith("LDG.") and "128" in name.split(".")),
         int_to_float=kinds["I2F"] + kinds["I2FP"],
         spills=kinds["LDL"] + kinds["STL"],
-        hazards=sum(1 for _ in find_hazards(loop)),
+        hazards=sum(1 for _ in find_hazards(loops[0])),
     )
 
 

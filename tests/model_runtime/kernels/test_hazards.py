@@ -2,7 +2,8 @@
 
 import pytest
 
-from model_runtime.kernels.aot.hazards import find_hazards, find_loop, written_by
+from model_runtime.kernels.aot.hazards import find_hazards, written_by
+from model_runtime.kernels.aot.loops import find_loops, find_product_loop
 
 TOO_EARLY = """
         /*0100*/                   IADD3 R2, R2, 0x1, RZ ;
@@ -16,11 +17,11 @@ TOO_EARLY = """
 
 
 def count_hazards(dump: str) -> int:
-    return len(list(find_hazards(find_loop(dump))))
+    return len(list(find_hazards(find_loops(dump)[0])))
 
 
 def test_a_register_is_loaded_again_while_it_is_read() -> None:
-    assert len(find_loop(TOO_EARLY).code) == 5
+    assert [len(loop.code) for loop in find_loops(TOO_EARLY)] == [5]
     assert count_hazards(TOO_EARLY) == 2  # in the second turn and in the third
 
 
@@ -43,10 +44,36 @@ def test_a_write_between_the_instructions_of_a_group() -> None:
 
 def test_code_that_never_jumps_back_is_an_unrolled_loop() -> None:
     dump = TOO_EARLY.replace("BRA 0x110", "BRA 0x160")
-    assert (len(find_loop(dump).code), find_loop(dump).turns) == (7, 1)
+    assert [(len(loop.code), loop.turns) for loop in find_loops(dump)] == [(7, 1)]
     assert count_hazards(dump) == 0, "it is gone through once"
     twice = "".join(line.replace("01", "02") + "\n" for line in dump.splitlines()[1:6])
     assert count_hazards(dump.replace("        /*0160*/", twice + "        /*0160*/")) == 1
+
+
+NESTED = """
+        /*0100*/                   LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64] ;
+        /*0110*/                   LDGSTS.E.BYPASS.128 [R2], desc[UR4][R6.64] ;
+        /*0120*/                   MATMUL R88, R24, R28, R88 ;
+        /*0130*/                   MATMUL R92, R24, R30, R92 ;
+        /*0140*/              @P0  BRA 0x120 ;
+        /*0150*/                   IADD3 R2, R2, 0x1, RZ ;
+        /*0160*/              @P1  BRA 0x150 ;
+        /*0170*/                   MATMUL R92, R24, R30, R92 ;
+        /*0180*/              @P2  BRA 0x100 ;
+        /*0190*/                   BRA 0x190 ;
+"""
+
+
+@pytest.mark.parametrize("name", ["HGMMA.64x64x16.F32.BF16", "HMMA.16816.F32.BF16", "FFMA"])
+def test_the_loop_along_the_sum_is_the_innermost_with_most_products(name: str) -> None:
+    loops = find_loops(NESTED.replace("MATMUL", name))
+    assert [len(loop.code) for loop in loops] == [9, 3, 2]
+    assert find_product_loop(loops) is loops[1], "the copies around it are not its own"
+
+
+def test_without_products_the_longest_loop_counts() -> None:
+    loops = find_loops(NESTED.replace("MATMUL", "FADD"))
+    assert find_product_loop(loops) is loops[0]
 
 
 @pytest.mark.parametrize(

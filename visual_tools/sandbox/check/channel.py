@@ -52,12 +52,17 @@ async def neighbours_key(scene: Scene) -> str:
     answers = await scene.ask(
         """
         import sys
-        key, num_files = "".join(planted.key_halves).encode(), 0
-        for root in {planted.around, planted.home, "/tmp", "/run", "/var/tmp", "/dev/shm", "..", "/proc"}:
+        key, num_files, until = "".join(planted.key_halves).encode(), 0, time.monotonic() + 6
+        roots = (planted.around, planted.home, "/tmp", "/run", "/var/tmp", "/dev/shm", "..", "/proc")
+        pythons = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+        for root in {os.path.realpath(root) for root in roots} - {"/"}:  # ".." may be: what is in it is the system's
             for folder, folders, names in os.walk(root):
-                if folder.count("/") > 6 or num_files > 20000 or folder in {sys.prefix, sys.base_prefix}:
+                if folder.count("/") > 6 or folder in pythons:
                     folders.clear()
                 for name in names:
+                    if num_files > 20000 or time.monotonic() > until:
+                        folders.clear()
+                        break
                     path = os.path.join(folder, name)
                     wanted = name in ("environ", "cmdline") if root == "/proc" else True
                     try:
