@@ -34,7 +34,7 @@ class Weights:
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.text = bench, bench.sizes.text
-        self._form: tuple[str, bool] | None = None
+        self._forms: set[tuple[str, bool]] = set()  # that what is kept is one of
         self._experts: Any = None
         hidden = self.text.hidden_size
         self.router = normal(bench, self.text.n_routed_experts, hidden, seed=1, scale=hidden**-0.5)
@@ -45,22 +45,26 @@ class Weights:
     @property
     def is_made(self) -> bool:
         """Whether some form of them takes memory."""
-        return self._form is not None
+        return bool(self._forms)
 
     def drop(self) -> None:
         """Give the memory back; they are made again when they are asked for."""
-        self._form = self._experts = None
+        self._forms, self._experts = set(), None
         self.bench.device.tidy()
 
     def get(self, variant: str, prepare: Callable[[Experts], Any] | None = None) -> Any:
-        """All routed experts: as they are loaded, or as `prepare` makes them."""
+        """All routed experts: as they are loaded, or as `prepare` makes them, which may give up what it gets."""
         form = (variant, prepare is not None)
-        if form != self._form:
-            self.drop()
-            experts = self._make_dense() if variant == "bf16" else self.make_int4(self.text.n_routed_experts)
-            self._experts = experts if prepare is None else prepare(experts)
-            self._form = form
+        if form in self._forms:
+            return self._experts
+        loaded = self._experts if (variant, False) in self._forms else self._load(variant)
+        self._experts = loaded if prepare is None else prepare(loaded)
+        self._forms = {form} | ({(variant, False)} if self._experts is loaded else set())
         return self._experts
+
+    def _load(self, variant: str) -> Experts:
+        self.drop()
+        return self._make_dense() if variant == "bf16" else self.make_int4(self.text.n_routed_experts)
 
     def read(self, variant: str, index: int) -> tuple[Tensor, Tensor]:
         """One expert's gate_up (2I, H) and down (H, I), made anew; packed ones as exact as float64 has them."""

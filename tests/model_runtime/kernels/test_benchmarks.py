@@ -13,6 +13,7 @@ from model_runtime.benchmarks.kernels.bench import Bench, LostDeviceError, run_c
 from model_runtime.benchmarks.kernels.case import OURS, Case, Inputs, Peer
 from model_runtime.benchmarks.kernels.ceilings import measure_ceilings
 from model_runtime.benchmarks.kernels.device import Call, CpuDevice, CudaDevice
+from model_runtime.benchmarks.kernels.moe_weights import Weights
 from model_runtime.benchmarks.kernels.ours import Ours, find_ours
 from model_runtime.benchmarks.kernels.sizes import Sizes, toy_sizes
 from model_runtime.benchmarks.kernels.timing import count_copies, is_cold, measure
@@ -201,6 +202,24 @@ def test_the_release_is_measured_at_the_sizes_that_were_promised() -> None:
     assert sizes.pictures["1 screenshot"] == [(1, 78, 138)]
     assert len(sizes.pictures["64 chunks"]) == 64
     assert (sizes.text.n_routed_experts, sizes.group, sizes.dtype) == (384, 32, torch.bfloat16)
+
+
+def test_weights_are_made_again_only_where_they_were_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    weights = Weights(make_bench())
+    for name in ("_make_dense", "make_int4"):
+        make = getattr(weights, name)
+        monkeypatch.setattr(weights, name, lambda *count, name=name, make=make: made.append(name) or make(*count))
+    assert weights.get("bf16") is weights.get("bf16", lambda experts: experts) is weights.get("bf16")
+    assert made == ["_make_dense"]
+    repacked = weights.get("int4", lambda experts: "repacked")
+    assert weights.get("int4", lambda experts: "never asked") is repacked
+    assert made == ["_make_dense", "make_int4"]
+    loaded = weights.get("int4")
+    assert weights.get("int4", lambda experts: (experts, "repacked")) == (loaded, "repacked")
+    assert made == ["_make_dense", "make_int4", "make_int4"]
+    weights.drop()
+    assert not weights.is_made
 
 
 # --- running cases ---
