@@ -5,12 +5,13 @@ from typing import Any
 
 from torch import Tensor
 
-from model_runtime.benchmarks.kernels import exact, floors
+from model_runtime.benchmarks.kernels import exact
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
 from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, normal, reference
 from model_runtime.benchmarks.kernels.moe_weights import make_routing
 from model_runtime.benchmarks.kernels.timing import is_cold
+from model_runtime.kernels.cost.moe import combine_work
 
 
 def cases(bench: Bench) -> Iterator[Case]:
@@ -49,7 +50,7 @@ def _find_ours(bench: Bench) -> Callable[..., Any]:
 
 
 def _make_inputs(bench: Bench, tokens: int) -> Inputs:
-    work, width = floors.combine(bench.sizes.text, tokens), bench.sizes.text.hidden_size
+    work, width = combine_work(bench.sizes.text, tokens), bench.sizes.text.hidden_size
 
     def make(index: int) -> Copy:
         _, shares, ids = make_routing(bench, tokens, index)

@@ -6,12 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model_runtime.benchmarks.kernels import exact, floors
+from model_runtime.benchmarks.kernels import exact
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
 from model_runtime.benchmarks.kernels.inputs import compiled, copies_of, reference
 from model_runtime.benchmarks.kernels.moe_weights import make_routing
 from model_runtime.benchmarks.kernels.timing import is_cold
+from model_runtime.kernels.cost.moe import dispatch_work
 
 BLOCK_M = 64
 """Places of one tile: of the grouped kernels for some hundreds of tokens."""
@@ -59,7 +60,7 @@ def _find_ours(bench: Bench) -> Callable[..., Any]:
 
 def _make_inputs(bench: Bench, tokens: int) -> Inputs:
     text = bench.sizes.text
-    work = floors.dispatch(text, tokens)
+    work = dispatch_work(text, tokens)
     copies = copies_of(bench, work.bytes, lambda index: (make_routing(bench, tokens, index)[2], text.n_routed_experts))
 
     def error(call: Callable[[Copy], Any]) -> float:

@@ -11,16 +11,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from model_runtime.benchmarks.kernels import exact, floors
+from model_runtime.benchmarks.kernels import exact, floors, moe_peers
 from model_runtime.benchmarks.kernels.bench import Bench
 from model_runtime.benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
 from model_runtime.benchmarks.kernels.inputs import normal
 from model_runtime.benchmarks.kernels.moe_weights import FROM_FLOPS, NUM_COPIES, make_routing, needed_bytes, weights_of
-
-FEW_TOKENS = 8
-"""Up to so many tokens the matrix-vector kernels run, see model_runtime/kernels/moe.py."""
+from model_runtime.kernels.cost.moe_cut import MAX_GEMV_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ class Half:
 def list_cases(bench: Bench, file: str, variant: str, *, is_sorted: bool) -> Iterator[Case]:
     """Both matmuls of a file at the numbers of tokens that it is for."""
     for tokens in bench.sizes.tokens:
-        if is_sorted == (tokens > FEW_TOKENS):
+        if is_sorted == (tokens > MAX_GEMV_TOKENS):
             yield make_case(bench, Half(file=file, variant=variant, name="gate_up", is_sorted=is_sorted), tokens)
             yield make_case(bench, Half(file=file, variant=variant, name="down", is_sorted=is_sorted), tokens)
 
@@ -56,7 +53,7 @@ def make_case(bench: Bench, half: Half, tokens: int) -> Case:
     if half.variant == "bf16":
         grouped = Peer(
             name="grouped_mm",
-            make=lambda: grouped_gate_up if half.name == "gate_up" else grouped_down,
+            make=lambda: moe_peers.gate_up if half.name == "gate_up" else moe_peers.down,
             adapt=lambda rows, ids: _for_grouped_mm(bench, half, rows, ids),
             is_checked=half.is_sorted and half.name == "gate_up",  # else its rows are in another order
             note="rows sorted before",
@@ -71,17 +68,6 @@ def make_case(bench: Bench, half: Half, tokens: int) -> Case:
         shows_flops=tokens >= FROM_FLOPS,
         needs_bytes=needed_bytes(bench, half.variant, tokens),
     )
-
-
-def grouped_gate_up(rows: Tensor, ends: Tensor, weight: Tensor) -> Tensor:
-    """Sorted rows (P, H), weight (E, 2I, H) -> (P, I) by torch's grouped matmul; `ends` (E,) int32 of each expert."""
-    gate, up = F.grouped_mm(rows, weight.transpose(1, 2), offs=ends).chunk(2, dim=-1)
-    return F.silu(gate) * up
-
-
-def grouped_down(rows: Tensor, ends: Tensor, weight: Tensor) -> Tensor:
-    """Sorted rows (P, I), weight (E, H, I) -> (P, H)."""
-    return F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
 
 
 def _find_ours(bench: Bench, half: Half) -> Callable[..., Any]:

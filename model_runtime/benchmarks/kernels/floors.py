@@ -9,8 +9,6 @@ from model_runtime.kernels.cost.moe import weight_bytes
 from model_runtime.kernels.cost.shapes import Grid, patches_of
 from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, distinct_experts, expert_parameters
 
-INT32_BYTES, INT64_BYTES = 4, 8
-
 
 def rms_norm(tokens: int, width: int, *, num_rows: int = 2) -> Work:
     """`num_rows` of each token are read or written, and the weight."""
@@ -37,19 +35,6 @@ def expert_half(config: K25Config, tokens: int, variant: str, half: str) -> Work
     rows = tokens * hidden + pairs * inner if half == "gate_up" else pairs * (inner + hidden)
     weights = distinct_experts(text, tokens) * outputs * inputs * weight_bytes(config, variant)
     return Work(bytes=weights + rows * BF16_BYTES, flops=2.0 * pairs * outputs * inputs)
-
-
-def dispatch(text: TextConfig, tokens: int) -> Work:
-    """Each pair's expert read, its place written, and where each expert's places begin."""
-    pairs = tokens * text.num_experts_per_tok
-    return Work(bytes=float(pairs * (INT64_BYTES + INT32_BYTES) + (text.n_routed_experts + 1) * INT32_BYTES))
-
-
-def combine(text: TextConfig, tokens: int) -> Work:
-    """The rows of all pairs in, with share and expert of each; their sums out."""
-    pairs = tokens * text.num_experts_per_tok
-    rows = (pairs + tokens) * text.hidden_size * BF16_BYTES
-    return Work(bytes=float(rows + pairs * (FP32_BYTES + INT64_BYTES)))
 
 
 def repack(config: K25Config, num_experts: int) -> Work:

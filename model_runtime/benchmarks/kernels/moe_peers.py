@@ -28,12 +28,22 @@ def grouped_mm(hidden: Tensor, weights: Tensor, ids: Tensor, experts: DenseExper
     order = ids.flatten().argsort()
     numbers = torch.arange(num_experts, device=ids.device)
     ends = torch.searchsorted(ids.flatten()[order], numbers, right=True).int()  # (E,)
-    gate, up = F.grouped_mm(hidden[order // ids.shape[1]], experts.gate_up.transpose(1, 2), offs=ends).chunk(2, dim=-1)
-    out = F.grouped_mm(F.silu(gate) * up, experts.down.transpose(1, 2), offs=ends)
+    out = down(gate_up(hidden[order // ids.shape[1]], ends, experts.gate_up), ends, experts.down)
     out = out * weights.flatten()[order].unsqueeze(1).to(out.dtype)
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=ids.device)
     return out[back].view(*ids.shape, -1).sum(1)
+
+
+def gate_up(rows: Tensor, ends: Tensor, weight: Tensor) -> Tensor:
+    """Sorted rows (P, H), where each expert's end (E,) int32, weight (E, 2I, H) -> (P, I)."""
+    gate, up = F.grouped_mm(rows, weight.transpose(1, 2), offs=ends).chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def down(rows: Tensor, ends: Tensor, weight: Tensor) -> Tensor:
+    """Sorted rows (P, I), as there, weight (E, H, I) -> (P, H)."""
+    return F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
 
 
 def sort_rows(hidden: Tensor, _: Tensor, ids: Tensor, experts: DenseExperts) -> tuple[Any, ...]:

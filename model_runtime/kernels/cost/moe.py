@@ -8,9 +8,10 @@ from math import ceil, exp, lgamma, log
 
 from model_runtime.config import K25Config, TextConfig
 from model_runtime.kernels.cost.hardware import Work
-from model_runtime.launch.sizes import BF16_BYTES, distinct_experts, expert_parameters, expert_weight_bytes
+from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, distinct_experts, expert_parameters, expert_weight_bytes
 
 VARIANTS = ("bf16", "int4")
+PLACE_BYTES, ID_BYTES = 4, 8
 
 
 def weight_bytes(config: K25Config, variant: str) -> float:
@@ -44,6 +45,17 @@ def router_work(text: TextConfig, tokens: int) -> Work:
         bytes=_rows(text, tokens) + _router_weights(text) * BF16_BYTES + chosen,
         flops=2.0 * tokens * _router_weights(text),
     )
+
+
+def dispatch_work(text: TextConfig, tokens: int) -> Work:
+    """Each pair's expert read and its place written."""
+    return Work(bytes=float(tokens * text.num_experts_per_tok * (ID_BYTES + PLACE_BYTES)))
+
+
+def combine_work(text: TextConfig, tokens: int) -> Work:
+    """The rows of all pairs in, with share and expert of each; their sums out."""
+    pairs = tokens * text.num_experts_per_tok
+    return Work(bytes=_rows(text, pairs + tokens) + pairs * (FP32_BYTES + ID_BYTES))
 
 
 def unfused_bytes(text: TextConfig, tokens: int) -> float:

@@ -4,14 +4,13 @@ from math import ceil
 
 from model_runtime.config import K25Config, TextConfig
 from model_runtime.kernels.cost.hardware import Part, Work
-from model_runtime.kernels.cost.moe import padded_rows, weight_bytes
+from model_runtime.kernels.cost.moe import ID_BYTES, combine_work, dispatch_work, padded_rows, weight_bytes
 from model_runtime.kernels.tiles import find_tile
 from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, distinct_experts
 
 MAX_GEMV_TOKENS = 8
 """As in `kernels/moe.py`, which is not imported because it needs torch; a test compares them."""
 
-ID_BYTES = 8
 KERNELS = {"bf16": "moe_dense", "int4": "moe_int4"}
 GEMV_KERNELS = {"bf16": "moe_gemv_dense", "int4": "moe_gemv_int4"}
 
@@ -46,13 +45,12 @@ def router_parts(text: TextConfig, tokens: int) -> list[Part]:
 def expert_parts(config: K25Config, tokens: int, variant: str) -> list[Part]:
     """What the operator `experts` starts."""
     text = config.text
-    pairs, values = tokens * text.num_experts_per_tok, text.hidden_size
-    rows = (pairs + tokens) * values * BF16_BYTES + pairs * (FP32_BYTES + ID_BYTES)
-    pieces = tokens * ceil(values / find_tile("combine", tokens).block_n)
-    combine = Part(name="combine", work=Work(bytes=float(rows)), programs=pieces)
+    pieces = tokens * ceil(text.hidden_size / find_tile("combine", tokens).block_n)
+    combine = Part(name="combine", work=combine_work(text, tokens), programs=pieces)
     if tokens <= MAX_GEMV_TOKENS:
         return [*_gemv_parts(config, tokens, variant), combine]
-    return [Part(name="dispatch", work=Work(bytes=12.0 * pairs)), *_grouped_parts(config, tokens, variant), combine]
+    dispatch = Part(name="dispatch", work=dispatch_work(text, tokens))
+    return [dispatch, *_grouped_parts(config, tokens, variant), combine]
 
 
 def _grouped_parts(config: K25Config, tokens: int, variant: str) -> list[Part]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model_runtime.benchmarks.kernels import __main__ as command
-from model_runtime.benchmarks.kernels import expert_halves, goals, report
+from model_runtime.benchmarks.kernels import goals, report
 from model_runtime.benchmarks.kernels.case import OURS, Row
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import cases, moe
@@ -162,10 +162,6 @@ def test_every_file_of_kernels_is_timed_by_a_file_of_its_name(toy: tuple[str, di
     in_table = {row["kernel"] for row in toy[1]["rows"] if row["peer"] == OURS}
     operators = {"norm": "rms_norm", "latent": "write_latent"}
     assert {operators.get(name, name) for name in command.FILES} <= in_table
-
-
-def test_few_tokens_are_those_of_the_operator() -> None:
-    assert expert_halves.FEW_TOKENS == moe.MAX_GEMV_TOKENS
 
 
 def test_what_cannot_run_here_says_so(toy: tuple[str, dict[str, Any]]) -> None:

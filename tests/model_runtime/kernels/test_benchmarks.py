@@ -19,7 +19,7 @@ from model_runtime.benchmarks.kernels.sizes import Sizes, toy_sizes
 from model_runtime.benchmarks.kernels.timing import count_copies, is_cold, measure
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.cost.hardware import Hardware, Work
-from model_runtime.kernels.cost.moe import routed_work, router_work
+from model_runtime.kernels.cost.moe import combine_work, dispatch_work, routed_work, router_work
 from model_runtime.kernels.cost.vision import attention_work
 from model_runtime.ops.registry import find_ops
 from model_runtime.ops.types import DenseExperts
@@ -188,8 +188,8 @@ def test_both_halves_are_the_routed_experts(variant: str) -> None:
 
 def test_floors_around_the_experts() -> None:
     config, text = Sizes().config, Sizes().text
-    assert floors.dispatch(text, 16384).bytes == pytest.approx(16384 * 8 * 12, rel=1e-3)
-    assert floors.combine(text, 16384).bytes == pytest.approx(16384 * 9 * 7168 * 2, rel=1e-2)
+    assert dispatch_work(text, 16384).bytes == pytest.approx(16384 * 8 * 12, rel=1e-3)
+    assert combine_work(text, 16384).bytes == pytest.approx(16384 * 9 * 7168 * 2, rel=1e-2)
     assert floors.repack(config, 384).bytes == pytest.approx(2 * 9.5e9, rel=5e-3)
     assert floors.shared_expert(text, 1).bytes == pytest.approx(88e6, rel=5e-3)
     assert floors.shared_expert(text, 1).flops == 2 * 3 * 7168 * 2048
