@@ -101,5 +101,10 @@ class SpecialTokens:
         """`<|tool_calls_section_begin|>`."""
         return self.id_of("<|tool_calls_section_begin|>")
 
+    @property
+    def reasoning_ends(self) -> tuple[int, ...]:
+        """What ends reasoning: its own marker, a section of calls, and a call without one."""
+        return self.think_end, self.section_begin, self.id_of("<|tool_call_begin|>")
+
 
 _TEXT_OF = {slot: text for text, slot in SLOT_OF.items()}

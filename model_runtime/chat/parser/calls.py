@@ -87,6 +87,11 @@ class StringTracker:
         self._is_escaped = False
         self._is_json: bool | None = None
 
+    @property
+    def is_in_value(self) -> bool:
+        """Whether more text is part of a value, whatever it is: in an open string, or in what is no JSON."""
+        return self.in_string or self._is_json is False
+
     def feed(self, text: str) -> None:
         """Go on by some text. What does not begin as JSON has no strings."""
         if self._is_json is None:

@@ -12,7 +12,8 @@
 - Calls are told whether or not tools were declared, so that markers never turn up as text; a caller that must not
   pass them on (`tool_choice` `none`) leaves their events out.
 - Control tokens are authoritative: where they come as ids, text that spells a marker stays text. Only the singular
-  section marker, which has no token, counts as text, and only right before a call.
+  section marker, which has no token, counts as text, and only right before a call. A think marker means nothing inside
+  a value of arguments, where it is kept as the text that it spells.
 - In a stream that has markers as text, a marker inside an open JSON string of arguments is text, and so is a think
   marker after the first content.
 
@@ -36,6 +37,7 @@ from model_runtime.chat.parser.events import (
     collect_reply,
 )
 from model_runtime.chat.parser.markers import (
+    MARKER_OF_TOKEN,
     TEXT_BESIDE_TOKENS,
     TEXT_MARKERS,
     Marker,
@@ -63,6 +65,7 @@ class _State(Enum):
 
 _SPOKEN = (_State.REASONING, _State.CONTENT)
 _THINK = (Marker.THINK_BEGIN, Marker.THINK_END)
+_TEXT_OF = {marker: text for text, marker in MARKER_OF_TOKEN.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,6 @@ class ReplyParser:
         self._state = _State.REASONING if options.starts_in_reasoning else _State.CONTENT
         self._names = ToolNames(options.tools)
         self._scanner = MarkerScanner(TEXT_MARKERS if options.text_markers else TEXT_BESIDE_TOKENS)
-        self._has_text_markers = options.text_markers
         self._marker_of = markers_by_id(options.special)
         self._head = CallHead()
         self._call: OpenCall | None = None
@@ -202,8 +204,7 @@ class ReplyParser:
 
     def _say_in_arguments(self, text: str) -> None:
         if self._call is not None:
-            if self._has_text_markers:
-                self._call.strings.feed(text)
+            self._call.strings.feed(text)
             self._events += self._call.add(text)
 
     def _mark(self, marker: Marker) -> None:
@@ -234,6 +235,9 @@ class ReplyParser:
                 self._note(Problem.STRAY_MARKER)
 
     def _think(self, marker: Marker) -> None:
+        if self._call is not None and self._call.strings.is_in_value:
+            self._say_in_arguments(_TEXT_OF[marker])
+            return
         begins = marker is Marker.THINK_BEGIN
         if self._state not in _SPOKEN or begins is (self._state is _State.REASONING):
             self._note(Problem.STRAY_MARKER)

@@ -15,16 +15,8 @@ from model_runtime.engine.sampling.counts import apply_penalties
 from model_runtime.engine.sampling.draw import draw, make_options
 from model_runtime.engine.sampling.logprobs import make_logprobs
 from model_runtime.engine.sampling.state import SamplingState
-from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
-
-WRITABLE = (
-    *("[EOS]", "<|im_end|>", "[EOT]", "<think>", "</think>"),
-    *("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
-    *("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
-)
-"""Control tokens that a model may write. The others are written by the template and by the processor of media alone: a
-role marker would put words into the mouth of the user or the system, a media placeholder stands for embeddings that are
-not there, and the reserved slots, padding and unknown token mean nothing to a reader."""
+from model_runtime.engine.sampling.writable import find_banned_ids
+from model_runtime.tokenizer.special import SpecialTokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +32,6 @@ class Sampled:
     token_id: int
     logprob: TokenLogprob | None = None
     fault: str | None = None
-
-
-def find_banned_ids(special: SpecialTokens) -> tuple[int, ...]:
-    """Control tokens that are never sampled."""
-    writable = {special.id_of(text) for text in WRITABLE}
-    slots = range(special.first_id, special.first_id + NUM_SLOTS)
-    return tuple(slot for slot in slots if slot not in writable)
 
 
 class Sampler:

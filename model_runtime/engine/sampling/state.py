@@ -8,6 +8,7 @@ import numpy as np
 from model_runtime.engine.contract import EngineRequest
 from model_runtime.engine.sampling.counts import TokenCounts, make_counts
 from model_runtime.engine.sampling.params import SamplingParams
+from model_runtime.engine.sampling.writable import find_writable_ids
 
 if TYPE_CHECKING:
     from model_runtime.engine.grammar import GrammarEngine, Matcher
@@ -71,10 +72,11 @@ class SamplingState:
         """Tokens that may not come next, beside those that never may.
 
         End tokens before `min_tokens`, unless the grammar leaves nothing else. Before a grammar that waits for the
-        end of the reasoning, every way out but `</think>`.
+        end of the reasoning, every control token but `</think>`: a reader takes a section, a call or an end for what
+        it says wherever it stands, and the grammar would have had no say in it.
         """
         if self._is_grammar_waiting:
-            return self.end_ids | {self.special.im_end, self.special.eos, self.special.section_begin}
+            return (self.end_ids | find_writable_ids(self.special)) - {self.special.think_end}
         matcher = self.active_matcher
         if self.num_output_tokens < self.params.min_tokens and not (matcher and matcher.must_end):
             return self.end_ids
@@ -97,7 +99,7 @@ class SamplingState:
 
     def _follow_reasoning(self, token_id: int) -> None:
         if self.in_reasoning:
-            self.in_reasoning = token_id not in (self.special.think_end, self.special.section_begin)
+            self.in_reasoning = token_id not in self.special.reasoning_ends
             self.num_reasoning_tokens += self.in_reasoning
         elif self.num_output_tokens == 0:  # a prompt without the template's opening tag
             self.in_reasoning = token_id == self.special.think_begin

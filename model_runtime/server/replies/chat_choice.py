@@ -65,11 +65,8 @@ class ChatChoice:
         self._parser = parser
         self._wishes = wishes
         self._tokenizer = tokenizer
-        special = tokenizer.special
         self._in_reasoning = in_reasoning
-        self._reasoning_ends = frozenset(
-            (special.think_end, special.section_begin, special.id_of("<|tool_call_begin|>"))
-        )
+        self._reasoning_ends = frozenset(tokenizer.special.reasoning_ends)
         self.num_reasoning = 0
         self.finish_reason: str | None = None
         self.problems: tuple[Problem, ...] = ()

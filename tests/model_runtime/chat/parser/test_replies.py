@@ -227,6 +227,21 @@ def test_tokens_have_the_say_over_text():
     assert parse(deltas, options()) == reply(spelled, spelled, expected)
 
 
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize("arguments", ['{"command": "a</think>b <think>"}', "sed s/<think>/</think>/"])
+def test_think_markers_in_a_value_are_part_of_it(arguments, text):
+    """Also as control tokens: a call's arguments can speak of them, and nothing else may stand there."""
+    made = "</think>" + section(call("functions.exec:1", arguments), E)
+    expected = reply(None, None, ParsedCall(raw_id="functions.exec:1", name="exec", arguments=arguments), EXEC)
+    assert parse([made] if text else as_ids(made), options(text=text)) == expected
+
+
+def test_think_tokens_between_the_values_are_dropped():
+    made = as_ids("</think>" + section(call("functions.exec:1", '</think>{"command": <think>"a"}</think>')))
+    expected = ParsedCall(raw_id="functions.exec:1", name="exec", arguments='{"command": "a"}')
+    assert parse(made, options()) == reply(None, None, expected, problems=[P.STRAY_MARKER])
+
+
 @pytest.mark.parametrize("escaped", ['\\"', "\\\\", '\\\\\\"', 'a", "b": "', ""])
 def test_in_text_a_marker_in_an_open_string_is_text(escaped):
     arguments = f'{{"command": "{escaped}{DONE}{END}{CALL}</think><|im_end|>"}}'

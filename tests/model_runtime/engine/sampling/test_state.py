@@ -6,6 +6,7 @@ from model_runtime.engine.contract import EngineRequest
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.sampling import GrammarSpec, SamplingParams
 from model_runtime.engine.sampling.state import SamplingState, make_state
+from model_runtime.engine.sampling.writable import WRITABLE
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import Tokenizer
 
@@ -28,7 +29,7 @@ def test_end_ids_are_those_that_end_this_request(tokenizer: Tokenizer) -> None:
     assert start(tokenizer, stop_token_ids=(7,), ignore_eos=True).end_ids == {7}
 
 
-@pytest.mark.parametrize("closing", ["</think>", "<|tool_calls_section_begin|>"])
+@pytest.mark.parametrize("closing", ["</think>", "<|tool_calls_section_begin|>", "<|tool_call_begin|>"])
 def test_reasoning_ends_at_its_marker_or_at_a_section(tokenizer: Tokenizer, closing: str) -> None:
     state = start(tokenizer, in_reasoning=True)
     for token_id in (5, 6, tokenizer.special.id_of(closing), 7):
@@ -54,7 +55,7 @@ def test_a_grammar_waits_for_the_end_of_the_reasoning(tokenizer: Tokenizer) -> N
     special = tokenizer.special
     state = start(tokenizer, in_reasoning=True, grammar=DIGITS)
     assert state.active_matcher is None
-    assert state.banned_ids == {special.im_end, special.eos, special.section_begin}
+    assert state.banned_ids == {special.id_of(text) for text in WRITABLE} - {special.think_end}
     for token_id in (5, special.think_end):
         state.accept(token_id)
     assert state.active_matcher is not None
@@ -66,6 +67,13 @@ def test_a_grammar_waits_for_the_end_of_the_reasoning(tokenizer: Tokenizer) -> N
     state.accept(special.im_end)
     assert state.active_matcher is None
     assert state.is_complete
+
+
+def test_the_way_out_of_the_reasoning_stays_open_where_it_ends_the_request(tokenizer: Tokenizer) -> None:
+    special = tokenizer.special
+    state = start(tokenizer, in_reasoning=True, grammar=DIGITS, stop_token_ids=(special.think_end, 7))
+    assert special.think_end not in state.banned_ids
+    assert 7 in state.banned_ids
 
 
 def test_a_grammar_may_rule_the_reasoning_too(tokenizer: Tokenizer) -> None:
