@@ -23,6 +23,7 @@ class Limits:
         num_processes: Processes and threads.
         file_bytes: Size of one file.
         disk_bytes: What the working folder may hold.
+        num_files: Files and folders that the working folder may hold.
         output_chars: Text of a cell that is handed back; head and tail are kept.
         num_images: Pictures of a cell that are handed back.
         image_side_px: Longer side of a handed-back picture; larger ones are reduced, and it is said.
@@ -35,6 +36,7 @@ class Limits:
     num_processes: int = 64
     file_bytes: int = 512 * 2**20
     disk_bytes: int = 2 * 2**30
+    num_files: int = 50_000
     output_chars: int = 20_000
     num_images: int = 8
     image_side_px: int = 2048

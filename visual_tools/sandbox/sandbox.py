@@ -1,8 +1,6 @@
 """Make isolated kernels: one process with everything imported, from which each is forked."""
 
 import asyncio
-import contextlib
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from visual_tools.sandbox.backends import ISOLATING, MODES, is_open_to_all, make
 from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners, wait_for_first
 from visual_tools.sandbox.contract import Backend, Limits
 from visual_tools.sandbox.kernel import IsolatedKernel, Running
+from visual_tools.sandbox.walk import remove_tree
 from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, Plan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
@@ -82,7 +81,7 @@ class Sandbox:
             wrapper, plan = make_plan(mode, str(folder))
             zygote = await ZygoteClient.start(wrapper, plan, folder)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(str(folder))
             raise
         return cls(backend, limits, folder, plan, zygote)
 
@@ -156,8 +155,13 @@ class Sandbox:
         finally:
             for name in CHANNELS:
                 (private / name).unlink(missing_ok=True)
-        process.ended.add_done_callback(lambda _: shutil.rmtree(private, ignore_errors=True))
+        process.ended.add_done_callback(lambda _: self._remove(private))
         return Running(process=process, channels=channels)
+
+    def _remove(self, folder: Path) -> None:
+        """Off the event loop: code may have filled it."""
+        if not self._is_closed:
+            asyncio.get_running_loop().run_in_executor(None, remove_tree, str(folder))
 
     async def _wait_until_ready(self, process: KernelProcess, channels: Channels) -> None:
         ready = asyncio.ensure_future(channels.wait_until_ready())
@@ -179,8 +183,7 @@ class Sandbox:
             await kernel.close()
         await self._zygote.close()
         self._context.destroy(linger=0)
-        with contextlib.suppress(OSError):
-            shutil.rmtree(self._folder)
+        await asyncio.to_thread(remove_tree, str(self._folder))
 
     async def __aenter__(self) -> "Sandbox":
         return self

@@ -1,32 +1,32 @@
 """Which files of a folder were made or changed between two looks."""
 
-import contextlib
-import os
 import stat
 from collections.abc import Mapping
 
+from visual_tools.sandbox.walk import Walk
+
 MAX_FILES = 20_000
+MAX_DEPTH = 64
+_CACHES = b"__pycache__"
 
 Snapshot = Mapping[str, tuple[int, int, int]]
 
 
-def take_snapshot(folder: str, max_files: int = MAX_FILES) -> Snapshot:
+def take_snapshot(folder: str | int, max_files: int = MAX_FILES, max_depth: int = MAX_DEPTH) -> Snapshot:
     """Time of change, size and number of each file below a folder; links, hidden folders and caches are left out.
 
     Args:
-        folder: Where to look.
-        max_files: The rest is not looked at.
+        folder: Where to look, a path or a descriptor.
+        max_files: The rest is not looked at; nor are more than ten times as many entries of other kinds.
+        max_depth: Folders that lie deeper are not looked at.
     """
     found: dict[str, tuple[int, int, int]] = {}
-    for root, names, files, fd in os.fwalk(folder, follow_symlinks=False):
-        names[:] = [name for name in names if name != "__pycache__" and not name.startswith(".")]
-        below = os.path.relpath(root, folder)
-        for name in files:
-            with contextlib.suppress(OSError):
-                about = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                path = name if below == "." else f"{below}/{name}"
-                if stat.S_ISREG(about.st_mode):
-                    found[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
+    for level in Walk(max_entries=10 * max_files, max_depth=max_depth, has_parts=True).below(folder):
+        level.skip |= {name for name in level.entries if name == _CACHES or name.startswith(b".")}
+        for name, about in level.entries.items():
+            if stat.S_ISREG(about.st_mode):
+                path = b"/".join((*level.parts, name)).decode("utf-8", "surrogateescape")
+                found[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
         if len(found) > max_files:
             break
     return found

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from visual_tools.sandbox.walk import remove_tree
 
 _LIFE_S = 600
 
@@ -131,16 +132,9 @@ def _make_folder(stack: contextlib.ExitStack, place: Path, token: str) -> Path |
         folder = Path(tempfile.mkdtemp(prefix=f"check-sandbox-{token}-", dir=place))
     except OSError:
         return None
-    stack.callback(remove_tree, folder)
+    stack.callback(remove_tree, str(folder))
     folder.chmod(0o755)
     return folder
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder of which nothing else is known, whatever was done to its modes; follows no link."""
-    for path, _, _ in os.walk(folder):
-        Path(path).chmod(0o700)
-    shutil.rmtree(folder)
 
 
 def _write_canary(path: Path, secret: str) -> Path:

@@ -9,6 +9,7 @@ from visual_tools.errors import VisualError
 from visual_tools.sandbox.check import (
     behaviour,
     channel,
+    folders,
     kernel_calls,
     network,
     processes,
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     *processes.CHECKS,
     *kernel_calls.CHECKS,
     *channel.CHECKS,
+    *folders.CHECKS,
     *resources.CHECKS,
 )
 """All of them, in the order in which they are reported."""

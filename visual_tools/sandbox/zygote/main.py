@@ -12,13 +12,13 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
 import time
 from typing import Any
 
+from visual_tools.sandbox.walk import remove_tree
 from visual_tools.sandbox.zygote import system
 from visual_tools.sandbox.zygote.birth import give_birth
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan, plan_from_json, spec_from_json
@@ -144,8 +144,8 @@ class Zygote:
         for fd in (*sockets, write_end):
             os.close(fd)
         is_outside = self._plan.mode in ("landlock", "none")
-        folder = self._host_path(spec.folder)
-        self._wards[number] = Ward(spec, child, read_end, folder, is_outside=is_outside)
+        folders = [self._host_path(folder) for folder in (spec.folder, *((spec.private_dir,) if is_outside else ()))]
+        self._wards[number] = Ward(spec, child, read_end, folders, is_outside=is_outside)
         self._poll.register(read_end, select.POLLIN)
 
     def _become(self, ports: dict[str, int], spec: KernelSpec, report: int) -> None:
@@ -193,7 +193,10 @@ class Zygote:
     def _watch(self) -> None:
         now = time.monotonic()
         for number, ward in self._wards.items():
-            what = ward.look(now)
+            try:
+                what = ward.look(now)
+            except (OSError, ValueError) as error:  # of this kernel's making: it may not cost the others theirs
+                what = f"what it uses could not be found out ({error})"
             if what:
                 self._tell({"over": number, "what": what})
                 ward.kill()
@@ -207,7 +210,7 @@ class Zygote:
             self._reap()
             time.sleep(_LEAVE_PAUSE_S)
         for folder in self._folders:
-            shutil.rmtree(self._host_path(folder), ignore_errors=True)
+            remove_tree(self._host_path(folder))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def rehearse(plan: Plan, folder: str) -> str:
     if child == 0:
         give_birth(plan, spec, [write_end] * 3, write_end, lambda *_: os._exit(0))
     os.close(write_end)
-    ward = Ward(spec, child, read_end, str(place))
+    ward = Ward(spec, child, read_end, [str(place)])
     errors = []
     while ward.report >= 0:
         errors += [str(message["error"]) for message in ward.read_reports() if "error" in message]

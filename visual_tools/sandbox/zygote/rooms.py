@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
+from visual_tools.sandbox.walk import Walk
 from visual_tools.sandbox.zygote import system
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan
 
@@ -84,11 +86,10 @@ def hand_over(folder: str, owner: int) -> None:
         folder: Its path.
         owner: Number of the user and of the group.
     """
-    for _, _, files, fd in os.fwalk(folder, follow_symlinks=False):
-        if os.fstat(fd).st_uid != owner:
-            os.fchown(fd, owner, owner)
-        for name in files:
-            with contextlib.suppress(FileNotFoundError):
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if found.st_nlink == 1 and found.st_uid != owner:
-                    os.chown(name, owner, owner, dir_fd=fd, follow_symlinks=False)
+    for level in Walk().below(folder):
+        if os.fstat(level.fd).st_uid != owner:
+            os.fchown(level.fd, owner, owner)
+        for name, about in level.entries.items():
+            if about.st_nlink == 1 and about.st_uid != owner and not stat.S_ISDIR(about.st_mode):
+                with contextlib.suppress(FileNotFoundError):
+                    os.chown(name, owner, owner, dir_fd=level.fd, follow_symlinks=False)

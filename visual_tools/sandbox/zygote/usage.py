@@ -3,9 +3,13 @@
 import contextlib
 import os
 import resource
+import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from visual_tools.sandbox.walk import Walk
 
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -66,14 +70,42 @@ def read_pss(pids: Iterator[int] | tuple[int, ...]) -> int:
     return total
 
 
-def measure_folder(folder: str, *, max_entries: int = 200_000) -> int:
-    """Bytes on disk of what lies in a folder; links are not followed, at most `max_entries` are looked at."""
-    total = num_entries = 0
-    for _, names, files, fd in os.fwalk(folder, follow_symlinks=False, onerror=None):
-        for name in (*names, *files):
-            with contextlib.suppress(OSError):
-                total += os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks * _BLOCK_BYTES
-        num_entries += len(names) + len(files)
-        if num_entries > max_entries:
-            break
-    return total
+class Measure:
+    """What lies in a folder, found out little by little; links are not followed.
+
+    Args:
+        folder: Its path.
+        max_entries: Of files and folders; at most so many are looked at.
+
+    Attributes:
+        num_bytes: On disk, so far; a file with several names counts once.
+    """
+
+    def __init__(self, folder: str, *, max_entries: int = 200_000) -> None:
+        self.num_bytes = 0
+        self._walk = Walk(max_entries=max_entries, unlock=True)
+        self._folders = self._walk.below(folder)
+        self._seen: set[tuple[int, int]] = set()
+
+    @property
+    def num_entries(self) -> int:
+        """Files, folders and everything else, so far."""
+        return self._walk.num_entries
+
+    def go_on(self, duration_s: float) -> bool:
+        """Look for about so long. Whether nothing is left to look at."""
+        until = time.monotonic() + duration_s
+        with contextlib.suppress(OSError):
+            for folder in self._folders:
+                self.num_bytes += sum(map(self._count, folder.entries.values()))
+                if time.monotonic() > until:
+                    return False
+        return True
+
+    def _count(self, about: os.stat_result) -> int:
+        if about.st_nlink > 1 and not stat.S_ISDIR(about.st_mode):
+            identity = about.st_dev, about.st_ino
+            if identity in self._seen:
+                return 0
+            self._seen.add(identity)
+        return about.st_blocks * _BLOCK_BYTES

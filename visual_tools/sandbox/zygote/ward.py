@@ -4,17 +4,17 @@ import contextlib
 import json
 import os
 import signal
-import time
+from collections.abc import Sequence
 from typing import Any
 
 from visual_tools.sandbox.zygote.ending import kill_below
 from visual_tools.sandbox.zygote.plan import KernelSpec
-from visual_tools.sandbox.zygote.usage import measure_folder, read_pss, read_usage
+from visual_tools.sandbox.zygote.usage import Measure, read_pss, read_usage
 
 _IDLE_S = 2.0  # between two looks at a kernel that runs no cell
-_DISK_S = 0.5
-_DISK_SHARE = 0.05  # of the time may go into measuring folders
-_DISK_SLACK_BYTES = 16 * 2**20
+_DISK_SLICE_S = 0.01  # of looking into folders, at one look
+_MAX_FIRST_FILES = 500_000  # that may be there before the first cell
+_DISK_SLACK_BYTES, _DISK_SLACK_FILES = 16 * 2**20, 1000
 
 
 class Ward:
@@ -24,7 +24,7 @@ class Ward:
         spec: What it may use.
         child: Process that was forked for it; its parent is the zygote.
         report: Pipe from it.
-        folder: Its working folder as the zygote sees it.
+        folders: What it may write on this machine's disks, as the zygote sees it.
         is_outside: No PID namespace ends its processes with the first one.
 
     Attributes:
@@ -32,11 +32,13 @@ class Ward:
         is_busy: Whether a cell runs; set it with `set_busy`.
     """
 
-    def __init__(self, spec: KernelSpec, child: int, report: int, folder: str, *, is_outside: bool = False) -> None:
+    def __init__(
+        self, spec: KernelSpec, child: int, report: int, folders: Sequence[str], *, is_outside: bool = False
+    ) -> None:
         self.report = report
         self.is_busy = False
         self._spec = spec
-        self._folder = folder
+        self._folders = folders
         self._is_outside = is_outside
         self._pid: int | None = None  # process 1 of the kernel, once it is known
         self._child = child
@@ -44,8 +46,10 @@ class Ward:
         self._ended: dict[int, int] = {}
         self._text = b""
         self._base_rss = -1
-        self._next_look = self._next_disk = 0.0
-        self._disk_bytes = spec.limits.disk_bytes
+        self._next_look = 0.0
+        self._disk_bytes, self._num_files = spec.limits.disk_bytes, spec.limits.num_files
+        self._has_measured = False
+        self._measures: list[Measure] = []
         self._is_killed = False
 
     def read_reports(self) -> list[dict[str, Any]]:
@@ -102,16 +106,24 @@ class Ward:
             return f"it had more than {limits.num_processes} processes and threads"
         if usage.rss_bytes - self._base_rss > limits.memory_bytes and read_pss(usage.pids) > limits.memory_bytes:
             return f"its processes used more than {limits.memory_bytes >> 20} MB of memory"
-        return self._look_at_disk(now)
+        return self._look_at_disk()
 
-    def _look_at_disk(self, now: float) -> str:
-        if now < self._next_disk or not self.is_busy:
+    def _look_at_disk(self) -> str:
+        """Measure a little more of its folders; what was there from the beginning is not counted against it."""
+        if not self._measures:
+            most = self._num_files + 1 if self._has_measured else _MAX_FIRST_FILES
+            self._measures = [Measure(folder, max_entries=most) for folder in self._folders]
+        if not all(measure.go_on(_DISK_SLICE_S) for measure in self._measures):
             return ""
-        has_bytes = measure_folder(self._folder)
-        is_first = self._next_disk == 0.0
-        self._next_disk = now + max(_DISK_S, (time.monotonic() - now) / _DISK_SHARE)
-        if is_first:
+        has_bytes = sum(measure.num_bytes for measure in self._measures)
+        has_files = sum(measure.num_entries for measure in self._measures)
+        self._measures = []
+        if not self._has_measured:
+            self._has_measured = True
             self._disk_bytes = max(self._disk_bytes, has_bytes + _DISK_SLACK_BYTES)
+            self._num_files = max(self._num_files, has_files + _DISK_SLACK_FILES)
+        if has_files > self._num_files:
+            return f"its folder held more than {self._num_files} files and folders"
         if has_bytes > self._disk_bytes:
             return f"its folder held more than {self._disk_bytes >> 20} MB"
         return ""

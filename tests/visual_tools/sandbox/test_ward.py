@@ -1,0 +1,116 @@
+"""The zygote's watch over one kernel: each guard strikes past its limit and not before, on real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from visual_tools.sandbox import Limits
+from visual_tools.sandbox.zygote.plan import KernelSpec
+from visual_tools.sandbox.zygote.ward import Ward
+
+MB = 2**20
+WIDE = Limits(num_processes=10**6, memory_bytes=2**50, disk_bytes=2**50, num_files=10**6, cpu_s=10**6)
+MakeWard = Callable[..., Ward]
+
+
+@pytest.fixture
+def make_ward(tmp_path: Path) -> Iterator[MakeWard]:
+    """Wards over a Python that first becomes idle, and then runs the code; nothing but the ward limits it."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def make(code: str, limits: Limits) -> Ward:
+        gate = tmp_path / f"gate-{len(children)}"
+        wait = f"import os, threading, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+        end = "\nopen(GATE + '-done', 'w').close()\ntime.sleep(100)".replace("GATE", repr(str(gate)))
+        child = subprocess.Popen([sys.executable, "-I", "-c", wait + code + end], start_new_session=True)
+        children.append(child)
+        reading, writing = os.pipe()
+        os.write(writing, f'{{"pid": {child.pid}, "host_pid": {child.pid}}}\n'.encode())
+        os.close(writing)
+        (tmp_path / "work").mkdir(exist_ok=True)
+        spec = KernelSpec(folder="", inside_dir="", readable=(), private_dir="", owner=None, key="", limits=limits)
+        ward = Ward(spec, child.pid, reading, [str(tmp_path / "work")])
+        ward.read_reports()
+        ward.set_busy(True)
+        assert ward.look(time.monotonic()) == ""
+        gate.touch()
+        until = time.monotonic() + 60
+        while not Path(f"{gate}-done").exists() and child.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        return ward
+
+    yield make
+    for child in children:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def look(ward: Ward) -> str:
+    """What it says within a few looks."""
+    return next(filter(None, (ward.look(time.monotonic()) for _ in range(5))), "")
+
+
+def limits(**changed: float) -> Limits:
+    return Limits(**{name: changed.get(name, getattr(WIDE, name)) for name in WIDE.__slots__})
+
+
+@pytest.mark.parametrize(("num_threads", "told"), [(5, ""), (6, "it had more than 4 processes and threads")])
+def test_threads_are_counted_to_the_last(make_ward: MakeWard, num_threads: int, told: str) -> None:
+    """Two of them are a kernel's own: its keeper and itself."""
+    code = f"for _ in range({num_threads}): threading.Thread(target=time.sleep, args=(100,)).start()"
+    assert look(make_ward(code, limits(num_processes=4))) == told
+
+
+@pytest.mark.parametrize(("num_children", "told"), [(5, ""), (6, "it had more than 4 processes and threads")])
+def test_processes_are_counted_to_the_last(make_ward: MakeWard, num_children: int, told: str) -> None:
+    code = f"for _ in range({num_children}):\n    if os.fork() == 0: time.sleep(100)"
+    assert look(make_ward(code, limits(num_processes=4))) == told
+
+
+@pytest.mark.parametrize(("size_mb", "told"), [(20, ""), (200, "its processes used more than 100 MB of memory")])
+def test_memory_is_watched(make_ward: MakeWard, size_mb: int, told: str) -> None:
+    code = f"held = bytearray(b'x') * {size_mb * MB}"
+    assert look(make_ward(code, limits(memory_bytes=100 * MB))) == told
+
+
+def test_memory_of_several_processes_is_one_sum(make_ward: MakeWard) -> None:
+    code = f"for _ in range(3):\n    if os.fork() == 0:\n        held = bytearray(b'x') * {45 * MB}; time.sleep(100)\n"
+    code += "time.sleep(1)"
+    assert look(make_ward(code, limits(memory_bytes=100 * MB))) == "its processes used more than 100 MB of memory"
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "told"), [(30.0, ""), (0.5, "it had used 0.5 s of processor time, which is its limit")]
+)
+def test_processor_time_is_watched_with_that_of_ended_children(make_ward: MakeWard, cpu_s: float, told: str) -> None:
+    code = "import subprocess, sys\n"
+    code += "burn = 'import time\\nwhile time.process_time() < 0.4: pass'\n"
+    code += "for _ in range(2): subprocess.run([sys.executable, '-I', '-c', burn])"
+    assert look(make_ward(code, limits(cpu_s=cpu_s))) == told
+
+
+@pytest.mark.parametrize(("size_mb", "told"), [(15, ""), (18, "its folder held more than 16 MB")])
+def test_the_disk_is_watched(make_ward: MakeWard, tmp_path: Path, size_mb: int, told: str) -> None:
+    """A ward leaves 16 MB beside what it found at first."""
+    (tmp_path / "work" / "deep").mkdir(parents=True)
+    code = f"open({str(tmp_path / 'work/deep/file')!r}, 'wb').write(b'x' * {size_mb * MB})"
+    assert look(make_ward(code, limits(disk_bytes=MB))) == told
+
+
+@pytest.mark.parametrize(("num_files", "told"), [(998, ""), (1002, "its folder held more than 1000 files and folders")])
+def test_files_are_counted(make_ward: MakeWard, tmp_path: Path, num_files: int, told: str) -> None:
+    code = f"for n in range({num_files}): open({str(tmp_path / 'work')!r} + f'/{{n}}', 'w').close()"
+    assert look(make_ward(code, limits(num_files=10))) == told
+
+
+def test_a_file_with_many_names_counts_once(make_ward: MakeWard, tmp_path: Path) -> None:
+    place = str(tmp_path / "work")
+    code = f"open({place!r} + '/file', 'wb').write(b'x' * {10 * MB})\n"
+    code += f"for n in range(20): os.link({place!r} + '/file', {place!r} + f'/{{n}}')"
+    assert look(make_ward(code, limits(disk_bytes=MB))) == ""

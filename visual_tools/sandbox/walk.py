@@ -1,0 +1,200 @@
+"""Go through a folder that hostile code may have filled, and may be changing: no recursion, no path, two descriptors.
+
+Folders are opened relative to the one above, links are never followed, the way back up is checked by number. So any
+depth, any length of path, any name and a folder that is moved meanwhile are harmless; `max_entries` bounds the rest.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MAX_ENTRIES, _MAX_DEPTH = 10**9, 10**9
+_REMOVED_AT_ONCE = 50_000  # entries, which are held in memory
+
+
+@dataclass(slots=True)
+class Folder:
+    """One folder on the way.
+
+    Attributes:
+        fd: Open while the walk stands here, not longer.
+        parts: Names from the top to here, when they are wanted.
+        entries: What lies in it, links not followed.
+        skip: Names of folders that are not to be entered; whoever walks may add some.
+    """
+
+    fd: int
+    parts: tuple[bytes, ...]
+    entries: dict[bytes, os.stat_result]
+    skip: set[bytes] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Level:
+    identity: tuple[int, int]  # device and inode
+    waiting: list[bytes]
+    name: bytes = b""  # of the folder below that the walk is in
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    """A walk through everything below a folder, each folder before what lies in it.
+
+    Args:
+        max_entries: Files, folders and everything else; no more are looked at.
+        max_depth: Folders that lie deeper than this below the top are not entered.
+        unlock: Open folders of this user that shut their owner out; those of others stay as they are.
+        has_parts: Tell the names on the way, which costs as much as the way is long.
+        on_leave: Called with the folder above and the name when everything below a folder was gone through.
+
+    Attributes:
+        num_entries: Seen so far.
+        is_whole: Whether nothing was left out so far.
+    """
+
+    max_entries: int = _MAX_ENTRIES
+    max_depth: int = _MAX_DEPTH
+    unlock: bool = False
+    has_parts: bool = False
+    on_leave: Callable[[int, bytes], None] | None = None
+    num_entries: int = 0
+    is_whole: bool = True
+    _levels: list[_Level] = field(default_factory=list)
+
+    def below(self, top: int | str) -> Iterator[Folder]:
+        """Each folder from the top on; its descriptor is good until the next one is asked for.
+
+        Args:
+            top: The folder, as a path or as a descriptor, which stays open.
+
+        Raises:
+            OSError: The top itself cannot be opened.
+        """
+        fd: int | None = os.open(".", _FOLDER, dir_fd=top) if isinstance(top, int) else os.open(top, _FOLDER)
+        try:
+            while fd is not None:
+                folder = Folder(fd, self._parts(), self._list(fd))
+                yield folder
+                below = [name for name, about in folder.entries.items() if stat.S_ISDIR(about.st_mode)]
+                self._levels.append(_Level(identify(fd), [name for name in below if name not in folder.skip]))
+                fd, old = None, fd
+                fd = self._move_on(old)
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def _parts(self) -> tuple[bytes, ...]:
+        return tuple(level.name for level in self._levels) if self.has_parts else ()
+
+    def _list(self, fd: int) -> dict[bytes, os.stat_result]:
+        found: dict[bytes, os.stat_result] = {}
+        with contextlib.suppress(OSError), os.scandir(fd) as entries:
+            for entry in entries:
+                if self.num_entries >= self.max_entries:
+                    self.is_whole = False
+                    break
+                self.num_entries += 1
+                with contextlib.suppress(OSError):  # it has gone meanwhile
+                    name = os.fsencode(entry.name)
+                    found[name] = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        return found
+
+    def _move_on(self, fd: int) -> int | None:
+        """To the next folder, through those above when nothing waits here; closes the descriptor it is given."""
+        while True:
+            child = self._enter(fd)
+            if child is not None:
+                os.close(fd)
+                return child
+            self._levels.pop()
+            above = self._find_above(fd) if self._levels else None
+            os.close(fd)
+            if above is None:
+                self.is_whole = self.is_whole and not self._levels
+                return None
+            fd = above
+            if self.on_leave is not None:
+                self.on_leave(fd, self._levels[-1].name)
+
+    def _enter(self, fd: int) -> int | None:
+        level = self._levels[-1]
+        while level.waiting:
+            if len(self._levels) > self.max_depth:
+                self.is_whole = False
+                return None
+            level.name = level.waiting.pop()
+            try:
+                return open_folder(level.name, fd, unlock=self.unlock)
+            except OSError:
+                self.is_whole = False
+        return None
+
+    def _find_above(self, fd: int) -> int | None:
+        """The folder above, unless this one was moved elsewhere meanwhile."""
+        with contextlib.suppress(OSError):
+            above = os.open("..", _FOLDER, dir_fd=fd)
+            if identify(above) == self._levels[-1].identity:
+                return above
+            os.close(above)
+        return None
+
+
+def identify(fd: int) -> tuple[int, int]:
+    """Device and inode."""
+    about = os.fstat(fd)
+    return about.st_dev, about.st_ino
+
+
+def open_folder(name: bytes, above: int, *, unlock: bool = False) -> int:
+    """Open a folder by its name in the one above, never through a link.
+
+    Args:
+        name: One name, no path.
+        above: Descriptor of the folder that holds it.
+        unlock: Where the owner, who is this user, has no right to it: take the right first.
+
+    Raises:
+        OSError: It is no folder, or is closed to this user.
+    """
+    try:
+        return os.open(name, _FOLDER, dir_fd=above)
+    except PermissionError:
+        if not unlock:
+            raise
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+    try:  # by the descriptor: a link that takes the place of the name meanwhile is not reached
+        os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101
+        return os.open(f"/proc/self/fd/{place}", _FOLDER & ~os.O_NOFOLLOW)
+    finally:
+        os.close(place)
+
+
+def remove_tree(top: str) -> bool:
+    """Remove a folder with everything in it, whatever names, depth and modes that has. Whether it is gone.
+
+    Args:
+        top: Its path.
+    """
+    num_removed = 0
+
+    def remove(above: int, name: bytes, *, is_folder: bool) -> None:
+        nonlocal num_removed
+        with contextlib.suppress(OSError):
+            (os.rmdir if is_folder else os.unlink)(name, dir_fd=above)
+            num_removed += 1
+
+    while True:
+        walk = Walk(max_entries=_REMOVED_AT_ONCE, unlock=True, on_leave=partial(remove, is_folder=True))
+        with contextlib.suppress(OSError):
+            for folder in walk.below(top):
+                for name, about in folder.entries.items():
+                    if not stat.S_ISDIR(about.st_mode):
+                        remove(folder.fd, name, is_folder=False)
+            os.rmdir(top)  # noqa: PTH106
+        if num_removed == 0 or not os.path.lexists(top):
+            return not os.path.lexists(top)
+        num_removed = 0
