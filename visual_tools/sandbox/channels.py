@@ -17,6 +17,11 @@ Message = dict[str, Any]
 _ASK_AGAIN_S = 0.02
 _MESSAGE_SLACK_BYTES = 1 << 20
 _NUM_QUEUED = 64
+_LARGE_BYTES = 1 << 18  # messages from here on are read off the event loop
+_SMALL_BYTES = 1 << 14  # messages up to here are read whatever came before: one of them says that the cell has ended
+_MESSAGE_COST_BYTES = 5000  # what reading any message is worth
+_MAX_FRAMES = 32
+_MAX_PARTS = 1_000_000  # of a large message: values, which take far more memory than text
 
 
 def open_listeners(folder: Path) -> list[socket.socket]:
@@ -39,6 +44,9 @@ class Channels:
         key: Signs the messages.
         max_bytes: Longest message that is accepted; a kernel that sends a longer one is cut off.
         on_output: Called with each message of the kernel's output channel, and nothing that is not well formed.
+
+    Attributes:
+        is_flooded: Whether more output came than `allow_output` allowed.
     """
 
     def __init__(
@@ -60,6 +68,8 @@ class Channels:
         self._on_output = on_output
         self._replies: dict[str, asyncio.Future[Message]] = {}
         self._has_output = asyncio.Event()
+        self._budget_bytes = max_bytes
+        self.is_flooded = asyncio.Event()
         self._readers = [asyncio.create_task(self._read(name)) for name in CHANNELS]
 
     async def wait_until_ready(self) -> None:
@@ -85,11 +95,29 @@ class Channels:
         self._sockets[channel].send_multipart(self._session.serialize(message))
         return future
 
+    def allow_output(self, num_bytes: int) -> None:
+        """Take so much output from now on; what comes beyond it is dropped unread, and `is_flooded` is set."""
+        self._budget_bytes = num_bytes
+        self.is_flooded.clear()
+
+    def _is_within_budget(self, size_bytes: int) -> bool:
+        self._budget_bytes -= size_bytes + _MESSAGE_COST_BYTES
+        if self._budget_bytes >= 0:
+            return True
+        self.is_flooded.set()
+        return size_bytes <= _SMALL_BYTES
+
     async def _read(self, name: str) -> None:
         channel = self._sockets[name]
         while True:
             frames = await channel.recv_multipart()
-            message = self._parse(frames)
+            size_bytes = sum(map(len, frames))
+            if name == "iopub" and not self._is_within_budget(size_bytes):
+                continue
+            if size_bytes < _LARGE_BYTES:
+                message = self._parse(frames)
+            else:
+                message = await asyncio.to_thread(self._parse, frames)
             if message is None:
                 continue
             if name == "iopub":
@@ -101,10 +129,12 @@ class Channels:
                     reply.set_result(message)
 
     def _parse(self, frames: list[bytes]) -> Message | None:
+        if len(frames) > _MAX_FRAMES or any(len(frame) > _LARGE_BYTES and _has_many_parts(frame) for frame in frames):
+            return None
         try:
             _, rest = self._session.feed_identities(frames)
             message = self._session.deserialize(rest)
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError, AttributeError):
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError, AttributeError, ArithmeticError):
             return None  # not a message of Jupyter's, or not signed
         is_fine = isinstance(message, dict) and all(
             isinstance(message.get(part), dict) for part in ("header", "parent_header", "content")
@@ -124,7 +154,13 @@ class Channels:
 
 def parent_id(message: Message) -> str:
     """Id of the request that a message belongs to; "" when it does not say."""
-    return str(message["parent_header"].get("msg_id", ""))
+    told = message["parent_header"].get("msg_id")
+    return told if isinstance(told, str) else ""
+
+
+def _has_many_parts(frame: bytes) -> bool:
+    """Whether JSON may hold very many values. Commas of a text count too: such a text is not what kernels send."""
+    return sum(map(frame.count, (b"[", b"{", b":", b","))) > _MAX_PARTS
 
 
 def make_key() -> str:

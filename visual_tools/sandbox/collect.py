@@ -14,8 +14,7 @@ from visual_tools.sandbox.zygote.pictures import LEFT_OUT_KEY, ORIGINAL_KEY
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n|$)", re.MULTILINE)
-_ERROR_CHARS = 10_000
+_ERROR_CHARS, _ERROR_LINES = 10_000, 1000
 _FLOOD_FACTOR = 200  # times the text that is kept; more is no use to anybody
 _MIN_FLOOD_CHARS = 4_000_000
 
@@ -61,9 +60,21 @@ class Clipped:
 
 
 def clean(text: str) -> str:
-    """Text as it would stand on a terminal: no colours, no control characters, overwritten lines gone."""
+    """Text as it would stand on a terminal: no colours, no control characters, overwritten lines gone.
+
+    Takes time in proportion to the text, whatever stands in it.
+    """
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
-    return _CONTROLS.sub("", _OVERWRITTEN.sub("", text).replace("\r", "\n"))
+    if "\r" in text:
+        text = "\n".join(map(_last_writing, text.split("\n")))
+    return _CONTROLS.sub("", text)
+
+
+def _last_writing(line: str) -> str:
+    """What is seen of a line after its carriage returns; one at its end begins a line."""
+    is_ended = line.endswith("\r")
+    seen = line[: len(line) - is_ended].rpartition("\r")[2]
+    return f"{seen}\n" if is_ended else seen
 
 
 class Collector:
@@ -79,7 +90,7 @@ class Collector:
         self._outputs: list[dict[str, Any]] = []
         self._stream: tuple[str, Clipped] | None = None
         self._num_output_chars = 0
-        self._num_pictures = 0
+        self._num_pictures = self._num_left_out = 0
         self.images: list[CellImage] = []
         self.error: CellError | None = None
         self.has_left_out_images = False
@@ -149,7 +160,7 @@ class Collector:
         text = _text_of(data.get("text/plain"))
         bundle: dict[str, str] = {"text/plain": clean(text[: self._limits.output_chars])} if text else {}
         if "image/png" in data:
-            text = self._take_picture(_text_of(data["image/png"]), content.get("metadata"), bundle)
+            text = self._take_picture(data["image/png"], content.get("metadata"), bundle)
         if text:
             self._text.add(text if text.endswith("\n") else text + "\n", _left_out(content.get("metadata")))
         if bundle:
@@ -160,17 +171,17 @@ class Collector:
                 output |= {"output_type": "execute_result", "execution_count": number}
             self._put(output, len(text))
 
-    def _take_picture(self, encoded: str, metadata: object, bundle: dict[str, str]) -> str:
+    def _take_picture(self, encoded: object, metadata: object, bundle: dict[str, str]) -> str:
         """Keep a picture, or say why not."""
         self._num_pictures += 1
-        image = parse_picture(encoded, metadata, self._limits)
+        if len(self.images) >= self._limits.num_images:
+            self.has_left_out_images = True
+            self._num_left_out += 1
+            return f"[only the first {self._limits.num_images} pictures are shown]" if self._num_left_out == 1 else ""
+        image = parse_picture(encoded if isinstance(encoded, str) else "", metadata, self._limits)
         if isinstance(image, str):
             self.has_left_out_images = True
             return f"[picture {self._num_pictures}: {image}]"
-        if len(self.images) >= self._limits.num_images:
-            self.has_left_out_images = True
-            only_first = self._num_pictures == self._limits.num_images + 1
-            return f"[only the first {self._limits.num_images} pictures are shown]" if only_first else ""
         self.images.append(image)
         bundle["image/png"] = base64.b64encode(image.png).decode()
         width, height = image.size_px
@@ -181,18 +192,18 @@ class Collector:
     def _take_error(self, content: Mapping[str, Any]) -> None:
         self._end_stream()
         lines = content.get("traceback")
-        text = "\n".join(map(_text_of, lines[:1000])) if isinstance(lines, list) else ""
         kept = Clipped(_ERROR_CHARS)
-        kept.add(clean(text))
-        name, message = (clean(_text_of(content.get(key)))[:_ERROR_CHARS] for key in ("ename", "evalue"))
-        self.error = CellError(name=name, message=message, traceback=str(kept))
-        told = {"ename": name, "evalue": message, "traceback": str(kept).splitlines()}
-        self._put({"output_type": "error", **told}, 0)
+        for number, line in enumerate(lines[:_ERROR_LINES] if isinstance(lines, list) else ()):
+            kept.add(("\n" if number else "") + _text_of(line))
+        name, message = (clean(_text_of(content.get(key), _ERROR_CHARS)) for key in ("ename", "evalue"))
+        traceback = clean(str(kept))
+        self.error = CellError(name=name, message=message, traceback=traceback)
+        self._put({"output_type": "error", "ename": name, "evalue": message, "traceback": traceback.splitlines()}, 0)
 
 
-def _text_of(value: object) -> str:
+def _text_of(value: object, max_chars: int | None = None) -> str:
     """Text that can be encoded; lone surrogates are replaced."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    return value[:max_chars].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def parse_picture(encoded: str, metadata: object, limits: Limits) -> CellImage | str:

@@ -17,6 +17,7 @@ from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 3.0  # after an interrupt, before the kernel is ended
 _AGAIN_S = 1.0
+_MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
 _LOST = "the kernel was started anew: variables, imports and definitions of earlier cells are gone, files are kept"
 
 
@@ -39,11 +40,11 @@ Launch = Callable[[Callable[[Message], None]], Awaitable[Running]]
 class _Cell:
     """A cell in progress."""
 
-    def __init__(self, message_id: str, limits: Limits) -> None:
+    def __init__(self, message_id: str, limits: Limits, channels: Channels) -> None:
         self.id = message_id
+        self._channels = channels
         self.collector = Collector(limits)
         self.is_idle = asyncio.Event()
-        self.is_flooded = asyncio.Event()
         self.execution_count: int | None = None
 
     def take(self, message: Message) -> None:
@@ -56,7 +57,7 @@ class _Cell:
         elif kind == "error" or not self.collector.is_flooded:
             self.collector.take(kind, content)
         else:
-            self.is_flooded.set()
+            self._channels.is_flooded.set()
 
 
 class IsolatedKernel:
@@ -149,7 +150,8 @@ class IsolatedKernel:
             "stop_on_error": False,
         }
         message = channels.make("execute_request", content)
-        cell = self._cell = _Cell(message["header"]["msg_id"], self._limits)
+        cell = self._cell = _Cell(message["header"]["msg_id"], self._limits, channels)
+        channels.allow_output(_count_allowed_bytes(self._limits))
         self._zygote.set_busy(running.process, True)
         reply = channels.send("shell", message)
         try:
@@ -162,7 +164,7 @@ class IsolatedKernel:
     ) -> "_Outcome":
         """Wait for the end of a cell, whichever it is."""
         done = asyncio.ensure_future(_both(reply, cell.is_idle))
-        flooded = asyncio.ensure_future(cell.is_flooded.wait())
+        flooded = asyncio.ensure_future(running.channels.is_flooded.wait())
         try:
             if self._is_interrupted:  # before it was sent
                 await self._stop(running, cell)
@@ -210,13 +212,13 @@ class IsolatedKernel:
             notes = (*notes, f"the cell was interrupted: {why}")
         elif status == "ok" and collector.error is not None:
             status = "error"
-        after = await asyncio.to_thread(take_snapshot, str(self.folder))
+        written = await asyncio.to_thread(lambda: find_written(before, take_snapshot(str(self.folder))))
         return CellResult(
             status=status,
             text=collector.text,
             images=tuple(collector.images),
             error=collector.error if status in ("error", "interrupted") else None,
-            files_written=find_written(before, after),
+            files_written=written,
             outputs=collector.outputs,
             execution_count=outcome.cell.execution_count,
             duration_s=duration_s,
@@ -246,6 +248,11 @@ class _Outcome:
     status: Status
     reply: dict[str, Any]
     why: str = ""
+
+
+def _count_allowed_bytes(limits: Limits) -> int:
+    """Messages of one cell that the host reads: several times what it hands back, in the widest form."""
+    return _MIN_OUTPUT_BYTES + _WASTE * (limits.num_images * limits.image_bytes * 4 // 3 + 6 * limits.output_chars)
 
 
 async def _both(reply: "asyncio.Future[Message]", is_idle: asyncio.Event) -> Message:

@@ -81,8 +81,8 @@ class Walk:
                 yield folder
                 below = [name for name, about in folder.entries.items() if stat.S_ISDIR(about.st_mode)]
                 self._levels.append(_Level(identify(fd), [name for name in below if name not in folder.skip]))
-                fd, old = None, fd
-                fd = self._move_on(old)
+                leaving, fd = fd, None
+                fd = self._move_on(leaving)
         finally:
             if fd is not None:
                 os.close(fd)
