@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.changes import find_changed_box, find_content_box, grow_to_cover
 from visual_tools.images.load import ImageSource, load_image
 from visual_tools.ink import find_ink
 from visual_tools.require import require
@@ -18,8 +17,6 @@ from visual_tools.text_lines import make_lines
 from visual_tools.text_recognition import TextRecognizer
 
 _MIN_CONFIDENCE = 0.5
-_MARGIN_PX = 32
-_MAX_CHANGED_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +55,9 @@ class TextLine:
 class OcrEngine:
     """Reads screens; thread-safe.
 
-    A second look is quick: equal pictures and equal lines are remembered, and lines are only searched for
-    where a picture differs from the one before it.
+    What a picture says depends on its pixels alone, never on what was read before: only whole pictures and crops of
+    lines that are equal, pixel for pixel, are remembered. Lines are searched for on each new picture as a whole: the
+    detection network averages over all of it, so a part of a picture may have other lines than the same part of it all.
 
     Args:
         num_threads: Threads of the networks.
@@ -71,13 +69,13 @@ class OcrEngine:
         self._recognizer = TextRecognizer(num_threads)
         self._pictures: OrderedDict[bytes, list[TextLine]] = OrderedDict()
         self._num_pictures = num_pictures
-        self._last: tuple[NDArray[np.uint8], list[Box]] | None = None
         self._lock = threading.Lock()
 
     def read_text(self, image: NDArray[np.uint8]) -> list[TextLine]:
         """All lines of a picture, top to bottom, (H, W, 3) uint8 RGB."""
         with self._lock:
-            key = hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=16).digest()
+            pixels = np.ascontiguousarray(image).tobytes()
+            key = hashlib.blake2b(pixels, digest_size=16, key=repr(image.shape).encode()).digest()
             if key not in self._pictures:
                 self._pictures[key] = self._read(image)
                 if len(self._pictures) > self._num_pictures:
@@ -102,7 +100,7 @@ class OcrEngine:
 
     def _read(self, image: NDArray[np.uint8]) -> list[TextLine]:
         lines = []
-        for box in self._find_boxes(image):
+        for box in self._detector.detect(image):
             crop = image[box.top : box.bottom, box.left : box.right]
             read = self._recognizer.recognize(crop)
             if read.confidence < _MIN_CONFIDENCE:
@@ -110,27 +108,6 @@ class OcrEngine:
             for text, tight, chars in make_lines(read, box, find_ink(crop)):
                 lines.append(TextLine(text=text, box_px=tight, confidence=read.confidence, char_x_px=chars))
         return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left))
-
-    def _find_boxes(self, image: NDArray[np.uint8]) -> list[Box]:
-        """Boxes of text lines: searched for in what changed since the last picture, else in all of it."""
-        region = find_content_box(image)
-        if region is None:
-            return []
-        whole = Box(0, 0, image.shape[1], image.shape[0])
-        kept: list[Box] = []
-        if self._last is not None and self._last[0].shape == image.shape:
-            changed = find_changed_box(self._last[0], image)
-            if changed is None:
-                return self._last[1]
-            grown = grow_to_cover(changed.padded(_MARGIN_PX), self._last[1])
-            if grown.area < _MAX_CHANGED_SHARE * region.area:
-                region = grown
-                kept = [box for box in self._last[1] if not region.contains(box)]
-        region = region.padded(_MARGIN_PX if not kept else 0).clipped(whole.right, whole.bottom)
-        crop = np.ascontiguousarray(image[region.top : region.bottom, region.left : region.right])
-        boxes = [*kept, *(box.moved(region.left, region.top) for box in self._detector.detect(crop))]
-        self._last = (image.copy(), boxes)
-        return boxes
 
 
 _shared: list[OcrEngine] = []

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.require import find_package_dir, require
+from visual_tools.widgets import find_edges
 
 _MODEL = "PP-OCRv6_det_small.onnx"
 _STRIDE = 32
@@ -14,6 +15,7 @@ _MAP_THRESHOLD = 0.3
 _BOX_THRESHOLD = 0.45
 _UNCLIP_RATIO = 1.6
 _MIN_SIDE_PX = 3
+_MARGIN_PX = 32
 """Source: rapidocr's config.yaml (Det section), from Liao et al. 2020, "Real-time Scene Text Detection
 with Differentiable Binarization", section 3.4; the box threshold is a little lower, screens being clean."""
 
@@ -48,6 +50,14 @@ class TextDetector:
 
     def detect(self, image: NDArray[np.uint8]) -> list[Box]:
         """Boxes of text lines, (H, W, 3) uint8 RGB in, pixels of the picture out, in no given order."""
+        content = find_content_box(image)
+        if content is None:
+            return []
+        region = content.padded(_MARGIN_PX).clipped(image.shape[1], image.shape[0])
+        crop = np.ascontiguousarray(image[region.top : region.bottom, region.left : region.right])
+        return [box.moved(region.left, region.top) for box in self._detect(crop)]
+
+    def _detect(self, image: NDArray[np.uint8]) -> list[Box]:
         cv2 = require("cv2", "literal")
         height, width = image.shape[:2]
         scale = min(1.0, self._max_side_px / max(height, width))
@@ -56,6 +66,15 @@ class TextDetector:
         batch = cv2.dnn.blobFromImage(resized, 1 / 127.5, mean=(127.5, 127.5, 127.5), swapRB=True)
         text_map = self._session.run(None, {"x": batch})[0][0, 0]
         return _boxes_from_map(text_map, width / net_width, height / net_height, width, height)
+
+
+def find_content_box(image: NDArray[np.uint8]) -> Box | None:
+    """The smallest box around everything that is not one flat colour up to the picture's edge: (H, W, 3) uint8."""
+    edges = find_edges(image).astype(bool)
+    rows, columns = np.flatnonzero(edges.any(axis=1)), np.flatnonzero(edges.any(axis=0))
+    if rows.size == 0:
+        return None
+    return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
 def _boxes_from_map(

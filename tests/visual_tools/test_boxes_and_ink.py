@@ -3,10 +3,10 @@ import pytest
 
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
-from visual_tools.changes import find_changed_box, find_content_box, grow_to_cover
 from visual_tools.glyphs import read_sign
 from visual_tools.ink import find_background, find_ink, find_runs, measure_contrast
 from visual_tools.require import MissingPackageError, require
+from visual_tools.text_detection import find_content_box
 
 
 def test_overlaps_and_gaps() -> None:
@@ -20,23 +20,9 @@ def test_overlaps_and_gaps() -> None:
     assert one.has_point(9.9, 0) and not one.has_point(10, 0)
 
 
-def test_changes() -> None:
-    before = Canvas(100, 80)
-    image = before.array.copy()
-    after = Canvas(100, 80).box(20, 30, 25, 33, fill="black").array
-
-    assert find_changed_box(image, image) is None
-    assert find_changed_box(image, after) == Box(20, 30, 25, 33)
-    assert find_content_box(image) is None
-    assert find_content_box(after) == Box(19, 29, 25, 33)
-    with pytest.raises(ValueError, match="differ in size"):
-        find_changed_box(image, image[:10])
-
-
-def test_region_grows_until_no_box_is_cut() -> None:
-    touching = [Box(8, 0, 20, 5), Box(18, 4, 30, 9), Box(50, 50, 60, 60)]
-
-    assert grow_to_cover(Box(0, 0, 10, 10), touching) == Box(0, 0, 30, 10)
+def test_content_is_what_is_not_flat() -> None:
+    assert find_content_box(Canvas(100, 80).array) is None
+    assert find_content_box(Canvas(100, 80).box(20, 30, 25, 33, fill="black").array) == Box(19, 29, 25, 33)
 
 
 def test_ink_and_background() -> None:

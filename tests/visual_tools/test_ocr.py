@@ -42,19 +42,6 @@ def test_light_text_on_dark_is_read(engine: OcrEngine) -> None:
     assert [line.text for line in lines] == ["Dark mode"]
 
 
-def test_a_second_picture_is_searched_only_where_it_differs(engine: OcrEngine) -> None:
-    canvas = Canvas(900, 600).text(20, 20, "Stays").text(20, 300, "Before").text(600, 500, "Far away")
-    engine.read_text(canvas.array)
-
-    changed = canvas.box(0, 290, 200, 340, fill="white").text(20, 300, "After that")
-    fresh = OcrEngine().read_text(changed.array)
-
-    assert [(line.text, line.box_px) for line in engine.read_text(changed.array)] == [
-        (line.text, line.box_px) for line in fresh
-    ]
-    assert [line.text for line in fresh] == ["Stays", "After that", "Far away"]
-
-
 @pytest.mark.parametrize("size", [(1, 1), (3, 500), (500, 3), (40, 40)])
 def test_pictures_without_text_have_no_lines(engine: OcrEngine, size: tuple[int, int]) -> None:
     assert engine.read_text(np.full((*size, 3), 255, np.uint8)) == []

@@ -1,6 +1,7 @@
 """What a screenshot shows, as far as text and rectangles go."""
 
 import hashlib
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -124,6 +125,7 @@ def _line(text: str, box: Box, confidence: float) -> TextLine:
 
 
 _screens: OrderedDict[bytes, Screen] = OrderedDict()
+_screens_lock = threading.Lock()
 
 
 def read_screen(picture: bytes, engine: OcrEngine | None = None) -> Screen:
@@ -133,16 +135,21 @@ def read_screen(picture: bytes, engine: OcrEngine | None = None) -> Screen:
         ValueError: The bytes are no picture.
     """
     key = hashlib.blake2b(picture, digest_size=16).digest()
-    if key not in _screens:
-        image = decode_picture(picture)
-        reader = engine or shared_engine()
-        rectangles = find_rectangles(image)
-        lines = split_at_rectangles(reader.read_text(image), rectangles)
-        _screens[key] = Screen(image=image, engine=reader, lines=lines, rectangles=rectangles)
+    with _screens_lock:
+        known = _screens.get(key)
+        if known is not None:
+            _screens.move_to_end(key)
+            return known
+    image = decode_picture(picture)
+    reader = engine or shared_engine()
+    rectangles = find_rectangles(image)
+    lines = split_at_rectangles(reader.read_text(image), rectangles)
+    screen = Screen(image=image, engine=reader, lines=lines, rectangles=rectangles)
+    with _screens_lock:
+        _screens[key] = screen
         if len(_screens) > _NUM_REMEMBERED:
             _screens.popitem(last=False)
-    _screens.move_to_end(key)
-    return _screens[key]
+    return screen
 
 
 def decode_picture(picture: bytes) -> NDArray[np.uint8]:

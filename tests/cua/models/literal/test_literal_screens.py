@@ -1,12 +1,17 @@
 """Single decisions on saved screens: a web form, a calculator, an open menu and a save dialog of desktop programs."""
 
+import io
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from cua.messages import ImagePart, Message, TextPart
 from cua.models.literal import LiteralModel
+from cua.models.literal.screen import read_screen
 from cua.protocol import parse
 
 SCREENS = Path(__file__).parent / "screens"
@@ -89,3 +94,20 @@ async def test_date_is_typed_in_the_order_that_the_field_shows() -> None:
     code = await first_code("form", "set Date to 2026-03-04")
 
     assert code.splitlines()[1:] == ["pyautogui.hotkey('ctrl', 'a')", "pyautogui.write('03/04/2026')"]
+
+
+def test_screens_are_read_by_many_threads_at_once() -> None:
+    pictures = []
+    for width in range(24, 33):
+        buffer = io.BytesIO()
+        Image.new("RGB", (width, 16), "white").save(buffer, "PNG")
+        pictures.append(buffer.getvalue())
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            widths = list(pool.map(lambda index: read_screen(pictures[index % 9]).width, range(1000)))
+    finally:
+        sys.setswitchinterval(interval_s)
+
+    assert widths == [24 + index % 9 for index in range(1000)]
