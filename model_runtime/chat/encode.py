@@ -4,20 +4,26 @@ from collections.abc import Iterable, Iterator
 
 from model_runtime.chat.pieces import Marker, Piece
 from model_runtime.media import MediaItem, MediaSpan, Prompt
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 
-def encode_chat(pieces: Iterable[Piece], tokenizer: Tokenizer) -> Prompt:
+def encode_chat(pieces: Iterable[Piece], tokenizer: Tokenizer, budget: TokenBudget | None = None) -> Prompt:
     """Token ids of a rendered conversation, media placeholders repeated.
 
     Texts that follow each other are joined first, so that the ids are those of the whole text.
+
+    Raises:
+        RequestError: The budget has not so many tokens left.
     """
     ids: list[int] = []
     media: list[MediaSpan] = []
     for piece in _join_texts(pieces):
         if isinstance(piece, str):
-            ids += tokenizer.encode(piece)
-        elif isinstance(piece, Marker):
+            ids += tokenizer.encode(piece, budget)
+            continue
+        if budget is not None:
+            budget.spend(1 if isinstance(piece, Marker) else piece.num_tokens)
+        if isinstance(piece, Marker):
             ids.append(tokenizer.special.id_of(piece.text))
         else:
             media.append(MediaSpan(offset=len(ids), item=piece))

@@ -31,14 +31,14 @@ class Admission:
         StopChecker(request.params.stop)
         if request.params.grammar is not None:
             self._grammars.compile(request.params.grammar)  # kept: the engine's own call finds it compiled
-        check_prompt(request.prompt, self._tokenizer, self.card.vocab_size)
-        found, most = len(request.prompt.token_ids), self.card.max_model_len - 1
+        found, most = len(request.prompt.token_ids), self.card.max_prompt_len
         if found > most:
             in_media = sum(span.item.num_tokens for span in request.prompt.media)
             text = f"the prompt has {found} tokens ({in_media} of images or video); the model takes {most} and a reply"
             raise RequestError(
                 f"{text}. Send less history or fewer images", param="messages", code="context_length_exceeded"
             )
+        check_prompt(request.prompt, self._tokenizer, self.card.vocab_size)
 
     def make_sequence(self, request: EngineRequest, arrival: int, now: float) -> Sequence:
         """The request as a sequence, ready to queue."""

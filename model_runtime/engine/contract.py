@@ -84,6 +84,11 @@ class ModelCard:
     vocab_size: int
     stop_token_ids: tuple[int, ...]
 
+    @property
+    def max_prompt_len(self) -> int:
+        """Tokens of the longest prompt: a reply has one token at least."""
+        return self.max_model_len - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStats:

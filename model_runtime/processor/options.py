@@ -61,6 +61,7 @@ class MediaLimits:
         max_video_bytes: Of a video file.
         max_source_frames: Frames in a video file; all up to the last sampled one may have to be decoded.
         max_sampled_frames: Frames taken from a video; each takes at most 2.4 MB until it is encoded.
+        max_video_pixels: Of a video's frames together: eight minutes of 1080p at 60 frames a second.
     """
 
     max_image_bytes: int = 32 << 20
@@ -68,6 +69,7 @@ class MediaLimits:
     max_video_bytes: int = 512 << 20
     max_source_frames: int = 200_000
     max_sampled_frames: int = 1024
+    max_video_pixels: int = 64_000_000_000
 
 
 def load_media_options(model_dir: Path) -> MediaOptions:

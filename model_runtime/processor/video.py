@@ -13,6 +13,7 @@ from typing import Any
 
 from PIL import Image
 
+from model_runtime.cancellation import check_cancelled
 from model_runtime.errors import MediaError
 from model_runtime.processor.decode import check_bytes, check_pixels
 from model_runtime.processor.options import MediaLimits
@@ -90,6 +91,7 @@ def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
         stream = _video_stream(container)
         check_pixels(stream.codec_context.width, stream.codec_context.height, limits)
         packets = list(_walk(container, stream, limits.max_source_frames))
+        _check_work(stream.codec_context.width, stream.codec_context.height, len(packets), limits)
         fps = float(stream.average_rate or stream.guessed_rate or 0)
         keeps_times = container.format.name != "avi"  # which stores the order of decoding only
     if not packets:
@@ -101,6 +103,19 @@ def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
         return VideoIndex(fps=fps, times=(), key_times=(), num_frames=len(packets))
     key_times = sorted(time for time, is_key in packets if is_key and time is not None)
     return VideoIndex(fps=fps, times=tuple(times), key_times=tuple(key_times), num_frames=len(packets))
+
+
+def _check_work(width: int, height: int, num_frames: int, limits: MediaLimits) -> None:
+    """Refuse what would take too long to decode.
+
+    Raises:
+        MediaError: There are too many pixels in all frames together.
+    """
+    if width * height * num_frames > limits.max_video_pixels:
+        text = (
+            f"the video has {num_frames} frames of {width} x {height} pixels, at most {limits.max_video_pixels} pixels"
+        )
+        raise MediaError(f"{text} are decoded: send a shorter or a smaller one", code="media_too_large")
 
 
 def _walk(container: Any, stream: Any, limit: int) -> Iterator[tuple[int | None, bool]]:
@@ -188,10 +203,12 @@ def _decode(container: Any, stream: Any) -> Iterator[Any]:
 
 
 def _packets(container: Any, stream: Any) -> Iterator[Any]:
-    """Packets up to the end of the file, or to where it is damaged."""
+    """Packets up to the end of the file, or to where it is damaged; fewer when nobody waits for them any more."""
     av = require("av")
     try:
-        yield from container.demux(stream)
+        for packet in container.demux(stream):
+            check_cancelled()
+            yield packet
     except av.FFmpegError:
         return
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from model_runtime.engine.contract import EngineClient
 from model_runtime.errors import RequestError, RuntimeFault
@@ -101,17 +101,18 @@ def _add_routes(app: FastAPI) -> None:
             endpoint,
             methods=["POST"],
             response_model=None,
-            responses=answers_of(answer, *_SAMPLING_ERRORS, stream=stream),
+            responses=answers_of(answer, *_SAMPLING_ERRORS, text="text/event-stream" if stream else None),
             openapi_extra=body_of(body),
         )
 
-    def get(path: str, endpoint: Any, answer: type | None, *statuses: int) -> None:
+    def get(path: str, endpoint: Any, answer: type | None, *statuses: int, text: str | None = None) -> None:
         app.add_api_route(
             path,
             endpoint,
             methods=["GET"],
             response_model=None,
-            responses=answers_of(answer, *statuses),
+            response_class=Response if text else JSONResponse,  # of which the document takes the media type
+            responses=answers_of(answer, *statuses, text=text),
         )
 
     post("/v1/chat/completions", chat.complete_chat, ChatRequest, answers.ChatAnswer, stream=True)
@@ -121,7 +122,7 @@ def _add_routes(app: FastAPI) -> None:
     get("/v1/models", service.list_models, answers.ModelsAnswer)
     get("/v1/models/{name:path}", service.show_model, answers.ModelAnswer, 404)
     get("/health", service.show_health, answers.HealthAnswer, 503)
-    get("/metrics", service.show_metrics, None)
+    get("/metrics", service.show_metrics, None, text=service.METRICS_TYPE)
     get("/version", service.show_version, answers.VersionAnswer)
 
 

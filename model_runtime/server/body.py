@@ -53,8 +53,8 @@ def parse_body(raw: bytes, model: type[Asked]) -> Asked:
 
 
 def ignored_fields(names: list[str]) -> str:
-    """Names of unknown fields, as the value of a header."""
-    shown = [re.sub(r"[^\w.\-]", "?", name, flags=re.ASCII)[:_SHOWN_CHARS] for name in names[:_SHOWN_FIELDS]]
+    """Names of unknown fields, as the value of a header: printable ASCII without blanks at its ends, or nothing."""
+    shown = [re.sub(r"[^\w.\-]", "?", name[:_SHOWN_CHARS], flags=re.ASCII) or "?" for name in names[:_SHOWN_FIELDS]]
     return ", ".join(shown + (["..."] if len(names) > _SHOWN_FIELDS else []))
 
 

@@ -23,11 +23,17 @@ def body_of(model: type[BaseModel]) -> Json:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def answers_of(model: type[BaseModel] | None, *statuses: int, stream: bool = False) -> dict[int | str, Json]:
-    """A route's `responses`: what it answers, and with which errors."""
-    content: Json = {"text/event-stream": {"schema": {"type": "string"}}} if stream else {}
+def answers_of(model: type[BaseModel] | None, *statuses: int, text: str | None = None) -> dict[int | str, Json]:
+    """A route's `responses`: what it answers, and with which errors.
+
+    Args:
+        model: Of an answer in JSON.
+        statuses: Of errors, beside 401.
+        text: Media type of an answer that is text: instead of JSON, or beside it.
+    """
+    content: Json = {text: {"schema": {"type": "string"}}} if text else {}
     ok: Json = (
-        {"description": "The answer"} | ({"model": model} if model else {}) | ({"content": content} if stream else {})
+        {"description": "The answer"} | ({"model": model} if model else {}) | ({"content": content} if text else {})
     )
     errors: dict[int | str, Json] = {
         status: {"model": ErrorAnswer, "description": "An error"} for status in (401, *statuses)

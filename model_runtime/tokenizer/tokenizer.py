@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model_runtime.cancellation import check_cancelled
 from model_runtime.errors import RequestError
 from model_runtime.require import require
 from model_runtime.tokenizer.added import read_special
+from model_runtime.tokenizer.budget import TokenBudget
 from model_runtime.tokenizer.cache import TextCache
 from model_runtime.tokenizer.ranks import read_ranks
 from model_runtime.tokenizer.special import SpecialTokens
@@ -50,38 +52,66 @@ class Tokenizer:
         special: Control tokens.
         tokens: What each id stands for; a control token stands for its name.
         encoding: tiktoken's engine with the ordinary ranks only.
+        max_token_bytes: Of the longest ordinary token.
     """
 
     special: SpecialTokens
     tokens: tuple[bytes, ...] = field(repr=False)
     encoding: "tiktoken.Encoding" = field(repr=False)
+    max_token_bytes: int = field(init=False)
     _seen: TextCache = field(default_factory=TextCache, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_token_bytes", max(map(len, self.tokens[: self.special.first_id])))
 
     @property
     def vocab_size(self) -> int:
         """Ordinary ranks and control slots."""
         return len(self.tokens)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, budget: TokenBudget | None = None) -> list[int]:
         """Ids of untrusted text: whatever it spells, none is a control token.
 
-        Half a surrogate pair becomes U+FFFD. Texts that come again are remembered.
+        Half a surrogate pair becomes U+FFFD. Texts that come again are remembered. Long ones stop between their parts
+        when they are cancelled (`model_runtime.cancellation`).
+
+        Raises:
+            RequestError: The budget has not so many tokens left.
         """
+        if budget is not None:
+            budget.foresee(len(text), self.max_token_bytes)  # as bytes it is no shorter
         if (known := self._seen.get(text)) is not None:
+            if budget is not None:
+                budget.spend(len(known))
             return known
         ids: list[int] = []
         for part in split_text(text):
-            ids += self.encoding.encode_ordinary(part)
+            check_cancelled()
+            found = self.encoding.encode_ordinary(part)
+            if budget is not None:
+                budget.spend(len(found))
+            ids += found
         self._seen.put(text, ids)
         return ids
 
-    def encode_with_special(self, text: str) -> list[int]:
-        """Ids of text that is trusted: names of control tokens in it become control tokens."""
+    def encode_with_special(self, text: str, budget: TokenBudget | None = None) -> list[int]:
+        """Ids of text that is trusted: names of control tokens in it become control tokens.
+
+        Raises:
+            RequestError: The budget has not so many tokens left.
+        """
         ids = self.special.ids
+        if budget is not None:
+            budget.foresee(len(text), max(self.max_token_bytes, *map(len, ids)))
         names = re.compile("(" + "|".join(map(re.escape, ids)) + ")")
         encoded: list[int] = []
         for part in names.split(text):
-            encoded += [ids[part]] if part in ids else self.encode(part)
+            if part not in ids:
+                encoded += self.encode(part, budget)
+                continue
+            encoded.append(ids[part])
+            if budget is not None:
+                budget.spend(1)
         return encoded
 
     def token_bytes(self, token_id: int) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Protocol, TypeVar
 
+from model_runtime.cancellation import run_in_thread
 from model_runtime.chat.messages import ImagePart, VideoPart
 from model_runtime.errors import MediaError, RequestError
 from model_runtime.media import MediaItem
@@ -83,7 +84,7 @@ class MediaReader:
     async def _load(self, url: str, kind: str, decode: Callable[[bytes], Result]) -> Result:
         if is_data_url(url):
             most = self._access.max_item_bytes
-            return await asyncio.to_thread(lambda: decode(read_data_url(url, kind, max_bytes=most)))
+            return await run_in_thread(lambda: decode(read_data_url(url, kind, max_bytes=most)))
         scheme = url.partition(":")[0].lower()
         if scheme not in ("http", "https"):
             raise MediaError(f"found {url[:40]!r}; expected a data URL: data:{kind}/...;base64,...", code="invalid_url")
@@ -91,7 +92,7 @@ class MediaReader:
             text = f"this server fetches nothing from the web; send the {kind} as data:{kind}/...;base64,..."
             raise MediaError(text, code="forbidden_url")
         data = await fetch(url, kind, self._access)
-        return await asyncio.to_thread(decode, data)
+        return await run_in_thread(decode, data)
 
     def _image(self, data: bytes) -> MediaItem:
         if not self._access.cache_bytes:

@@ -7,9 +7,13 @@ from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall
 from model_runtime.server.reading.media import Loaded, MediaReader
 from model_runtime.server.schemas.content import ImageIn, MessageIn, RefusalIn, TextIn, ToolCallIn, VideoIn
 
+MAX_INLINE_CHARS = 2000
+"""Up to so much text, template and tokenizer take less time than the way into a thread and back."""
+MAX_INLINE_MESSAGES = 20
 
-async def read_messages(messages: Sequence[MessageIn], reader: MediaReader) -> list[ChatMessage]:
-    """The conversation with its media loaded.
+
+async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict[str, Loaded]:
+    """The media of a conversation by their paths in the request.
 
     Raises:
         RequestError: There are too many pictures and videos.
@@ -17,14 +21,29 @@ async def read_messages(messages: Sequence[MessageIn], reader: MediaReader) -> l
     """
     found = list(_media(messages))
     loaded = await reader.read(found) if found else []
-    by_path = {path: part for (path, _), part in zip(found, loaded, strict=True)}
-    return [_message(index, message, by_path) for index, message in enumerate(messages)]
+    return {path: part for (path, _), part in zip(found, loaded, strict=True)}
 
 
-def num_chars(messages: Sequence[MessageIn]) -> int:
-    """Characters of text, to tell small conversations from large ones."""
-    texts = (part.text for message in messages for part in message.content or () if isinstance(part, TextIn))
-    return sum(map(len, texts)) + sum(len(message.reasoning_content or "") for message in messages)
+def make_messages(messages: Sequence[MessageIn], loaded: Mapping[str, Loaded]) -> list[ChatMessage]:
+    """The conversation with its media."""
+    return [_message(index, message, loaded) for index, message in enumerate(messages)]
+
+
+def is_small(messages: Sequence[MessageIn]) -> bool:
+    """Whether it takes no thread to read a conversation: a few messages of little text, and no calls."""
+    return len(messages) <= MAX_INLINE_MESSAGES and sum(map(_num_chars, messages)) <= MAX_INLINE_CHARS
+
+
+def _num_chars(message: MessageIn) -> int:
+    """Characters of a message, or too many where it has parts that are not counted."""
+    if message.tool_calls or len(message.content or ()) > MAX_INLINE_MESSAGES:
+        return MAX_INLINE_CHARS + 1
+    texts = [message.reasoning_content, message.reasoning, message.name, message.tool_call_id]
+    for part in message.content or ():
+        match part:
+            case TextIn(text=text) | RefusalIn(refusal=text):
+                texts.append(text)
+    return sum(len(text or "") for text in texts)
 
 
 def _media(messages: Sequence[MessageIn]) -> Iterator[tuple[str, ImageIn | VideoIn]]:

@@ -1,21 +1,18 @@
 """A chat request to a prompt: media, ids of calls, the template, the tokenizer, and the thread they run in."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from model_runtime.cancellation import run_in_thread
 from model_runtime.chat import ChatMessage, ToolSpec, encode_chat, render_chat
 from model_runtime.chat.tool_ids import IdMap, rewrite_history
 from model_runtime.errors import RequestError
 from model_runtime.media import Prompt
 from model_runtime.server.reading.media import MediaReader
-from model_runtime.server.reading.messages import num_chars, read_messages
+from model_runtime.server.reading.messages import is_small, load_media, make_messages
 from model_runtime.server.schemas.chat import ChatRequest
-from model_runtime.tokenizer import Tokenizer
-
-_INLINE_CHARS = 2000
-"""Up to so much text, template and tokenizer take less time than the way into a thread and back."""
+from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 _TEMPLATE_FLAGS = ("thinking", "preserve_thinking")
 
@@ -60,26 +57,43 @@ def read_flags(asked: ChatRequest) -> dict[str, bool]:
 
 
 async def read_prompt(
-    asked: ChatRequest, flags: dict[str, bool], tools: Sequence[ToolSpec], media: MediaReader, tokenizer: Tokenizer
+    asked: ChatRequest,
+    flags: dict[str, bool],
+    tools: Sequence[ToolSpec],
+    media: MediaReader,
+    tokenizer: Tokenizer,
+    *,
+    most_tokens: int,
 ) -> ChatPrompt:
     """The prompt of a chat request.
 
+    Args:
+        asked: The request.
+        flags: See `read_flags`.
+        tools: As the template takes them.
+        media: Loads pictures and videos.
+        tokenizer: The model's.
+        most_tokens: A longer prompt is refused before all of it is tokens.
+
     Raises:
-        RequestError: A result answers no call, or a picture cannot be loaded.
+        RequestError: A result answers no call, a picture cannot be loaded, or the prompt is too long.
     """
-    messages = await read_messages(asked.messages, media)
+    loaded = await load_media(asked.messages, media)
 
     def make() -> ChatPrompt:
-        return _make_prompt(messages, flags, tools, tokenizer)
+        messages = make_messages(asked.messages, loaded)
+        return _make_prompt(messages, flags, tools, tokenizer, TokenBudget(most_tokens))
 
-    if not tools and len(messages) <= 20 and num_chars(asked.messages) <= _INLINE_CHARS:
-        return make()
-    return await asyncio.to_thread(make)
+    return make() if not tools and is_small(asked.messages) else await run_in_thread(make)
 
 
 def _make_prompt(
-    messages: Sequence[ChatMessage], flags: dict[str, bool], tools: Sequence[ToolSpec], tokenizer: Tokenizer
+    messages: Sequence[ChatMessage],
+    flags: dict[str, bool],
+    tools: Sequence[ToolSpec],
+    tokenizer: Tokenizer,
+    budget: TokenBudget,
 ) -> ChatPrompt:
     rewritten, call_ids = rewrite_history(messages)
     pieces = render_chat(rewritten, tools, **flags)
-    return ChatPrompt(prompt=encode_chat(pieces, tokenizer), thinking=flags["thinking"], call_ids=call_ids)
+    return ChatPrompt(prompt=encode_chat(pieces, tokenizer, budget), thinking=flags["thinking"], call_ids=call_ids)

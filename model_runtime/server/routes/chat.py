@@ -33,7 +33,8 @@ async def _prepare(state: ServerState, asked: ChatRequest, exchange: Exchange) -
     tools = await load_tools(asked, state.options.max_tools)
     params = chat_params(asked, thinking=flags["thinking"], grammar=tools.grammar)
     tokenizer = state.engine.tokenizer
-    chat = await read_prompt(asked, flags, tools.declared, state.media, tokenizer)
+    most_tokens = state.engine.card.max_prompt_len
+    chat = await read_prompt(asked, flags, tools.declared, state.media, tokenizer, most_tokens=most_tokens)
     reply_id = make_reply_id("chatcmpl")
     request = EngineRequest(
         request_id=reply_id,

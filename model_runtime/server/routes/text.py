@@ -1,9 +1,8 @@
 """`POST /v1/completions`: text or token ids in, text and token ids out."""
 
-import asyncio
-
 from starlette.requests import Request
 
+from model_runtime.cancellation import run_in_thread
 from model_runtime.engine.contract import EngineRequest
 from model_runtime.errors import RequestError
 from model_runtime.media import Prompt
@@ -18,7 +17,7 @@ from model_runtime.server.schemas.common import MAX_CHOICES
 from model_runtime.server.schemas.text import TextRequest
 from model_runtime.server.sequences import make_choices
 from model_runtime.server.state import ServerState
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 
 async def complete_text(request: Request) -> Answer:
@@ -41,7 +40,7 @@ async def _prepare(state: ServerState, asked: TextRequest, exchange: Exchange) -
         with_control_tokens=asked.skip_special_tokens is False,
     )
     tokenizer = state.engine.tokenizer
-    prompts = await asyncio.to_thread(read_prompts, asked, tokenizer)
+    prompts = await run_in_thread(read_prompts, asked, tokenizer, state.engine.card.max_prompt_len)
     n, reply_id = asked.n or 1, make_reply_id("cmpl")
     requests: list[EngineRequest] = []
     for number, token_ids in enumerate(prompts):
@@ -57,23 +56,25 @@ async def _prepare(state: ServerState, asked: TextRequest, exchange: Exchange) -
     return requests, TextReply(head, choices, n, wishes, exchange)
 
 
-def read_prompts(asked: TextRequest, tokenizer: Tokenizer) -> list[list[int]]:
+def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> list[list[int]]:
     """Token ids of each prompt.
 
     Raises:
-        RequestError: There are too many, one is empty, or one holds placeholders of media.
+        RequestError: There are too many, one is empty or too long, or one holds placeholders of media.
     """
     given = asked.prompt
     texts = [given] if isinstance(given, str) else [one for one in given if isinstance(one, str)]
-    encode = tokenizer.encode_with_special if asked.parse_special_tokens else tokenizer.encode
-    prompts = [encode(text) for text in texts]
-    if not texts and not isinstance(given, str):
-        lists = [one for one in given if isinstance(one, list)]
-        prompts = lists or [[one for one in given if isinstance(one, int)]]
-    if len(prompts) * (asked.n or 1) > MAX_CHOICES:
-        text = f"{len(prompts)} prompts with n {asked.n or 1} make more than {MAX_CHOICES} choices; send fewer"
+    lists = [one for one in given if isinstance(one, list)]
+    num_prompts = len(texts) or len(lists) or 1
+    if num_prompts * (asked.n or 1) > MAX_CHOICES:
+        text = f"{num_prompts} prompts with n {asked.n or 1} make more than {MAX_CHOICES} choices; send fewer"
         raise RequestError(text, param="prompt")
+    encode = tokenizer.encode_with_special if asked.parse_special_tokens else tokenizer.encode
+    prompts = [encode(text, TokenBudget(most_tokens)) for text in texts]
+    if not texts and not isinstance(given, str):
+        prompts = lists or [[one for one in given if isinstance(one, int)]]
     for token_ids in prompts:
+        TokenBudget(most_tokens).spend(len(token_ids))
         if not token_ids:
             raise RequestError("the prompt is empty; expected one token or more", param="prompt")
         if tokenizer.special.media_pad in token_ids:

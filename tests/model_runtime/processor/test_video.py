@@ -1,12 +1,15 @@
 """Video files, made here, through the sampling rule."""
 
+import asyncio
 import random
+import threading
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from model_runtime.cancellation import CancelledWork, run_in_thread
 from model_runtime.errors import MediaError
 from model_runtime.processor import MediaLimits, Processor
 from model_runtime.processor.sampling import format_timestamp, sample_indices
@@ -172,6 +175,7 @@ def test_what_is_refused(data: bytes, text: str) -> None:
         (MediaLimits(max_pixels=7679), "160 x 48 pixels, at most 7679"),
         (MediaLimits(max_source_frames=99), "more than 99 frames"),
         (MediaLimits(max_sampled_frames=6), "gives 7 frames at 2 a second, at most 6 are taken"),
+        (MediaLimits(max_video_pixels=767_999), "100 frames of 160 x 48 pixels, at most 767999 pixels are decoded"),
     ],
 )
 def test_limits(limits: MediaLimits, text: str) -> None:
@@ -179,8 +183,29 @@ def test_limits(limits: MediaLimits, text: str) -> None:
     with pytest.raises(MediaError) as caught:
         Processor(limits=limits).video(data)
     assert text in str(caught.value)
-    just = MediaLimits(max_video_bytes=len(data), max_pixels=7680, max_source_frames=100, max_sampled_frames=7)
-    assert len(sampled(data, just)) == 7
+    just = {"max_video_bytes": len(data), "max_pixels": 7680, "max_source_frames": 100, "max_sampled_frames": 7}
+    assert len(sampled(data, MediaLimits(**just, max_video_pixels=768_000))) == 7
+
+
+async def test_a_video_that_nobody_waits_for_is_not_read_on() -> None:
+    frames = await run_in_thread(lambda: sample_video(Film().encode(), 2.0, LIMITS)[1])
+    has_begun, goes_on, given_up = threading.Event(), threading.Event(), threading.Event()
+
+    def read_all() -> None:
+        next(frames)
+        has_begun.set()
+        goes_on.wait(20)
+        try:
+            list(frames)
+        except CancelledWork:
+            given_up.set()
+
+    task = asyncio.create_task(run_in_thread(read_all))
+    assert await asyncio.to_thread(has_begun.wait, 20)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    goes_on.set()
+    assert await asyncio.to_thread(given_up.wait, 20)
 
 
 @pytest.mark.parametrize("container", ["mp4", "matroska", "avi"])

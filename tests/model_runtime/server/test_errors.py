@@ -4,10 +4,15 @@ import json
 import logging
 from typing import Any
 
+import h11
+import httpx
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model_runtime.errors import RuntimeFault
+from model_runtime.server.body import ignored_fields
 from tests.model_runtime.fakes import FakeEngine, FakeProcessor, Script, answer
 from tests.model_runtime.server.serving import USER, Serving
 
@@ -111,6 +116,27 @@ def test_unknown_fields_are_ignored_and_named(ask: Any) -> None:
     assert "x-ignored-fields" not in ask().post(PATH, json={"messages": USER}).headers
 
 
+NAMES = st.text(max_size=8) | st.sampled_from(["", " ", "\r\nset-cookie: a=b", "\t", "\0", "a" * 200, "\ud800"])
+
+
+@given(names=st.lists(NAMES, max_size=30))
+def test_names_of_fields_make_a_header_that_can_be_sent(names: list[str]) -> None:
+    value = ignored_fields(names)
+    assert bool(value) is bool(names)
+    h11.Response(status_code=200, headers=[("x-ignored-fields", value)])  # it raises for what it does not send
+    assert value.isascii()
+    assert value == value.strip()
+
+
+@pytest.mark.parametrize("fields", [{"": 1}, {"a": 1, "": 1}, {" ": 1, "b\r\nc: d": 2}], ids=["empty", "last", "lines"])
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_an_answer_with_such_a_header_arrives(fields: dict[str, int], is_stream: bool) -> None:
+    with Serving(FakeEngine()) as serving:
+        got = httpx.post(serving.url + PATH, json={"messages": USER, "stream": is_stream} | fields)
+    assert got.status_code == 200
+    assert got.headers["x-ignored-fields"].count("?") >= 1
+
+
 def test_the_model_has_to_exist_where_one_is_named(ask: Any) -> None:
     got = ask().post(PATH, json={"messages": USER, "model": "gpt-4"})
     assert (got.status_code, error_of(got)["code"]) == (404, "model_not_found")
@@ -118,8 +144,20 @@ def test_the_model_has_to_exist_where_one_is_named(ask: Any) -> None:
 
 def test_a_prompt_beyond_the_context(ask: Any) -> None:
     long = [{"role": "user", "content": "word " * 1_000_000}]  # 5 MB
-    got = ask().post(PATH, json={"messages": long})
-    assert (got.status_code, error_of(got)["code"]) == (400, "context_length_exceeded")
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": {"a": long[0]["content"]}}}
+    called = [{"role": "assistant", "tool_calls": [call]}]
+    for path, body in (
+        (PATH, {"messages": long}),
+        (PATH, {"messages": called}),
+        ("/v1/completions", {"prompt": long[0]["content"]}),
+        ("/v1/completions", {"prompt": [1] * 100_000}),
+        ("/tokenize", {"prompt": long[0]["content"]}),
+        ("/tokenize", {"messages": long}),
+    ):
+        got = ask().post(path, json=body)
+        assert (got.status_code, error_of(got)["code"]) == (400, "context_length_exceeded")
+    got = ask().post("/detokenize", json={"tokens": [1] * 100_000})
+    assert (got.status_code, error_of(got)["param"]) == (400, "tokens")
 
 
 def test_a_full_queue_is_told_with_a_time(ask: Any) -> None:

@@ -111,7 +111,7 @@ def bomb() -> bytes:
 @pytest.mark.parametrize(
     ("url", "code"),
     [
-        (url_of(bomb()), "invalid_media"),
+        (url_of(bomb()), "media_too_large"),
         (url_of(png()[:200]), "invalid_media"),
         (url_of(b"<svg/>", "data:image/svg+xml;base64,"), "invalid_media"),
         (url_of(b"%PDF-1.4"), "invalid_media"),

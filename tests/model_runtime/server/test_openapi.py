@@ -22,7 +22,7 @@ APP = make_app(LastingEngine(), FakeProcessor())
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
 
 
-@SCHEMA.include(path_regex="^/(v1|tokenize|detokenize|health|version)").parametrize()
+@SCHEMA.include(path_regex="^/(v1|tokenize|detokenize|health|version|metrics)").parametrize()
 @settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "15")),
     deadline=None,
@@ -34,6 +34,11 @@ SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
 def test_requests_made_from_the_document(case: Any) -> None:
     # what a schema cannot say, as that a picture has to be one, makes requests fail that it allows
     case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+
+def test_metrics_are_text() -> None:
+    described = APP.openapi()["paths"]["/metrics"]["get"]["responses"]["200"]["content"]
+    assert described == {"text/plain; version=1.0.0; charset=utf-8": {"schema": {"type": "string"}}}
 
 
 def test_every_error_status_is_described() -> None:
