@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cua.answer import AnswerSchema
-from cua.control import Control
+from cua.caps import CapReachedError
+from cua.control import Control, StoppedError
 from cua.decide import Decision
 from cua.errors import CodeError
 from cua.events import NoteKind
@@ -15,7 +16,7 @@ from cua.guard import Guard
 from cua.masking import Masker
 from cua.record import Record
 from cua.secrets import Secrets
-from envs import Action, Env, Observation, Terminate
+from envs import Action, Env, Observation, StepResult, Terminate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,8 @@ class Actor:
 
         Raises:
             EnvDiedError: The world is gone.
-            StoppedError: A person stopped the run meanwhile.
+            StoppedError: A person stopped the run meanwhile; the step may be carried out in part.
+            CapReachedError: The time was used up meanwhile; the same.
             TrajectoryError: The record cannot be written; nothing was carried out then.
         """
         started = time.monotonic()
@@ -73,7 +75,7 @@ class Actor:
         guarded = time.monotonic()
         self.record.acting(index, decision.turn, decision.actions)
         recorded = time.monotonic()
-        result = await self.control.unless_stopped(self.env.step(filled))
+        result = await self._carry_out(index, filled)
         return Outcome(
             observation=await self._masked(decision.actions, result.observation),
             error=result.observation.last_action_error,
@@ -82,6 +84,13 @@ class Actor:
             info=result.info,
             timings={"guard": guarded - started, "record": recorded - guarded, **result.info.get("timings", {})},
         )
+
+    async def _carry_out(self, index: int, actions: Sequence[Action]) -> StepResult:
+        try:
+            return await self.control.unless_stopped(self.env.step(actions))
+        except (StoppedError, CapReachedError) as why:
+            self.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
+            raise
 
     async def _masked(self, actions: Sequence[Action], observation: Observation) -> Observation:
         """The observation without the secrets that were typed: before the record and the model see it."""

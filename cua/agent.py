@@ -7,11 +7,11 @@ from typing import Any
 
 from cua.act import Actor, Outcome
 from cua.answer import AnswerSchema
-from cua.caps import Caps
+from cua.caps import CapReachedError, Caps
 from cua.control import Control, StoppedError
 from cua.decide import Decider, Decision
 from cua.end import End, RunResult
-from cua.episode import CapReachedError, Episode
+from cua.episode import Episode
 from cua.errors import ModelError, TrajectoryError
 from cua.events import Decided, Event, Listener, Noted, NoteKind, Observed, RunEnded, RunStarted, StepDone
 from cua.guard import Guard
@@ -73,7 +73,7 @@ class Agent:
         self.options = options or AgentOptions()
         self.secrets = secrets or Secrets()
         self.record: Record = record or NoRecord()
-        self.control = Control()
+        self.control = Control(max_time_s=self.options.caps.max_time_s)
         self._listener = listener
         self._actor = Actor(
             env=env,
@@ -103,12 +103,11 @@ class Agent:
             Exception: Only what is a defect of ours or of the task's own code.
         """
         start = start or Start()
-        self.control.attach()
+        self.control.attach(earlier_s=start.time_s)
         episode = Episode(
             instruction=task.instruction,
             keep_images=self.options.protocol.max_images,
             usage=start.usage,
-            earlier_s=start.time_s,
         )
         episode.add(start.steps)
         self._tell(RunStarted(instruction=task.instruction, run_dir=_run_dir(self.record)))
@@ -117,7 +116,7 @@ class Agent:
             end=end,
             num_steps=len(episode.steps),
             usage=episode.usage,
-            duration_s=episode.time_s - self.control.waited_s,
+            duration_s=self.control.time_s,
             run_dir=_run_dir(self.record),
         )
         result = self._written(result)
@@ -138,11 +137,12 @@ class Agent:
     async def _to_the_end(self, task: Task, episode: Episode, start: Start) -> End:
         try:
             try:
-                return await self._loop(task, episode, start)
-            except CapReachedError as cap:
-                return await judge_capped(task, self.env, cap)
+                observation = await self.control.unless_stopped(self.env.reset(task))
+                return await self._loop(task, episode, _with_note(observation, start.note))
             finally:
                 await task.teardown(self.env)
+        except CapReachedError as cap:  # before there was anything to judge
+            return End(status="capped", cap=cap.cap, reason=str(cap))
         except StoppedError as error:
             return End(status="stopped", reason=str(error))
         except ModelError as error:
@@ -152,16 +152,16 @@ class Agent:
         except TrajectoryError as error:
             return End(status="error", source="record", reason=str(error), retryable=True)
 
-    async def _loop(self, task: Task, episode: Episode, start: Start) -> End:
-        observation = await self.control.unless_stopped(self.env.reset(task))
-        if start.note:
-            observation = replace(observation, notes=(*observation.notes, start.note))
-        while True:
-            await self.control.checkpoint()
-            observation, terminate = await self._step(episode, observation)
-            if terminate is not None:
-                self.record.observed(episode.next_index, observation)  # the last screen, for people
-                return await judge(task, self.env, terminate)
+    async def _loop(self, task: Task, episode: Episode, observation: Observation) -> End:
+        try:
+            while True:
+                await self.control.checkpoint()
+                observation, terminate = await self._step(episode, observation)
+                if terminate is not None:
+                    self.record.observed(episode.next_index, observation)  # the last screen, for people
+                    return await judge(task, self.env, terminate)
+        except CapReachedError as cap:
+            return await judge_capped(task, self.env, cap)
 
     async def _step(self, episode: Episode, observation: Observation) -> tuple[Observation, Terminate | None]:
         self._take_redirect(episode)
@@ -190,7 +190,7 @@ class Agent:
 
     def _check_caps(self, episode: Episode) -> None:
         reached = self.options.caps.reached(
-            num_steps=len(episode.steps), time_s=episode.time_s - self.control.waited_s, usage=episode.usage
+            num_steps=len(episode.steps), time_s=self.control.time_s, usage=episode.usage
         )
         if reached:
             raise CapReachedError(*reached)

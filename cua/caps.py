@@ -1,9 +1,21 @@
-"""Limits of a run, checked before each model call so that no limit is overshot by more than one call."""
+"""Limits of a run.
+
+All are checked before each model call, so that none is overshot by more than one call; the time limit also ends
+a call of the model, a tool call or a step that is going on (`cua.control`).
+"""
 
 from dataclasses import dataclass
 
 from cua.end import Cap
 from cua.messages import Usage
+
+
+class CapReachedError(Exception):
+    """A limit of ours is used up."""
+
+    def __init__(self, cap: Cap, reason: str) -> None:
+        super().__init__(reason)
+        self.cap: Cap = cap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +45,7 @@ class Caps:
         if self.max_steps is not None and num_steps >= self.max_steps:
             return "steps", f"{num_steps} of {self.max_steps} steps used"
         if self.max_time_s is not None and time_s >= self.max_time_s:
-            return "time", f"{time_s:.0f} of {self.max_time_s:g} s used"
+            return "time", describe_time(time_s, self.max_time_s)
         if self.max_tokens is not None and usage.total_tokens >= self.max_tokens:
             return "tokens", f"{usage.total_tokens} of {self.max_tokens} tokens used"
         return self._cost_reached(usage)
@@ -49,3 +61,8 @@ class Caps:
         if usage.cost_usd >= self.max_cost_usd:
             return "cost", f"{usage.cost_usd:.4f} of {self.max_cost_usd:g} USD used"
         return None
+
+
+def describe_time(time_s: float, max_time_s: float) -> str:
+    """The line for a person once the time is used up."""
+    return f"{time_s:.0f} of {max_time_s:g} s used"

@@ -5,7 +5,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from cua.caps import CapReachedError, describe_time
+
 T = TypeVar("T")
+_CANCEL_TIMEOUT_S = 5.0
+_AWAY_CHECK_S = 0.1
 
 
 class StoppedError(Exception):
@@ -13,20 +17,43 @@ class StoppedError(Exception):
 
 
 class Control:
-    """The switches of one run. A pause takes effect before the next model call, a stop at once."""
+    """The switches and the clock of one run. A pause takes effect before the next model call, a stop at once.
 
-    def __init__(self) -> None:
+    Args:
+        max_time_s: Seconds of work after which the run ends, as by a stop; None means no limit.
+    """
+
+    def __init__(self, *, max_time_s: float | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._go = asyncio.Event()
         self._go.set()
         self.stop_reason = ""
         self._instruction: str | None = None
-        self.waited_s = 0.0
+        self._max_time_s = max_time_s
+        self._started = time.monotonic()
+        self._earlier_s = 0.0
+        self._waited_s = 0.0
+        self._away_since: list[float] = []
 
-    def attach(self) -> None:
-        """Bind to the running event loop; called by the agent when a run starts."""
+    def attach(self, *, earlier_s: float = 0.0) -> None:
+        """Bind to the running event loop and start the clock; called by the agent when a run starts.
+
+        Args:
+            earlier_s: Seconds of work before a resume.
+        """
         self._loop = asyncio.get_running_loop()
+        self._started, self._earlier_s, self._waited_s = time.monotonic(), earlier_s, 0.0
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds spent waiting for a person, up to now."""
+        return self._waited_s + (time.monotonic() - self._away_since[0] if self._away_since else 0.0)
+
+    @property
+    def time_s(self) -> float:
+        """Seconds of work: earlier parts of a resumed run count, waiting for a person does not."""
+        return self._earlier_s + time.monotonic() - self._started - self.waited_s
 
     def pause(self) -> None:
         """Hold the run before its next model call."""
@@ -72,32 +99,49 @@ class Control:
             raise StoppedError(self.stop_reason)
 
     async def unless_stopped(self, work: Awaitable[T]) -> T:
-        """Await `work`, or cancel it as soon as a stop is asked for.
+        """Await `work`, or cancel it as soon as a stop is asked for or the run's time is used up.
 
         Raises:
             StoppedError: A stop was asked for before the work was done.
+            CapReachedError: The time was used up before the work was done.
         """
         task: asyncio.Future[T] = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._stop.wait())
         try:
             both: list[asyncio.Future[Any]] = [task, stop]
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise StoppedError(self.stop_reason)
+            while not task.done():
+                await asyncio.wait(both, timeout=self._time_left_s(), return_when=asyncio.FIRST_COMPLETED)
+                if not task.done():
+                    self._check()
             return task.result()
         finally:
             stop.cancel()
             if not task.done():
                 task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)  # what does not let itself be ended is left
 
     async def away(self, work: Awaitable[T]) -> T:
         """Await a person; the time does not count against the run's time limit."""
-        started = time.monotonic()
+        self._away_since.append(time.monotonic())
         try:
             return await work
         finally:
-            self.waited_s += time.monotonic() - started
+            since = self._away_since[0]
+            self._away_since.pop()
+            if not self._away_since:
+                self._waited_s += time.monotonic() - since
+
+    def _time_left_s(self) -> float | None:
+        if self._max_time_s is None:
+            return None
+        left_s = max(0.0, self._max_time_s - self.time_s)
+        return max(left_s, _AWAY_CHECK_S) if self._away_since else left_s
+
+    def _check(self) -> None:
+        if self.is_stopped:
+            raise StoppedError(self.stop_reason)
+        if self._max_time_s is not None and self.time_s >= self._max_time_s and not self._away_since:
+            raise CapReachedError("time", describe_time(self.time_s, self._max_time_s))
 
     async def _until_go(self) -> None:
         stop, go = asyncio.ensure_future(self._stop.wait()), asyncio.ensure_future(self._go.wait())

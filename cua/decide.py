@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from cua.caps import CapReachedError
 from cua.control import Control
-from cua.episode import CapReachedError, Episode
+from cua.episode import Episode
 from cua.errors import CodeError, ReplyError, TruncatedReplyError
 from cua.events import NoteKind
 from cua.interpreter import run as interpret

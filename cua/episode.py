@@ -1,52 +1,34 @@
 """What one run knows while it goes: the only mutable state of the agent."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cua.end import Cap
 from cua.loop_detection import LoopDetector
 from cua.messages import Usage
 from cua.step import Step
 from cua.trajectory.resume import forget_picture
 
 
-class CapReachedError(Exception):
-    """A limit of ours is used up."""
-
-    def __init__(self, cap: Cap, reason: str) -> None:
-        super().__init__(reason)
-        self.cap: Cap = cap
-
-
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """Instruction, steps so far, usage, time.
+    """Instruction, steps so far, usage.
 
     Attributes:
         instruction: What the agent is told now; a redirect changes it.
         keep_images: How many of the last steps keep their picture in memory.
         steps: Finished steps; only the last few hold a screenshot.
-        earlier_s: Seconds spent before a resume.
     """
 
     instruction: str
     keep_images: int
     steps: list[Step] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
-    earlier_s: float = 0.0
     loops: LoopDetector = field(default_factory=LoopDetector)
-    _started: float = field(default_factory=time.monotonic)
 
     @property
     def next_index(self) -> int:
         """Number of the step that comes next, from 1."""
         return self.steps[-1].index + 1 if self.steps else 1
-
-    @property
-    def time_s(self) -> float:
-        """Seconds since the run began, earlier parts of a resumed run included."""
-        return self.earlier_s + time.monotonic() - self._started
 
     def add(self, steps: Iterable[Step]) -> None:
         """Append finished steps and let old pictures go, so that memory stays flat."""

@@ -5,6 +5,7 @@
 Each clause of the contract is one function below; the error names the clause that was broken.
 """
 
+import asyncio
 import inspect
 import struct
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -34,6 +35,7 @@ from envs.observation import Observation, StepResult
 HeldReader = Callable[[Env], Collection[str] | Awaitable[Collection[str]]]
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _NO_SUCH_KEY = "no-such-key"
+_CANCELLED_S = 0.4
 
 
 class EnvContractError(AssertionError):
@@ -81,6 +83,7 @@ async def check_env(make_env: Callable[[], Env], *, read_held: HeldReader | None
         await _check_corners(env)
         await _check_outside(env)
         await _check_describe_point(env)
+        await _check_cancel(env)
         await _check_terminate(env)
         await _check_held(env, read_held)
     finally:
@@ -194,6 +197,25 @@ async def _check_describe_point(env: Env) -> None:
             _broken(clause, f"it raised {type(error).__name__}: {error} at {point}")
         if not (text is None or (isinstance(text, str) and text)):
             _broken(clause, f"it gave {text!r} at {point}")
+
+
+async def _check_cancel(env: Env) -> None:
+    clause = "a step that is cancelled begins no further action"
+    x_px, y_px = _middle(await _look(env))
+    actions = (Wait(duration_s=_CANCELLED_S), Move(x_px=x_px, y_px=y_px), Terminate(status="failure"))
+    await env.step([Move(x_px=x_px + 1, y_px=y_px)])
+    step = asyncio.ensure_future(env.step(actions))
+    await asyncio.sleep(_CANCELLED_S / 4)
+    step.cancel()
+    await asyncio.wait({step}, timeout=8 * _CANCELLED_S)
+    if not step.done():
+        _broken(clause, f"it went on for {8 * _CANCELLED_S:g} s")
+    if not step.cancelled():
+        return  # it was over before: this env does not wait
+    await asyncio.sleep(_CANCELLED_S)
+    observation = await _look(env)
+    if env.terminate is not None or observation.pointer_px == (x_px, y_px):
+        _broken(clause, "what came after the first action was carried out")
 
 
 async def _check_terminate(env: Env) -> None:

@@ -32,7 +32,8 @@ class Env(Protocol):
         """Carry out actions in order and look once the screen has settled.
 
         The first action that fails ends the step: its text is `last_action_error`, the rest is
-        not carried out. A `Terminate` sets `terminate` and `terminated`.
+        not carried out. A `Terminate` sets `terminate` and `terminated`. A step that is cancelled
+        begins no further action, and the env can be used on.
 
         Raises:
             EnvDiedError: The world is gone.

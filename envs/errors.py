@@ -24,3 +24,11 @@ class ActionError(Exception):
 
 class MissingDependencyError(EnvError):
     """An optional package is not installed; the text holds the exact install line."""
+
+
+def describe_late(num_done: int, num_actions: int, limit_s: float) -> str:
+    """What an agent is told when a step took too long to be carried out whole."""
+    return (
+        f"this step took longer than {limit_s:g} s: {num_done} of its {num_actions} actions were carried out, "
+        "the others were not. Do less in one step"
+    )

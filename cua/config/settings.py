@@ -67,7 +67,7 @@ class Settings:
     )
 
     max_steps: int = _about("limit on steps; 30 for `cua ask` unless set", 100)
-    max_time: float | None = _about("limit on seconds", None)
+    max_time: float | None = _about("limit on seconds of work; ends a call or a step that is going on", None)
     max_tokens: int | None = _about("limit on tokens of the whole run", None)
     max_cost: float | None = _about("limit on US dollars", None)
     runs_dir: Path | None = _about("where runs are recorded", None)

@@ -21,6 +21,8 @@ class Limits:
         max_depth: Levels of nesting of syntax.
         max_actions: Actions in the result.
         max_amount: Clicks, key presses or wheel notches of one call.
+        max_inputs: Clicks, key presses and wheel notches of the block added up.
+        max_typed_chars: Characters typed by the block.
         max_wait_s: Sleeps, durations and intervals of the block added up, in seconds.
     """
 
@@ -28,8 +30,10 @@ class Limits:
     max_operations: int = 50_000
     max_size: int = 60_000
     max_depth: int = 100
-    max_actions: int = 1_000
+    max_actions: int = 500
     max_amount: int = 1_000
+    max_inputs: int = 2_000
+    max_typed_chars: int = 20_000
     max_wait_s: float = 60.0
 
 
@@ -41,6 +45,8 @@ class Budget:
     operations: int = 0
     depth: int = 0
     wait_s: float = 0.0
+    inputs: int = 0
+    typed_chars: int = 0
 
     def spend(self, operations: int = 1) -> None:
         """Count work."""
@@ -55,6 +61,24 @@ class Budget:
             raise Refused(
                 f"this code waits {self.wait_s:g} s in all and at most {self.limits.max_wait_s:g} s are possible "
                 "in one step. Wait less (sleep, duration, interval), look at the next screenshot, then wait again"
+            )
+
+    def spend_inputs(self, inputs: int) -> None:
+        """Count clicks, key presses and wheel notches."""
+        self.inputs += inputs
+        if self.inputs > self.limits.max_inputs:
+            raise Refused(
+                f"this code makes {self.inputs} clicks, key presses and wheel notches in all and at most "
+                f"{self.limits.max_inputs} are possible in one step. Do less and look again"
+            )
+
+    def spend_typing(self, chars: int) -> None:
+        """Count typed characters."""
+        self.typed_chars += chars
+        if self.typed_chars > self.limits.max_typed_chars:
+            raise Refused(
+                f"this code types {self.typed_chars} characters in all and at most {self.limits.max_typed_chars} "
+                "are possible in one step. Type a part, look at the next screenshot, then go on"
             )
 
     def enter(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from cua.interpreter.coordinates import ModelFrame
 from cua.interpreter.limits import Budget, Refused
 from cua.interpreter.values import Point, Size
-from envs import Action, Click, Drag, MouseDown, MouseUp, Move, PressKey, Scroll, Terminate, TypeText, Wait
+from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey, Scroll, Terminate, TypeText, Wait
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +35,9 @@ class Recording:
         if len(self.actions) >= self.budget.limits.max_actions:
             raise Refused(f"more than {self.budget.limits.max_actions} actions in one step. Do less and look again")
         self.budget.spend_time(_duration_s(action))
+        self.budget.spend_inputs(_num_inputs(action))
+        if isinstance(action, TypeText):
+            self.budget.spend_typing(len(action.text))
         self.actions.append(action)
         if isinstance(action, Click | Move | Drag | Scroll | MouseDown | MouseUp) and action.x_px is not None:
             assert action.y_px is not None
@@ -74,6 +77,21 @@ class Recording:
     def size(self) -> Size:
         """The screen as `pyautogui.size()` tells it."""
         return Size(*self.frame.size_px)
+
+
+def _num_inputs(action: Action) -> int:
+    """Clicks, key presses and wheel notches of an action."""
+    match action:
+        case Click():
+            return action.clicks
+        case PressKey():
+            return action.presses
+        case Scroll():
+            return abs(action.dx) + abs(action.dy)
+        case Hotkey():
+            return len(action.keys)
+        case _:
+            return 0
 
 
 def _duration_s(action: Action) -> float:

@@ -5,9 +5,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cua.caps import CapReachedError
 from cua.control import Control, StoppedError
 from cua.end import End, RunResult
-from cua.episode import CapReachedError
 from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
 from cua.events import CallReturned, CallsStarted, Event, Listener, Noted, NoteKind, RunEnded, RunStarted, ToolStepDone
 from cua.guard import Guard
@@ -47,7 +47,7 @@ class ToolAgent:
         self.model = model
         self.toolset = toolset
         self.options = options
-        self.control = Control()
+        self.control = Control(max_time_s=options.caps.max_time_s)
         self.steps: list[ToolStep] = []
         self.usage = Usage()
         self._record: ToolRecord = record or NoToolRecord()
@@ -63,7 +63,6 @@ class ToolAgent:
         self._fold = Fold()
         self._last_usage: Usage | None = None
         self._num_unusable = 0
-        self._started = time.monotonic()
 
     @property
     def num_calls(self) -> int:
@@ -80,7 +79,7 @@ class ToolAgent:
             Exception: Only what is a defect of ours.
         """
         self.control.attach()
-        self._question, self._started = tuple(question), time.monotonic()
+        self._question = tuple(question)
         words = "".join(part.text for part in question if isinstance(part, TextPart))
         self._tell(RunStarted(instruction=words, run_dir=self._record.shown_dir))
         end = await self._to_the_end()
@@ -89,7 +88,7 @@ class ToolAgent:
                 end=end,
                 num_steps=len(self.steps),
                 usage=self.usage,
-                duration_s=self._time_s(),
+                duration_s=self.control.time_s,
                 run_dir=self._record.shown_dir,
             )
         )
@@ -132,7 +131,7 @@ class ToolAgent:
         if reply.tool_calls and remark is None:
             self._record.calling(index, reply.tool_calls)
             self._tell(CallsStarted(index=index, reply=reply))
-            outcomes = await self._caller.run(reply.tool_calls, self.num_calls)
+            outcomes = await self._call(index, reply)
         elif remark is None:
             answer, remark = self._read_answer(reply.content)
         step = ToolStep(
@@ -145,6 +144,13 @@ class ToolAgent:
         )
         self._finish(step)
         return answer
+
+    async def _call(self, index: int, reply: Reply) -> tuple[CallOutcome, ...]:
+        try:
+            return await self._caller.run(reply.tool_calls, self.num_calls)
+        except (StoppedError, CapReachedError) as why:
+            self._note("cut", f"step {index} was cut off: its {len(reply.tool_calls)} calls were ended ({why})")
+            raise
 
     async def _ask(self, index: int) -> tuple[Reply, str | None]:
         """The model's reply, and what it must be told when the reply cannot be used."""
@@ -235,12 +241,9 @@ class ToolAgent:
         return reply.content
 
     def _check_caps(self) -> None:
-        reached = self.options.caps.reached(num_steps=len(self.steps), time_s=self._time_s(), usage=self.usage)
+        reached = self.options.caps.reached(num_steps=len(self.steps), time_s=self.control.time_s, usage=self.usage)
         if reached:
             raise CapReachedError(*reached)
-
-    def _time_s(self) -> float:
-        return time.monotonic() - self._started - self.control.waited_s
 
     def _written(self, result: RunResult) -> RunResult:
         """The result, on disk; or, when that fails, the result that says so."""

@@ -34,8 +34,9 @@ class Caller:
         Raises:
             SandboxError: Code cannot be run any more.
             StoppedError: A person stopped the run.
+            CapReachedError: The time is used up.
         """
-        refusals = [await self._refusal(call) for call in calls]
+        refusals = [await self.control.unless_stopped(self._refusal(call)) for call in calls]
         work = [
             self._one(call, number, refusal)
             for number, (call, refusal) in enumerate(zip(calls, refusals, strict=True), start=first_number)

@@ -18,7 +18,7 @@ from envs.browser.options import BrowserOptions
 from envs.browser.redact import Redactor
 from envs.browser.world import World
 from envs.env import Task
-from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError
+from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, describe_late
 from envs.observation import Observation, StepResult
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class BrowserEnv:
         if not episode.world.is_connected:
             raise EnvDiedError("the browser process is gone")
         since_s = time.monotonic()
-        error = await self._act(episode.actor, actions)
+        error = await self._act(episode.actor, actions, since_s + self.options.step_timeout_s)
         act_s = time.monotonic() - since_s
         observation, info = await episode.looker.look(error, since_s, episode.actor.mouse.pointer_px)
         info["timings"] = {"act": act_s, **info["timings"]}
@@ -143,9 +143,11 @@ class BrowserEnv:
             self._folders.remove_temporary()
             self._folders = None
 
-    async def _act(self, actor: Actor, actions: Sequence[Action]) -> str | None:
-        """Carry out actions up to the end or the first that fails; returns why that one failed."""
-        for action in actions:
+    async def _act(self, actor: Actor, actions: Sequence[Action], until_s: float) -> str | None:
+        """Carry out actions up to the end, the first that fails, or a moment; returns why not all were carried out."""
+        for number, action in enumerate(actions):
+            if number and time.monotonic() > until_s:
+                return describe_late(number, len(actions), self.options.step_timeout_s)
             if isinstance(action, Terminate):
                 self.terminate = action
                 return None

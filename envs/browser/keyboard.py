@@ -42,7 +42,7 @@ _CODES = dict(
         strict=True,
     )
 )
-_PIECES = re.compile(r"[^\n\t]+|\n|\t")
+_PIECES = re.compile(r"[^\n\t]{1,50}|\n|\t")  # short ones, so that a step that is cancelled ends soon
 
 # Empties the line that an editor began with an indent or a list mark of its own, so that what
 # follows stands there as typed. Answers whether something is selected for deletion.

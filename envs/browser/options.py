@@ -32,6 +32,7 @@ class BrowserOptions:
         settle_timeout_s: Longest wait for a page to come to rest after actions.
         navigation_timeout_s: Longest wait for a new page to load.
         action_timeout_s: Longest wait for a page to take an input.
+        step_timeout_s: No action of a step begins later than this.
         quiet_s: A page is at rest when nothing changed in it for this long.
         draw_pointer: Draw a mouse pointer into the screenshot.
         extra_args: More command line arguments for the browser.
@@ -60,6 +61,7 @@ class BrowserOptions:
     settle_timeout_s: float = 3.0
     navigation_timeout_s: float = 15.0
     action_timeout_s: float = 10.0
+    step_timeout_s: float = 180.0
     quiet_s: float = 0.05
     draw_pointer: bool = False
     extra_args: tuple[str, ...] = ()

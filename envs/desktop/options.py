@@ -25,6 +25,7 @@ class DesktopOptions:
         env: Extra environment variables for the programs.
         max_clients: Client limit of the private server: 64, 128, 256, 512, 1024 or 2048.
         answer_timeout_s: A display that says nothing for so long, over what actions take, counts as dead.
+        step_timeout_s: No action of a step begins later than this.
         start_timeout_s: Longest wait for the private server, and again for its window manager.
     """
 
@@ -41,6 +42,7 @@ class DesktopOptions:
     env: Mapping[str, str] = field(default_factory=dict)
     max_clients: int = 2048
     answer_timeout_s: float = 15.0
+    step_timeout_s: float = 180.0
     start_timeout_s: float = 10.0
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from envs.desktop.perform import Performer
 from envs.desktop.screenshot import Camera
 from envs.desktop.settle import Settler
 from envs.desktop.worker import Worker
-from envs.errors import ActionError, EnvError
+from envs.errors import ActionError, EnvError, describe_late
 
 _CLOSE_TIMEOUT_S = 5.0
 
@@ -84,7 +84,11 @@ class Session:
         self._typed_only = all(isinstance(action, TypeText) for action in actions)
         if not all(isinstance(action, Move | Wait | Terminate) for action in actions):
             self._before = self._camera.grab()
-        for action in actions:
+        until_s = self.clock.now_s() + self._options.step_timeout_s
+        for number, action in enumerate(actions):
+            self.clock.pause(0)  # a step that was cancelled ends here
+            if number and self.clock.now_s() > until_s:
+                return describe_late(number, len(actions), self._options.step_timeout_s), None
             if isinstance(action, Terminate):
                 return None, action
             try:

@@ -2,6 +2,7 @@ import asyncio
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +12,16 @@ from cua.agent import Agent, AgentOptions, Start
 from cua.answer import AnswerSchema
 from cua.caps import Caps
 from cua.errors import ModelError, TruncatedReplyError
-from cua.events import Event, Noted, RunEnded, RunStarted, StepDone
+from cua.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
 from cua.guard import Guard
 from cua.messages import ImagePart, Message, Reply, Sampling, Usage
 from cua.models.scripted import ScriptedModel
 from cua.secrets import Secret, Secrets
-from envs import Click, InstructionTask, Terminate, TypeText
+from cua.trajectory import TrajectoryWriter, load_run, resume_steps
+from cua.trajectory.run_record import INTERRUPTED
+from envs import Click, InstructionTask, Observation, Terminate, TypeText
 from envs.fake import FakeEnv, FakeOptions
+from tests.cua.trajectory import samples
 
 TASK = InstructionTask(instruction="Do it")
 
@@ -206,6 +210,55 @@ async def test_a_stop_ends_a_thinking_model_at_once() -> None:
     agent.control.stop("enough")
     result = await asyncio.wait_for(running, 2)
     assert (result.end.status, result.end.reason, result.end.exit_code) == ("stopped", "enough", 130)
+
+
+async def test_the_time_limit_ends_a_thinking_model() -> None:
+    task = ScoredTask(0.0)
+    agent = Agent(model=Slow(), env=FakeEnv(), options=AgentOptions(caps=Caps(max_time_s=0.2)))
+    result = await asyncio.wait_for(agent.run(task), 5)
+    assert (result.end.status, result.end.cap, result.end.reason) == ("capped", "time", "0 of 0.2 s used")
+    assert (result.num_steps, task.calls[-1]) == (0, "teardown")
+
+
+async def test_the_time_limit_ends_a_reset_and_nothing_is_judged() -> None:
+    class Hanging(FakeEnv):
+        async def reset(self, task: Any) -> Observation:
+            await asyncio.sleep(60)
+            raise AssertionError("not reached")
+
+    task = ScoredTask(1.0)
+    agent, _, _ = make([DONE], Hanging(), caps=Caps(max_time_s=0.1))
+    result = await asyncio.wait_for(agent.run(task), 5)
+    assert (result.end.status, result.end.cap, result.end.score) == ("capped", "time", None)
+    assert task.calls == ["teardown"]
+
+
+@pytest.mark.parametrize("by", ["time", "stop"])
+async def test_a_step_is_ended_in_the_middle_and_the_record_says_so(by: str, tmp_path: Path) -> None:
+    caps = Caps(max_time_s=0.3 if by == "time" else None)
+    events: list[Event] = []
+    with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
+        agent = Agent(
+            model=ScriptedModel([click(0.1), DONE]),
+            env=FakeEnv(FakeOptions(slow_s=60)),
+            options=AgentOptions(caps=caps),
+            record=writer,
+            listener=events.append,
+        )
+        running = asyncio.ensure_future(agent.run(TASK))
+        if by == "stop":
+            await until(lambda: any(isinstance(event, Decided) for event in events))
+            agent.control.stop()
+        result = await asyncio.wait_for(running, 5)
+    why = "0 of 0.3 s used" if by == "time" else "stopped by the user"
+    assert (result.end.status, result.end.reason) == ("capped" if by == "time" else "stopped", why)
+    record = load_run(writer.run_dir)
+    assert [(note.kind, note.text) for note in record.notes] == [
+        ("cut", f"step 1 was cut off: some of its 1 actions may be done ({why})")
+    ]
+    steps, note = resume_steps(record)
+    assert [(step.index, step.actions, step.error) for step in steps] == [(1, (Click(x_px=32, y_px=100),), INTERRUPTED)]
+    assert note is not None and "they are not repeated" in note
 
 
 async def test_pause_holds_before_the_next_call_and_redirect_changes_the_instruction() -> None:

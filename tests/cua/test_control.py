@@ -1,8 +1,10 @@
 import asyncio
+import contextlib
 import threading
 
 import pytest
 
+from cua.caps import CapReachedError
 from cua.control import Control, StoppedError
 
 
@@ -67,3 +69,65 @@ def test_a_redirect_is_taken_once() -> None:
     control = Control()
     control.redirect("new")
     assert (control.take_redirect(), control.take_redirect()) == ("new", None)
+
+
+async def hang() -> None:
+    await asyncio.sleep(60)
+
+
+async def test_the_time_limit_ends_work_that_is_going_on() -> None:
+    control = Control(max_time_s=0.1)
+    control.attach()
+    async with asyncio.timeout(5):
+        with pytest.raises(CapReachedError, match=r"0 of 0\.1 s used") as caught:
+            await control.unless_stopped(hang())
+    assert caught.value.cap == "time"
+
+
+async def test_time_of_an_earlier_part_counts() -> None:
+    control = Control(max_time_s=100)
+    control.attach(earlier_s=100.0)
+    async with asyncio.timeout(5):
+        with pytest.raises(CapReachedError, match="100 of 100 s used"):
+            await control.unless_stopped(hang())
+
+
+async def test_the_time_limit_does_not_run_while_a_person_is_waited_for() -> None:
+    control = Control(max_time_s=0.2)
+    control.attach()
+
+    async def ask() -> str:
+        await control.away(asyncio.sleep(0.5))
+        return "answered"
+
+    assert await control.unless_stopped(ask()) == "answered"
+    assert control.time_s < 0.2 and control.waited_s >= 0.5
+    async with asyncio.timeout(5):
+        with pytest.raises(CapReachedError):
+            await control.unless_stopped(hang())
+
+
+async def test_a_stop_ends_the_wait_for_a_person() -> None:
+    control = Control(max_time_s=0.01)
+    control.attach()
+    waiting = asyncio.ensure_future(control.unless_stopped(control.away(hang())))
+    await asyncio.sleep(0.05)
+    control.stop("enough")
+    with pytest.raises(StoppedError, match="enough"):
+        await asyncio.wait_for(waiting, 2)
+
+
+async def test_work_that_does_not_let_itself_be_ended_is_left_behind() -> None:
+    control = Control(max_time_s=0.05)
+    control.attach()
+    go = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+
+    async with asyncio.timeout(20):
+        with pytest.raises(CapReachedError):
+            await control.unless_stopped(stubborn())
+    go.set()

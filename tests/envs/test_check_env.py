@@ -1,13 +1,16 @@
 """The judge passes a correct env and catches every way of breaking the contract."""
 
+import asyncio
+import contextlib
 import struct
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from envs.actions import Action, KeyDown, Move, PressKey, Scroll, Terminate
+from envs.actions import Action, KeyDown, Move, PressKey, Scroll, Terminate, Wait
 from envs.check_env import EnvContractError, check_env
 from envs.env import InstructionTask, Task
 from envs.errors import EnvDiedError, EnvError
@@ -129,6 +132,24 @@ class ClicksAnywhere(FakeEnv):
         self._pointer_px = (action.x_px or 0, action.y_px or 0)
 
 
+class GoesOnWhenCancelled(FakeEnv):
+    async def step(self, actions: Sequence[Action]) -> StepResult:
+        return await asyncio.shield(asyncio.ensure_future(self._step(actions)))
+
+    async def _step(self, actions: Sequence[Action]) -> StepResult:
+        await asyncio.sleep(sum(action.duration_s for action in actions if isinstance(action, Wait)))
+        return await super().step(actions)
+
+
+class NeverCancelled(FakeEnv):
+    async def step(self, actions: Sequence[Action]) -> StepResult:
+        end_s = time.monotonic() + sum(10 * action.duration_s for action in actions if isinstance(action, Wait))
+        while time.monotonic() < end_s:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(end_s - time.monotonic())
+        return await super().step(actions)
+
+
 class EmptyDescription(FakeEnv):
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         return ""
@@ -220,6 +241,8 @@ class RaisesTheWrongThing(FakeEnv):
         (NarrowScreen, "corners are on the screen"),
         (LostPointer, "pointer_px is where the pointer is"),
         (ClicksAnywhere, "a point outside of the screen is a last_action_error"),
+        (GoesOnWhenCancelled, "a step that is cancelled begins no further action"),
+        (NeverCancelled, "a step that is cancelled begins no further action"),
         (EmptyDescription, "describe_point gives a text or None"),
         (DescribeRaises, "describe_point gives a text or None"),
         (NeverTerminates, "Terminate sets terminated"),

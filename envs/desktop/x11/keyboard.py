@@ -89,6 +89,7 @@ class Keyboard:
                 raise ActionError(f"the active window takes no more text: it got {begin} of {len(keysyms)} characters")
             state = self._state()
             end = self._end_of_chunk(keysyms, begin, _group(state))
+            clock.pause(0)  # a step that was cancelled ends here
             self._lend(keysyms[begin:end], _group(state), clock)
             for keysym in keysyms[begin:end]:
                 self._type(keysym, state)

@@ -66,6 +66,18 @@ def refusal(code):
         ("time.sleep(61)", "this code waits 61 s in all and at most 60 s are possible in one step"),
         ("for i in range(4): time.sleep(20)", "waits 80 s in all"),
         ("pyautogui.write('x' * 1000, interval=0.1)", "waits 100 s in all"),
+        ("for i in range(501): pyautogui.press('a')", "more than 500 actions in one step"),
+        (
+            "for i in range(3): pyautogui.press('a', presses=1000)",
+            "makes 3000 clicks, key presses and wheel notches in all and at most 2000 are possible in one step",
+        ),
+        ("for i in range(3): pyautogui.click(0.5, 0.5, clicks=999)", "makes 2997 clicks, key presses"),
+        ("for i in range(3): pyautogui.scroll(-999)", "makes 2997 clicks, key presses and wheel notches"),
+        ("for i in range(300): pyautogui.hotkey('ctrl', *['a'] * 9)", "makes 2010 clicks, key presses"),
+        (
+            "for i in range(3): pyautogui.write('x' * 9999)",
+            "types 29997 characters in all and at most 20000 are possible in one step",
+        ),
         ("computer.terminate()", "computer.terminate() needs the argument 'status'"),
         ("computer.terminate('done')", "status must be 'success' or 'failure', got 'done'"),
         ("computer.fly()", "computer has no function 'fly'"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envs.actions import Click, Hotkey, TypeText, Wait
+from envs.actions import Action, Click, Hotkey, PressKey, TypeText, Wait
 from envs.browser import BrowserEnv, BrowserOptions
 from envs.env import InstructionTask
 from envs.errors import EnvDiedError, EnvSetupError
@@ -191,3 +191,45 @@ async def test_an_alert_without_end_can_be_left(env: BrowserEnv, pages: PageServ
     await env.reset(OpenPage(pages.serve("", title="free")))
     assert time.monotonic() - began_s < 12
     assert (await do(env)).title == "free"
+
+
+KEYS_SEEN = "document.querySelector('#field').value.length"
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [PressKey(key="a") for _ in range(500)],
+        [PressKey(key="a", presses=1000) for _ in range(999)],
+        [TypeText(text="a" * 20_000)],
+    ],
+    ids=["many", "repeated", "typed"],
+)
+async def test_a_step_that_is_cancelled_ends_in_the_middle(
+    env: BrowserEnv, pages: PageServer, actions: list[Action]
+) -> None:
+    await env.reset(OpenPage(pages.serve("<input id=field autofocus>")))
+    await click(env, "#field")
+    step = asyncio.ensure_future(env.step(actions))
+    await until(lambda: env.page.evaluate(KEYS_SEEN))
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(step, 5)
+    await env.step([Wait(duration_s=0.2)])  # keys that were under way
+    seen = await env.page.evaluate(KEYS_SEEN)
+    assert 0 < seen < sum(len(a.text) if isinstance(a, TypeText) else getattr(a, "presses", 1) for a in actions)
+    await env.step([Wait(duration_s=0.2)])
+    assert await env.page.evaluate(KEYS_SEEN) == seen
+
+
+async def test_a_step_that_takes_too_long_ends_and_says_how_far_it_came(pages: PageServer) -> None:
+    env = BrowserEnv(BrowserOptions(start_url=pages.serve(""), step_timeout_s=0.2))
+    try:
+        await env.reset(TASK)
+        result = await env.step([Wait(duration_s=0.15)] * 20)
+        assert result.observation.last_action_error == (
+            "this step took longer than 0.2 s: 2 of its 20 actions were carried out, the others were not. "
+            "Do less in one step"
+        )
+    finally:
+        await env.close()

@@ -155,3 +155,36 @@ asyncio.run(main())
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "EnvDiedError\n", "")
+
+
+async def test_a_step_that_is_cancelled_ends_in_the_middle(make_env: MakeEnv) -> None:
+    env = await make_env()
+    actions = [action for x_px in range(400) for action in (Move(x_px=x_px, y_px=5), Wait(duration_s=0.02))]
+    step = asyncio.ensure_future(env.step(actions))
+    await asyncio.sleep(0.3)
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(step, 5)
+    stopped_at = (await env.step([])).observation.pointer_px
+    assert stopped_at is not None and stopped_at[0] < 399
+    assert (await env.step([Wait(duration_s=0.1)])).observation.pointer_px == stopped_at
+
+
+async def test_a_step_of_actions_without_pauses_can_be_cancelled(make_env: MakeEnv) -> None:
+    env = await make_env(screen_px=(1200, 600))
+    step = asyncio.ensure_future(env.step([Move(x_px=number % 1000, y_px=5) for number in range(200_000)]))
+    await asyncio.sleep(0.3)
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(step, 5)
+    async with asyncio.timeout(10):
+        assert (await env.step([Move(x_px=1100, y_px=7)])).observation.pointer_px == (1100, 7)
+
+
+async def test_a_step_that_takes_too_long_ends_and_says_how_far_it_came(make_env: MakeEnv) -> None:
+    env = await make_env(step_timeout_s=0.2)
+    result = await env.step([Wait(duration_s=0.15)] * 20)
+    assert result.observation.last_action_error == (
+        "this step took longer than 0.2 s: 2 of its 20 actions were carried out, the others were not. "
+        "Do less in one step"
+    )
