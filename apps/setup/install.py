@@ -98,10 +98,10 @@ def browser_rows(trial: BrowserTrial, reasons: Sequence[str] = (), ways: Sequenc
         broken = trial.verdict.is_driver_broken
         return (_no_driver_row(trial.verdict.detail) if broken else _no_browser_row(trial, reasons, ways),)
     row = Row(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
-    if trial.verdict.has_fonts:
+    fault = trial.verdict.font_fault
+    if not fault:
         return row, Row(name="fonts", level="ok", found="text is drawn as text")
-    found = "none: text is drawn as boxes"
-    return row, Row(name="fonts", level="warn", found=found, expected="any font", mend=_line_for("fonts") or "")
+    return row, Row(name="fonts", level="warn", found=fault, expected="any text font", mend=_line_for("fonts") or "")
 
 
 async def _nothing() -> None:
@@ -120,7 +120,7 @@ async def _mend_browser(trial: BrowserTrial, say: Say, ways: Sequence[Way]) -> t
         say(f"browser: {trial.name}, {trial.verdict.detail}")
         if not os.environ.get("K25_BROWSER"):
             trial, reasons = await _get_browser(trial, say, ways)
-    if trial.verdict.works and not trial.verdict.has_fonts and await _install_as_root("fonts", say):
+    if trial.verdict.works and trial.verdict.font_fault and await _install_as_root("fonts", say):
         trial = await try_browser()
     return browser_rows(trial, reasons, ways)
 

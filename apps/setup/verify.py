@@ -18,12 +18,21 @@ if TYPE_CHECKING:
     from envs.browser.find import BrowserBinary
 
 _TIMEOUT_S = 30.0
-_TEXT_PAGE = "data:text/html,<title>k25</title><body style='margin:20px;font:40px sans-serif'>iiii<br>WWWW"
-_WIDTHS = """() => ['i', 'W'].map(letter => {
+_TEXT_PAGE = (
+    "data:text/html,<title>k25</title><body style='margin:20px;border-top:9px solid;font:40px sans-serif'>iiii<br>WWWW"
+)
+_WIDTHS = """() => {
   const pen = document.createElement('canvas').getContext('2d');
-  pen.font = '40px sans-serif';
-  return pen.measureText(letter.repeat(20)).width;
-})"""
+  const width = (letter, family) => {
+    pen.font = `40px ${family}`;
+    return pen.measureText(letter.repeat(20)).width / 800;
+  };
+  const digits = ['sans-serif', 'serif', 'monospace'].map(family => width('0', family));
+  return [width('i', 'sans-serif'), width('W', 'sans-serif'), Math.max(...digits)];
+}"""
+_MIN_RATIO = 1.5
+_MAX_DIGIT_EM = 0.95
+"""Digits of text fonts are 0.5 to 0.65 of the font size wide, those of Noto Color Emoji 1.25."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +42,13 @@ class Verdict:
     Attributes:
         works: Whether the thing did its job.
         detail: What was seen, or why it did not work; one line.
-        has_fonts: For a browser: whether text is text and not a row of boxes.
+        font_fault: For a browser: what is wrong with the text it draws; "" when nothing is.
         is_driver_broken: For a browser: whether the fault is in Playwright and not in the browser.
     """
 
     works: bool
     detail: str
-    has_fonts: bool = True
+    font_fault: str = ""
     is_driver_broken: bool = False
 
 
@@ -74,7 +83,7 @@ async def verify_browser(binary: "BrowserBinary") -> Verdict:
             page = await browser.new_page(viewport={"width": 320, "height": 200})
             await page.goto(_TEXT_PAGE)
             picture = await page.screenshot()
-            narrow, wide = await page.evaluate(_WIDTHS)
+            font_fault = _find_font_fault(*await page.evaluate(_WIDTHS))
             version = browser.version
             await browser.close()
     except (playwright.Error, TimeoutError, OSError) as error:
@@ -82,7 +91,7 @@ async def verify_browser(binary: "BrowserBinary") -> Verdict:
     if not _has_ink(picture):
         return Verdict(works=False, detail="starts, but its screenshot is blank")
     took = time.perf_counter() - started
-    return Verdict(works=True, detail=f"version {version}, drew a page in {took:.1f} s", has_fonts=wide > 1.5 * narrow)
+    return Verdict(works=True, detail=f"version {version}, drew a page in {took:.1f} s", font_fault=font_fault)
 
 
 async def verify_desktop() -> Verdict:
@@ -111,6 +120,15 @@ def check_writable(folder: Path) -> str | None:
             return None
     except OSError as error:
         return f"{error.strerror or error}"
+
+
+def _find_font_fault(narrow_em: float, wide_em: float, digit_em: float) -> str:
+    """What the widths of "i", "W" and the widest "0", in font sizes, say about the fonts; "" when they are fine."""
+    if wide_em <= _MIN_RATIO * narrow_em:
+        return "none: text is drawn as boxes or not at all"
+    if digit_em > _MAX_DIGIT_EM:
+        return f"no digits but those of an emoji font: they are drawn {digit_em:.2f} font sizes wide and misread"
+    return ""
 
 
 def _has_ink(png: bytes) -> bool:

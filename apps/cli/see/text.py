@@ -55,7 +55,7 @@ def _read(file: Path) -> Finding:
     found = vt.read_text(image)
     if not found:
         return Finding(result={"lines": []}, lines=["no text"], is_found=False)
-    marks = [vt.BoxMark(box=line.box_px) for line in found]
+    marks = [vt.PathMark(points=line.corners_px, is_closed=True) for line in found]
     return Finding(result={"lines": found}, lines=[line.text for line in found], picture=vt.annotate(image, marks))
 
 
