@@ -1,5 +1,6 @@
 """Where text stands on a picture: the detection network of PP-OCR, and boxes out of its map."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.require import find_package_dir, require
+from visual_tools.text_area import TextArea
 from visual_tools.widgets import find_edges
 
 _MODEL = "PP-OCRv6_det_small.onnx"
@@ -16,8 +18,18 @@ _BOX_THRESHOLD = 0.45
 _UNCLIP_RATIO = 1.6
 _MIN_SIDE_PX = 3
 _MARGIN_PX = 32
+TALL = 1.5
 """Source: rapidocr's config.yaml (Det section), from Liao et al. 2020, "Real-time Scene Text Detection
-with Differentiable Binarization", section 3.4; the box threshold is a little lower, screens being clean."""
+with Differentiable Binarization", section 3.4; the box threshold is a little lower, screens being clean. What is
+`TALL` times as high as wide is turned, as in its get_rotate_crop_image."""
+
+_UPRIGHT_FILL = 0.8
+_TURNED_FILL = 0.7
+_FILL_GAIN = 1.2
+_MIN_RISE = 0.35
+_MIN_LENGTH = 1.5
+"""A line is taken for turned when a turned rectangle fits its region clearly better than an upright one, when it is so
+much longer than thick that it has a direction, and rises by more than this share of its thickness over its length."""
 
 
 def make_session(model: str, num_threads: int) -> Any:
@@ -37,7 +49,7 @@ def make_session(model: str, num_threads: int) -> Any:
 
 
 class TextDetector:
-    """Finds lines of upright text.
+    """Finds lines of text, in whatever direction they run.
 
     Args:
         num_threads: Threads of the network.
@@ -48,16 +60,20 @@ class TextDetector:
         self._session = make_session(_MODEL, num_threads)
         self._max_side_px = max_side_px
 
-    def detect(self, image: NDArray[np.uint8]) -> list[Box]:
-        """Boxes of text lines, (H, W, 3) uint8 RGB in, pixels of the picture out, in no given order."""
+    def detect(self, image: NDArray[np.uint8]) -> list[TextArea]:
+        """Areas of text lines, (H, W, 3) uint8 RGB in, pixels of the picture out, in no given order.
+
+        The network tells no line from one that is turned by 180 degrees: wide areas are said to run to the right, tall
+        ones downward, all others to the right and up or down.
+        """
         content = find_content_box(image)
         if content is None:
             return []
         region = content.padded(_MARGIN_PX).clipped(image.shape[1], image.shape[0])
         crop = np.ascontiguousarray(image[region.top : region.bottom, region.left : region.right])
-        return [box.moved(region.left, region.top) for box in self._detect(crop)]
+        return [area.moved(region.left, region.top) for area in self._detect(crop)]
 
-    def _detect(self, image: NDArray[np.uint8]) -> list[Box]:
+    def _detect(self, image: NDArray[np.uint8]) -> list[TextArea]:
         cv2 = require("cv2", "literal")
         height, width = image.shape[:2]
         scale = min(1.0, self._max_side_px / max(height, width))
@@ -65,7 +81,7 @@ class TextDetector:
         resized = cv2.resize(image, (net_width, net_height), interpolation=cv2.INTER_AREA)
         batch = cv2.dnn.blobFromImage(resized, 1 / 127.5, mean=(127.5, 127.5, 127.5), swapRB=True)
         text_map = self._session.run(None, {"x": batch})[0][0, 0]
-        return _boxes_from_map(text_map, width / net_width, height / net_height, width, height)
+        return _areas_from_map(text_map, width / net_width, height / net_height, width, height)
 
 
 def find_content_box(image: NDArray[np.uint8]) -> Box | None:
@@ -77,24 +93,56 @@ def find_content_box(image: NDArray[np.uint8]) -> Box | None:
     return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
-def _boxes_from_map(
+def _areas_from_map(
     text_map: NDArray[np.float32], scale_x: float, scale_y: float, width: int, height: int
-) -> list[Box]:
+) -> list[TextArea]:
     cv2 = require("cv2", "literal")
     mask = cv2.dilate((text_map > _MAP_THRESHOLD).astype(np.uint8), np.ones((2, 2), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
     sums = np.bincount(labels.ravel(), weights=text_map.ravel(), minlength=count)
-    boxes = []
+    areas = []
     for index in range(1, count):
         left, top, box_width, box_height, area = (int(value) for value in stats[index])
         if min(box_width, box_height) < _MIN_SIDE_PX or sums[index] / area < _BOX_THRESHOLD:
             continue
+        if area < _UPRIGHT_FILL * box_width * box_height:
+            part = labels[top : top + box_height, left : left + box_width] == index
+            turned = _fit_turned(part, (left, top), (scale_x, scale_y))
+            if turned is not None:
+                areas.append(turned)
+                continue
         grow = box_width * box_height * _UNCLIP_RATIO / (2 * (box_width + box_height))
         box = Box(
             round((left - grow) * scale_x),
             round((top - grow) * scale_y),
             round((left + box_width + grow) * scale_x),
             round((top + box_height + grow) * scale_y),
-        )
-        boxes.append(box.clipped(width, height))
-    return boxes
+        ).clipped(width, height)
+        areas.append(TextArea.from_box(box, 90.0 if box.height >= TALL * box.width else 0.0))
+    return areas
+
+
+def _fit_turned(part: NDArray[np.bool_], corner: tuple[int, int], scale: tuple[float, float]) -> TextArea | None:
+    """The turned rectangle around a region of the map, grown as text needs; None where an upright one does as well.
+
+    Args:
+        part: The region within its upright box, (H, W) bool.
+        corner: Left and top of that box on the map.
+        scale: Pixels of the picture for one of the map, across and down.
+    """
+    cv2 = require("cv2", "literal")
+    contours, _ = cv2.findContours(part.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    points = (contours[0].reshape(-1, 2) + np.array(corner) + 0.5) * np.array(scale)
+    (x_px, y_px), sides, angle = cv2.minAreaRect(points.astype(np.float32))
+    length, thickness = (side + 1.0 for side in sides)
+    if length < thickness:
+        length, thickness, angle = thickness, length, angle + 90.0
+    angle = (angle + 90.0) % 180.0 - 90.0
+    fill = np.count_nonzero(part) * scale[0] * scale[1] / (length * thickness)
+    rise = length * abs(math.sin(math.radians(2 * angle))) / 2
+    if length < _MIN_LENGTH * thickness or rise < _MIN_RISE * thickness:
+        return None
+    if fill < max(_TURNED_FILL, _FILL_GAIN * part.mean()):
+        return None
+    grow = length * thickness * _UNCLIP_RATIO / (length + thickness)
+    return TextArea.turned((x_px, y_px), length + grow, thickness + grow, angle)

@@ -1,6 +1,5 @@
 """Which words belong to which colour: the legend's swatches, and writing beside the sectors of a pie."""
 
-import dataclasses
 import functools
 from collections.abc import Collection
 
@@ -69,12 +68,7 @@ def read_lines(image: NDArray[np.uint8], candidates: list[Area], swatches: list[
         lines = read_text(np.ascontiguousarray(image[box.top : box.bottom, box.left : box.right]))
     except MissingPackageError:
         return []
-    return [_move(line, box.left, box.top) for line in lines]
-
-
-def _move(line: TextLine, x_px: int, y_px: int) -> TextLine:
-    chars = tuple((left + x_px, right + x_px) for left, right in line.char_x_px)
-    return dataclasses.replace(line, box_px=line.box_px.moved(x_px, y_px), char_x_px=chars)
+    return [line.moved(box.left, box.top) for line in lines]
 
 
 def match_swatches(swatches: list[Area], lines: list[TextLine]) -> dict[int, str]:

@@ -147,7 +147,8 @@ def _make_match(line: str, span: Span, wanted: str, box: Box, confidence: float)
 
 
 def _neighbours(lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
-    """Lines that may go on: to the right in the same row, or below at the same left edge or middle."""
+    """Upright lines that may go on: to the right in the same row, or below at the same left edge or middle."""
+    lines = [line for line in lines if not line.angle_deg]
     rows = sorted(lines, key=lambda line: line.box_px.left)
     for index, line in enumerate(rows):
         box = line.box_px

@@ -91,6 +91,7 @@ def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
 
 def joined_lines(lines: list[TextLine]) -> list[TextLine]:
     """Neighbours joined, up to some at a time: parts of a row that stand close, and a line with what it wraps onto."""
+    lines = [line for line in lines if not line.angle_deg]
     joined, chains = [], list(lines)
     for _ in range(_MAX_JOINED - 1):
         chains = [_join(chain, line) for chain in chains for line in lines if _continues(chain.box_px, line.box_px)]

@@ -181,22 +181,12 @@ def _split_line(line: TextLine, boxes: list[Box]) -> list[TextLine]:
     for index, (word, _) in enumerate(words):
         begin = line.text.index(word, position)
         if index and homes[index] != homes[index - 1]:
-            parts.append(_cut(line, start, position))
+            parts.append(line.part(start, position))
             start = begin
         position = begin + len(word)
-    return [*parts, _cut(line, start, position)]
+    return [*parts, line.part(start, position)]
 
 
 def _home(box: Box, boxes: list[Box]) -> int:
     x, y = box.center
     return next((index for index, home in enumerate(boxes) if home.has_point(x, y) and home.height > box.height), -1)
-
-
-def _cut(line: TextLine, start: int, end: int) -> TextLine:
-    text = line.text[start:end].rstrip()
-    return TextLine(
-        text=text,
-        box_px=line.span(start, start + len(text)),
-        confidence=line.confidence,
-        char_x_px=line.char_x_px[start : start + len(text)],
-    )

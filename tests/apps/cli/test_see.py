@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from skimage.data import data_dir
 
 from tests.apps.cli.running import Ended, cua
+from tests.visual_tools.drawing import Canvas
 from tests.visual_tools.video.making import Recipe, make_video, paint_number, read_number
 from visual_tools import load_image
 
@@ -118,6 +119,16 @@ def test_text(tmp_path: Path) -> None:
     missing = see(tmp_path, "ocr", pie, "--find", "Gardening")
     assert (missing.code, missing.stderr) == (1, "")
     assert missing.stdout.startswith("'Gardening' was not found among")
+
+
+def test_turned_text(tmp_path: Path) -> None:
+    canvas = Canvas(300, 300).turned_text(150, 150, "Upside down", 180).turned_text(30, 150, "Up the side", 270)
+    canvas.picture.save(tmp_path / "turned.png")
+
+    lines = see_json(tmp_path, "ocr", "turned.png")["result"]["lines"]
+
+    assert {(line["text"], line["angle_deg"]) for line in lines} == {("Upside down", 180.0), ("Up the side", 270.0)}
+    assert all(len(line["corners_px"]) == 4 for line in lines)
 
 
 def test_codes(tmp_path: Path) -> None:
