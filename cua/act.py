@@ -12,7 +12,7 @@ from cua.control import Control, StoppedError
 from cua.decide import Decision
 from cua.errors import CodeError
 from cua.events import NoteKind
-from cua.guard import Guard
+from cua.guard import Guard, StepCheck, Verdict
 from cua.masking import Masker
 from cua.record import Record
 from cua.secrets import Secrets
@@ -62,7 +62,7 @@ class Actor:
         """
         started = time.monotonic()
         try:
-            await self._guard(decision, observation)
+            verdict = await self._guard(decision, observation)
             self._check_answer(decision.actions)
             filled = self.secrets.fill(decision.actions, observation.url)
         except CodeError as error:
@@ -75,19 +75,27 @@ class Actor:
         guarded = time.monotonic()
         self.record.acting(index, decision.turn, decision.actions)
         recorded = time.monotonic()
-        result = await self._carry_out(index, filled)
+        check = None
+        if not self.guard.is_idle:
+            check = StepCheck(self.guard, decision.turn, decision.actions, observation, verdict)
+        try:
+            result = await self._carry_out(index, filled, check)
+        finally:
+            if check is not None:
+                check.end()
+        info = self._told(check, result.info)
         return Outcome(
             observation=await self._masked(decision.actions, result.observation),
             error=result.observation.last_action_error,
             terminate=self.env.terminate if result.terminated else None,
             reward=result.reward,
-            info=result.info,
+            info=info,
             timings={"guard": guarded - started, "record": recorded - guarded, **result.info.get("timings", {})},
         )
 
-    async def _carry_out(self, index: int, actions: Sequence[Action]) -> StepResult:
+    async def _carry_out(self, index: int, actions: Sequence[Action], check: StepCheck | None) -> StepResult:
         try:
-            return await self.control.unless_stopped(self.env.step(actions))
+            return await self.control.unless_stopped(self.env.step(actions, check))
         except (StoppedError, CapReachedError) as why:
             self.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
             raise
@@ -99,13 +107,24 @@ class Actor:
         self.masker.typed(self.secrets.values_in(actions))
         return await asyncio.to_thread(self.masker.mask, observation)
 
-    async def _guard(self, decision: Decision, observation: Observation) -> None:
+    def _told(self, check: StepCheck | None, info: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The facts of a step with how far it came, when it was refused midway."""
+        if check is None or check.refusal is None:
+            return info
+        self.note(
+            "refused",
+            f"after {check.num_done} action{'s' * (check.num_done != 1)}: not allowed: {check.refusal.reason}",
+        )
+        return {**info, "refused_action": check.num_done + 1}
+
+    async def _guard(self, decision: Decision, observation: Observation) -> Verdict:
         check = self.guard.check(decision.turn, decision.actions, observation, self.env)
         verdict = await self.control.unless_stopped(check)
         if verdict.decision == "deny":
             raise CodeError(f"not allowed: {verdict.reason}")
         if verdict.reason:
             self.note("approved", verdict.reason)
+        return verdict
 
     def _check_answer(self, actions: Sequence[Action]) -> None:
         last = actions[-1] if actions else None

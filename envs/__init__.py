@@ -21,11 +21,14 @@ from envs.env import Env, InstructionTask, Task
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Observation, StepResult, Tab
+from envs.target import UNKNOWN, Check, Target
 
 __all__ = [
+    "UNKNOWN",
     "Action",
     "ActionError",
     "Button",
+    "Check",
     "Click",
     "Dialog",
     "Drag",
@@ -47,6 +50,7 @@ __all__ = [
     "Scroll",
     "StepResult",
     "Tab",
+    "Target",
     "Task",
     "Terminate",
     "TypeText",

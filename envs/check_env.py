@@ -29,8 +29,9 @@ from envs.actions import (
     Wait,
 )
 from envs.env import Env
-from envs.errors import EnvError
+from envs.errors import ActionError, EnvError
 from envs.observation import Observation, StepResult
+from envs.target import Target
 
 HeldReader = Callable[[Env], Collection[str] | Awaitable[Collection[str]]]
 _PNG_START = b"\x89PNG\r\n\x1a\n"
@@ -84,6 +85,8 @@ async def check_env(make_env: Callable[[], Env], *, read_held: HeldReader | None
         await _check_outside(env)
         await _check_describe_point(env)
         await _check_cancel(env)
+        await _check_find_targets(env)
+        await _check_objection(env)
         await _check_terminate(env)
         await _check_held(env, read_held)
     finally:
@@ -216,6 +219,40 @@ async def _check_cancel(env: Env) -> None:
     observation = await _look(env)
     if env.terminate is not None or observation.pointer_px == (x_px, y_px):
         _broken(clause, "what came after the first action was carried out")
+
+
+async def _check_find_targets(env: Env) -> None:
+    clause = "find_targets gives a tuple of targets"
+    x_px, y_px = _middle(await _look(env))
+    for action in (Click(x_px=x_px, y_px=y_px), PressKey(key="enter"), TypeText(text="a"), Wait(duration_s=0.0)):
+        try:
+            targets: object = await env.find_targets(action)
+        except Exception as error:
+            _broken(clause, f"it raised {type(error).__name__}: {error} for {action}")
+        if not (isinstance(targets, tuple) and all(isinstance(target, Target) for target in targets)):
+            _broken(clause, f"it gave {targets!r} for {action}")
+        if isinstance(action, Click) and not targets:
+            _broken(clause, "it gave none for a click; where nothing is known that is UNKNOWN")
+
+
+async def _check_objection(env: Env) -> None:
+    clause = "what the check objects to is not carried out and is the last_action_error"
+    x_px, y_px = _middle(await _look(env))
+    asked: list[tuple[int, Action]] = []
+
+    async def check(number: int, action: Action, targets: Sequence[Target]) -> None:
+        asked.append((number, action))
+        raise ActionError("objection")
+
+    actions = (Wait(duration_s=0.0), Click(x_px=x_px, y_px=y_px), Terminate(status="success"))
+    result = await env.step(actions, check)
+    _check_result("a step that is objected to", result)
+    if asked != [(1, actions[1])]:
+        _broken(clause, f"the check was asked {asked}, expected once, about the click")
+    if "objection" not in (result.observation.last_action_error or ""):
+        _broken(clause, f"last_action_error is {result.observation.last_action_error!r}")
+    if result.terminated or env.terminate is not None:
+        _broken(clause, "a Terminate behind it ended the episode")
 
 
 async def _check_terminate(env: Env) -> None:

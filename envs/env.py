@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from envs.actions import Action, Terminate
 from envs.observation import Observation, StepResult
+from envs.target import Check, Target
 
 
 class Env(Protocol):
@@ -28,15 +29,29 @@ class Env(Protocol):
         """
         ...
 
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """Carry out actions in order and look once the screen has settled.
 
         The first action that fails ends the step: its text is `last_action_error`, the rest is
         not carried out. A `Terminate` sets `terminate` and `terminated`. A step that is cancelled
         begins no further action, and the env can be used on.
 
+        Args:
+            actions: What to do.
+            check: Asked right before each input that activates something, with what it activates then; an
+                earlier action of the same step may have changed that. What it objects to is not carried out
+                and counts as an action that failed.
+
         Raises:
             EnvDiedError: The world is gone.
+        """
+        ...
+
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        """What an action would activate if it were carried out now.
+
+        The element under the pointer for the mouse; for keys the focused element, the default button of
+        its form, the open dialog. Empty: nothing. `UNKNOWN` or a window: something that cannot be told.
         """
         ...
 

@@ -6,6 +6,7 @@ action, and can be told to misbehave.
 
 import asyncio
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,9 +32,12 @@ from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
 from envs.keys import normalize_key
 from envs.observation import Dialog, Observation, StepResult
+from envs.target import UNKNOWN, Check, Target
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+_DESCRIPTION = re.compile(r'(?P<role>[^"]+?)(?: "(?P<name>.*)")?(?: -> (?P<url>\S+))?')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class FakeOptions:
         screens: PNG pictures to show, one for the reset and one for each step (the last one stays);
             all of size `screen_px`. Empty: the canvas is shown.
         points: Descriptions given out by `describe_point`, by the box (left, top, right, bottom) they cover.
+        focus: Description, of the same form, of what Enter and Space activate; None: nothing that is known.
         dialog: Dialog of every observation.
         fail_action: Number of the action, counted from 0 over the episode, that fails.
         die_at_step: Number of the step, counted from 0, that raises `EnvDiedError`.
@@ -54,6 +59,7 @@ class FakeOptions:
     screen_px: tuple[int, int] = (320, 200)
     screens: tuple[bytes, ...] = ()
     points: dict[tuple[int, int, int, int], str] = field(default_factory=dict)
+    focus: str | None = None
     dialog: Dialog | None = None
     fail_action: int | None = None
     die_at_step: int | None = None
@@ -98,7 +104,7 @@ class FakeEnv:
         await task.setup(self)
         return self._observe(None)
 
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """Record and draw the actions, or misbehave as told."""
         if self._canvas is None or self.is_closed:
             raise EnvError("step needs a reset first" if not self.is_closed else "this env was closed")
@@ -107,8 +113,10 @@ class FakeEnv:
         await asyncio.sleep(self.options.slow_s)
         self.num_steps += 1
         error = None
-        for action in actions:
+        for number, action in enumerate(actions):
             try:
+                if check is not None and (targets := await self.find_targets(action)):
+                    await check(number, action, targets)
                 self._act(action)
             except (ActionError, ValueError) as failure:
                 error = str(failure)
@@ -116,6 +124,15 @@ class FakeEnv:
             if self.terminate is not None:
                 break
         return StepResult(observation=self._observe(error), terminated=self.terminate is not None)
+
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        """What is described at the point, and the focus for Enter and Space."""
+        if isinstance(action, Click | Drag | MouseDown | MouseUp):
+            x_px = self._pointer_px[0] if action.x_px is None else action.x_px
+            y_px = self._pointer_px[1] if action.y_px is None else action.y_px
+            return (self._target(await self.describe_point(x_px, y_px)),)
+        presses = {"enter", "space"} & {*_keys_of(action)}
+        return (self._target(self.options.focus),) if presses else ()
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """The text given for the first box that holds the point."""
@@ -128,6 +145,14 @@ class FakeEnv:
         """Forget everything held."""
         self.held = set()
         self.is_closed = True
+
+    def _target(self, text: str | None) -> Target:
+        found = _DESCRIPTION.fullmatch(text) if text else None
+        if not found:
+            return UNKNOWN
+        asks = (self.options.dialog.message,) if self.options.dialog else ()
+        names = (found["name"],) if found["name"] else ()
+        return Target(role=found["role"], names=names, url=found["url"], context=asks)
 
     def _act(self, action: Action) -> None:
         self._num_tried += 1
@@ -202,6 +227,17 @@ class FakeEnv:
         buffer = io.BytesIO()
         self._canvas.save(buffer, "PNG", compress_level=1)
         return buffer.getvalue()
+
+
+def _keys_of(action: Action) -> Sequence[str]:
+    match action:
+        case PressKey(key=key) | KeyDown(key=key):
+            return (key,)
+        case Hotkey(keys=keys):
+            return keys
+        case TypeText(text=text) if "\n" in text:
+            return ("enter",)
+    return ()
 
 
 def _make_canvas(size_px: tuple[int, int]) -> "Image":

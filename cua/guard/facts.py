@@ -3,20 +3,17 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from envs import Action
-
-WINDOW_ONLY = ("window ", "frame of window ", "popup of ", "the desktop")
-"""How descriptions begin that name a window and not what is in it."""
+from envs import Action, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One action with its surroundings.
+    """One action with one thing that it activates.
 
     Attributes:
         action: The action, secrets still as placeholders.
         verb: Its class name in lower case: `click`, `typetext`, `hotkey`, ...
-        target: What would get a click there, as the env describes it; None when it cannot tell.
+        target: What it activates, `UNKNOWN` when the env cannot tell; None when it activates nothing.
         claim: What the model says that it does, the text under `## Action`.
         url: Address of the active page.
         uses_secret: Whether a secret would be typed.
@@ -24,15 +21,10 @@ class Facts:
 
     action: Action
     verb: str
-    target: str | None
+    target: Target | None
     claim: str
     url: str | None
     uses_secret: bool = False
-
-    @property
-    def is_element_known(self) -> bool:
-        """Whether `target` names the element itself; a desktop can only name the window around it."""
-        return self.target is not None and not self.target.startswith(WINDOW_ONLY)
 
     @property
     def domain(self) -> str:

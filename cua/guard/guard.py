@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cua.guard.facts import Facts
-from cua.guard.risk import Risk, classify
+from cua.guard.risk import RiskKind, classify
 from cua.guard.rules import Decision, Rules
 from cua.secrets import Secrets
 from cua.step import Turn
-from envs import Action, Click, Drag, Env, MouseDown, MouseUp, Observation
+from envs import Action, Click, Drag, Env, MouseDown, MouseUp, Move, Observation, Scroll, Target, Terminate, Wait
 
 Mode = Literal["ask", "auto", "yolo"]
 """`ask`: a person approves every step that does something; `auto`: risky steps only; `yolo`: no questions.
@@ -24,11 +24,13 @@ class Verdict:
         decision: `allow`, `ask` or `deny`.
         reason: One line for the person who is asked, and for the model when it is refused.
         risk: The kind of risk, when there is one.
+        passed: Numbers of actions with the reasons that a person was asked about them for, and said yes.
     """
 
     decision: Decision
     reason: str = ""
-    risk: Risk | None = None
+    risk: RiskKind | None = None
+    passed: frozenset[tuple[int, str]] = frozenset()
 
 
 Approver = Callable[[Verdict, Turn, Sequence[Action]], Awaitable[bool]]
@@ -71,22 +73,43 @@ class Guard:
 
         return replace(self, approver=ask)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything passes unseen."""
+        return self.mode == "yolo" and not self.rules.rules and self.rules.default is None
+
     async def check(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> Verdict:
-        """The strictest verdict over all actions; a person is asked here, so `ask` never comes back."""
-        if self.mode == "yolo" and not self.rules.rules and self.rules.default is None:
+        """The strictest verdict over all actions as far as it can be told before the first of them is carried out.
+
+        A person is asked here, so `ask` never comes back. What keys activate is told only up to the first
+        action that may move the focus; `StepCheck` judges all of it again in time.
+        """
+        if self.is_idle:
             return Verdict(decision="allow")
         facts = await self._facts(turn, actions, observation, env)
-        verdicts = [self._judge(fact) for fact in facts]
-        worst = max(verdicts, key=lambda verdict: _ORDER.index(verdict.decision), default=Verdict(decision="allow"))
+        verdicts = [(number, self.judge(fact)) for number, fact in facts]
+        worst = strictest([verdict for _, verdict in verdicts])
         if worst.decision != "ask":
             return worst
-        if self.approver is None:
-            return Verdict(decision="deny", reason=f"{worst.reason}; nobody is there to approve it", risk=worst.risk)
-        if await self.approver(worst, turn, actions):
-            return Verdict(decision="allow", reason=f"approved: {worst.reason}", risk=worst.risk)
-        return Verdict(decision="deny", reason=f"the person at the screen said no ({worst.reason})", risk=worst.risk)
+        passed = frozenset((number, verdict.reason) for number, verdict in verdicts if verdict.decision == "ask")
+        answer = await self.ask(worst, turn, actions)
+        return replace(answer, passed=passed) if answer.decision == "allow" else answer
 
-    def _judge(self, facts: Facts) -> Verdict:
+    async def ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> Verdict:
+        """Put an `ask` to a person; without one it is `deny`."""
+        if self.approver is None:
+            return replace(verdict, decision="deny", reason=f"{verdict.reason}; nobody is there to approve it")
+        if await self.approver(verdict, turn, actions):
+            return replace(verdict, decision="allow", reason=f"approved: {verdict.reason}")
+        return replace(verdict, decision="deny", reason=f"the person at the screen said no ({verdict.reason})")
+
+    def judge(self, facts: Facts, *, is_late: bool = False) -> Verdict:
+        """The verdict on one action and one thing that it activates; nobody is asked here.
+
+        Args:
+            facts: The action.
+            is_late: Whether the step has been let pass already, so that `ask` need not ask about all of it.
+        """
         decision, reason = self.rules.decide(facts)
         if decision is not None:
             return Verdict(decision=decision, reason=reason)
@@ -94,35 +117,53 @@ class Guard:
             return Verdict(decision="allow")
         risk = classify(facts, self.allowed_domains)
         if risk:
-            what = facts.target or facts.claim or facts.verb
-            return Verdict(decision="ask", reason=f"risky ({risk.replace('_', ' ')}): {what}", risk=risk)
-        if self.mode == "ask":
+            return Verdict(decision="ask", reason=f"risky ({risk.kind.replace('_', ' ')}): {risk.why}", risk=risk.kind)
+        if self.mode == "ask" and not is_late:
             return Verdict(decision="ask", reason=facts.claim or facts.verb)
         return Verdict(decision="allow")
 
-    async def _facts(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> list[Facts]:
-        facts, pointer = [], observation.pointer_px
-        for action in actions:
+    async def _facts(
+        self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env
+    ) -> list[tuple[int, Facts]]:
+        facts: list[tuple[int, Facts]] = []
+        pointer, is_focus_known = observation.pointer_px, True
+        for number, action in enumerate(actions):
             x_px, y_px = getattr(action, "x_px", None), getattr(action, "y_px", None)
             pointer = (x_px, y_px) if x_px is not None and y_px is not None else pointer
-            pressing = isinstance(action, Click | MouseDown | MouseUp | Drag)
-            facts.append(
-                Facts(
-                    action=action,
-                    verb=type(action).__name__.lower(),
-                    target=await _target(pointer, observation, env) if pressing else None,
-                    claim=turn.action_text,
-                    url=observation.url,
-                    uses_secret=self.secrets.uses(action),
-                )
-            )
+            targets: Sequence[Target] = ()
+            if isinstance(action, Click | MouseDown | MouseUp | Drag):
+                targets = await env.find_targets(_at(action, pointer))
+                is_focus_known = False
+            elif not isinstance(action, Move | Scroll | Wait | Terminate):
+                targets = await env.find_targets(action) if is_focus_known else ()
+                is_focus_known = False
+            seen = [_asked_by(observation, target) for target in targets]
+            facts += [(number, self.facts(turn, action, target, observation)) for target in seen or (None,)]
         return facts
 
+    def facts(self, turn: Turn, action: Action, target: Target | None, observation: Observation) -> Facts:
+        """What is known about an action and one thing that it activates."""
+        return Facts(
+            action=action,
+            verb=type(action).__name__.lower(),
+            target=target,
+            claim=turn.action_text,
+            url=(target.page_url if target else None) or observation.url,
+            uses_secret=self.secrets.uses(action),
+        )
 
-async def _target(pointer: tuple[int, int] | None, observation: Observation, env: Env) -> str | None:
-    if pointer is None:
-        return None
-    target = await env.describe_point(*pointer)
-    if target and observation.dialog:  # an OK button means what the dialog asks
-        return f"{target} (dialog: {observation.dialog.message})"
-    return target
+
+def strictest(verdicts: Sequence[Verdict]) -> Verdict:
+    """The first of the strictest verdicts."""
+    return max(verdicts, key=lambda verdict: _ORDER.index(verdict.decision), default=Verdict(decision="allow"))
+
+
+def _asked_by(observation: Observation, target: Target) -> Target:
+    """The target with what the open dialog asks: an OK button means that."""
+    asks = observation.dialog.message if observation.dialog else ""
+    return replace(target, context=(*target.context, asks)) if asks and asks not in target.context else target
+
+
+def _at(action: Click | MouseDown | MouseUp | Drag, point_px: tuple[int, int] | None) -> Action:
+    """The action with its point filled in, where earlier actions put the pointer."""
+    return replace(action, x_px=point_px[0], y_px=point_px[1]) if point_px is not None else action

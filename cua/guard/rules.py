@@ -6,7 +6,7 @@ default = "allow"                  # for actions that no rule names
 decision = "deny"                  # deny | ask | allow; the first rule that matches decides
 actions = ["click"]                # verbs; leave out for all
 tools = ["shell"]                  # or tools: then the rule is about tool calls, and `text` is searched in arguments
-target = "(?i)delete account"      # regular expression, searched in what the click lands on
+target = "(?i)delete account"      # regular expression, searched in what the action activates
 text = "(?i)drop table"            # the same for typed text and keys ("ctrl+w")
 domains = ["admin.example.com"]    # only on these pages
 reason = "accounts are deleted by people"
@@ -21,7 +21,8 @@ from typing import Annotated, Literal
 
 from cua.errors import ConfigError
 from cua.guard.facts import Facts, is_within
-from envs import Hotkey, KeyDown, PressKey, TypeText
+from cua.guard.labels import forms, texts_of
+from envs import Hotkey, KeyDown, PressKey, Target, TypeText
 
 Decision = Literal["allow", "ask", "deny"]
 VERBS = (
@@ -55,7 +56,9 @@ class Rule:
     def decide(self, facts: Facts) -> Decision | None:
         """This rule's decision, or None when it does not apply.
 
-        A `deny` rule about a target that nobody can describe becomes `ask`: it may well apply.
+        A target has several names when its label lies: `deny` and `ask` apply when one of them matches,
+        `allow` when all do. A `deny` rule about a target that nobody can describe becomes `ask`: it may
+        well apply.
         """
         if self.tools or (self.actions and facts.verb not in self.actions):
             return None
@@ -63,10 +66,19 @@ class Rule:
             return None
         if self.text and not self.text.search(_typed(facts)):
             return None
-        if self.target and not self.target.search(facts.target or ""):
-            may_apply = facts.verb in {"click", "mousedown", "mouseup", "drag"} and not facts.is_element_known
-            return "ask" if may_apply and self.decision == "deny" else None
-        return self.decision
+        if self.target is None:
+            return self.decision
+        return self._decide_target(self.target, facts.target)
+
+    def _decide_target(self, pattern: re.Pattern[str], target: Target | None) -> Decision | None:
+        if target is None:
+            return None
+        texts = texts_of(target)
+        found = [any(map(pattern.search, forms(text))) for text in texts]
+        if (all(found) and found) or (any(found) and self.decision != "allow"):
+            return self.decision
+        is_described = target.is_element and bool(target.names)
+        return "ask" if self.decision == "deny" and not is_described and not target.is_field else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs.actions import Action, Terminate
+from envs.actions import Action, Click, Terminate
 from envs.browser.acting import Actor
+from envs.browser.checking import Gate, Targets
 from envs.browser.context import new_context
 from envs.browser.domains import DomainRules
 from envs.browser.files import Folders
@@ -20,6 +21,7 @@ from envs.browser.world import World
 from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, describe_late
 from envs.observation import Observation, StepResult
+from envs.target import UNKNOWN, Check, Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -30,6 +32,7 @@ class _Episode:
     world: World
     actor: Actor
     looker: Looker
+    targets: Targets
 
 
 class BrowserEnv:
@@ -105,8 +108,8 @@ class BrowserEnv:
         await task.setup(self)
         return (await episode.looker.look(None, since_s, episode.actor.mouse.pointer_px))[0]
 
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        """Carry out actions until one fails, let the page settle, and look.
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        """Carry out actions until one fails or is objected to, let the page settle, and look.
 
         `info["timings"]` has the seconds spent on `act`, `settle` and `observe`; `info["blocked"]`
         the requests that the domain rules stopped.
@@ -119,18 +122,23 @@ class BrowserEnv:
         if not episode.world.is_connected:
             raise EnvDiedError("the browser process is gone")
         since_s = time.monotonic()
-        error = await self._act(episode.actor, actions, since_s + self.options.step_timeout_s)
+        error = await self._act(episode, actions, check, since_s + self.options.step_timeout_s)
         act_s = time.monotonic() - since_s
         observation, info = await episode.looker.look(error, since_s, episode.actor.mouse.pointer_px)
         info["timings"] = {"act": act_s, **info["timings"]}
         return StepResult(observation=observation, terminated=self.terminate is not None, info=info)
 
-    async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What a click there gets, `button "Delete"` for example; None when nothing or unknown."""
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        """What an action would activate now; `UNKNOWN` when the page does not answer."""
         episode = self._episode
         if episode is None or not episode.world.is_connected:
-            return None
-        return await episode.looker.describe_point(x_px, y_px)
+            return (UNKNOWN,)
+        return await episode.targets.of_action(action, episode.actor.mouse.pointer_px, episode.actor.keyboard.held)
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """What a click there gets, `button "Delete"` for example; None when nothing or unknown."""
+        targets = await self.find_targets(Click(x_px=x_px, y_px=y_px))
+        return targets[0].text if targets else None
 
     async def close(self) -> None:
         """End the browser and everything that belongs to it."""
@@ -143,7 +151,9 @@ class BrowserEnv:
             self._folders.remove_temporary()
             self._folders = None
 
-    async def _act(self, actor: Actor, actions: Sequence[Action], until_s: float) -> str | None:
+    async def _act(
+        self, episode: _Episode, actions: Sequence[Action], check: Check | None, until_s: float
+    ) -> str | None:
         """Carry out actions up to the end, the first that fails, or a moment; returns why not all were carried out."""
         for number, action in enumerate(actions):
             if number and time.monotonic() > until_s:
@@ -151,8 +161,9 @@ class BrowserEnv:
             if isinstance(action, Terminate):
                 self.terminate = action
                 return None
+            gate = Gate(targets=episode.targets, check=check, number=number, action=action) if check else None
             try:
-                await actor.act(action)
+                await episode.actor.act(action, gate)
             except ActionError as failure:
                 return str(failure)
         return None
@@ -167,7 +178,10 @@ class BrowserEnv:
         context = await new_context(self._launched.browser, self.options, self._num_episodes)
         world = World(context, self.options, self._rules, self._open_folders(), self._redact)
         episode = _Episode(
-            world=world, actor=Actor(world, self.options), looker=Looker(world, self.options, self._redact)
+            world=world,
+            actor=Actor(world, self.options),
+            looker=Looker(world, self.options, self._redact),
+            targets=Targets(world, self.options.viewport_px, self._redact),
         )
         self._episode = episode
         await world.open()

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
 Reason = Literal["dialog", "crash", "died"]
@@ -34,8 +34,15 @@ class Interrupts:
             if not flag.done():
                 flag.set_result(reason)
 
-    async def race(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+    async def race(
+        self, work: Coroutine[Any, Any, T], timeout_s: float, is_waiting: Callable[[], bool] | None = None
+    ) -> T:
         """The result of `work`.
+
+        Args:
+            work: What to do.
+            timeout_s: How long it may take.
+            is_waiting: Whether the work waits for a person at this moment; then it has that time anew.
 
         Raises:
             Interrupted: Something came up first; the work goes on in the background.
@@ -47,6 +54,8 @@ class Interrupts:
         try:
             both: tuple[asyncio.Future[Any], ...] = (task, flag)
             await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            while is_waiting is not None and is_waiting() and not (task.done() or flag.done()):
+                await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             raise

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 from envs.errors import ActionError
@@ -43,6 +43,12 @@ _CODES = dict(
     )
 )
 _PIECES = re.compile(r"[^\n\t]{1,50}|\n|\t")  # short ones, so that a step that is cancelled ends soon
+_PRESSING = {"\n": "enter", "\t": "tab", " ": "space"}
+_WORDS = re.compile(r"[^\n\t ]{1,50}|\n|\t| ")
+
+Ask = Callable[[str, Collection[str], str], Awaitable[None]]
+"""Asked before a key goes down or a held one goes up, with its canonical name, all keys that are then down,
+and the text that it types; raises `ActionError` to object."""
 
 # Empties the line that an editor began with an indent or a list mark of its own, so that what
 # follows stands there as typed. Answers whether something is selected for deletion.
@@ -84,44 +90,60 @@ class Keyboard:
         self.held: dict[str, Page] = {}
         self._active_page = active_page
 
-    async def press(self, key: str) -> None:
+    async def press(self, key: str, ask: Ask | None = None) -> None:
         """Press and release one canonical key."""
+        if ask is not None:
+            await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
         if _is_typed(key):
             await page.keyboard.insert_text(key)
         else:
             await page.keyboard.press(self._name(key, chord_of(self.held)))
 
-    async def hotkey(self, keys: Collection[str]) -> None:
+    async def hotkey(self, keys: Collection[str], ask: Ask | None = None) -> None:
         """Press canonical keys in order, release them in reverse order."""
         keyboard = self._active_page().keyboard
         chord = chord_of([*self.held, *keys])
         names = [self._name(key, chord) for key in keys]
         down: list[str] = []
         try:
-            for name in names:
+            for key, name in zip(keys, names, strict=True):
+                if ask is not None:
+                    await ask(key, [*self.held, *keys], "")
                 await keyboard.down(name)
                 down.append(name)
         finally:
             for name in reversed(down):
                 await keyboard.up(name)
 
-    async def hold(self, key: str) -> None:
+    async def hold(self, key: str, ask: Ask | None = None) -> None:
         """Put a canonical key down until `let_go`."""
+        if ask is not None:
+            await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
         await page.keyboard.down(self._name(key, chord_of(self.held)))
         self.held[key] = page
 
-    async def let_go(self, key: str) -> None:
-        """Let a canonical key up, in the page that it went down in."""
+    async def let_go(self, key: str, ask: Ask | None = None) -> None:
+        """Let a canonical key up, in the page that it went down in; a button is pressed when space goes up."""
+        if ask is not None and key == "space":
+            await ask(key, [*self.held, key], "")
         page = self.held.pop(key, None) or self._active_page()
         if not page.is_closed():
             await page.keyboard.up(self._name(key, frozenset()))
 
-    async def type(self, text: str, interval_s: float = 0.0) -> None:
-        """Type text; a line break is Enter, a tab is Tab."""
-        pieces = _PIECES.findall(text.replace("\r\n", "\n").replace("\r", "\n"))
+    async def type(self, text: str, interval_s: float = 0.0, ask: Ask | None = None) -> None:
+        """Type text; a line break is Enter, a tab is Tab.
+
+        With `ask` it goes word by word, because a space or Enter may press a button that has got the focus.
+        """
+        pattern = _PIECES if ask is None else _WORDS
+        pieces = pattern.findall(text.replace("\r\n", "\n").replace("\r", "\n"))
+        is_elsewhere = True  # nothing is known yet of what has the focus
         for number, piece in enumerate(pieces, start=1):
+            if ask is not None and (is_elsewhere or piece in _PRESSING):
+                await ask(_PRESSING.get(piece, piece), self.held, piece.strip())
+            is_elsewhere = piece in ("\n", "\t")
             page = self._active_page()
             if piece == "\n":
                 await page.keyboard.press("Enter")

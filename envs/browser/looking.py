@@ -1,9 +1,9 @@
 """From a browser to observations: wait until it is at rest, take the picture, say what it does not show."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envs.browser.camera import png_size_px, read_script
+from envs.browser.camera import png_size_px
 from envs.browser.interrupts import Interrupted
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox
@@ -14,13 +14,8 @@ from envs.errors import EnvDiedError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Observation, Tab
 
-if TYPE_CHECKING:
-    from playwright.async_api import Frame
-
 _CAPTURE_TIMEOUT_S = 5.0
-_DESCRIBE_TIMEOUT_S = 2.0
 _REJOIN_S = 0.5
-_ELEMENT_AT = "([x, y]) => document.elementFromPoint(x, y)"
 
 
 class Looker:
@@ -71,23 +66,6 @@ class Looker:
         )
         timings = {"settle": settled_s - began_s, "observe": time.monotonic() - settled_s}
         return observation, {"timings": timings, "blocked": [found.as_text() for found in blocked]}
-
-    async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """Role and name of what stands there; see `Env.describe_point`."""
-        from playwright.async_api import Error
-
-        overlay = self._world.overlay
-        if overlay is not None and (text := overlay.describe(x_px, y_px)):
-            return self._redact(text)
-        width, height = self._options.viewport_px
-        if isinstance(overlay, DialogBox) or not (0 <= x_px < width and 0 <= y_px < height):
-            return None
-        try:
-            frame = self._world.tabs.active.main_frame
-            text = await self._world.interrupts.race(_describe(frame, x_px, y_px), _DESCRIBE_TIMEOUT_S)
-        except (Error, Interrupted, TimeoutError):
-            return None
-        return self._redact(text) if text else None
 
     async def _settle(self, since_s: float) -> tuple[Settled, str | None]:
         """Wait for the active page, also when the actions changed which one that is."""
@@ -152,14 +130,3 @@ class Looker:
 
     def _redacted(self, text: str | None) -> str | None:
         return self._redact(text) if text is not None else None
-
-
-async def _describe(frame: "Frame", x_px: float, y_px: float) -> str | None:
-    found = await frame.evaluate(read_script("describe.js"), [x_px, y_px])
-    if not isinstance(found, dict):
-        return str(found) if found else None
-    handle = await frame.evaluate_handle(_ELEMENT_AT, [x_px, y_px])
-    element = handle.as_element()
-    inner = await element.content_frame() if element is not None else None
-    await handle.dispose()
-    return await _describe(inner, *found["inner"]) if inner is not None else None

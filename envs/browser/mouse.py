@@ -2,10 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from envs.actions import Button
+from envs.actions import Button, Click
 from envs.errors import ActionError
 
 if TYPE_CHECKING:
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 NOTCH_PX = 100
 _DRAG_STEP_PX = 25
 _MOVE_S = 0.016
+_AWAY = (-1, -1)
+
+Ask = Callable[[int, int], Awaitable[None]]
+"""Asked before a button goes down or up at a point of the viewport; raises `ActionError` to object."""
 
 
 class Mouse:
@@ -48,17 +52,19 @@ class Mouse:
         """Move the pointer, on the way for `duration_s`."""
         await self._glide(self.target(x_px, y_px), duration_s, least_steps=1)
 
-    async def click(self, x_px: int | None, y_px: int | None, button: Button, clicks: int, interval_s: float) -> None:
+    async def click(self, action: Click, ask: Ask | None = None) -> None:
         """Press and release a button; clicks close together count up to a double or triple click."""
-        page = await self._go(x_px, y_px)
-        for number in range(1, clicks + 1):
-            if number > 1 and interval_s:
-                await asyncio.sleep(interval_s)
-            count = number if interval_s < 0.5 else 1
-            await page.mouse.down(button=button, click_count=count)
-            await page.mouse.up(button=button, click_count=count)
+        page = await self._go(action.x_px, action.y_px)
+        for number in range(1, action.clicks + 1):
+            if number > 1 and action.interval_s:
+                await asyncio.sleep(action.interval_s)
+            count = number if action.interval_s < 0.5 else 1
+            if ask is not None:
+                await ask(*self.pointer_px)
+            await page.mouse.down(button=action.button, click_count=count)
+            await self._release(page, action.button, count, ask)
 
-    async def drag(self, x_px: int, y_px: int, button: Button, duration_s: float) -> None:
+    async def drag(self, x_px: int, y_px: int, button: Button, duration_s: float, ask: Ask | None = None) -> None:
         """Hold a button down from here to there; pages see the way between."""
         goal = self.target(x_px, y_px)
         page = await self._go(None, None)
@@ -69,25 +75,41 @@ class Mouse:
             await self._glide(goal, duration_s, least_steps=min(max(math.ceil(steps), 4), 12))
         finally:
             self.held.pop(button, None)
-            await page.mouse.up(button=button)
+            await self._release(page, button, 1, ask)
 
     async def scroll(self, dx: int, dy: int, x_px: int | None, y_px: int | None) -> None:
         """Turn the wheel at a point: `dy` notches up, `dx` notches right."""
         page = await self._go(x_px, y_px)
         await page.mouse.wheel(dx * NOTCH_PX, -dy * NOTCH_PX)
 
-    async def down(self, x_px: int | None, y_px: int | None, button: Button) -> None:
+    async def down(self, x_px: int | None, y_px: int | None, button: Button, ask: Ask | None = None) -> None:
         """Put a button down until `up`."""
         page = await self._go(x_px, y_px)
+        if ask is not None:
+            await ask(*self.pointer_px)
         await page.mouse.down(button=button)
         self.held[button] = page
 
-    async def up(self, x_px: int | None, y_px: int | None, button: Button) -> None:
+    async def up(self, x_px: int | None, y_px: int | None, button: Button, ask: Ask | None = None) -> None:
         """Let a button up, in the page that it went down in."""
         page = await self._go(x_px, y_px)
         pressed_in = self.held.pop(button, page)
         if not pressed_in.is_closed():
-            await pressed_in.mouse.up(button=button)
+            await self._release(pressed_in, button, 1, ask)
+
+    async def _release(self, page: "Page", button: Button, count: int, ask: Ask | None) -> None:
+        """Let a button up here; where that is objected to, outside of the page, so that nothing is clicked."""
+        if ask is None:
+            await page.mouse.up(button=button, click_count=count)
+            return
+        try:
+            await ask(*self.pointer_px)
+        except BaseException:
+            await page.mouse.move(*_AWAY)
+            await page.mouse.up(button=button, click_count=count)
+            self._moved_in = None
+            raise
+        await page.mouse.up(button=button, click_count=count)
 
     async def _go(self, x_px: int | None, y_px: int | None) -> "Page":
         goal = self.target(x_px, y_px)

@@ -11,6 +11,7 @@ from envs.browser.camera import Camera, read_script
 from envs.browser.domains import DomainRules
 from envs.browser.files import Folders
 from envs.browser.firewall import Firewall
+from envs.browser.inspector import Inspector
 from envs.browser.interrupts import Interrupts
 from envs.browser.navigation import open_url
 from envs.browser.options import BrowserOptions
@@ -36,6 +37,7 @@ class World:
         overlay: What stands over the page now.
         notes: What the agent should be told with the next observation.
         crashed: Pages whose process crashed and that were not brought back yet.
+        inspector: Tells what inputs activate in a page.
         background: Downloads under way, and the like.
     """
 
@@ -54,6 +56,7 @@ class World:
         self.crashed: list[Page] = []
         self.background: set[asyncio.Task[None]] = set()
         self.interrupts = Interrupts()
+        self.inspector = Inspector()
         self.firewall = Firewall(rules)
         self.traffic = Traffic(context)
         self.settler = Settler(options, self.traffic, self.interrupts, self)
@@ -195,6 +198,7 @@ class World:
         self.tabs.remove(page)
         self.traffic.forget(page)
         self.camera.forget(page)
+        self.inspector.forget(page)
         if self.overlay is not None and self.overlay.page is page:
             self.overlay = None
 

@@ -1,25 +1,42 @@
 """A desktop as an `Env`: a private or attached X11 display, or another system's screen."""
 
 import asyncio
+import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from envs.actions import Action, Drag, Move, Terminate, TypeText, Wait
+from envs.actions import (
+    Action,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Terminate,
+    TypeText,
+    Wait,
+)
 from envs.desktop.backend import Backend, typing_limit_s
 from envs.desktop.desk import Desk, MakeBackend
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program
 from envs.desktop.session import Look, Session
 from envs.env import Task
-from envs.errors import EnvDiedError, EnvError
+from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
+from envs.target import UNKNOWN, Check, Target
 
 T = TypeVar("T")
 _START_TIMEOUT_S = 60.0
+_DESCRIPTION = re.compile(r'([^"]+) "(.*)"', re.DOTALL)
 
 
 def make_system_backend(display: str, xauthority: Path | None, is_private: bool) -> Backend:
@@ -96,8 +113,12 @@ class DesktopEnv:
             raise
         return self._observation(look, None)
 
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """Carry out actions in order and look once the screen has settled.
+
+        Args:
+            actions: What to do.
+            check: Asked before each click, and before each key or text that may press a button.
 
         Returns:
             `info["timings"]` holds seconds by stage (`act`, `settle`, `observe`), `info["settled"]` whether
@@ -109,7 +130,7 @@ class DesktopEnv:
         """
         session = self._open_session()
         begin = time.perf_counter()
-        error, terminate = await self._call(lambda: session.act(actions), _duration_s(actions))
+        error, terminate = await self._act(session, actions, check)
         if terminate is not None:
             self.terminate = terminate
         act_s = time.perf_counter() - begin
@@ -120,6 +141,19 @@ class DesktopEnv:
             terminated=terminate is not None,
             info={"timings": timings, "settled": look.is_quiet},
         )
+
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        """The window that gets a click, a key or a text; what is in it is not known."""
+        backend = self._open_session().desk.backend
+        if isinstance(action, Click | Drag | MouseDown | MouseUp):
+            here = await self._call(backend.pointer_px) if action.x_px is None or action.y_px is None else (0, 0)
+            x_px = here[0] if action.x_px is None else action.x_px
+            y_px = here[1] if action.y_px is None else action.y_px
+            return (_window(await self.describe_point(x_px, y_px)),)
+        if not _may_press(action):
+            return ()
+        title = await self._call(backend.active_title)
+        return (Target(role="window", names=(title,), is_element=False) if title else UNKNOWN,)
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """What is at a point: `window "Untitled 1 - Mousepad"`, `popup of "Mousepad"`, `the desktop`."""
@@ -173,6 +207,30 @@ class DesktopEnv:
         texts = [await asyncio.to_thread(path.read_text, errors="replace") for path in (output, program.stderr)]
         return subprocess.CompletedProcess(program.argv, code, *texts)
 
+    async def _act(
+        self, session: Session, actions: Sequence[Action], check: Check | None
+    ) -> tuple[str | None, Terminate | None]:
+        """Carry actions out, each stretch of them that needs no asking at once."""
+        begin = 0
+        for number, action in enumerate(actions) if check is not None else ():
+            if not (isinstance(action, Click | Drag | MouseDown | MouseUp) or _may_press(action)):
+                continue
+            before = actions[begin:number]
+            if before:
+                done = await self._call(partial(session.act, before, is_first=begin == 0), _duration_s(before))
+                if done != (None, None):
+                    return done
+            begin = number
+            if number:  # what the input so far has opened is the target
+                await self._call(session.catch_up, self.options.settle_timeout_s)
+            try:
+                assert check is not None
+                await check(number, action, await self.find_targets(action))
+            except ActionError as objection:
+                return str(objection), None
+        rest = actions[begin:]
+        return await self._call(partial(session.act, rest, is_first=begin == 0), _duration_s(rest))
+
     def _open_session(self) -> Session:
         if self._session is None:
             raise EnvError("this desktop is not running: call reset first (and not after close)")
@@ -212,6 +270,29 @@ class DesktopEnv:
             last_action_error=error,
             notes=look.notes,
         )
+
+
+def _window(text: str | None) -> Target:
+    found = _DESCRIPTION.fullmatch(text) if text else None
+    if not found:
+        return Target(role=text or "", is_element=False)
+    return Target(role=found[1], names=(found[2],), is_element=False)
+
+
+def _may_press(action: Action) -> bool:
+    """Whether an action holds a key that may press a button or that a program may take for a command."""
+    match action:
+        case TypeText(text=text):
+            return "\n" in text or "\r" in text
+        case PressKey(key=key) | KeyDown(key=key):
+            return _is_pressing(key)
+        case Hotkey():
+            return True
+    return False
+
+
+def _is_pressing(key: str) -> bool:
+    return len(key) == 1 or key in ("enter", "return", "space", "delete", "del", "\n", "\r")
 
 
 def _duration_s(actions: Sequence[Action]) -> float:

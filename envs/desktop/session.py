@@ -72,17 +72,23 @@ class Session:
         self._camera = Camera(backend, region, draw_cursor=options.draw_cursor)
         self._settler = Settler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
 
-    def act(self, actions: Sequence[Action]) -> tuple[str | None, Terminate | None]:
+    def act(self, actions: Sequence[Action], *, is_first: bool = True) -> tuple[str | None, Terminate | None]:
         """Carry actions out up to the first that fails or terminates.
+
+        Args:
+            actions: What to do.
+            is_first: Whether they begin a step; else they go on with one.
 
         Returns:
             Why one failed, and the `Terminate` that was reached.
         """
         assert self.performer is not None
         self.clock.resume()
-        self._before = None
-        self._typed_only = all(isinstance(action, TypeText) for action in actions)
-        if not all(isinstance(action, Move | Wait | Terminate) for action in actions):
+        only_types = all(isinstance(action, TypeText) for action in actions)
+        self._typed_only = only_types and (is_first or self._typed_only)
+        if is_first:
+            self._before = None
+        if self._before is None and not all(isinstance(action, Move | Wait | Terminate) for action in actions):
             self._before = self._camera.grab()
         until_s = self.clock.now_s() + self._options.step_timeout_s
         for number, action in enumerate(actions):
@@ -96,6 +102,10 @@ class Session:
             except ActionError as error:
                 return str(error), None
         return None, None
+
+    def catch_up(self) -> None:
+        """Wait until the active window has worked off its input."""
+        self.desk.backend.wait_processed(self._options.settle_timeout_s, typed_only=False)
 
     def look(self, *, after_input: bool) -> Look:
         """Wait until the screen has settled, and look.

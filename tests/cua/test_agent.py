@@ -13,7 +13,7 @@ from cua.answer import AnswerSchema
 from cua.caps import Caps
 from cua.errors import ModelError, TruncatedReplyError
 from cua.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
-from cua.guard import Guard
+from cua.guard import Guard, Verdict
 from cua.messages import ImagePart, Message, Reply, Sampling, Usage
 from cua.models.scripted import ScriptedModel
 from cua.secrets import Secret, Secrets
@@ -293,6 +293,45 @@ async def test_a_refused_step_is_not_carried_out_and_the_model_is_told() -> None
     assert result.end.status == "failed"
     assert env.actions == [Terminate(status="failure", answer="no such button")]
     assert any("not allowed: risky (delete)" in message.text for message in model.received[1])
+
+
+async def test_what_a_step_finds_midway_is_refused_there_and_told() -> None:
+    """The second click lands on what the first has opened."""
+
+    class Menu(FakeEnv):
+        async def describe_point(self, x_px: int, y_px: int) -> str | None:
+            return 'menu item "Delete"' if self.actions else 'button "More"'
+
+    env = Menu()
+    model = ScriptedModel([say("pyautogui.click(0.1, 0.5)\npyautogui.click(0.2, 0.5)\npyautogui.write('x')"), GIVE_UP])
+    events: list[Event] = []
+    agent = Agent(model=model, env=env, guard=Guard(), listener=events.append)
+    await agent.run(TASK)
+    assert env.actions == [Click(x_px=32, y_px=100), Terminate(status="failure", answer="no such button")]
+    told = "\n".join(message.text for message in model.received[1])
+    assert 'not allowed: risky (delete): menu item "Delete"; nobody is there to approve it' in told
+    assert "This is action 2 of 3; action 1 before it was carried out, none after it" in told
+    assert [event.text for event in events if isinstance(event, Noted)] == [
+        'after 1 action: not allowed: risky (delete): menu item "Delete"; nobody is there to approve it'
+    ]
+
+
+async def test_a_person_is_asked_midway_about_that_action_alone() -> None:
+    asked: list[tuple[str, Sequence[Any]]] = []
+
+    async def person(verdict: Verdict, turn: Any, actions: Sequence[Any]) -> bool:
+        asked.append((verdict.reason, actions))
+        return True
+
+    class Menu(FakeEnv):
+        async def describe_point(self, x_px: int, y_px: int) -> str | None:
+            return 'menu item "Delete"' if self.actions else 'button "More"'
+
+    env = Menu()
+    model = ScriptedModel([say("pyautogui.click(0.1, 0.5)\npyautogui.click(0.2, 0.5)"), GIVE_UP])
+    await Agent(model=model, env=env, guard=Guard(approver=person)).run(TASK)
+    assert asked == [('risky (delete): menu item "Delete"', (Click(x_px=64, y_px=100),))]
+    assert env.actions[:2] == [Click(x_px=32, y_px=100), Click(x_px=64, y_px=100)]
 
 
 async def test_secrets_are_filled_below_the_model() -> None:

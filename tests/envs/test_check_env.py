@@ -16,6 +16,7 @@ from envs.env import InstructionTask, Task
 from envs.errors import EnvDiedError, EnvError
 from envs.fake import FakeEnv, FakeOptions
 from envs.observation import Observation, StepResult
+from envs.target import Check, Target
 
 
 async def test_fake_env_keeps_the_contract() -> None:
@@ -42,8 +43,8 @@ class CutPng(FakeEnv):
 
 
 class WrongSize(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         picture = bytearray(result.observation.screenshot)
         picture[16:24] = struct.pack(">II", 1, 1)
         return replace(result, observation=replace(result.observation, screenshot=bytes(picture)))
@@ -60,45 +61,45 @@ class OneReset(FakeEnv):
 
 
 class BareObservation(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> Any:
-        return (await super().step(actions)).observation
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> Any:
+        return (await super().step(actions, check)).observation
 
 
 class NoScroll(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         if any(isinstance(action, Scroll) for action in actions):
             return replace(result, observation=replace(result.observation, last_action_error="no wheel"))
         return result
 
 
 class RewardIsNone(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        return replace(await super().step(actions), reward=None)  # type: ignore[arg-type]
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        return replace(await super().step(actions, check), reward=None)  # type: ignore[arg-type]
 
 
 class EndsEarly(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         return replace(result, truncated=bool(actions))
 
 
 class RaisesOnBadKey(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         if any(isinstance(action, PressKey) and len(action.key) > 3 for action in actions):
             raise ValueError("no such key")
-        return await super().step(actions)
+        return await super().step(actions, check)
 
 
 class SilentOnBadKey(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         return replace(result, observation=replace(result.observation, last_action_error=None))
 
 
 class GoesOnAfterFailure(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         ends = [action for action in actions if isinstance(action, Terminate)]
         self.terminate = ends[0] if ends else None
         return replace(result, terminated=bool(ends))
@@ -107,23 +108,23 @@ class GoesOnAfterFailure(FakeEnv):
 class StickyError(FakeEnv):
     last: str | None = None
 
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         self.last = result.observation.last_action_error or self.last
         return replace(result, observation=replace(result.observation, last_action_error=self.last))
 
 
 class NarrowScreen(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         if any(isinstance(action, Move) and action.x_px > 300 for action in actions):
             return replace(result, observation=replace(result.observation, last_action_error="outside"))
         return result
 
 
 class LostPointer(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         return replace(result, observation=replace(result.observation, pointer_px=(7, 7)))
 
 
@@ -160,14 +161,39 @@ class DescribeRaises(FakeEnv):
         raise RuntimeError("nothing there")
 
 
+class NoTargets(FakeEnv):
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        return ()
+
+
+class TargetsRaise(FakeEnv):
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        raise EnvError("no idea")
+
+
+class AsksNobody(FakeEnv):
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        return await super().step(actions)
+
+
+class GoesOnAnyway(FakeEnv):
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
+        error = result.observation.last_action_error
+        if error != "objection":
+            return result
+        after = await super().step(actions[2:])
+        return replace(after, observation=replace(after.observation, last_action_error=error))
+
+
 class NeverTerminates(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        return replace(await super().step(actions), terminated=False)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        return replace(await super().step(actions, check), terminated=False)
 
 
 class ForgetsTerminate(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        result = await super().step(actions)
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        result = await super().step(actions, check)
         self.terminate = None
         return result
 
@@ -203,23 +229,23 @@ class ClosesOnce(FakeEnv):
 
 
 class StepsWhenClosed(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         self.is_closed = False
-        return await super().step(actions)
+        return await super().step(actions, check)
 
 
 class StepsUnstarted(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         if self.num_resets == 0:
             await self.reset(InstructionTask(instruction=""))
-        return await super().step(actions)
+        return await super().step(actions, check)
 
 
 class RaisesTheWrongThing(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         if self.num_resets == 0:
             raise RuntimeError("not started")
-        return await super().step(actions)
+        return await super().step(actions, check)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +271,10 @@ class RaisesTheWrongThing(FakeEnv):
         (NeverCancelled, "a step that is cancelled begins no further action"),
         (EmptyDescription, "describe_point gives a text or None"),
         (DescribeRaises, "describe_point gives a text or None"),
+        (NoTargets, "find_targets gives a tuple of targets"),
+        (TargetsRaise, "find_targets gives a tuple of targets"),
+        (AsksNobody, "what the check objects to is not carried out and is the last_action_error"),
+        (GoesOnAnyway, "what the check objects to is not carried out and is the last_action_error"),
         (NeverTerminates, "Terminate sets terminated"),
         (ForgetsTerminate, "Terminate is kept in env.terminate"),
         (KeepsTerminate, "reset clears env.terminate"),

@@ -20,6 +20,7 @@ from envs.actions import (
 from envs.browser.overlays.paint import EDGE, GREY, PAPER, Box, Canvas
 from envs.browser.overlays.text_field import TextField
 from envs.errors import ActionError
+from envs.target import Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -71,9 +72,13 @@ class AddressBar:
         canvas.box(field, PAPER, outline=EDGE, radius_px=4)
         canvas.field(field, self._field.shown(), is_selected=self._field.is_selected)
 
-    def describe(self, x_px: int, y_px: int) -> str | None:
+    def target_at(self, x_px: int, y_px: int) -> Target | None:
         """The bar, where it covers the page."""
-        return f'address bar "{self._field.text}"' if self._box.holds(x_px, y_px) else None
+        return self._target() if self._box.holds(x_px, y_px) else None
+
+    def targets_of_key(self, key: str) -> tuple[Target, ...]:
+        """Enter opens the address."""
+        return (self._target(),) if key == "enter" else ()
 
     def notes(self) -> tuple[str, ...]:
         """Where the text goes, and how to go on."""
@@ -81,6 +86,9 @@ class AddressBar:
             f"the address bar has the focus and holds {self._field.text!r}; "
             "type an address, Enter opens it, Esc leaves the bar",
         )
+
+    def _target(self) -> Target:
+        return Target(role="address bar", names=(self._field.text,), is_field=True)
 
     async def _type(self, text: str) -> None:
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):

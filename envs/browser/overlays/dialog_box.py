@@ -8,6 +8,7 @@ from envs.browser.overlays.paint import EDGE, LINE_PX, PAPER, Box, Canvas, text_
 from envs.browser.overlays.text_field import TextField
 from envs.errors import ActionError
 from envs.observation import Dialog
+from envs.target import Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Dialog as PageDialog
@@ -79,10 +80,19 @@ class DialogBox:
         for label, box in self._buttons.items():
             canvas.button(box, label, is_default=(label == self._yes) == self._focus_on_yes)
 
-    def describe(self, x_px: int, y_px: int) -> str | None:
+    def target_at(self, x_px: int, y_px: int) -> Target:
         """Its buttons, or the dialog itself: the page gets nothing."""
         label = self._button_at(x_px, y_px)
-        return f'dialog button "{label}"' if label else f'{self.dialog.kind} dialog "{self.dialog.message}"'
+        if label:
+            return self._button(label)
+        return Target(role=f"{self.dialog.kind} dialog", names=(self.dialog.message,), is_field=True)
+
+    def targets_of_key(self, key: str) -> tuple[Target, ...]:
+        """The button that Enter or Space presses, and Esc."""
+        if key == "enter" or (key == "space" and self._field is None):
+            is_yes = self._focus_on_yes or self.dialog.kind == "alert"
+            return (self._button(self._yes if is_yes else "Cancel"),)
+        return (self._button("Cancel"),) if key == "esc" and self.dialog.kind != "alert" else ()
 
     def notes(self) -> tuple[str, ...]:
         """The dialog is a part of the observation already."""
@@ -98,6 +108,11 @@ class DialogBox:
                 await self._page_dialog.accept(self._field.text if self._field is not None else "")
             else:
                 await self._page_dialog.dismiss()
+
+    def _button(self, label: str) -> Target:
+        says = [self.dialog.message] if self.dialog.message else []
+        page_url = self.page.url if self.page is not None else None
+        return Target(role="dialog button", names=(label,), context=(*says, self._title), page_url=page_url)
 
     def _lay_out(self, viewport_px: tuple[int, int], message: str) -> None:
         view_width, view_height = viewport_px

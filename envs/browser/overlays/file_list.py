@@ -9,6 +9,7 @@ from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, Mouse
 from envs.browser.overlays.paint import EDGE, GREY, PAPER, Box, Canvas
 from envs.browser.overlays.text_field import TextField
 from envs.errors import ActionError
+from envs.target import Target
 
 if TYPE_CHECKING:
     from playwright.async_api import FileChooser, Page
@@ -74,12 +75,18 @@ class FileList:
             canvas.text(left, self._cancel.top + 8, f"{hidden} more: scroll", GREY)
         canvas.button(self._cancel, "Cancel", is_default=False)
 
-    def describe(self, x_px: int, y_px: int) -> str | None:
+    def target_at(self, x_px: int, y_px: int) -> Target:
         """A row, Cancel, or the chooser itself: the page gets nothing."""
         name = self._name_at(x_px, y_px)
         if name is not None:
-            return f'file "{name}" to upload'
-        return 'file chooser button "Cancel"' if self._cancel.holds(x_px, y_px) else "file chooser"
+            return Target(role="file to upload", names=(name,), is_field=True)
+        if self._cancel.holds(x_px, y_px):
+            return Target(role="file chooser button", names=("Cancel",))
+        return Target(role="file chooser", is_field=True)
+
+    def targets_of_key(self, key: str) -> tuple[Target, ...]:
+        """Enter uploads the file."""
+        return (Target(role="file to upload", names=(self._field.text,), is_field=True),) if key == "enter" else ()
 
     def notes(self) -> tuple[str, ...]:
         """That it is open, which files there are, and how to choose."""

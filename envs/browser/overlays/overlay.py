@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from envs.actions import Action
 from envs.browser.overlays.paint import Canvas
+from envs.target import Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -39,8 +40,12 @@ class Overlay(Protocol):
         """Draw it as it is now."""
         ...
 
-    def describe(self, x_px: int, y_px: int) -> str | None:
-        """What a click there gets; None when that is the page's."""
+    def target_at(self, x_px: int, y_px: int) -> Target | None:
+        """What a click there activates; None when that is the page's."""
+        ...
+
+    def targets_of_key(self, key: str) -> tuple[Target, ...] | None:
+        """What a canonical key activates, nothing for one that edits; None when the key is the page's."""
         ...
 
     def notes(self) -> tuple[str, ...]:

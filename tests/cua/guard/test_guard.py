@@ -6,7 +6,7 @@ import pytest
 from cua.guard import Guard, Rule, Rules, Verdict
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
-from envs import Action, Click, Dialog, Move, Observation, ScreenGeometry, TypeText, Wait
+from envs import Action, Click, Dialog, Hotkey, Move, Observation, PressKey, ScreenGeometry, TypeText, Wait
 from envs.fake import FakeEnv, FakeOptions
 
 GEOMETRY = ScreenGeometry(native_px=(320, 200), sent_px=(320, 200))
@@ -81,3 +81,18 @@ async def test_typing_a_secret_is_asked_about() -> None:
     guard = Guard(secrets=Secrets({"pin": Secret(value="1234")}))
     assert await decide(guard, TypeText(text="{{pin}}")) == "deny"
     assert await decide(guard, TypeText(text="1234")) == "allow"
+
+
+async def test_enter_is_judged_by_what_has_the_focus() -> None:
+    env = FakeEnv(FakeOptions(focus='button "Delete"'))
+    for action in (PressKey(key="enter"), PressKey(key="space"), TypeText(text="x\n"), Hotkey(keys=("ctrl", "enter"))):
+        assert (await Guard().check(TURN, [action], look(), env)).reason.startswith('risky (delete): button "Delete"')
+    assert (await Guard().check(TURN, [TypeText(text="x y")], look(), env)).decision == "allow"
+
+
+@pytest.mark.parametrize("mode", ["auto", "yolo"])
+async def test_a_deny_rule_about_a_target_holds_for_keys(mode: str) -> None:
+    env = FakeEnv(FakeOptions(focus='button "Delete"'))
+    rules = Rules(rules=(Rule(decision="deny", target=re.compile("(?i)delete")),))
+    guard = Guard(mode=mode, rules=rules, approver=Person(True))  # type: ignore[arg-type]
+    assert (await guard.check(TURN, [PressKey(key="enter")], look(), env)).decision == "deny"

@@ -1,16 +1,27 @@
 import pytest
 
+from cua.guard import risk
 from cua.guard.facts import Facts
-from cua.guard.risk import classify
 from envs import Action, Click, Hotkey, PressKey, Scroll, TypeText
+from tests.cua.guard.targets import target_of
 
 CLICK = Click(x_px=1, y_px=1)
 
 
 def facts(action: Action = CLICK, target: str | None = None, claim: str = "", uses_secret: bool = False) -> Facts:
     return Facts(
-        action=action, verb="x", target=target, claim=claim, url="https://shop.example.com/", uses_secret=uses_secret
+        action=action,
+        verb="x",
+        target=None if isinstance(action, Scroll) else target_of(target),
+        claim=claim,
+        url="https://shop.example.com/",
+        uses_secret=uses_secret,
     )
+
+
+def classify(fact: Facts, allowed_domains: tuple[str, ...] = ()) -> str | None:
+    found = risk.classify(fact, allowed_domains)
+    return found.kind if found else None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from cua.errors import ConfigError
 from cua.guard import load_rules
 from cua.guard.facts import Facts
 from envs import Action, Click, Hotkey, TypeText
+from tests.cua.guard.targets import target_of
 
 POLICY = """
 default = "ask"
@@ -27,7 +28,7 @@ domains = ["intranet.example.com"]
 
 
 def facts(action: Action, verb: str, target: str | None = None, url: str = "https://example.com/") -> Facts:
-    return Facts(action=action, verb=verb, target=target, claim="", url=url)
+    return Facts(action=action, verb=verb, target=target_of(target), claim="", url=url)
 
 
 CLICK = Click(x_px=1, y_px=1)
@@ -57,7 +58,7 @@ def test_the_first_rule_that_applies_decides(tmp_path: Path, fact: Facts, decisi
 def test_the_reason_of_the_rule_is_given(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text(POLICY)
-    assert load_rules(path).decide(facts(CLICK, "click", "delete account")) == (
+    assert load_rules(path).decide(facts(CLICK, "click", 'button "delete account"')) == (
         "deny",
         "accounts are deleted by people",
     )

@@ -42,7 +42,7 @@ async def test_a_file_is_chosen_by_a_click(env: BrowserEnv, pages: PageServer, u
     observation = await click(env, "#pick")
     assert observation.notes == (f"a file chooser is open; files: link.txt, photo ü.png, receipt.txt. {HOW}",)
     assert picture(observation).tobytes() != picture(before).tobytes()
-    x_px, y_px = await find(env, 'file "receipt.txt" to upload')
+    x_px, y_px = await find(env, 'file to upload "receipt.txt"')
     observation = await do(env, Click(x_px=x_px, y_px=y_px))
     assert observation.notes == ()
     assert await env.page.evaluate("pick.files[0].text()") == "taxi 12.50"
@@ -96,7 +96,7 @@ async def test_many_files_scroll(env: BrowserEnv, pages: PageServer, uploads: Pa
     await env.reset(OpenPage(pages.serve(FORM)))
     await click(env, "#pick")
     await do(env, Scroll(dy=-100))
-    x_px, y_px = await find(env, 'file "zz39.txt" to upload')
+    x_px, y_px = await find(env, 'file to upload "zz39.txt"')
     await do(env, Click(x_px=x_px, y_px=y_px))
     assert await env.page.evaluate(NAMES) == ["zz39.txt"]
 

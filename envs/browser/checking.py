@@ -1,0 +1,198 @@
+"""Asking before an input: what it activates in the page, or in what stands over the page."""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from envs.actions import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, PressKey, TypeText
+from envs.browser.inspector import Stroke
+from envs.browser.interrupts import Interrupted
+from envs.browser.keyboard import canonical, chord_of
+from envs.browser.overlays import DialogBox
+from envs.browser.redact import Redactor
+from envs.browser.shortcuts import shortcut_of
+from envs.browser.world import World
+from envs.errors import ActionError
+from envs.target import UNKNOWN, Check, Target
+
+_TIMEOUT_S = 2.0
+_RETRIES_S = (0.02, 0.1, 0.3)
+_SILENT = frozenset({"tab", "esc", "shift", "ctrl", "alt", "win", "capslock", *(f"f{n}" for n in range(1, 25))})
+_EDITING = frozenset("acvxzy")  # with ctrl: select all, copy, paste, cut, undo, redo
+
+
+class Targets:
+    """Tells what inputs activate, as the screen is now."""
+
+    def __init__(self, world: World, viewport_px: tuple[int, int], redact: Redactor) -> None:
+        self._world = world
+        self._viewport_px = viewport_px
+        self._redact = redact
+
+    async def at_point(self, x_px: int, y_px: int) -> tuple[Target, ...]:
+        """What a click at a point activates; `UNKNOWN` where nothing tells.
+
+        Raises:
+            TimeoutError: The page does not answer.
+            Interrupted: A dialog, a crash or death came up.
+        """
+        overlay = self._world.overlay
+        if overlay is not None and (target := overlay.target_at(x_px, y_px)):
+            return (self._redacted(target),)
+        width, height = self._viewport_px
+        if isinstance(overlay, DialogBox) or not (0 <= x_px < width and 0 <= y_px < height):
+            return (UNKNOWN,)
+        inspector, tabs = self._world.inspector, self._world.tabs
+        return await self._ask(lambda: inspector.at_point(tabs.active, x_px, y_px)) or (UNKNOWN,)
+
+    async def on_key(self, stroke: Stroke) -> tuple[Target, ...]:
+        """What a key activates; empty: nothing.
+
+        Raises:
+            TimeoutError: The page does not answer.
+            Interrupted: A dialog, a crash or death came up.
+        """
+        overlay = self._world.overlay
+        if overlay is not None and (taken := overlay.targets_of_key(stroke.key)) is not None:
+            return tuple(map(self._redacted, taken))
+        inspector, tabs = self._world.inspector, self._world.tabs
+        return await self._ask(lambda: inspector.on_key(tabs.active, stroke))
+
+    async def of_action(self, action: Action, pointer_px: tuple[int, int], held: Collection[str]) -> tuple[Target, ...]:
+        """What an action would activate if it were carried out now; `UNKNOWN` when the page does not tell.
+
+        Raises:
+            ActionError: There is no such key.
+        """
+        found: dict[Target, None] = {}
+        try:
+            if isinstance(action, Click | MouseDown | MouseUp | Drag):
+                x_px = pointer_px[0] if action.x_px is None else action.x_px
+                y_px = pointer_px[1] if action.y_px is None else action.y_px
+                return await self.at_point(x_px, y_px)
+            if self._world.overlay is None and shortcut_of(action, held) is not None:
+                return ()
+            for stroke in _strokes_of(action, held):
+                found |= dict.fromkeys(await self.on_key(stroke))
+        except (Interrupted, TimeoutError):
+            found[UNKNOWN] = None
+        return tuple(found)
+
+    async def _ask(self, ask: "Any") -> tuple[Target, ...]:
+        from playwright.async_api import Error
+
+        for pause_s in _RETRIES_S:
+            try:
+                work: Coroutine[Any, Any, tuple[Target, ...]] = ask()
+                found = await self._world.interrupts.race(work, _TIMEOUT_S)
+                return tuple(map(self._redacted, found))
+            except Error:  # the document went away while it was asked
+                await asyncio.sleep(pause_s)
+        return (UNKNOWN,)
+
+    def _redacted(self, target: Target) -> Target:
+        redact = self._redact
+        return replace(
+            target,
+            names=tuple(map(redact, target.names)),
+            context=tuple(map(redact, target.context)),
+            hints=tuple(map(redact, target.hints)),
+            url=redact(target.url) if target.url else None,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Gate:
+    """Puts the inputs of one action to the check of its step, right before they are given.
+
+    Attributes:
+        targets: Tells what they activate.
+        check: Whom to ask.
+        number: Which action of the step it is, from 0.
+        action: The action.
+    """
+
+    targets: Targets
+    check: Check
+    number: int
+    action: Action
+    _is_asking: bool = False
+
+    def is_asking(self) -> bool:
+        """Whether an answer is waited for; a person may be giving it."""
+        return self._is_asking
+
+    async def point(self, x_px: int, y_px: int) -> None:
+        """A button goes down or up.
+
+        Raises:
+            ActionError: It must not.
+        """
+        await self._put(self.targets.at_point(x_px, y_px))
+
+    async def key(self, key: str, down: Collection[str], typed: str) -> None:
+        """A key goes down.
+
+        Raises:
+            ActionError: It must not.
+        """
+        stroke = _stroke(key, down, typed)
+        if stroke is not None:
+            await self._put(self.targets.on_key(stroke))
+
+    async def whole(self, action: Action, point_px: tuple[int, int], held: Collection[str]) -> None:
+        """All of an action at once, for what stands over the page.
+
+        Raises:
+            ActionError: It must not be carried out.
+        """
+        await self._put(self.targets.of_action(action, point_px, held))
+
+    async def _put(self, asked: Coroutine[Any, Any, tuple[Target, ...]]) -> None:
+        try:
+            targets = await asked
+        except TimeoutError as error:
+            raise ActionError(
+                "the page does not answer, so it cannot be told what this would activate; wait, then try again"
+            ) from error
+        if not targets:
+            return
+        self._is_asking = True
+        try:
+            await self.check(self.number, self.action, targets)
+        finally:
+            self._is_asking = False
+
+
+def _strokes_of(action: Action, held: Collection[str]) -> Iterator[Stroke]:
+    """The key strokes of an action, each kind once, up to the first that moves the focus."""
+    keys: list[tuple[str, list[str], str]] = []
+    match action:
+        case TypeText(text=text):
+            text = text.replace("\r\n", "\n").replace("\r", "\n").partition("\t")[0]
+            words = text.split()
+            keys += [(words[0], [], words[0])] if words else []
+            keys += [(name, [], "") for mark, name in ((" ", "space"), ("\n", "enter")) if mark in text]
+        case PressKey(key=key) | KeyDown(key=key):
+            keys.append((canonical(key), [canonical(key)], key if len(key) == 1 else ""))
+        case KeyUp(key=key):
+            keys += [("space", [], "")] if canonical(key) == "space" else []
+        case Hotkey(keys=names):
+            known = [canonical(name) for name in names]
+            before_tab = known[: known.index("tab")] if "tab" in known else known
+            keys += [(key, known, "") for key in before_tab]
+    for key, down, typed in keys:
+        stroke = _stroke(key, [*held, *down], typed)
+        if stroke is not None:
+            yield stroke
+
+
+def _stroke(key: str, down: Collection[str], typed: str) -> Stroke | None:
+    """The stroke that a key is with others down; None for one that activates nothing anywhere."""
+    chord = chord_of(down)
+    plain = next(iter(chord_of([key])))
+    ctrl, alt = bool(chord & {"ctrl", "win"}), "alt" in chord
+    if plain in _SILENT or (ctrl and plain in _EDITING):
+        return None
+    return Stroke(key=plain, typed="" if ctrl or alt else typed, ctrl=ctrl, alt=alt)

@@ -1,0 +1,180 @@
+"""What inputs activate in a page, asked of the browser in a way that the page cannot falsify.
+
+The questions run in an isolated world of each document, through the DevTools protocol: a page that
+replaces `document.elementFromPoint` or `Element.prototype.getAttribute` changes its own, not ours. The
+protocol also opens closed shadow roots and frames of other origins.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envs.browser.camera import read_script
+from envs.target import Target
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Page
+
+_WORLD = "k25"
+_GROUP = "k25"
+_MAX_DEPTH = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stroke:
+    """A key that goes down.
+
+    Attributes:
+        key: Canonical name, or one character.
+        typed: The character or text that it types; empty for a key that types nothing.
+        ctrl: Whether ctrl or the command key is down.
+        alt: Whether alt is down.
+    """
+
+    key: str
+    typed: str = ""
+    ctrl: bool = False
+    alt: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A document or a closed shadow root, to be asked in a session."""
+
+    session: "CDPSession"
+    frame_id: str
+    root: str | None = None
+
+
+class Inspector:
+    """Asks pages."""
+
+    def __init__(self) -> None:
+        self._tops: dict[Page, _Place] = {}
+
+    async def at_point(self, page: "Page", x_px: float, y_px: float) -> tuple[Target, ...]:
+        """What a click at a point of the viewport activates.
+
+        Raises:
+            playwright.async_api.Error: The page went away meanwhile.
+        """
+        return await self._ask(page, {"point": [x_px, y_px]})
+
+    async def on_key(self, page: "Page", stroke: Stroke) -> tuple[Target, ...]:
+        """What a key activates, given what has the focus.
+
+        Raises:
+            playwright.async_api.Error: The page went away meanwhile.
+        """
+        ask = {"key": stroke.key, "typed": stroke.typed, "ctrl": stroke.ctrl, "alt": stroke.alt}
+        return await self._ask(page, ask)
+
+    def forget(self, page: "Page") -> None:
+        """A page is gone."""
+        self._tops.pop(page, None)
+
+    async def _ask(self, page: "Page", ask: dict[str, Any]) -> tuple[Target, ...]:
+        top = self._tops.get(page)
+        if top is None:
+            session = await page.context.new_cdp_session(page)
+            top = self._tops[page] = _Place(session=session, frame_id=await _main_frame_id(session))
+        return await self._descend(page, top, ask)
+
+    async def _descend(self, page: "Page", place: _Place, ask: dict[str, Any]) -> tuple[Target, ...]:
+        found: Any = None
+        for _ in range(_MAX_DEPTH):
+            context = await _world(place)
+            found = await _run(place, context, ask)
+            if not found.get("inside"):
+                break
+            inner = await _step_inside(page, place, context, ask, is_frame=found["is_frame"])
+            if inner is None:
+                await place.session.send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
+                break
+            place = inner
+            if "point" in ask:
+                ask = {**ask, "point": [found["x"], found["y"]]}
+        return tuple(_target(entry, page.url) for entry in found["targets"])
+
+
+async def _main_frame_id(session: "CDPSession") -> str:
+    tree = await session.send("Page.getFrameTree")
+    return str(tree["frameTree"]["frame"]["id"])
+
+
+async def _world(place: _Place) -> int:
+    made = await place.session.send(
+        "Page.createIsolatedWorld",
+        {"frameId": place.frame_id, "worldName": _WORLD, "grantUniveralAccess": True},  # spelt so in the protocol
+    )
+    return int(made["executionContextId"])
+
+
+async def _run(place: _Place, context: int, ask: dict[str, Any], *, wants_element: bool = False) -> Any:
+    where = {"objectId": place.root} if place.root else {"executionContextId": context}
+    answer = await place.session.send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": read_script("inspect.js"),
+            "arguments": [{"value": ask}, {"value": wants_element}],
+            "returnByValue": not wants_element,
+            "objectGroup": _GROUP,
+            **where,
+        },
+    )
+    if "exceptionDetails" in answer:
+        raise RuntimeError(f"inspect.js failed: {answer['exceptionDetails']}")
+    return answer["result"].get("objectId") if wants_element else answer["result"]["value"]
+
+
+async def _step_inside(
+    page: "Page", place: _Place, context: int, ask: dict[str, Any], *, is_frame: bool
+) -> _Place | None:
+    """The frame, or the closed shadow root, of the element that was found; None when there is none."""
+    element = await _run(place, context, ask, wants_element=True)
+    if element is None:
+        return None
+    node = (await place.session.send("DOM.describeNode", {"objectId": element}))["node"]
+    if is_frame:
+        frame_id = node.get("frameId")
+        return await _frame(page, place.session, frame_id) if frame_id else None
+    closed = [root for root in node.get("shadowRoots", ()) if root.get("shadowRootType") == "closed"]
+    if not closed:
+        return None
+    resolved = await place.session.send(
+        "DOM.resolveNode",
+        {"backendNodeId": closed[0]["backendNodeId"], "executionContextId": context, "objectGroup": _GROUP},
+    )
+    return _Place(session=place.session, frame_id=place.frame_id, root=resolved["object"]["objectId"])
+
+
+async def _frame(page: "Page", session: "CDPSession", frame_id: str) -> _Place | None:
+    """A frame in the session of its parent, or in its own when it has a process of its own."""
+    from playwright.async_api import Error
+
+    place = _Place(session=session, frame_id=frame_id)
+    try:
+        await _world(place)
+    except Error:
+        for frame in page.frames[:50]:
+            try:
+                own = await page.context.new_cdp_session(frame)
+            except Error:
+                continue
+            if await _main_frame_id(own) == frame_id:
+                return _Place(session=own, frame_id=frame_id)
+            await own.detach()
+        return None
+    return place
+
+
+def _target(entry: dict[str, Any], page_url: str) -> Target:
+    return Target(
+        role=entry["role"],
+        names=tuple(entry["names"]),
+        context=tuple(entry["context"]),
+        hints=tuple(entry["hints"]),
+        url=entry["url"],
+        page_url=page_url,
+        is_field=entry["is_field"],
+        is_element=entry.get("is_element", True),
+    )

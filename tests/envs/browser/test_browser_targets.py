@@ -1,0 +1,84 @@
+"""What actions activate: the element under the pointer, the focus, the form, the dialog."""
+
+import pytest
+
+from envs.actions import Click, Hotkey, KeyDown, PressKey, TypeText
+from envs.browser import BrowserEnv
+from tests.envs.browser.driving import OpenPage
+from tests.envs.browser.pages import PageServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+
+ENTER, SPACE = PressKey(key="enter"), PressKey(key="space")
+FORM = "<form><input name=a autofocus><button>Delete all</button></form>"
+
+
+@pytest.mark.parametrize(
+    ("body", "action", "names"),
+    [
+        ("<button autofocus>Delete</button>", ENTER, ["Delete"]),
+        ("<button autofocus>Delete</button>", SPACE, ["Delete"]),
+        ("<button autofocus>Delete</button>", TypeText(text="hello world"), ["Delete"]),
+        ("<button autofocus>Delete</button>", KeyDown(key="enter"), ["Delete"]),
+        (FORM, ENTER, ["Delete all"]),
+        (FORM, TypeText(text="x\n"), ["Delete all"]),
+        (FORM, TypeText(text="hello world"), []),
+        (FORM, SPACE, []),
+        ("<form><textarea autofocus></textarea><button>Send</button></form>", Hotkey(keys=("ctrl", "enter")), ["Send"]),
+        ("<form id=f></form><input form=f autofocus><button form=f>Pay</button>", ENTER, ["Pay"]),
+        ("<form><input autofocus><input type=image alt=Pay></form>", ENTER, ["Pay"]),
+        ("<form><input autofocus><button disabled>Pay</button></form>", ENTER, []),
+        ("<button accesskey=d>Delete</button>", Hotkey(keys=("alt", "d")), []),  # alt+d is the address bar's
+        ("<button accesskey=x>Delete</button>", Hotkey(keys=("alt", "x")), ["Delete"]),
+        ("<select autofocus><option>Keep<option>Delete</select>", PressKey(key="down"), ["Delete"]),
+        ("<select autofocus><option>Keep<option>Delete</select>", TypeText(text="d"), ["Delete"]),
+        (
+            "<label><input type=radio name=r checked autofocus>Keep</label>"
+            "<label><input type=radio name=r>Delete</label>",
+            PressKey(key="down"),
+            ["Delete"],
+        ),
+        (
+            "<div role=listbox tabindex=0 aria-activedescendant=o autofocus><p id=o role=option>Delete</p></div>",
+            ENTER,
+            ["Delete"],
+        ),
+        ("<details><summary autofocus tabindex=0>Delete</summary></details>", ENTER, ["Delete"]),
+    ],
+)
+async def test_keys(env: BrowserEnv, pages: PageServer, body: str, action: object, names: list[str]) -> None:
+    await env.reset(OpenPage(pages.serve(body + "<script>document.querySelector('[autofocus]')?.focus()</script>")))
+    targets = await env.find_targets(action)  # type: ignore[arg-type]
+    found = [name for target in targets for name in target.names if "Keep" not in name]
+    assert set(names) <= set(found) if names else all(target.is_field for target in targets)
+
+
+async def test_a_page_cannot_lie_by_replacing_what_is_asked(env: BrowserEnv, pages: PageServer) -> None:
+    lies = """<button id=b>Delete</button><img name=elementFromPoint><form name=activeElement></form><script>
+      Document.prototype.elementFromPoint = () => document.body;
+      Element.prototype.getAttribute = () => 'Next';
+      Element.prototype.matches = () => false;
+      Object.defineProperty(HTMLElement.prototype, 'innerText', {get: () => 'Next'});
+      b.focus();
+    </script>"""
+    await env.reset(OpenPage(pages.serve(lies)))
+    assert [target.text for target in await env.find_targets(Click(x_px=20, y_px=10))] == ['button "Delete"']
+    assert [target.text for target in await env.find_targets(ENTER)] == ['button "Delete"']
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "frame.localhost"])
+async def test_the_focus_in_a_frame(env: BrowserEnv, pages: PageServer, host: str) -> None:
+    inner = pages.serve("<form><input autofocus id=i><button>Pay</button></form>", host=host)
+    await env.reset(OpenPage(pages.serve(f"<iframe src='{inner}'></iframe>")))
+    await env.step([Click(x_px=30, y_px=15)])
+    assert [target.text for target in await env.find_targets(ENTER)] == ['button "Pay"']
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+async def test_shadow_roots(env: BrowserEnv, pages: PageServer, mode: str) -> None:
+    body = f"""<x-box id=h></x-box><script>
+      const root = h.attachShadow({{mode: '{mode}'}});
+      root.innerHTML = '<button>Delete</button>'; root.firstChild.focus();</script>"""
+    await env.reset(OpenPage(pages.serve(body)))
+    for action in (ENTER, SPACE, Click(x_px=20, y_px=10)):
+        assert 'button "Delete"' in [target.text for target in await env.find_targets(action)]
