@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cua.guard.facts import Facts
-from cua.guard.risk import RiskKind, classify
+from cua.guard.risk import classify
 from cua.guard.rules import Decision, Rules
+from cua.guard.words import RiskKind
 from cua.secrets import Secrets
 from cua.step import Turn
 from envs import Action, Click, Drag, Env, MouseDown, MouseUp, Move, Observation, Scroll, Target, Terminate, Wait

@@ -2,37 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import urlsplit
 
 from cua.guard.facts import Facts, is_within
-from cua.guard.labels import forms, is_neutral
+from cua.guard.labels import is_neutral
+from cua.guard.words import RiskKind, kind_of, kind_of_hint
 from envs import Hotkey, KeyDown, KeyUp, PressKey, Target, TypeText
 
-RiskKind = Literal["submit", "pay", "delete", "send", "leave_domains", "credentials"]
-
-_WORDS: dict[RiskKind, str] = {
-    "pay": r"pay|buy|purchase|checkout|check out|place (?:the |your )?order|order now|subscribe|donate|transfer"
-    r"|bezahlen|kaufen|überweisen|payer|acheter|pagar|comprar",
-    "delete": r"delete|remove|erase|discard|destroy|trash|uninstall|format|wipe|empty (?:the )?(?:bin|trash)|reset"
-    r"|deactivate|löschen|entfernen|supprimer|effacer|eliminar|borrar",
-    "send": r"send|post|publish|share|reply|tweet|invite|forward|broadcast"
-    r"|senden|absenden|teilen|veröffentlichen|envoyer|publier|enviar|publicar",
-    "submit": r"submit|sign up|register|apply|agree|accept terms|confirm|book|reserve|unsubscribe"
-    r"|einreichen|bestätigen|anmelden|soumettre|confirmer|confirmar",
-    "credentials": r"log ?in|sign ?in|password|passphrase|api key|secret key|pin code|credit card|cvv|cvc"
-    r"|passwort|mot de passe|contraseña",
-}
-_WORDS_WITHOUT_SPACES: dict[RiskKind, str] = {
-    "pay": "支付|付款|购买|下单",
-    "delete": "删除|移除|清空",
-    "send": "发送|发布|分享",
-    "submit": "提交|确认|注册",
-    "credentials": "密码|登录",
-}
-_PATTERNS = {
-    risk: re.compile(rf"(?<!\w)(?:{words})(?!\w)|{_WORDS_WITHOUT_SPACES[risk]}", re.I) for risk, words in _WORDS.items()
-}
 _SHELL = re.compile(
     r"\b(?:rm\s+-\w*[rf]|sudo\b|mkfs|dd\s+if=|shutdown|reboot|git\s+push\s+.*(?:-f|--force)|drop\s+(?:table|database)"
     r"|curl[^|]*\|\s*(?:ba)?sh|chmod\s+-R|kill(?:all)?\s+-9)",
@@ -80,20 +56,18 @@ def _of_target(facts: Facts, target: Target, allowed_domains: tuple[str, ...]) -
             return Risk(kind="leave_domains", why=_what(facts))
     for name in target.names:
         if kind := kind_of(name):
-            return Risk(kind=kind, why=target.text_as(name) or name)
+            return Risk(kind=kind, why=_seen(target, name))
     is_key = isinstance(facts.action, PressKey | Hotkey | KeyDown | KeyUp | TypeText)
     if target.is_element and not is_neutral(target) and not (is_key and target.is_field):
         return None
     for text in target.context:
         if kind := kind_of(text):
             return Risk(kind=kind, why=f"{_what(facts)} ({text})")
+    for hint in target.hints:
+        if kind := kind_of_hint(hint):
+            return Risk(kind=kind, why=f"{_what(facts)} ({hint})")
     kind = kind_of(_claim(facts))
     return Risk(kind=kind, why=_what(facts)) if kind else None
-
-
-def kind_of(text: str) -> RiskKind | None:
-    """The kind of risk that a text speaks of."""
-    return next((kind for kind, pattern in _PATTERNS.items() if any(map(pattern.search, forms(text)))), None)
 
 
 def _claim(facts: Facts) -> str:
@@ -102,6 +76,16 @@ def _claim(facts: Facts) -> str:
         claim = facts.claim.replace(facts.action.text.strip() or "\n", " ")
         return _QUOTED.sub(" ", claim)
     return facts.claim
+
+
+def _seen(target: Target, name: str) -> str:
+    """The target under the name that says it, with the place where a long one does."""
+    line = target.text_as(name) or name
+    if name in line:
+        return line
+    words = name.split()
+    at = next((at for at in range(len(words)) if kind_of(" ".join(words[at : at + 4]))), 0)
+    return f"{line} (… {' '.join(words[at : at + 4])} …)"
 
 
 def _what(facts: Facts) -> str:

@@ -1,0 +1,119 @@
+"""The words of `words.toml`: what a text says that a button does."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from cua.guard.reading import forms, plain_letters, spread_letters
+
+RiskKind = Literal["submit", "pay", "delete", "send", "leave_domains", "credentials"]
+
+_ORDER: tuple[RiskKind, ...] = ("pay", "delete", "send", "submit", "credentials")
+# scripts without spaces between words, or with affixes written to them
+_ANYWHERE = re.compile("[\u0590-\u06ff\u0900-\u0e7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff]")
+_WORD = re.compile(r"[^\W_]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_NO_BIN = re.compile(r"cgi-bin", re.I)
+
+
+Phrases = dict[str, tuple[tuple[str, ...], ...]]
+"""Phrases as words, by their first word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lexicon:
+    """The table, ready for searching; all in small plain letters.
+
+    Attributes:
+        phrases: What is found as whole words, by kind of risk.
+        anywhere: What is found anywhere, in scripts that do not part their words.
+        inside: Phrases within letters that stood apart, where nobody knows where a word ends.
+        neutral: Whole texts that say nothing.
+        characters: Pictures by kind.
+        hints: Words in names of icons and handlers, by kind.
+    """
+
+    phrases: dict[RiskKind, Phrases]
+    anywhere: dict[RiskKind, re.Pattern[str]]
+    inside: dict[RiskKind, re.Pattern[str]]
+    neutral: frozenset[tuple[str, ...]]
+    characters: dict[RiskKind, frozenset[str]]
+    hints: dict[RiskKind, Phrases]
+
+
+@cache
+def lexicon() -> Lexicon:
+    """The committed table."""
+    table = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+    words = {kind: _entries(table["words"][kind]) for kind in _ORDER}
+    icons = {kind: table["icons"][kind] for kind in _ORDER if kind in table["icons"]}
+    return Lexicon(
+        phrases={kind: _phrases([word for word in words[kind] if not _ANYWHERE.search(word)]) for kind in _ORDER},
+        anywhere={kind: _any_of([word for word in words[kind] if _ANYWHERE.search(word)]) for kind in _ORDER},
+        inside={kind: _any_of([word for word in words[kind] if len(word) > 2 and word.isalpha()]) for kind in _ORDER},
+        neutral=frozenset(tuple(_words(entry)) for entry in [*_entries(table["neutral"]), ""]),
+        characters={kind: frozenset(icons[kind]["characters"]) for kind in icons},
+        hints={kind: _phrases(icons[kind]["names"]) for kind in icons},
+    )
+
+
+def kind_of(text: str) -> RiskKind | None:
+    """The kind of risk that a text speaks of, however it is written; None for an ordinary text."""
+    found = lexicon()
+    readings = [_small(form) for form in forms(text)]
+    worded = [_words(reading) for reading in readings]
+    joined = [_small(run) for run in spread_letters(text)]
+    for kind in _ORDER:
+        if (
+            any(_holds(words, found.phrases[kind]) for words in worded)
+            or any(map(found.anywhere[kind].search, readings))
+            or any(map(found.inside[kind].search, joined))
+        ):
+            return kind
+    return next((kind for kind, chars in found.characters.items() if chars & set(text)), None)
+
+
+def kind_of_hint(hint: str) -> RiskKind | None:
+    """The kind of risk that the name of an icon, a file or a handler speaks of: `fa-trash`, `deleteAll()`."""
+    words = [word.casefold() for word in _PART.findall(_NO_BIN.sub("", hint))]
+    return next((kind for kind, phrases in lexicon().hints.items() if _holds(words, phrases)), None)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a name leaves open what happens: OK, Yes, Continue, a mere sign."""
+    return tuple(_words(_small(plain_letters(text)))) in lexicon().neutral
+
+
+def _entries(by_language: dict[str, list[str]]) -> list[str]:
+    return [_small(plain_letters(entry)) for entries in by_language.values() for entry in entries]
+
+
+def _small(text: str) -> str:
+    return text.casefold()
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text)
+
+
+def _phrases(entries: list[str]) -> Phrases:
+    by_first: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for words in map(tuple, map(_words, entries)):
+        by_first[words[0]] = (*by_first.get(words[0], ()), words)
+    return by_first
+
+
+def _holds(words: list[str], phrases: Phrases) -> bool:
+    return any(
+        tuple(words[at : at + len(phrase)]) == phrase
+        for at, word in enumerate(words)
+        for phrase in phrases.get(word, ())
+    )
+
+
+def _any_of(entries: list[str]) -> re.Pattern[str]:
+    longest_first = sorted(set(entries), key=lambda entry: (-len(entry), entry))
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
