@@ -68,6 +68,7 @@ def test_what_a_text_says(text: str, kind: str | None) -> None:
     ("text", "nothing"),
     [
         ("OK", True),
+        ("Ｏ\u200bK", True),
         ("Yes!", True),
         ("I'm sure", True),
         ("", True),
@@ -75,8 +76,11 @@ def test_what_a_text_says(text: str, kind: str | None) -> None:
         ("\ue872", True),
         ("Да", True),
         ("はい", True),
-    ]
-    + [("Ｏ\u200bK", True), ("Cancel", False), ("Next page", False), ("7", False), ("Yesterday", False)],
+        ("Cancel", False),
+        ("Next page", False),
+        ("7", False),
+        ("Yesterday", False),
+    ],
 )
 def test_which_names_say_nothing(text: str, nothing: bool) -> None:
     assert says_nothing(text) == nothing
