@@ -84,9 +84,9 @@ async def check_env(make_env: Callable[[], Env], *, read_held: HeldReader | None
         await _check_corners(env)
         await _check_outside(env)
         await _check_describe_point(env)
-        await _check_cancel(env)
         await _check_find_targets(env)
         await _check_objection(env)
+        await _check_cancel(env)
         await _check_terminate(env)
         await _check_held(env, read_held)
     finally:
