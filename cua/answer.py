@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cua.errors import ConfigError
+from cua.json_text import read_json
 
-MARK = re.compile(r"\[\^(\d+)(?:\.(\d+))?\^\]")
+MARK = re.compile(r"\[\^(\d{1,9})(?:\.(\d{1,9}))?\^\]")
 """How an answer cites a result: `[^3^]` a tool call, `[^3.1^]` its first picture. Source of the form: report, E.6."""
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
 
@@ -66,8 +67,8 @@ def _readings(answer: str) -> list[Any]:
     if text.startswith("```"):
         text = text.split("\n", 1)[-1].removesuffix("```").strip()
     try:
-        return [json.loads(text), answer]
-    except json.JSONDecodeError:
+        return [read_json(text), answer]
+    except ValueError:
         return [answer]
 
 
@@ -92,10 +93,10 @@ def load_schema(source: str) -> AnswerSchema:
 
 def _from_file(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the schema {path}: {error.strerror}") from error
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not JSON: {error}; expected a JSON schema, or module:Model") from error
 
 

@@ -8,7 +8,7 @@ from cua.answer import MARK
 from cua.messages import ImagePart
 from cua.tool_step import CallOutcome, ToolStep
 
-_STATEMENT = re.compile(r"[^\n]*?(?:[.!?:](?=\s)|\n|$)(?:[ \t]*\[\^\d+(?:\.\d+)?\^\][.,;]?)*")
+_STATEMENT = re.compile(r"[^\n]*?(?:[.!?:](?=\s)|\n|$)(?:[ \t]*\[\^\d{1,9}(?:\.\d{1,9})?\^\][.,;]?)*")
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 

@@ -12,6 +12,7 @@ from apps.cli.task import other_settings
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch
+    from cua.config import Settings
     from cua.evidence import CellCheck, Verification
 
 Flag = typer.Option
@@ -39,6 +40,10 @@ def ask(
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
     verify: Annotated[bool, Flag("--verify", help="Run the cells again in a fresh kernel and compare.")] = False,
     run: Annotated[str | None, Flag(help="With --verify alone: which run; id, unique prefix, folder, or last.")] = None,
+    inputs: Annotated[
+        list[Path] | None,
+        Flag("--input", help="With --verify alone: a large file that the run read where it lay, and may read again."),
+    ] = None,
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
 ) -> None:
@@ -66,7 +71,7 @@ def ask(
     chosen = {name: value for name, value in flags.items() if value is not None}
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
     if question is None:
-        _verify_and_exit(verify, run, form, chosen)
+        _verify_and_exit(verify, run, inputs or [], form, chosen)
     if run is not None:
         raise typer.BadParameter("--run names an earlier run to verify; leave the question out with it")
     _ask_and_exit(_words(question), files or [], schema, form, verify=verify, report=report, flags=chosen)
@@ -91,7 +96,7 @@ def _ask_and_exit(
     result = run_watched(work, form)
     verification = None
     if verify and result.end.answer is not None and result.run_dir is not None:
-        verification = _verified(Path(result.run_dir), flags, form)
+        verification = _verified(Path(result.run_dir), files, flags)
     more: dict[str, Any] = {"report": write_run_report(result) if report else None}
     if result.run_dir is not None:
         more["evidence"] = str(Path(result.run_dir) / "answer.json")
@@ -101,7 +106,7 @@ def _ask_and_exit(
     sys.exit(result.end.exit_code or int(verification is not None and not verification.is_reproduced))
 
 
-def _verify_and_exit(verify: bool, run: str | None, form: str, flags: dict[str, Any]) -> NoReturn:
+def _verify_and_exit(verify: bool, run: str | None, inputs: list[Path], form: str, flags: dict[str, Any]) -> NoReturn:
     if not verify:
         raise typer.BadParameter('a question is needed, such as: cua ask "How many coins are there?" coins.png')
     import json
@@ -110,13 +115,25 @@ def _verify_and_exit(verify: bool, run: str | None, form: str, flags: dict[str, 
     from cua.trajectory.runs import find_run
 
     settings = load_settings(flags).settings
-    verification = _verified(find_run(run or "last", settings.runs_dir), flags, form)
+    _check_isolated(settings)
+    verification = _verified(find_run(run or "last", settings.runs_dir), inputs, flags)
     if form != "text":
         typer.echo(json.dumps(verification.to_json(), ensure_ascii=False))
     sys.exit(0 if verification.is_reproduced else 1)
 
 
-def _verified(run_dir: Path, flags: dict[str, Any], form: str) -> "Verification":
+def _check_isolated(settings: "Settings") -> None:
+    """The code of a record is not run without isolation unless that is said twice."""
+    from cua.errors import ConfigError
+
+    if settings.sandbox == "none" and settings.approve != "yolo":
+        raise ConfigError(
+            "--sandbox none would run the recorded code without any isolation. Leave it out, or add --yolo if you "
+            "have read the code"
+        )
+
+
+def _verified(run_dir: Path, inputs: list[Path], flags: dict[str, Any]) -> "Verification":
     """Run a run's cells again, write what came of it into its evidence, and say it."""
     import asyncio
 
@@ -133,7 +150,7 @@ def _verified(run_dir: Path, flags: dict[str, Any], form: str) -> "Verification"
     async def again() -> "Verification":
         maker = await start_sandbox(load_settings(flags).settings)
         try:
-            return await verify_run(run_dir, maker, say=say)
+            return await verify_run(run_dir, maker, inputs=inputs, say=say)
         finally:
             await maker.close()
 

@@ -1,7 +1,6 @@
 """`cua runs`, `cua replay`, `cua report`, `cua export`: what has been recorded."""
 
 import json
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ def runs(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
     """List recorded runs, newest first."""
+    from cua.trajectory.describe import describe_time
     from cua.trajectory.runs import list_runs
 
     found = list_runs(_runs_dir(), limit)
@@ -26,7 +26,7 @@ def runs(
     if not found:
         typer.echo(f'no runs in {_runs_dir()} yet; start one with: cua task "..."', err=True)
     for run in found:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at))
+        when = describe_time(run.started_at)[:16]
         typer.echo(f"{run.id}  {when}  {run.status:<11} {run.num_steps:>4} steps {run.duration_s:>7.1f} s  {run.model}")
         typer.secho(f"    {' '.join(run.instruction.split())[:110]}", dim=True)
 
@@ -43,9 +43,12 @@ def replay(
     """
     from cua.trajectory import load_run
     from cua.trajectory.replay import show
-    from cua.trajectory.runs import find_run
+    from cua.trajectory.runs import check_own, find_run
 
-    record = load_run(find_run(run, _runs_dir()), images=0)
+    run_dir = find_run(run, _runs_dir())
+    if execute:
+        check_own(run_dir, _runs_dir())
+    record = load_run(run_dir, images=0)
     if execute:
         from apps.cli.reexecute import reexecute_and_exit
 

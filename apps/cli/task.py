@@ -60,7 +60,6 @@ def task(
     """
     from apps.cli.running import run_and_exit
     from cua import resume_task, run_task
-    from cua.trajectory.runs import find_run
 
     flags: dict[str, Any] = {
         "env": env or ("desktop" if app or display else None),
@@ -96,10 +95,21 @@ def task(
 
     def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
         if resume is not None:
-            return resume_task(find_run(resume, chosen.get("runs_dir")), schema=schema, watch=watch, **chosen)
+            return resume_task(_own_run(resume, chosen), schema=schema, watch=watch, **chosen)
         return run_task(words or "", url=url, app=app, schema=schema, watch=watch, **chosen)
 
     run_and_exit(work, output_format=form, write_report=report)
+
+
+def _own_run(what: str, flags: dict[str, Any]) -> Path:
+    """The folder of a run that was recorded here."""
+    from cua.config import load_settings
+    from cua.trajectory.runs import check_own, find_run
+
+    runs_dir = load_settings(flags).settings.runs_dir
+    run_dir = find_run(what, runs_dir)
+    check_own(run_dir, runs_dir)
+    return run_dir
 
 
 def _instruction(given: str | None, resume: str | None) -> str | None:

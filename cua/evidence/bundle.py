@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.claims import Claim, find_claims
+from cua.evidence.cell_data import cell_data
 from cua.evidence.notebook import code_of, make_notebook
 from cua.evidence.verify import Verification
 from cua.messages import ImagePart
@@ -102,15 +103,16 @@ def _where(outcome: CallOutcome | None, picture: int | None) -> Mapping[str, Any
 
 
 def _result(outcome: CallOutcome) -> dict[str, Any]:
+    data = cell_data(outcome)
     return {
         "mark": f"[^{outcome.number}^]",
         "id": outcome.call.id,
         "tool": outcome.call.name,
         "is_error": outcome.result.is_error,
-        "execution_count": outcome.result.data.get("execution_count"),
+        "execution_count": data.execution_count,
         "text": outcome.result.text,
         "pictures": _pictures(outcome),
-        "files_written": outcome.result.data.get("files_written", []),
+        "files_written": data.files_written,
         "duration_s": round(outcome.duration_s, 4),
     }
 

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cua.evidence.cell_data import cell_data
 from cua.messages import ImagePart, TextPart
 from cua.tool_step import CallOutcome, ToolStep
 from cua.tools.cells import PNG
@@ -39,22 +40,23 @@ def make_notebook(record: RunRecord) -> dict[str, Any]:
 
 def code_of(outcome: CallOutcome) -> str | None:
     """The notebook cell that does what a call did; None for a call that ran nothing."""
-    code = outcome.result.data.get("code")
-    match outcome.result.data.get("kind"):
+    data = cell_data(outcome)
+    match data.kind:
         case "ipython":
-            return str(code)
+            return data.code
         case "shell":
-            return f"%%bash\n{code}"
+            return f"%%bash\n{data.code}"
         case "service":
-            return f"{_SERVICE_IMPORT}\n{code}"
+            return f"{_SERVICE_IMPORT}\n{data.code}"
         case _:
             return None
 
 
 def repeating_code(outcome: CallOutcome) -> str | None:
     """A cell that does a call over again, by the way it was done; None for a call that ran nothing."""
-    if outcome.result.data.get("kind") == "shell":
-        return f"{_SERVICE_IMPORT}\ninside.run_command({outcome.result.data['code']!r}, limit_s=60)"
+    data = cell_data(outcome)
+    if data.kind == "shell":
+        return f"{_SERVICE_IMPORT}\ninside.run_command({data.code!r}, limit_s=60)"
     return code_of(outcome)
 
 
@@ -67,22 +69,23 @@ def _of_step(step: ToolStep) -> Iterator[dict[str, Any]]:
         if code is None:
             yield _markdown(f"`{outcome.call.name}` was not carried out: {outcome.result.text}")
         else:
-            count = outcome.result.data.get("execution_count")
+            count = cell_data(outcome).execution_count
             yield _code(code, outputs=_outputs(outcome), count=count, number=outcome.number)
 
 
 def _outputs(outcome: CallOutcome) -> list[dict[str, Any]]:
     pictures = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
-    return [_with_picture(output, pictures) for output in outcome.result.data.get("outputs", ())]
+    return [_with_picture(output, pictures) for output in cell_data(outcome).outputs]
 
 
 def _with_picture(output: Mapping[str, Any], pictures: list[bytes]) -> dict[str, Any]:
     """A notebook output with its picture put back; `cells.to_tool_result` took it out."""
-    if PNG not in output.get("data", {}):
+    shown = output.get("data")
+    if not isinstance(shown, Mapping) or PNG not in shown:
         return dict(output)
-    data = dict(output["data"])
+    data = dict(shown)
     number = data.pop(PNG)
-    if number is not None and number < len(pictures):
+    if isinstance(number, int) and 0 <= number < len(pictures):
         data[PNG] = base64.b64encode(pictures[number]).decode()
     return {**output, "data": data}
 

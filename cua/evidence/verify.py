@@ -1,8 +1,8 @@
 """Runs the cells of a run again in a fresh kernel and compares what comes out."""
 
+import asyncio
 import io
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from cua.claims import find_claims
 from cua.errors import ConfigError
+from cua.evidence.cell_data import cell_data
 from cua.evidence.notebook import repeating_code
+from cua.evidence.recorded_inputs import lay_out
 from cua.messages import ImagePart
 from cua.tool_step import CallOutcome
 from cua.trajectory.load import load_run
@@ -67,18 +69,23 @@ class Verification:
 
 
 async def verify_run(
-    run_dir: Path, maker: KernelMaker, *, say: Callable[[CellCheck], None] = lambda check: None
+    run_dir: Path,
+    maker: KernelMaker,
+    *,
+    inputs: Sequence[Path] = (),
+    say: Callable[[CellCheck], None] = lambda check: None,
 ) -> Verification:
     """Run every cell again on untouched copies of the inputs, and compare text and pictures.
 
     Args:
         run_dir: The run's folder.
         maker: Makes the fresh kernel.
+        inputs: Files that the run read where they lay and may be read there again; a record alone opens none.
         say: Told each cell as it is done.
 
     Raises:
         ConfigError: It is no tool-using run, or its inputs are gone.
-        TrajectoryError: The record cannot be read.
+        TrajectoryError: The record cannot be read, or names files that are not the run's.
         SandboxError: No kernel can be had.
     """
     record = load_run(run_dir, images=None)
@@ -86,8 +93,8 @@ async def verify_run(
         raise ConfigError(f"{run_dir.name} is no run of `cua ask`: it has no cells to run again")
     with tempfile.TemporaryDirectory(prefix="k25-verify-") as folder:
         work_dir = Path(folder) / "files"
-        readable = _copy_inputs(record, work_dir)
-        kernel = await maker.make_kernel(work_dir, readable=readable)
+        laid_out = await asyncio.to_thread(lay_out, record, work_dir, inputs)
+        kernel = await maker.make_kernel(work_dir, readable=laid_out.readable)
         try:
             checks = []
             for outcome in (outcome for step in record.tool_steps for outcome in step.outcomes):
@@ -102,7 +109,7 @@ async def verify_run(
 
 
 async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
-    status = outcome.result.data.get("status")
+    status = cell_data(outcome).status
     if status in _NEVER_SAME:
         return CellCheck(number=outcome.number, verdict="not repeated", why=f"it was {status} the first time")
     result: CellResult = await run()
@@ -111,9 +118,9 @@ async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
 
 
 def _why_different(outcome: CallOutcome, result: CellResult) -> str:
-    data = outcome.result.data
-    if (result.status == "ok") != (data.get("status") == "ok"):
-        return f"it ended with {result.status}, the first time with {data.get('status')}"
+    data = cell_data(outcome)
+    if (result.status == "ok") != (data.status == "ok"):
+        return f"it ended with {result.status}, the first time with {data.status}"
     kept = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
     if len(kept) != len(result.images):
         return f"{len(result.images)} pictures, the first time {len(kept)}"
@@ -121,7 +128,7 @@ def _why_different(outcome: CallOutcome, result: CellResult) -> str:
         difference = _picture_difference(before, now.png)
         if difference > MAX_PIXEL_DIFFERENCE:
             return f"picture {number} differs by {difference:.1f} levels on average"
-    before_text, now_text = _comparable(str(data.get("text", ""))), _comparable(result.text)
+    before_text, now_text = _comparable(data.text), _comparable(result.text)
     return "" if before_text == now_text else f"the text differs: {_first_difference(before_text, now_text)}"
 
 
@@ -145,23 +152,6 @@ def _picture_difference(before: bytes, now: bytes) -> float:
         return 0.0
     first, second = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.int16) for png in (before, now))
     return float(np.abs(first - second).mean()) if first.shape == second.shape else float("inf")
-
-
-def _copy_inputs(record: RunRecord, work_dir: Path) -> list[Path]:
-    """Put the inputs into a fresh folder; returns those that are read where they lie."""
-    work_dir.mkdir()
-    readable = []
-    for entry in record.header.settings.get("inputs", []):
-        if not entry["is_copied"]:
-            readable.append(Path(entry["name"]))
-            continue
-        try:
-            shutil.copyfile(record.run_dir / "inputs" / entry["name"], work_dir / entry["name"])
-        except OSError as error:
-            raise ConfigError(
-                f"the input {entry['name']} of {record.run_dir.name} is gone: {error.strerror}"
-            ) from error
-    return readable
 
 
 def _verification(record: RunRecord, checks: Sequence[CellCheck]) -> Verification:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cua.errors import ContextOverflowError, ModelError
+from cua.json_text import read_json
 from cua.models.endpoint import Endpoint
 from cua.models.names import did_you_mean
 from cua.models.retry import OverloadedError
@@ -139,7 +140,7 @@ def connection_failure(
 def said_by_server(text: str) -> str:
     """The message in an error body: OpenAI's, FastAPI's or plain text, shortened; markup is dropped."""
     try:
-        body = json.loads(text)
+        body = read_json(text)
     except ValueError:
         plain = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL | re.IGNORECASE)
         return _shorten(" ".join(plain.split()))

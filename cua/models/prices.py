@@ -8,7 +8,6 @@ Its path is given by the setting or by `K25_PRICES`. Models on this machine cost
 without an entry has an unknown cost, and a cost cap says so.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cua.errors import ConfigError
+from cua.json_text import read_json
 from cua.models.names import did_you_mean
 
 _Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -75,7 +75,7 @@ def load_prices(path: str | Path | None = None, environ: Mapping[str, str] | Non
     if not chosen:
         return PriceTable()
     try:
-        data = json.loads(Path(chosen).expanduser().read_text(encoding="utf-8"))
+        data = read_json(Path(chosen).expanduser().read_text(encoding="utf-8"))
         return PriceTable(prices=TypeAdapter(dict[str, Price]).validate_python(data))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the price file {chosen} cannot be read: {error}") from error

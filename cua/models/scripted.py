@@ -1,16 +1,19 @@
 """A model that replays recorded replies: for tests, examples and benchmarks."""
 
 import asyncio
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from cua.errors import ConfigError, ModelError
+from cua.errors import ConfigError, ModelError, TrajectoryError
+from cua.json_text import read_json
 from cua.messages import Message, Reply, Sampling
 from cua.model import Tool
+from cua.trajectory.run_files import read_inside
+
+MAX_SCRIPT_BYTES = 256 * 2**20
 
 Recorded = Reply | str | Exception
 
@@ -48,8 +51,9 @@ class ScriptedModel:
             ConfigError: The file cannot be read, or a line is none of these; the text says which.
         """
         try:
-            lines = Path(path).expanduser().read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
+            file = Path(path).expanduser().resolve()
+            lines = read_inside(file.parent, file.name, max_bytes=MAX_SCRIPT_BYTES).decode().split("\n")
+        except (OSError, UnicodeDecodeError, RuntimeError, TrajectoryError) as error:
             raise ConfigError(f"the script {path} cannot be read: {error}") from error
         replies = [_read_line(line, f"{path}, line {i}") for i, line in enumerate(lines, 1) if line.strip()]
         if not replies:
@@ -95,7 +99,7 @@ _REPLY = TypeAdapter(Reply)
 
 def _read_line(line: str, where: str) -> Recorded:
     try:
-        value: Any = json.loads(line)
+        value: Any = read_json(line)
     except ValueError as error:
         raise ConfigError(f"{where}: not JSON: {error}") from error
     if isinstance(value, str):

@@ -5,13 +5,13 @@ with a text that reminds the model of the format.
 """
 
 import ast
-import json
 import logging
 import re
 from dataclasses import dataclass
 
 from cua.errors import CodeError, ReplyError, TruncatedReplyError
 from cua.interpreter.syntax import parse_code
+from cua.json_text import read_json
 from cua.messages import Reply
 from cua.protocol.fences import Block, find_blocks
 from cua.protocol.think import split_thinking
@@ -143,8 +143,8 @@ def _as_calls(code: str) -> str:
     if not stripped.startswith("{"):
         return code
     try:
-        call = json.loads(stripped)
-    except (ValueError, RecursionError):
+        call = read_json(stripped)
+    except ValueError:
         return code
     name = call.get("name")
     arguments = call.get("arguments", call.get("parameters"))
@@ -161,6 +161,6 @@ def _as_calls(code: str) -> str:
 
 def _json_object(text: str) -> object:
     try:
-        return json.loads(text) if text.strip() else None
-    except (ValueError, RecursionError):
+        return read_json(text) if text.strip() else None
+    except ValueError:
         return text

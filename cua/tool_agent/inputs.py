@@ -1,9 +1,10 @@
 """The user's files: copied into the run, and shown to the model as far as a model can look at them."""
 
-import hashlib
 import io
 import math
+import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cua.errors import ConfigError
 from cua.messages import ImagePart, Part, TextPart
+from cua.trajectory.run_files import hash_file
 from visual_tools.errors import ImageError, VideoError
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class InputFile:
         path: The user's own file.
         size_bytes: Its size.
         is_copied: Whether the run holds a copy.
-        sha256: Of the content; "" for a file that is not copied.
+        sha256: Of the content.
     """
 
     name: str
@@ -68,7 +70,10 @@ def _find_input(path: Path, names: set[str]) -> InputFile:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name the files in it")
     try:
-        size_bytes = path.stat().st_size
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{path} is no regular file; name a picture, a document, a video or a data file")
+        size_bytes = found.st_size
         with path.open("rb") as file:
             file.read(1)
     except OSError as error:
@@ -78,39 +83,47 @@ def _find_input(path: Path, names: set[str]) -> InputFile:
     is_copied = size_bytes <= MAX_COPIED_BYTES
     name = _free_name(path, names) if is_copied else str(path.resolve())
     names.add(name)
-    return InputFile(name=name, path=path.resolve(), size_bytes=size_bytes, is_copied=is_copied)
+    return InputFile(name=name, path=path.resolve(), size_bytes=size_bytes, is_copied=is_copied, sha256=_hashed(path))
 
 
 def _free_name(path: Path, names: set[str]) -> str:
-    name, number = path.name, 2
+    """The file's own name, written so that a record can hold it, with a number when it is taken."""
+    plain = Path(os.fsencode(path.name).decode("utf-8", "replace"))
+    name, number = plain.name, 2
     while name in names:
-        name, number = f"{path.stem}-{number}{path.suffix}", number + 1
+        name, number = f"{plain.stem}-{number}{plain.suffix}", number + 1
     return name
 
 
-def copy_inputs(inputs: Sequence[InputFile], inputs_dir: Path, files_dir: Path) -> tuple[InputFile, ...]:
+def _hashed(path: Path) -> str:
+    try:
+        return hash_file(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+
+
+def copy_inputs(inputs: Sequence[InputFile], inputs_dir: Path, files_dir: Path) -> None:
     """Copy files into a run: once untouched as evidence, once to work on.
 
-    Returns:
-        The files with their hashes.
-
     Raises:
-        ConfigError: A file cannot be copied.
+        ConfigError: A file cannot be copied, or is not any more what it was when it was looked at.
     """
     for folder in (inputs_dir, files_dir):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return tuple(_copied(file, inputs_dir, files_dir) if file.is_copied else file for file in inputs)
+    for file in inputs:
+        if file.is_copied:
+            _copy(file, inputs_dir, files_dir)
 
 
-def _copied(file: InputFile, inputs_dir: Path, files_dir: Path) -> InputFile:
+def _copy(file: InputFile, inputs_dir: Path, files_dir: Path) -> None:
     try:
-        shutil.copyfile(file.path, inputs_dir / file.name)
-        shutil.copyfile(file.path, files_dir / file.name)
-        with (inputs_dir / file.name).open("rb") as copy:
-            sha256 = hashlib.file_digest(copy, "sha256").hexdigest()
+        for folder in (inputs_dir, files_dir):
+            shutil.copyfile(file.path, folder / file.name)
+        sha256 = hash_file(inputs_dir / file.name)
     except OSError as error:
         raise ConfigError(f"cannot copy {file.path} into the run: {error.strerror}") from error
-    return InputFile(name=file.name, path=file.path, size_bytes=file.size_bytes, is_copied=True, sha256=sha256)
+    if sha256 != file.sha256:
+        raise ConfigError(f"{file.path} was changed while the run began; ask again")
 
 
 def make_question(question: str, inputs: Sequence[InputFile]) -> tuple[Part, ...]:

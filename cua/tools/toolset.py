@@ -1,10 +1,10 @@
 """Dispatches tool calls. Nothing that a model writes can raise here: each mistake is a result that it can read."""
 
-import json
 import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cua.json_text import read_json
 from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
 from cua.models.names import did_you_mean
@@ -62,8 +62,8 @@ class Toolset:
 def _read_json(text: str) -> dict[str, Any] | str:
     """The arguments, or what is wrong with them."""
     try:
-        value = json.loads(text or "{}", strict=False)  # models put raw line ends into strings
-    except json.JSONDecodeError as error:
+        value = read_json(text or "{}", strict=False)  # models put raw line ends into strings
+    except ValueError as error:
         return f"not JSON ({error}). Write one JSON object."
     if not isinstance(value, dict):
         return f"expected a JSON object, found {type(value).__name__}."

@@ -16,6 +16,7 @@ from urllib.parse import unquote_plus
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from cua.json_text import read_json
 from cua.trajectory.events import Event
 from envs import Action
 
@@ -123,7 +124,7 @@ def from_line(line: bytes) -> Event:
     Raises:
         ValueError: Not JSON, or not an event of ours; one line of text says what is wrong.
     """
-    data = json.loads(line)
+    data = read_json(line)
     if isinstance(data, dict) and isinstance(data.get("observation"), dict):
         data["observation"]["screenshot"] = b""
     try:

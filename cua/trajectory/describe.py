@@ -1,9 +1,11 @@
 """Actions and numbers in words, for reports and terminals."""
 
 import json
+import math
 import time
 import unicodedata
 
+from cua.json_text import read_json
 from cua.messages import ToolCall
 from envs import (
     Action,
@@ -60,6 +62,8 @@ def describe_action(action: Action) -> str:
 
 def describe_duration(seconds: float) -> str:
     """`420 ms`, `3.2 s`, `4 min 05 s`, `2 h 03 min`."""
+    if not math.isfinite(seconds):
+        return "unknown"
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
@@ -88,8 +92,8 @@ def describe_tokens(num_tokens: int) -> str:
 def told_arguments(call: ToolCall) -> str:
     """The arguments of a call as a person reads them: a lone value as itself, such as code."""
     try:
-        arguments = json.loads(call.arguments, strict=False)
-    except json.JSONDecodeError:
+        arguments = read_json(call.arguments, strict=False)
+    except ValueError:
         return call.arguments
     if isinstance(arguments, dict) and len(arguments) == 1:
         return str(next(iter(arguments.values())))
@@ -111,7 +115,10 @@ def _picture(char: str) -> str:
 
 def describe_time(unix_s: float) -> str:
     """Local date and time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
+    except (OverflowError, ValueError, OSError):  # a record may hold any number
+        return "at an unknown time"
 
 
 def _at(x_px: int | None, y_px: int | None) -> str:

@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+import secrets
 from pathlib import Path
 
 from cua.errors import TrajectoryError
+from cua.trajectory.run_files import MAX_PICTURE_BYTES, check_no_link, read_inside
 
 FOLDER = "images"
 
@@ -14,6 +16,7 @@ class ImageFolder:
 
     def __init__(self, run_dir: Path) -> None:
         """Name the folder; nothing is read or made."""
+        self._run_dir = run_dir
         self._folder = run_dir / FOLDER
         self._known: set[str] = set()
 
@@ -33,9 +36,11 @@ class ImageFolder:
 
         Raises:
             OSError: The picture cannot be written; no half file is left under its name.
+            TrajectoryError: The folder of pictures is a link.
         """
         if not png:
             return ""
+        check_no_link(self._folder)
         sha256 = sha256_of(png)
         if sha256 not in self._known and not self._is_whole(sha256, len(png)):
             write_atomically(self.path(sha256), png, is_durable=is_durable)
@@ -52,7 +57,7 @@ class ImageFolder:
             return b""
         path = self.path(sha256)
         try:
-            png = path.read_bytes()
+            png = read_inside(self._run_dir, f"{FOLDER}/{sha256}.png", max_bytes=MAX_PICTURE_BYTES)
         except OSError as error:
             raise TrajectoryError(f"the record needs the picture {path}: {error.strerror}") from error
         if sha256_of(png) != sha256:
@@ -61,7 +66,7 @@ class ImageFolder:
 
     def _is_whole(self, sha256: str, size_bytes: int) -> bool:
         try:
-            return self.path(sha256).stat().st_size == size_bytes
+            return self.path(sha256).lstat().st_size == size_bytes
         except FileNotFoundError:
             return False
 
@@ -77,9 +82,9 @@ def write_atomically(path: Path, data: bytes, *, is_durable: bool = False) -> No
     Raises:
         OSError: It cannot be written; the temporary file is gone again.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.part")  # nobody can plant a link there
     try:
-        with draft.open("wb", buffering=0) as file:
+        with draft.open("xb", buffering=0) as file:
             view = memoryview(data)
             while view:
                 view = view[file.write(view) :]

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from cua.errors import TrajectoryError
+from cua.trajectory.run_files import MAX_RECORD_BYTES, check_no_link, read_inside
 
 
 class AppendOnlyLines:
@@ -21,8 +22,10 @@ class AppendOnlyLines:
 
         Raises:
             OSError: The file cannot be opened.
+            TrajectoryError: It is a link.
         """
         self._path = path
+        check_no_link(path)
         self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         if keep_bytes is not None:
             os.ftruncate(self._fd, keep_bytes)
@@ -73,5 +76,6 @@ def whole_lines(path: Path) -> list[bytes]:
 
     Raises:
         OSError: The file cannot be read.
+        TrajectoryError: It is a link, no regular file, or larger than a record may be.
     """
-    return path.read_bytes().split(b"\n")[:-1]
+    return read_inside(path.parent, path.name, max_bytes=MAX_RECORD_BYTES).split(b"\n")[:-1]

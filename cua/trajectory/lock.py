@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from cua.errors import TrajectoryError
+from cua.trajectory.run_files import check_no_link
 
 NAME = "lock"
 _PATIENCE_S = 0.3
@@ -18,10 +19,11 @@ class RunLock:
         """Take the lock.
 
         Raises:
-            TrajectoryError: Another process (or another writer of this one) has it.
+            TrajectoryError: Another process (or another writer of this one) has it, or a link stands in its place.
             OSError: The lock file cannot be opened.
         """
         path = run_dir / NAME
+        check_no_link(path)
         self._fd: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         give_up_at = time.monotonic() + _PATIENCE_S
         while not _try_lock(self._fd):
@@ -45,8 +47,11 @@ class RunLock:
 
 def is_locked(run_dir: Path) -> bool:
     """Whether some process is writing this run now."""
+    path = run_dir / NAME
+    if path.is_symlink() or not path.is_file():
+        return False
     try:
-        fd = os.open(run_dir / NAME, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:

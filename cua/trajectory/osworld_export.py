@@ -15,6 +15,7 @@ from cua.interpreter.render import to_pyautogui
 from cua.step import Step
 from cua.trajectory.disk_errors import told
 from cua.trajectory.images import write_atomically
+from cua.trajectory.run_files import check_name
 from cua.trajectory.run_record import Outcome, RunRecord
 from envs import Action, Terminate, Wait
 
@@ -59,8 +60,12 @@ def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldName
         raise TrajectoryError(f"{record.run_dir.name} is a run of `cua ask`: it has no screens to export")
     parts = (names.action_space, names.observation_type, names.model, names.domain, names.task_id)
     for part in parts:
-        if not part or part in (".", "..") or "\0" in part or part.startswith("/") or ".." in part.split("/"):
-            raise TrajectoryError(f"{part!r} cannot name a folder of results; use letters, digits, '-' and '_'")
+        try:
+            check_name(part)
+        except TrajectoryError as error:
+            raise TrajectoryError(
+                f"{part!r} cannot name a folder of results; use letters, digits, '-' and '_'"
+            ) from error
     folder = Path(result_dir).joinpath(*parts)
     with told("write", folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """The runs on this machine: list them, find one."""
 
 import difflib
-import json
 import os
 import time
 from dataclasses import dataclass
@@ -14,8 +13,10 @@ from cua.trajectory.events import EndedEvent, RunEvent
 from cua.trajectory.folder import TRAJECTORY, default_runs_dir
 from cua.trajectory.load import load_run
 from cua.trajectory.lock import is_locked
+from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 
 _TAIL_BYTES = 65536
+_MAX_FIRST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,8 @@ def list_runs(runs_dir: Path | None = None, limit: int | None = None) -> list[Ru
 def summarize(run_dir: Path) -> RunSummary:
     """One run in short. Reads only the first and last lines of a run that ended."""
     try:
-        header, result = _first_and_last(run_dir / TRAJECTORY)
-    except (OSError, ValueError) as error:
+        header, result = _first_and_last(run_dir)
+    except (OSError, ValueError, TrajectoryError) as error:
         return RunSummary(run_dir=run_dir, status="damaged", reason=str(error))
     if result is None:
         return _summarize_unended(run_dir)
@@ -97,7 +98,7 @@ def find_run(what: str, runs_dir: Path | None = None) -> Path:
     Raises:
         TrajectoryError: No run or several fit; the text names the nearest ones.
     """
-    path = Path(what).expanduser()
+    path = _expanded(what)
     for folder in (path, path.parent):
         if os.sep in what and (folder / TRAJECTORY).is_file():
             return folder.absolute()
@@ -118,6 +119,31 @@ def find_run(what: str, runs_dir: Path | None = None) -> Path:
     raise TrajectoryError(f"there is no run {what!r} in {runs_dir}. Nearest: {_some(near)}. `cua runs` lists all")
 
 
+def check_own(run_dir: Path, runs_dir: Path | None = None) -> None:
+    """Refuse a record that was not made here: going on with it starts its programs with its settings.
+
+    Args:
+        run_dir: The run's folder.
+        runs_dir: The folder of all runs; None for the default one.
+
+    Raises:
+        TrajectoryError: It lies somewhere else.
+    """
+    runs_dir = runs_dir or default_runs_dir()
+    if run_dir.resolve().parent != runs_dir.resolve():
+        raise TrajectoryError(
+            f"{run_dir} is not in your folder of runs, {runs_dir}. A record says which program, address, files and "
+            "approval to go on with, so only your own are carried out. If you trust it, move it into that folder"
+        )
+
+
+def _expanded(what: str) -> Path:
+    try:
+        return Path(what).expanduser()
+    except RuntimeError:  # `~name` of nobody
+        return Path(what)
+
+
 def _some(ids: list[str]) -> str:
     return ", ".join(ids[:4]) + (", ..." if len(ids) > 4 else "")
 
@@ -134,20 +160,20 @@ def _run_dirs(runs_dir: Path) -> list[Path]:
 def _made_at(run_dir: Path) -> float:
     """When the first line was written."""
     try:
-        with (run_dir / TRAJECTORY).open("rb") as file:
-            return float(json.loads(file.readline())["at"])
-    except (OSError, ValueError, KeyError, TypeError):
+        with open_inside(run_dir, TRAJECTORY, max_bytes=MAX_RECORD_BYTES) as file:
+            return from_line(file.readline(_MAX_FIRST_BYTES)).at
+    except (OSError, ValueError, TrajectoryError):
         return 0.0
 
 
-def _first_and_last(path: Path) -> tuple[RunEvent, RunResult | None]:
-    with path.open("rb") as file:
-        first = from_line(file.readline())
+def _first_and_last(run_dir: Path) -> tuple[RunEvent, RunResult | None]:
+    with open_inside(run_dir, TRAJECTORY, max_bytes=MAX_RECORD_BYTES) as file:
+        first = from_line(file.readline(_MAX_FIRST_BYTES))
         size_bytes = file.seek(0, os.SEEK_END)
         file.seek(max(0, size_bytes - _TAIL_BYTES))
         tail = file.read().split(b"\n")
     if not isinstance(first, RunEvent):
-        raise ValueError(f"{path} does not begin with a 'run' event")
+        raise ValueError(f"{run_dir / TRAJECTORY} does not begin with a 'run' event")
     last = tail[-2] if len(tail) > 1 else b""
     event = from_line(last) if last.startswith(b'{"event":"ended"') else None
     return first, event.result if isinstance(event, EndedEvent) else None

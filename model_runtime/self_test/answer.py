@@ -150,7 +150,7 @@ class _Growing:
             self.problems.append("something comes after [DONE]")
         try:
             chunk = _mapping(json.loads(data))
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             self.problems.append(f"an event is not JSON: {data[:60]!r}")
             return
         if "error" in chunk:

@@ -193,7 +193,7 @@ def _raw(response: Any, blocks: Iterator[bytes]) -> Raw:
     text = b"".join(blocks).decode(errors="replace")
     try:
         body = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         body = None
     return Raw(status=response.status_code, body=body, text=text)
 

@@ -85,7 +85,7 @@ def probe_json_schema(endpoint: Endpoint) -> Outcome:
 def _fits(text: str) -> bool:
     try:
         value: Any = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return False
     is_whole = isinstance(value, dict) and set(value) == {"colour", "is_round"}
     return is_whole and value["colour"] in ("red", "green") and isinstance(value["is_round"], bool)

@@ -1,6 +1,8 @@
 """The user's files, as they go into a run and before the model."""
 
+import hashlib
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -24,17 +26,41 @@ def test_files_are_copied_twice_and_hashed(tmp_path: Path) -> None:
     first, second = save(tmp_path / "x.png"), save(tmp_path / "a" / "x.png", (20, 20))
     found = find_inputs([first, second])
     assert [file.name for file in found] == ["x.png", "x-2.png"]
-    copied = copy_inputs(found, tmp_path / "inputs", tmp_path / "files")
-    for file, original in zip(copied, (first, second), strict=True):
+    copy_inputs(found, tmp_path / "inputs", tmp_path / "files")
+    for file, original in zip(found, (first, second), strict=True):
         assert (tmp_path / "inputs" / file.name).read_bytes() == original.read_bytes()
         assert (tmp_path / "files" / file.name).read_bytes() == original.read_bytes()
-        assert len(file.sha256) == 64
+        assert file.sha256 == hashlib.sha256(original.read_bytes()).hexdigest()
+
+
+def test_a_file_that_changes_meanwhile_is_told(tmp_path: Path) -> None:
+    found = find_inputs([save(tmp_path / "x.png")])
+    save(tmp_path / "x.png", (20, 20))
+    with pytest.raises(ConfigError, match="was changed while the run began"):
+        copy_inputs(found, tmp_path / "inputs", tmp_path / "files")
+
+
+def test_pipes_and_devices_are_no_inputs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="is no regular file"):
+            find_inputs([path])
+
+
+def test_a_name_that_no_record_can_hold_is_written_so_that_it_can(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9.png"))
+    odd.write_bytes(save(tmp_path / "x.png").read_bytes())
+    (file,) = find_inputs([odd])
+    copy_inputs([file], tmp_path / "inputs", tmp_path / "files")
+    assert file.name == "caf\N{REPLACEMENT CHARACTER}.png"
+    assert (tmp_path / "inputs" / file.name).is_file()
 
 
 def test_a_large_file_is_read_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs_module, "MAX_COPIED_BYTES", 10)
-    (file,) = copy_inputs(find_inputs([save(tmp_path / "x.png")]), tmp_path / "inputs", tmp_path / "files")
-    assert (file.name, file.is_copied, file.sha256) == (str(tmp_path / "x.png"), False, "")
+    (file,) = find_inputs([save(tmp_path / "x.png")])
+    copy_inputs([file], tmp_path / "inputs", tmp_path / "files")
+    assert (file.name, file.is_copied, len(file.sha256)) == (str(tmp_path / "x.png"), False, 64)
     assert list((tmp_path / "files").iterdir()) == []
 
 

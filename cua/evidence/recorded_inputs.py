@@ -1,0 +1,113 @@
+"""The inputs that a record names, checked: a record may come from a stranger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from cua.errors import ConfigError, TrajectoryError
+from cua.trajectory.run_files import check_name, copy_inside, hash_file
+from cua.trajectory.run_record import RunRecord
+
+INPUTS = "inputs"
+MAX_INPUTS = 1000
+MAX_INPUT_BYTES = 512 * 2**20
+MAX_TOTAL_BYTES = 2 * 2**30
+"""What the working folder of a kernel may hold."""
+
+
+class RecordedInput(BaseModel):
+    """One file as the record's header names it.
+
+    Attributes:
+        name: In `inputs/`, or an absolute path for a file that was read where it lay.
+        is_copied: Whether the run holds a copy.
+        sha256: Of the content; "" in records of earlier versions.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    is_copied: bool
+    size_bytes: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaidOut:
+    """The inputs in a fresh folder.
+
+    Attributes:
+        readable: Files that are read where they lie.
+        findings: What is not as it was recorded, in words.
+    """
+
+    readable: tuple[Path, ...]
+    findings: tuple[str, ...]
+
+
+def recorded_inputs(record: RunRecord) -> tuple[RecordedInput, ...]:
+    """The inputs of a run.
+
+    Raises:
+        TrajectoryError: The header's list is damaged, or names a file twice.
+    """
+    given: Any = record.header.settings.get("inputs", [])
+    try:
+        inputs = TypeAdapter(tuple[RecordedInput, ...]).validate_python(given)
+    except ValidationError as error:
+        raise TrajectoryError(
+            f"the list of inputs in {record.run_dir.name} is damaged: {error.errors()[0]['msg']}"
+        ) from error
+    if len(inputs) > MAX_INPUTS or len({entry.name for entry in inputs}) != len(inputs):
+        raise TrajectoryError(
+            f"{record.run_dir.name} names {len(inputs)} inputs; at most {MAX_INPUTS} were expected, each once"
+        )
+    return inputs
+
+
+def lay_out(record: RunRecord, work_dir: Path, allowed: Sequence[Path] = ()) -> LaidOut:
+    """Copy the inputs into a fresh folder, and compare them with their hashes.
+
+    Args:
+        record: The run.
+        work_dir: Made here.
+        allowed: Files outside the run that may be read where they lie; the user names them, never the record.
+
+    Raises:
+        TrajectoryError: A name leads out of the run's folder, or an input is a link or no regular file.
+        ConfigError: An input is gone, or lies outside and was not allowed.
+    """
+    work_dir.mkdir()
+    readable, findings, total_bytes = [], [], 0
+    for entry in recorded_inputs(record):
+        path = _copied(record, entry, work_dir) if entry.is_copied else _allowed(entry, allowed)
+        if not entry.is_copied:
+            readable.append(path)
+        elif (total_bytes := total_bytes + path.stat().st_size) > MAX_TOTAL_BYTES:
+            raise TrajectoryError(f"the inputs of {record.run_dir.name} are larger than {MAX_TOTAL_BYTES} bytes")
+        if entry.sha256 and hash_file(path) != entry.sha256:
+            findings.append(f"the input {entry.name} is not the file that the run was given: its hash differs")
+    return LaidOut(readable=tuple(readable), findings=tuple(findings))
+
+
+def _copied(record: RunRecord, entry: RecordedInput, work_dir: Path) -> Path:
+    if len(check_name(entry.name)) != 1:
+        raise TrajectoryError(f"the input {entry.name!a} is no plain file name")
+    try:
+        copy_inside(record.run_dir, f"{INPUTS}/{entry.name}", work_dir / entry.name, max_bytes=MAX_INPUT_BYTES)
+    except OSError as error:
+        raise ConfigError(f"the input {entry.name} of {record.run_dir.name} is gone: {error.strerror}") from error
+    return work_dir / entry.name
+
+
+def _allowed(entry: RecordedInput, allowed: Sequence[Path]) -> Path:
+    for path in allowed:
+        if str(path.expanduser().resolve()) == entry.name and path.is_file():
+            return Path(entry.name)
+    raise ConfigError(
+        f"the run read {entry.name!a} where it lay, and a record alone opens no file of this machine. "
+        "If that is your file, say so: --input PATH"
+    )

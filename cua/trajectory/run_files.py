@@ -1,0 +1,145 @@
+"""Opens files of a run's folder by the names that stand in its record.
+
+A record may come from a stranger, so a name in it is foreign data: it must be plain and relative, no link may
+stand on the way, and what it names must be a regular file of bounded size.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from cua.errors import TrajectoryError
+
+MAX_DEPTH = 32
+"""Folders on the way to a file."""
+MAX_NAME_BYTES = 255
+MAX_RECORD_BYTES = 2**30
+MAX_PICTURE_BYTES = 128 * 2**20
+
+_NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+_FOLDER: int = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_HAS_DIR_FD = os.open in os.supports_dir_fd
+_CHUNK_BYTES = 2**20
+_SHOWN_CHARS = 80
+
+
+def check_name(name: str) -> tuple[str, ...]:
+    """The parts of a plain relative name.
+
+    Raises:
+        TrajectoryError: It is absolute, leads up, or no file can have it.
+    """
+    parts = tuple(name.split("/"))
+    if "\0" in name or any(0xD800 <= ord(char) <= 0xDFFF for char in name):
+        raise TrajectoryError(f"{_shown(name)} cannot be the name of a file in the run's folder")
+    if any(part in ("", ".", "..") for part in parts) or (os.sep != "/" and set(name) & set("\\:")):
+        raise TrajectoryError(f"{_shown(name)} leads out of the run's folder; a plain relative name was expected")
+    if len(parts) > MAX_DEPTH or any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+        raise TrajectoryError(f"{_shown(name)} is too long for the name of a file in the run's folder")
+    return parts
+
+
+@contextmanager
+def open_inside(folder: Path, name: str, *, max_bytes: int) -> Iterator[BinaryIO]:
+    """Open a file of a folder for reading.
+
+    Args:
+        folder: Where it must lie; chosen by the user, so it may itself be reached through links.
+        name: Plain and relative, `/` between its parts.
+        max_bytes: A larger file is refused.
+
+    Raises:
+        TrajectoryError: The name is not plain, a link stands on the way, it is no regular file or too large.
+        OSError: It is not there, or cannot be read.
+    """
+    parts = check_name(name)
+    fd = _open_below(folder, parts, name) if _HAS_DIR_FD else _open_path(folder, parts, name)
+    with os.fdopen(fd, "rb") as file:
+        _check_regular(os.fstat(file.fileno()), name, max_bytes)
+        yield file
+
+
+def read_inside(folder: Path, name: str, *, max_bytes: int) -> bytes:
+    """The content of a file of a folder; errors as in `open_inside`."""
+    with open_inside(folder, name, max_bytes=max_bytes) as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise TrajectoryError(f"{_shown(name)} grew past {max_bytes} bytes while it was read")
+    return data
+
+
+def copy_inside(folder: Path, name: str, target: Path, *, max_bytes: int) -> None:
+    """Copy a file of a folder to a place that is free; errors as in `open_inside`."""
+    with open_inside(folder, name, max_bytes=max_bytes) as file, target.open("xb") as copy:
+        num_left = max_bytes
+        while num_left > 0 and (chunk := file.read(min(_CHUNK_BYTES, num_left))):
+            copy.write(chunk)
+            num_left -= len(chunk)
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's content, in hex.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_no_link(path: Path) -> None:
+    """Refuse a folder or file of a run that is a link; one that is not there is fine.
+
+    Raises:
+        TrajectoryError: It is a link.
+    """
+    if path.is_symlink():
+        raise TrajectoryError(f"{path} is a link; a run's own folder was expected there, so nothing is written to it")
+
+
+def _open_below(folder: Path, parts: tuple[str, ...], name: str) -> int:
+    """Open part by part, so that a link can be followed nowhere."""
+    here = os.open(folder, os.O_RDONLY | _FOLDER)
+    try:
+        for part in parts[:-1]:
+            _check_no_link(os.stat(part, dir_fd=here, follow_symlinks=False), name)
+            inner = os.open(part, os.O_RDONLY | _FOLDER | _NO_FOLLOW, dir_fd=here)
+            os.close(here)
+            here = inner
+        found = os.stat(parts[-1], dir_fd=here, follow_symlinks=False)
+        _check_regular(found, name, None)  # before it is opened: opening a pipe or a device may wait or act
+        return os.open(parts[-1], os.O_RDONLY | _NO_FOLLOW | _NO_WAIT, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _open_path(folder: Path, parts: tuple[str, ...], name: str) -> int:
+    """The same by path, where the system cannot open relative to a folder."""
+    path = folder
+    for part in parts:
+        path = path / part
+        _check_no_link(path.lstat(), name)
+    _check_regular(path.lstat(), name, None)
+    return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+
+def _check_no_link(found: os.stat_result, name: str) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise TrajectoryError(f"{_shown(name)} is reached through a link, which is not followed")
+
+
+def _check_regular(found: os.stat_result, name: str, max_bytes: int | None) -> None:
+    _check_no_link(found, name)
+    if not stat.S_ISREG(found.st_mode):
+        raise TrajectoryError(f"{_shown(name)} is no regular file")
+    if max_bytes is not None and found.st_size > max_bytes:
+        raise TrajectoryError(f"{_shown(name)} has {found.st_size} bytes, at most {max_bytes} are read")
+
+
+def _shown(name: str) -> str:
+    return ascii(name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "...")
