@@ -58,8 +58,17 @@ class AnswerSchema:
         Raises:
             ValueError: Nothing there satisfies the schema; the text says where and how.
         """
-        blocks = _BLOCK.findall(text)
-        return self.parse(blocks[-1] if blocks else MARK.sub("", text).strip())
+        return self.parse(_answer_in(text))
+
+
+def read_text_answer(text: str) -> list[Any]:
+    """What the answer in a longer text may mean: a JSON value where it is one, and the text itself."""
+    return _readings(_answer_in(text))
+
+
+def _answer_in(text: str) -> str:
+    blocks: list[str] = _BLOCK.findall(text)
+    return blocks[-1] if blocks else MARK.sub("", text).strip()
 
 
 def _readings(answer: str) -> list[Any]:

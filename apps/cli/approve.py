@@ -4,9 +4,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-import typer
-
-from apps.cli.progress import safe_lines
+from apps.cli import terminal
 from cua.guard import Approver, Verdict
 from cua.step import Turn
 from envs import Action
@@ -18,8 +16,8 @@ def terminal_approver() -> Approver | None:
         return None
 
     async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
-        typer.echo(safe_lines(f"\n  {verdict.reason}\n  {turn.action_text}\n{_indented(turn.code)}"), err=True)
-        typer.echo("  Allow this step? [y/N] ", err=True, nl=False)
+        terminal.echo(f"\n  {verdict.reason}\n  {turn.action_text}\n{_indented(turn.code)}", err=True)
+        terminal.echo("  Allow this step? [y/N] ", err=True, nl=False)
         answer = await asyncio.to_thread(sys.stdin.readline)
         return answer.strip().lower() in ("y", "yes")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from apps.cli import terminal
 from apps.cli.choices import choice
 from apps.cli.task import other_settings
 
@@ -39,6 +40,9 @@ def ask(
     yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
     verify: Annotated[bool, Flag("--verify", help="Run the cells again in a fresh kernel and compare.")] = False,
+    expect: Annotated[
+        str | None, Flag(help="With --verify alone: the fingerprint that the run must have, as it was printed.")
+    ] = None,
     run: Annotated[str | None, Flag(help="With --verify alone: which run; id, unique prefix, folder, or last.")] = None,
     inputs: Annotated[
         list[Path] | None,
@@ -71,9 +75,9 @@ def ask(
     chosen = {name: value for name, value in flags.items() if value is not None}
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
     if question is None:
-        _verify_and_exit(verify, run, inputs or [], form, chosen)
-    if run is not None:
-        raise typer.BadParameter("--run names an earlier run to verify; leave the question out with it")
+        _verify_and_exit(verify, run, inputs or [], expect, form, chosen)
+    if run is not None or expect is not None:
+        raise typer.BadParameter("--run and --expect are about an earlier run; leave the question out with them")
     _ask_and_exit(_words(question), files or [], schema, form, verify=verify, report=report, flags=chosen)
 
 
@@ -87,7 +91,7 @@ def _ask_and_exit(
     report: bool,
     flags: dict[str, Any],
 ) -> None:
-    from apps.cli.running import print_outcome, run_watched, write_run_report
+    from apps.cli.running import fingerprint_of, print_outcome, run_watched, write_run_report
     from cua import ask as ask_model
 
     def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
@@ -96,29 +100,31 @@ def _ask_and_exit(
     result = run_watched(work, form)
     verification = None
     if verify and result.end.answer is not None and result.run_dir is not None:
-        verification = _verified(Path(result.run_dir), files, flags)
+        verification = _verified(Path(result.run_dir), files, None, flags)
     more: dict[str, Any] = {"report": write_run_report(result) if report else None}
     if result.run_dir is not None:
         more["evidence"] = str(Path(result.run_dir) / "answer.json")
+        more["fingerprint"] = fingerprint_of(result)
     if verification is not None and form != "text":
         more["verification"] = verification.to_json()
     print_outcome(result, form, more)
     sys.exit(result.end.exit_code or int(verification is not None and not verification.is_reproduced))
 
 
-def _verify_and_exit(verify: bool, run: str | None, inputs: list[Path], form: str, flags: dict[str, Any]) -> NoReturn:
+def _verify_and_exit(
+    verify: bool, run: str | None, inputs: list[Path], expect: str | None, form: str, flags: dict[str, Any]
+) -> NoReturn:
     if not verify:
         raise typer.BadParameter('a question is needed, such as: cua ask "How many coins are there?" coins.png')
-    import json
 
     from cua.config import load_settings
     from cua.trajectory.runs import find_run
 
     settings = load_settings(flags).settings
     _check_isolated(settings)
-    verification = _verified(find_run(run or "last", settings.runs_dir), inputs, flags)
+    verification = _verified(find_run(run or "last", settings.runs_dir), inputs, expect, flags)
     if form != "text":
-        typer.echo(json.dumps(verification.to_json(), ensure_ascii=False))
+        terminal.echo_json(verification.to_json())
     sys.exit(0 if verification.is_reproduced else 1)
 
 
@@ -133,7 +139,7 @@ def _check_isolated(settings: "Settings") -> None:
         )
 
 
-def _verified(run_dir: Path, inputs: list[Path], flags: dict[str, Any]) -> "Verification":
+def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict[str, Any]) -> "Verification":
     """Run a run's cells again, write what came of it into its evidence, and say it."""
     import asyncio
 
@@ -145,22 +151,28 @@ def _verified(run_dir: Path, inputs: list[Path], flags: dict[str, Any]) -> "Veri
     def say(check: "CellCheck") -> None:
         colour = {"same": None, "differs": typer.colors.RED, "not repeated": typer.colors.YELLOW}[check.verdict]
         why = f": {check.why}" if check.why else ""
-        typer.secho(f"  [{check.number}] {check.verdict}{why}", err=True, fg=colour)
+        terminal.secho(f"  [{check.number}] {check.verdict}{why}", err=True, fg=colour)
 
     async def again() -> "Verification":
         maker = await start_sandbox(load_settings(flags).settings)
         try:
-            return await verify_run(run_dir, maker, inputs=inputs, say=say)
+            return await verify_run(run_dir, maker, inputs=inputs, expect=expect, say=say)
         finally:
             await maker.close()
 
-    typer.secho("running the cells again", err=True, dim=True)
+    terminal.secho("running the cells again", err=True, dim=True)
     verification = asyncio.run(StopSwitch(is_for_agent=False).guarded(again()))
-    write_bundle(run_dir, verification)
+    if not verification.findings:  # else what was changed would be written over
+        write_bundle(run_dir, verification)
+    for finding in verification.findings:
+        terminal.secho(f"  {finding}", err=True, fg=typer.colors.RED)
+    if verification.chain == "none":
+        terminal.secho("  the record carries no chain: changes of it cannot be seen", err=True, fg=typer.colors.YELLOW)
     claims = f"{verification.num_reproduced} of {verification.num_claims} cited statements"
     verdict = "reproduced" if verification.is_reproduced else "not reproduced"
     colour = typer.colors.GREEN if verification.is_reproduced else typer.colors.RED
-    typer.secho(f"{verdict}: {len(verification.cells)} cells, {claims}", err=True, fg=colour)
+    terminal.secho(f"{verdict}: {len(verification.cells)} cells, {claims}", err=True, fg=colour)
+    terminal.echo(f"fingerprint: {verification.fingerprint}", err=True)
     return verification
 
 

@@ -1,9 +1,10 @@
 """`cua config`: show what is set, and by what."""
 
-import json
 from typing import Annotated
 
 import typer
+
+from apps.cli import terminal
 
 app = typer.Typer(help="Show the settings and where each one comes from.", no_args_is_help=True, rich_markup_mode=None)
 SECRET = ("api_key", "password")
@@ -18,13 +19,13 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
     resolved = load_settings()
     rows = [(name, _shown(name, getattr(resolved.settings, name)), resolved.sources[name]) for name in FIELDS]
     if as_json:
-        typer.echo(json.dumps({name: {"value": value, "source": source} for name, value, source in rows}, default=str))
+        terminal.echo_json({name: {"value": value, "source": source} for name, value, source in rows})
         return
-    typer.echo(f"# user file: {user_config_file()}\n# project file: {PROJECT_FILE} in the current folder\n")
+    terminal.echo(f"# user file: {user_config_file()}\n# project file: {PROJECT_FILE} in the current folder\n")
     width, value_width = max(len(name) for name in FIELDS), max(len(str(value)) for _, value, _ in rows)
     for name, value, source in rows:
         about = FIELDS[name].metadata["about"]
-        typer.echo(f"{name:<{width}}  {value!s:<{value_width}}  {source:<10}  {about}")
+        terminal.echo(f"{name:<{width}}  {value!s:<{value_width}}  {source:<10}  {about}")
 
 
 def _shown(name: str, value: object) -> object:

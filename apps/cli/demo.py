@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.cli import terminal
 from apps.cli.choices import choice
 
 
@@ -21,7 +22,7 @@ def demo(
     from cua import run_task
 
     task = ExpenseTask()
-    typer.echo(f"{task.instruction}\n", err=True)
+    terminal.echo(f"{task.instruction}\n", err=True)
     flags: dict[str, Any] = {"model": model, "headed": headed, "env": "browser", "approve": "yolo"}
     chosen = {name: value for name, value in flags.items() if value is not None}
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))

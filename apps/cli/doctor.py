@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from apps.cli import terminal
+
 
 def setup(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Look after the browser.")] = True,
@@ -20,10 +22,10 @@ def setup(
     from apps.setup.install import run_setup
 
     def say(line: str) -> None:
-        typer.echo(line, err=True)
+        terminal.echo(line, err=True)
 
     report = asyncio.run(run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox))
-    typer.echo(report.to_json() if as_json else report.to_text())
+    terminal.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)
 
 
@@ -42,9 +44,9 @@ def doctor(
     from apps.setup.sandbox import run_sandbox_checks
 
     def say(line: str) -> None:
-        typer.echo(line, err=True)
+        terminal.echo(line, err=True)
 
     run = run_sandbox_checks(say) if sandbox else run_doctor(say, model=model, click_test=click_test)
     report = asyncio.run(run)
-    typer.echo(report.to_json() if as_json else report.to_text())
+    terminal.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)

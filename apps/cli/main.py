@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, config, demo, doctor, runs, see, serve, task
+from apps.cli import ask, config, demo, doctor, runs, see, serve, task, terminal
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
 
@@ -32,7 +32,7 @@ def _print_version(value: bool) -> None:
     if value:
         from importlib.metadata import version
 
-        typer.echo(f"cua-k25 {version('cua-k25')}")
+        terminal.echo(f"cua-k25 {version('cua-k25')}")
         raise typer.Exit
 
 
@@ -61,6 +61,7 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Run the command line; an error that the user can mend is one line on stderr, never a traceback."""
+    terminal.clean_stderr()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a run connects its own switch, Ctrl-C just ends
     try:
         app()
@@ -71,7 +72,7 @@ def main() -> None:
         code = _exit_code(error)
         if code is None:
             raise
-        typer.echo(f"cua: {error}", err=True)
+        terminal.echo(f"cua: {error}", err=True)
         sys.exit(code)
 
 

@@ -1,6 +1,5 @@
 """What a person, or a program, sees of a run while it goes."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -8,6 +7,7 @@ from typing import Any
 
 import typer
 
+from apps.cli import terminal
 from cua.end import RunResult
 from cua.events import (
     CallReturned,
@@ -23,7 +23,7 @@ from cua.events import (
     ToolStepDone,
 )
 from cua.messages import ImagePart
-from cua.trajectory.describe import printable, told_arguments
+from cua.trajectory.describe import told_arguments
 
 _SHOWN_LINES, _SHOWN_CHARS = 12, 200
 
@@ -67,11 +67,11 @@ def terminal_listener() -> Listener:
         nonlocal is_mid_line
         if isinstance(event, Thinking):
             if is_terminal:
-                typer.secho(safe_lines(event.text), err=True, dim=True, nl=False)
+                terminal.secho(event.text, err=True, dim=True, nl=False)
                 is_mid_line = True
             return
         if is_mid_line:
-            typer.echo(err=True)
+            terminal.echo(err=True)
             is_mid_line = False
         _print(event, is_terminal)
 
@@ -81,29 +81,33 @@ def terminal_listener() -> Listener:
 def _print(event: Event, is_terminal: bool) -> None:
     match event:
         case RunStarted(run_dir=run_dir):
-            typer.secho(f"run {run_dir or '(not recorded)'}", err=True, dim=True)
+            terminal.secho(f"run {run_dir or '(not recorded)'}", err=True, dim=True)
         case Decided(index=index, turn=turn):
-            typer.echo(f"{index:>4}  {safe_lines(turn.action_text or turn.code)}", err=True)
+            terminal.echo(f"{index:>4}  {_indented(turn.action_text or turn.code)}", err=True)
         case StepDone(step=step):
             total = sum(step.timings.values())
             if step.error:
-                typer.secho(f"      ! {safe_lines(step.error)}", err=True, fg=typer.colors.YELLOW)
+                terminal.secho(f"      ! {step.error}", err=True, fg=typer.colors.YELLOW)
             if is_terminal:
                 model = step.timings.get("model", 0.0)
-                typer.secho(f"      {total:.1f} s, of which model {model:.1f} s", err=True, dim=True)
+                terminal.secho(f"      {total:.1f} s, of which model {model:.1f} s", err=True, dim=True)
         case CallsStarted(index=index, reply=reply):
             if reply.content.strip():
-                typer.echo(f"{index:>4}  {safe_lines(_shortened(reply.content.strip()))}", err=True)
+                terminal.echo(f"{index:>4}  {_shortened(reply.content.strip())}", err=True)
             for call in reply.tool_calls:
-                typer.echo(f"{index:>4}  {call.name}: {safe_lines(_shortened(told_arguments(call)))}", err=True)
+                terminal.echo(f"{index:>4}  {call.name}: {_shortened(told_arguments(call))}", err=True)
         case CallReturned(outcome=outcome):
             colour = typer.colors.YELLOW if outcome.result.is_error else None
             text = _shortened(outcome.result.display or outcome.result.text)
-            typer.secho(f"      [{outcome.number}] {safe_lines(text)}", err=True, fg=colour, dim=colour is None)
+            terminal.secho(f"      [{outcome.number}] {text}", err=True, fg=colour, dim=colour is None)
         case Noted(kind=kind, text=text) if kind != "refused":
-            typer.secho(f"      {kind.replace('_', ' ')}: {safe_lines(text)}", err=True, fg=typer.colors.YELLOW)
+            terminal.secho(f"      {kind.replace('_', ' ')}: {text}", err=True, fg=typer.colors.YELLOW)
         case _:
             pass
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n      ")
 
 
 def _shortened(text: str) -> str:
@@ -113,18 +117,13 @@ def _shortened(text: str) -> str:
     return "\n      ".join([line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]] + more)
 
 
-def safe_lines(text: str) -> str:
-    """Text of a model or a page without control characters, which could steer the terminal; line by line."""
-    return "\n".join(printable(line) for line in text.split("\n"))
-
-
 def stream_listener() -> Listener:
     """Events as JSON, one object a line, on stdout; pictures stay in the run folder."""
 
     def listen(event: Event) -> None:
         record = _event_object(event)
         if record is not None:
-            typer.echo(json.dumps(record, ensure_ascii=False))
+            terminal.echo_json(record)
             sys.stdout.flush()
 
     return listen
@@ -140,14 +139,12 @@ def print_result(result: RunResult, files: Mapping[str, str]) -> None:
     end = result.end
     cost = "" if not result.usage.cost_usd else f", {result.usage.cost_usd:.4f} USD"
     tokens = "" if not result.usage.total_tokens else f", {result.usage.total_tokens} tokens"
-    typer.secho(end.status, err=True, fg=COLOURS[end.status], bold=True, nl=False)
-    typer.echo(
-        f": {safe_lines(end.reason)} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True
-    )
+    terminal.secho(end.status, err=True, fg=COLOURS[end.status], bold=True, nl=False)
+    terminal.echo(f": {end.reason} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True)
     for name, path in files.items():
-        typer.echo(f"{name}: {path}", err=True)
+        terminal.echo(f"{name}: {path}", err=True)
     if end.answer is not None and end.status != "failed":  # then it is the reason, which stands above
-        typer.echo(safe_lines(end.answer) if sys.stdout.isatty() else end.answer)
+        terminal.echo(end.answer)
 
 
 def _event_object(event: Event) -> dict[str, Any] | None:

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-import typer
-
+from apps.cli import terminal
 from cua.assemble import make_env
 from cua.config import load_settings
 from cua.secrets import Secrets, load_secrets
@@ -24,7 +23,7 @@ def reexecute_and_exit(record: RunRecord) -> NoReturn:
     """
     result = asyncio.run(_reexecute(record))
     different = result.first_difference
-    typer.echo(
+    terminal.echo(
         f"{len(result.steps)} steps carried out again, "
         + ("all as recorded" if different is None else f"the first difference at step {different}")
         + (f"; not carried out: {', '.join(map(str, result.skipped))}" if result.skipped else "")
@@ -50,6 +49,6 @@ async def _reexecute(record: RunRecord) -> ReplayResult:
 def _print(replayed: ReplayedStep) -> None:
     alike = "no picture" if replayed.similarity is None else f"{100 * replayed.similarity:.1f} % alike"
     mark = " " if replayed.is_alike else "!"
-    typer.echo(f"{mark} {replayed.step.index:>3}  {alike:>12}  {replayed.step.turn.action_text}", err=True)
+    terminal.echo(f"{mark} {replayed.step.index:>3}  {alike:>12}  {replayed.step.turn.action_text}", err=True)
     if replayed.error:
-        typer.echo(f"       {replayed.error}", err=True)
+        terminal.echo(f"       {replayed.error}", err=True)

@@ -1,15 +1,13 @@
 """Run an agent from the command line: signals, output, report, exit code."""
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import typer
-
+from apps.cli import terminal
 from apps.cli.approve import terminal_approver
 from apps.cli.progress import print_result, result_object, stream_listener, terminal_listener
 from cua import RunResult, Watch
@@ -33,7 +31,8 @@ def run_and_exit(make_work: Work, *, output_format: str, write_report: bool) -> 
         CuaError: A setting is wrong; nothing was started.
     """
     result = run_watched(make_work, output_format)
-    print_outcome(result, output_format, {"report": write_run_report(result) if write_report else None})
+    report = write_run_report(result) if write_report else None
+    print_outcome(result, output_format, {"report": report, "fingerprint": fingerprint_of(result)})
     sys.exit(result.end.exit_code)
 
 
@@ -51,7 +50,7 @@ def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any]
         print_result(result, {name: value for name, value in more.items() if isinstance(value, str)})
         return
     final = {**result_object(result), **more}
-    typer.echo(json.dumps(final if output_format == "json" else {"event": "result", **final}, ensure_ascii=False))
+    terminal.echo_json(final if output_format == "json" else {"event": "result", **final})
 
 
 class StopSwitch:
@@ -83,7 +82,7 @@ class StopSwitch:
         try:
             return await task
         except asyncio.CancelledError:
-            typer.echo("cancelled", err=True)
+            terminal.echo("cancelled", err=True)
             raise SystemExit(130) from None
         finally:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -93,7 +92,7 @@ class StopSwitch:
     def _press(self) -> None:
         self._pressed += 1
         if self._pressed == 1 and self._is_for_agent:
-            typer.echo("\nstopping (once more to cancel at once)", err=True)
+            terminal.echo("\nstopping (once more to cancel at once)", err=True)
             if self._control is not None:
                 self._control.stop()
         elif self._task is not None:
@@ -110,5 +109,19 @@ def write_run_report(result: RunResult) -> str | None:
     try:
         return str(write_report(Path(result.run_dir)))
     except TrajectoryError as error:
-        typer.echo(f"no report: {error}", err=True)
+        terminal.echo(f"no report: {error}", err=True)
         return None
+
+
+def fingerprint_of(result: RunResult) -> str | None:
+    """What stands for the whole record of a run; None when there is none that can be read."""
+    from cua.errors import TrajectoryError
+    from cua.trajectory import load_run
+
+    if result.run_dir is None:
+        return None
+    try:
+        chain = load_run(result.run_dir, images=0).chain
+    except TrajectoryError:
+        return None
+    return chain.fingerprint if chain.status == "whole" else None

@@ -1,11 +1,12 @@
 """`cua runs`, `cua replay`, `cua report`, `cua export`: what has been recorded."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from apps.cli import terminal
 
 RunArgument = Annotated[str, typer.Argument(help="Id, unique beginning of it, folder, or last.")]
 
@@ -21,14 +22,16 @@ def runs(
     found = list_runs(_runs_dir(), limit)
     if as_json:
         for run in found:
-            typer.echo(json.dumps({"id": run.id, **asdict(run)}, default=str, ensure_ascii=False))
+            terminal.echo_json({"id": run.id, **asdict(run)})
         return
     if not found:
-        typer.echo(f'no runs in {_runs_dir()} yet; start one with: cua task "..."', err=True)
+        terminal.echo(f'no runs in {_runs_dir()} yet; start one with: cua task "..."', err=True)
     for run in found:
         when = describe_time(run.started_at)[:16]
-        typer.echo(f"{run.id}  {when}  {run.status:<11} {run.num_steps:>4} steps {run.duration_s:>7.1f} s  {run.model}")
-        typer.secho(f"    {' '.join(run.instruction.split())[:110]}", dim=True)
+        terminal.echo(
+            f"{run.id}  {when}  {run.status:<11} {run.num_steps:>4} steps {run.duration_s:>7.1f} s  {run.model}"
+        )
+        terminal.secho(f"    {' '.join(run.instruction.split())[:110]}", dim=True)
 
 
 def replay(
@@ -54,7 +57,7 @@ def replay(
 
         reexecute_and_exit(record)
     for line in show(record):
-        typer.echo(line)
+        terminal.echo(line)
 
 
 def report(
@@ -66,7 +69,7 @@ def report(
     from cua.trajectory.report import write_report
     from cua.trajectory.runs import find_run
 
-    typer.echo(str(write_report(find_run(run, _runs_dir()), out, "png" if full else "small")))
+    terminal.echo(str(write_report(find_run(run, _runs_dir()), out, "png" if full else "small")))
 
 
 def export(
@@ -83,7 +86,7 @@ def export(
     run_dir = find_run(run, _runs_dir())
     record = load_run(run_dir, images=0)
     names = OSWorldNames(domain=domain, task_id=task_id or run_dir.name, model=record.header.model or "unknown")
-    typer.echo(str(export_osworld(record, result_dir, names)))
+    terminal.echo(str(export_osworld(record, result_dir, names)))
 
 
 def _runs_dir() -> Path:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.cli import terminal
 from apps.cli.choices import choice
 
 if TYPE_CHECKING:
@@ -106,13 +107,13 @@ def _serve_native(chosen: dict[str, Any], settings: list[str], dry_run: bool) ->
     options = with_settings(NativeOptions(**chosen), settings)
     check_options(options)
     if dry_run:
-        typer.echo(_shown(options))
+        terminal.echo(_shown(options))
         return
     _warn_of_open_door(options.host, options.api_keys_env)
     from model_runtime.native import serve_native
 
     _log_to_stderr("model_runtime")
-    serve_native(options, say=lambda text: typer.echo(text, err=True))
+    serve_native(options, say=lambda text: terminal.echo(text, err=True))
 
 
 def _log_to_stderr(name: str) -> None:
@@ -136,12 +137,12 @@ def _serve_vllm(chosen: dict[str, Any], settings: list[str], timeout: float | No
     options = with_settings(VllmOptions(**chosen), settings)
     line = command.make_vllm_command(options)
     if dry_run:
-        typer.echo(command.show_command(line, command.own_environment(options), options.api_key_env))
+        terminal.echo(command.show_command(line, command.own_environment(options), options.api_key_env))
         return
     environment = command.make_vllm_environment(options, os.environ)
     program = versions.find_vllm(options.vllm)
     for warning in versions.check_version(versions.read_version(program), options):
-        typer.secho(f"cua: {warning}", err=True, fg=typer.colors.YELLOW)
+        terminal.secho(f"cua: {warning}", err=True, fg=typer.colors.YELLOW)
     _warn_of_open_door(options.host, options.api_key_env or os.environ.get("VLLM_API_KEY"))
     sys.exit(_watch(options, command.make_vllm_command(options, program=str(program)), environment, timeout))
 
@@ -153,11 +154,11 @@ def _watch(options: "VllmOptions", line: list[str], environment: dict[str, str],
     url = f"http://{options.host}:{options.port}/v1"
 
     def say(text: str) -> None:
-        typer.echo(text, err=True)
+        terminal.echo(text, err=True)
 
     def when_ready() -> None:
-        typer.echo(url)
-        typer.secho(f"serving; test it with: cua serve --self-test {url}", err=True, fg=typer.colors.GREEN)
+        terminal.echo(url)
+        terminal.secho(f"serving; test it with: cua serve --self-test {url}", err=True, fg=typer.colors.GREEN)
 
     address = (options.host, options.port)
     return run_vllm(line, environment, address, say=say, when_ready=when_ready, options=times)
@@ -168,7 +169,7 @@ def _warn_of_open_door(host: str, key: str | None) -> None:
 
     if is_exposed(host) and not key:
         text = f"cua: {host} can be reached from other machines and no key is asked for; see --api-key-env"
-        typer.secho(text, err=True, fg=typer.colors.YELLOW)
+        terminal.secho(text, err=True, fg=typer.colors.YELLOW)
 
 
 def _plan(
@@ -188,7 +189,7 @@ def _plan(
         context_len=context_len if context_len is not None else min(32_768, longest),
     )
     made = make_plan(request)
-    typer.echo(plan_json(made) if as_json else show_plan(made), nl=as_json)
+    terminal.echo(plan_json(made) if as_json else show_plan(made), nl=as_json)
     sys.exit(0 if made.fitting else 1)
 
 
@@ -211,8 +212,8 @@ def _self_test(
         only=tuple(name.strip() for name in only.split(",") if name.strip()) if only else (),
         timeout_s=120.0 if timeout is None else timeout,
     )
-    report = run_self_test(options, say=lambda line: typer.echo(line, err=True))
-    typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else show_report(report))
+    report = run_self_test(options, say=lambda line: terminal.echo(line, err=True))
+    terminal.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else show_report(report))
     sys.exit(report.exit_code)
 
 

@@ -2,6 +2,7 @@
 
 from cua.claims import Citation, Claim, find_claims
 from cua.evidence.bundle import Bundle, write_bundle
-from cua.evidence.verify import CellCheck, Verification, verify_run
+from cua.evidence.verification import CellCheck, Verification
+from cua.evidence.verify import verify_run
 
 __all__ = ["Bundle", "CellCheck", "Citation", "Claim", "Verification", "find_claims", "verify_run", "write_bundle"]

@@ -9,7 +9,7 @@ from typing import Any
 from cua.claims import Claim, find_claims
 from cua.evidence.cell_data import cell_data
 from cua.evidence.notebook import code_of, make_notebook
-from cua.evidence.verify import Verification
+from cua.evidence.verification import Verification
 from cua.messages import ImagePart
 from cua.tool_step import CallOutcome
 from cua.trajectory.disk_errors import told
@@ -41,14 +41,22 @@ def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bun
         TrajectoryError: The record cannot be read, or a file cannot be written.
     """
     record = load_run(run_dir, images=None)
-    answer = record.end.answer if record.end else None
-    claims = find_claims(_last_words(record), record.tool_steps) if answer is not None else ()
-    notebook = make_notebook(record)
+    claims = _claims(record)
     bundle = Bundle(answer_path=record.run_dir / ANSWER, notebook_path=record.run_dir / NOTEBOOK, claims=claims)
     with told("write", record.run_dir):
-        write_atomically(bundle.notebook_path, _json(notebook))
+        write_atomically(bundle.notebook_path, _json(make_notebook(record)))
         write_atomically(bundle.answer_path, _json(_answer(record, claims, verification)))
     return bundle
+
+
+def derived_files(record: RunRecord) -> Mapping[str, Mapping[str, Any]]:
+    """What the files of the evidence hold for a record, by name."""
+    return {ANSWER: _answer(record, _claims(record), None), NOTEBOOK: make_notebook(record)}
+
+
+def _claims(record: RunRecord) -> tuple[Claim, ...]:
+    has_answer = record.end is not None and record.end.answer is not None
+    return find_claims(_last_words(record), record.tool_steps) if has_answer else ()
 
 
 def _last_words(record: RunRecord) -> str:
@@ -64,6 +72,7 @@ def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verificati
         "text": _last_words(record),
         "end": asdict(record.end) if record.end else None,
         "claims": [_claim(claim, record) for claim in claims],
+        "fingerprint": record.chain.fingerprint if record.chain.status == "whole" else None,
         "verification": verification.to_json() if verification else None,
         "results": [_result(outcome) for step in record.tool_steps for outcome in step.outcomes],
         "notebook": NOTEBOOK,

@@ -1,20 +1,22 @@
 """Runs the cells of a run again in a fresh kernel and compares what comes out."""
 
 import asyncio
-import io
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cua.claims import find_claims
 from cua.errors import ConfigError
+from cua.evidence.bundle import derived_files
 from cua.evidence.cell_data import cell_data
+from cua.evidence.edits import find_edits
 from cua.evidence.notebook import repeating_code
 from cua.evidence.recorded_inputs import lay_out
+from cua.evidence.verification import CellCheck, Verification
 from cua.messages import ImagePart
+from cua.pictures import decode_picture
 from cua.tool_step import CallOutcome
 from cua.trajectory.load import load_run
 from cua.trajectory.run_record import RunRecord
@@ -26,61 +28,22 @@ MAX_PIXEL_DIFFERENCE = 2.0
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _NEVER_SAME = ("interrupted", "died")
 
-Verdict = Literal["same", "differs", "not repeated"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellCheck:
-    """One cell, run again.
-
-    Attributes:
-        number: The tool call.
-        verdict: `not repeated` for cells that were cut off or lost their kernel the first time.
-        why: What differs.
-    """
-
-    number: int
-    verdict: Verdict
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """What came of running a run again.
-
-    Attributes:
-        cells: One for each call that ran something.
-        num_claims: Statements of the answer that cite results.
-        num_reproduced: Those of them whose every cited result exists and came out the same.
-    """
-
-    cells: tuple[CellCheck, ...]
-    num_claims: int
-    num_reproduced: int
-
-    @property
-    def is_reproduced(self) -> bool:
-        """Whether nothing differs, and every claim's evidence was repeated."""
-        return self.num_claims == self.num_reproduced and all(cell.verdict != "differs" for cell in self.cells)
-
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in `answer.json`."""
-        return {"is_reproduced": self.is_reproduced, **asdict(self)}
-
 
 async def verify_run(
     run_dir: Path,
     maker: KernelMaker,
     *,
     inputs: Sequence[Path] = (),
+    expect: str | None = None,
     say: Callable[[CellCheck], None] = lambda check: None,
 ) -> Verification:
-    """Run every cell again on untouched copies of the inputs, and compare text and pictures.
+    """Look for what was changed, run every cell again on untouched copies of the inputs, compare text and pictures.
 
     Args:
         run_dir: The run's folder.
         maker: Makes the fresh kernel.
         inputs: Files that the run read where they lay and may be read there again; a record alone opens none.
+        expect: The fingerprint that the record must have.
         say: Told each cell as it is done.
 
     Raises:
@@ -91,6 +54,7 @@ async def verify_run(
     record = load_run(run_dir, images=None)
     if not record.is_tool_run:
         raise ConfigError(f"{run_dir.name} is no run of `cua ask`: it has no cells to run again")
+    edits = await asyncio.to_thread(lambda: find_edits(record, derived_files(record)))
     with tempfile.TemporaryDirectory(prefix="k25-verify-") as folder:
         work_dir = Path(folder) / "files"
         laid_out = await asyncio.to_thread(lay_out, record, work_dir, inputs)
@@ -105,7 +69,16 @@ async def verify_run(
                 say(checks[-1])
         finally:
             await kernel.close()
-    return _verification(record, checks)
+    findings = (*_unexpected(record, expect), *edits, *laid_out.findings)
+    return _verification(record, checks, findings)
+
+
+def _unexpected(record: RunRecord, expect: str | None) -> tuple[str, ...]:
+    """A finding when the record's fingerprint is not the one that was demanded."""
+    found = record.chain.fingerprint
+    if expect is None or "".join(expect.split()).replace("-", "").lower() == found:
+        return ()
+    return (f"the fingerprint is {found}, {expect.strip()} was demanded",)
 
 
 async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
@@ -144,21 +117,30 @@ def _first_difference(before: str, now: str) -> str:
 
 
 def _picture_difference(before: bytes, now: bytes) -> float:
-    """Mean difference in levels; infinite for pictures of different size."""
+    """Mean difference in levels; infinite for pictures of different size, and for what is none."""
     import numpy as np
-    from PIL import Image
 
     if before == now:
         return 0.0
-    first, second = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.int16) for png in (before, now))
-    return float(np.abs(first - second).mean()) if first.shape == second.shape else float("inf")
+    first, second = decode_picture(before), decode_picture(now)
+    if first is None or second is None or first.shape != second.shape:
+        return float("inf")
+    return float(np.abs(first.astype(np.int16) - second).mean())
 
 
-def _verification(record: RunRecord, checks: Sequence[CellCheck]) -> Verification:
+def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tuple[str, ...]) -> Verification:
     same = {check.number for check in checks if check.verdict == "same"}
     words = record.tool_steps[-1].reply.content if record.tool_steps and record.end and record.end.answer else ""
     cited = [claim for claim in find_claims(words, record.tool_steps) if claim.citations]
     reproduced = [
         claim for claim in cited if claim.is_supported and all(citation.number in same for citation in claim.citations)
     ]
-    return Verification(cells=tuple(checks), num_claims=len(cited), num_reproduced=len(reproduced))
+    return Verification(
+        cells=tuple(checks),
+        num_claims=len(cited),
+        num_reproduced=len(reproduced),
+        has_answer=bool(words),
+        findings=findings,
+        chain=record.chain.status,
+        fingerprint=record.chain.fingerprint,
+    )

@@ -73,13 +73,15 @@ def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
         return part
     from PIL import Image
 
+    from visual_tools.images.load import BROKEN_FILE
+
     try:
         with Image.open(io.BytesIO(part.data)) as image:
             out = io.BytesIO()
             # Opaque RGB: JPEG has no alpha, and a model would see transparent screenshots differently.
             # Of WebP's methods 1 is the fastest: half the time of the default, 15 % more bytes, no worse a picture.
             _flatten(image).save(out, format=image_format.kind, quality=image_format.quality, method=1)
-    except (OSError, ValueError) as error:
+    except BROKEN_FILE as error:
         raise ModelError(
             f"a picture of the conversation cannot be sent as {image_format}: {error}", retryable=False
         ) from error

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cua.caps import CapReachedError
+from cua.claims import find_claims
 from cua.control import Control, StoppedError
 from cua.end import End, RunResult
 from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
@@ -29,6 +30,8 @@ CUT = (
 )
 EMPTY = "Your reply held neither an answer nor a tool call. Call a tool, or answer the question."
 UNKNOWN_END = "the model's answer; nothing checks it but its own evidence"
+UNCITED_END = "the model's answer; it cites no result, so nothing checks it"
+LOST_END = "the model's answer; it cites {marks}, and the run has no such result"
 
 
 class ToolAgent:
@@ -119,7 +122,7 @@ class ToolAgent:
             self._check_caps()
             answer = await self._step()
             if answer is not None:
-                return End(status="unverified", reason=UNKNOWN_END, answer=answer)
+                return End(status="unverified", reason=self._why_unverified(), answer=answer)
 
     async def _step(self) -> str | None:
         """One reply and its calls; the final answer when there is one."""
@@ -201,6 +204,14 @@ class ToolAgent:
             return json.dumps(schema.parse_in_text(content), ensure_ascii=False), None
         except ValueError as error:
             return None, f"{error}. Answer again."
+
+    def _why_unverified(self) -> str:
+        """What the evidence of the answer is worth, before anything is run again."""
+        claims = find_claims(self.steps[-1].reply.content, self.steps)
+        lost = [citation.mark for claim in claims for citation in claim.citations if not citation.exists]
+        if lost:
+            return LOST_END.format(marks=", ".join(dict.fromkeys(lost)))
+        return UNKNOWN_END if any(claim.citations for claim in claims) else UNCITED_END
 
     def _finish(self, step: ToolStep) -> None:
         self.steps.append(step)

@@ -29,12 +29,13 @@ from cua.tools.shell import ShellTool
 from cua.tools.view_image import ViewImageTool
 from cua.trajectory import RunHeader, default_runs_dir
 from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory.sealed_files import FILES, hash_files
 from cua.trajectory.tool_writer import ToolTrajectoryWriter
 from cua.watch import Watch
 from visual_tools.sandbox import Kernel, KernelMaker, Limits
 
-INPUTS, FILES = "inputs", "files"
-"""Folders of a run: the user's files untouched, and the folder that code works in."""
+INPUTS = "inputs"
+"""Folder of a run that holds the user's files untouched; `FILES` is where code works."""
 
 PACKAGES = (
     "numpy",
@@ -92,13 +93,21 @@ async def ask(
         stack.callback(writer.close)
         inputs = writer.run_dir / INPUTS
         await asyncio.to_thread(copy_inputs, asked.inputs, inputs, writer.run_dir / FILES)
-        agent = await _make_agent(asked, maker, writer, stack)
-        if asked.watch.on_control:
-            asked.watch.on_control(agent.control)
-        result = await agent.run(asked.question)
+        async with AsyncExitStack() as kernels:
+            agent = await _make_agent(asked, maker, writer, kernels)
+            if asked.watch.on_control:
+                asked.watch.on_control(agent.control)
+            result = await agent.run(asked.question)
         if result.end.source != "record":
-            await asyncio.to_thread(write_bundle, writer.run_dir)
+            await asyncio.to_thread(_seal, writer)
         return result
+
+
+def _seal(writer: ToolTrajectoryWriter) -> None:
+    """Write down what the code has left, now that none of it runs any more, and the evidence beside the record."""
+    files, is_whole = hash_files(writer.run_dir)
+    writer.sealed(files, is_whole=is_whole)
+    write_bundle(writer.run_dir)
 
 
 async def start_sandbox(settings: Settings) -> KernelMaker:

@@ -157,6 +157,7 @@ def kind_of(path: Path) -> Kind:
     """What a file is, by its content: the suffix may lie."""
     from PIL import Image
 
+    from visual_tools.images.load import BROKEN_FILE
     from visual_tools.require import require
 
     with path.open("rb") as file:
@@ -167,7 +168,7 @@ def kind_of(path: Path) -> Kind:
             return "picture"
     except Image.DecompressionBombError:
         return "picture"
-    except (OSError, ValueError, SyntaxError):
+    except BROKEN_FILE:
         pass  # no picture
     av = require("av", "visual")
     try:

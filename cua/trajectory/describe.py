@@ -24,6 +24,9 @@ from envs import (
     Wait,
 )
 
+_UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_VISIBLE = frozenset("\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110bd")
+"""Joiners, which emoji and some scripts need, and signs that Unicode counts among the marks of format."""
 _CLICKS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 
@@ -102,13 +105,15 @@ def told_arguments(call: ToolCall) -> str:
 
 def printable(text: str) -> str:
     """The line with control characters shown as their picture, so that a page cannot steer a terminal."""
-    return "".join(_picture(char) if unicodedata.category(char) in ("Cc", "Cf") else char for char in text)
+    if text.isprintable():
+        return text
+    return "".join(_picture(char) if unicodedata.category(char) in _UNSAFE else char for char in text)
 
 
 def _picture(char: str) -> str:
     if char == "\t":
         return "    "
-    if char in "\u200c\u200d":  # joiners, which emoji and some scripts need
+    if char in _VISIBLE:
         return char
     return chr(0x2400 + ord(char)) if ord(char) < 0x20 else "\N{REPLACEMENT CHARACTER}"
 

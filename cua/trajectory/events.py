@@ -2,7 +2,8 @@
 
 A step is told by four events, in this order, so that a reader knows after a crash how far it came:
 `observed` (before the model is asked), `replied`, `acting` (before anything is done) and `acted`.
-Every line also has `event` (its class, the tag of the union) and `at` (Unix time in seconds).
+Every line also has `event` (its class, the tag of the union), `at` (Unix time in seconds) and, last, `prev`: the hash
+of the line before it (`chain.py`).
 """
 
 from collections.abc import Mapping
@@ -31,8 +32,9 @@ from envs import (
     Wait,
 )
 
-SCHEMA_VERSION = 1
-"""Goes up when an older reader would misread a newer record."""
+SCHEMA_VERSION = 2
+"""Goes up when an older reader would misread a newer record. 2: lines are chained, a tool-using run is sealed."""
+CHAINED_SINCE = 2
 
 
 def _kind(data: Any) -> str | None:
@@ -233,13 +235,29 @@ class ResumedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedEvent:
-    """Last line of a record, unless the run is resumed."""
+    """Last line of a record, unless the run is resumed or its files are sealed."""
 
     at: float
     result: RunResult
     event: Literal["ended"] = "ended"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedEvent:
+    """Behind the end of a tool-using run, when nothing writes to its folder any more.
+
+    Attributes:
+        at: Unix time in seconds.
+        files: SHA-256 of what lies in `files/`, by name; "" for what is no regular file.
+        is_whole: Whether those are all.
+    """
+
+    at: float
+    files: Mapping[str, str]
+    is_whole: bool
+    event: Literal["sealed"] = "sealed"
+
+
 GuiEvent = ObservedEvent | ActingEvent | ActedEvent
-ToolEvent = AskedEvent | CallingEvent | CalledEvent
+ToolEvent = AskedEvent | CallingEvent | CalledEvent | SealedEvent
 Event = RunEvent | RepliedEvent | Note | ResumedEvent | EndedEvent | GuiEvent | ToolEvent

@@ -51,12 +51,12 @@ class AppendOnlyLines:
             )
         try:
             _write_all(self._fd, line)
+            if is_durable:
+                os.fsync(self._fd)
         except OSError:
             os.ftruncate(self._fd, self._size_bytes)
             raise
         self._size_bytes += len(line)
-        if is_durable:
-            os.fsync(self._fd)
 
     def close(self) -> None:
         """Let the file go. May be called twice."""

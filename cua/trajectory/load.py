@@ -10,9 +10,11 @@ from cua.end import RunResult
 from cua.errors import TrajectoryError
 from cua.messages import Reply, Usage
 from cua.step import Step
+from cua.trajectory.chain import check_chain
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk_errors import told
 from cua.trajectory.events import (
+    CHAINED_SINCE,
     SCHEMA_VERSION,
     ActedEvent,
     ActingEvent,
@@ -27,6 +29,7 @@ from cua.trajectory.events import (
     ResumedEvent,
     RunEvent,
     RunHeader,
+    SealedEvent,
 )
 from cua.trajectory.folder import TRAJECTORY
 from cua.trajectory.images import ImageFolder
@@ -63,7 +66,9 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
                 f"{path}, line {number}, is damaged: {error}. "
                 "Only the last line may be incomplete; restore the file, or cut it before this line"
             ) from error
-    return _with_pictures(reader.record(), images)
+    record = reader.record()
+    chain = check_chain(lines, is_expected=record.header.schema_version >= CHAINED_SINCE)
+    return _with_pictures(replace(record, chain=chain), images)
 
 
 class _Reader:
@@ -82,6 +87,7 @@ class _Reader:
         self._usage = Usage()
         self._images: dict[int, str] = {}
         self._resumed_at: list[float] = []
+        self._sealed: SealedEvent | None = None
         self._last_at = 0.0
 
     def read(self, event: Event) -> None:
@@ -116,6 +122,8 @@ class _Reader:
                 self._resumed(event)
             case EndedEvent():
                 self._result = event.result
+            case SealedEvent():
+                self._sealed = event
 
     def record(self) -> RunRecord:
         """All that was read."""
@@ -136,6 +144,7 @@ class _Reader:
             images=self._images,
             resumed_at=tuple(self._resumed_at),
             last_at=self._last_at,
+            sealed=self._sealed,
         )
 
     def _open(self, index: int) -> Pending:

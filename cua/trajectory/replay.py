@@ -1,11 +1,11 @@
 """A recorded run again: told as text, or carried out in a world and compared with the record."""
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cua.errors import TrajectoryError
 from cua.messages import Usage
+from cua.pictures import decode_picture
 from cua.step import Step
 from cua.tool_step import ToolStep
 from cua.trajectory.describe import (
@@ -77,6 +77,8 @@ def show(record: RunRecord) -> Iterator[str]:
 def _show(record: RunRecord) -> Iterator[str]:
     yield f"run {record.run_dir.name}"
     yield f"instruction: {record.header.instruction}"
+    if record.chain.status == "broken":
+        yield f"the record was {record.chain.describe()}"
     yield f"model: {record.header.model or 'unknown'}   env: {record.header.env or 'unknown'}"
     notes = list(record.notes)
     for step, outcome in zip(record.steps, record.outcomes, strict=True):
@@ -158,7 +160,7 @@ def similarity(left: bytes, right: bytes) -> float | None:
     """How alike two PNG pictures are: 1 minus the share of pixels that differ visibly.
 
     Returns:
-        A number in [0, 1]; None when one is missing or their sizes differ.
+        A number in [0, 1]; None when one is missing or no picture, or their sizes differ.
     """
     if not left or not right:
         return None
@@ -167,9 +169,10 @@ def similarity(left: bytes, right: bytes) -> float | None:
     import numpy as np
     from PIL import Image
 
-    pictures = [np.asarray(Image.open(io.BytesIO(png)).convert("L"), dtype=np.int16) for png in (left, right)]
-    if pictures[0].shape != pictures[1].shape:
+    one, other = decode_picture(left), decode_picture(right)
+    if one is None or other is None or one.shape != other.shape:
         return None
+    pictures = [np.asarray(Image.fromarray(colours).convert("L"), dtype=np.int16) for colours in (one, other)]
     return 1.0 - float(np.mean(np.abs(pictures[0] - pictures[1]) > 16))
 
 

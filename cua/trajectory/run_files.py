@@ -9,8 +9,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from cua.errors import TrajectoryError
 
@@ -45,7 +45,7 @@ def check_name(name: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_inside(folder: Path, name: str, *, max_bytes: int) -> Iterator[BinaryIO]:
+def open_inside(folder: Path, name: str, *, max_bytes: int) -> Iterator[BufferedReader]:
     """Open a file of a folder for reading.
 
     Args:
@@ -80,6 +80,12 @@ def copy_inside(folder: Path, name: str, target: Path, *, max_bytes: int) -> Non
         while num_left > 0 and (chunk := file.read(min(_CHUNK_BYTES, num_left))):
             copy.write(chunk)
             num_left -= len(chunk)
+
+
+def hash_inside(folder: Path, name: str, *, max_bytes: int) -> tuple[str, int]:
+    """SHA-256 in hex and size of a file of a folder; errors as in `open_inside`."""
+    with open_inside(folder, name, max_bytes=max_bytes) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), os.fstat(file.fileno()).st_size
 
 
 def hash_file(path: Path) -> str:

@@ -9,7 +9,8 @@ from cua.end import End, RunResult
 from cua.messages import Part, Reply, ToolCall, Usage
 from cua.step import Step, Turn
 from cua.tool_step import ToolStep
-from cua.trajectory.events import Note, RunHeader
+from cua.trajectory.chain import Chain
+from cua.trajectory.events import Note, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
 
@@ -86,6 +87,8 @@ class RunRecord:
         images: SHA-256 of the picture by step index ("" for none), the pending step's included.
         resumed_at: When the run was taken up again, Unix time in seconds.
         last_at: When the last event was written, Unix time in seconds.
+        sealed: Hashes of the files that the code of a tool-using run has written; None until its very end.
+        chain: Whether the lines follow from each other, and the fingerprint of all of them.
     """
 
     run_dir: Path
@@ -103,6 +106,8 @@ class RunRecord:
     images: Mapping[int, str] = field(default_factory=dict)
     resumed_at: tuple[float, ...] = ()
     last_at: float = 0.0
+    sealed: SealedEvent | None = None
+    chain: Chain = field(default_factory=Chain)
 
     @property
     def is_tool_run(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from cua.end import RunResult
 from cua.errors import TrajectoryError
 from cua.trajectory.codec import from_line
-from cua.trajectory.events import EndedEvent, RunEvent
+from cua.trajectory.events import EndedEvent, RunEvent, RunHeader
 from cua.trajectory.folder import TRAJECTORY, default_runs_dir
 from cua.trajectory.load import load_run
 from cua.trajectory.lock import is_locked
@@ -72,13 +72,17 @@ def summarize(run_dir: Path) -> RunSummary:
     except (OSError, ValueError, TrajectoryError) as error:
         return RunSummary(run_dir=run_dir, status="damaged", reason=str(error))
     if result is None:
-        return _summarize_unended(run_dir)
+        return _summarize_whole(run_dir)
+    return _ended(run_dir, header.header, result)
+
+
+def _ended(run_dir: Path, header: RunHeader, result: RunResult) -> RunSummary:
     return RunSummary(
         run_dir=run_dir,
-        started_at=header.header.started_at,
-        instruction=header.header.instruction,
-        model=header.header.model,
-        env=header.header.env,
+        started_at=header.started_at,
+        instruction=header.instruction,
+        model=header.model,
+        env=header.env,
         status=result.end.status,
         reason=result.end.reason,
         num_steps=result.num_steps,
@@ -174,16 +178,19 @@ def _first_and_last(run_dir: Path) -> tuple[RunEvent, RunResult | None]:
         tail = file.read().split(b"\n")
     if not isinstance(first, RunEvent):
         raise ValueError(f"{run_dir / TRAJECTORY} does not begin with a 'run' event")
-    last = tail[-2] if len(tail) > 1 else b""
+    last = next((line for line in reversed(tail[:-1]) if not line.startswith(b'{"event":"sealed"')), b"")
     event = from_line(last) if last.startswith(b'{"event":"ended"') else None
     return first, event.result if isinstance(event, EndedEvent) else None
 
 
-def _summarize_unended(run_dir: Path) -> RunSummary:
+def _summarize_whole(run_dir: Path) -> RunSummary:
+    """A run whose end does not stand in its last lines."""
     try:
         record = load_run(run_dir, images=0)
     except TrajectoryError as error:
         return RunSummary(run_dir=run_dir, status="damaged", reason=str(error))
+    if record.result is not None:
+        return _ended(run_dir, record.header, record.result)
     is_running = is_locked(run_dir)
     until = time.time() if is_running else record.last_at
     return RunSummary(

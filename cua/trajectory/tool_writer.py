@@ -1,12 +1,12 @@
 """Writes the record of a tool-using run; implements `cua.tool_record.ToolRecord`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cua.messages import ImagePart, Part, TextPart, ToolCall
 from cua.tool_step import CallOutcome, ToolStep
 from cua.trajectory.disk_errors import told
-from cua.trajectory.events import AskedEvent, CalledEvent, CallingEvent, RecordedOutcome, RecordedPart
+from cua.trajectory.events import AskedEvent, CalledEvent, CallingEvent, RecordedOutcome, RecordedPart, SealedEvent
 from cua.trajectory.writer import TrajectoryWriter
 
 
@@ -52,6 +52,18 @@ class ToolTrajectoryWriter(TrajectoryWriter):
                 timings=step.timings,
             )
         )
+
+    def sealed(self, files: Mapping[str, str], *, is_whole: bool) -> None:
+        """Keep the hashes of what the code has written. On disk when this returns.
+
+        Args:
+            files: SHA-256 by name in `files/`.
+            is_whole: Whether those are all.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        self._append(SealedEvent(at=time.time(), files=files, is_whole=is_whole), is_durable=True)
 
     def _outcome(self, outcome: CallOutcome) -> RecordedOutcome:
         return RecordedOutcome(

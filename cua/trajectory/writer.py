@@ -20,6 +20,7 @@ from cua.errors import TrajectoryError
 from cua.messages import Reply
 from cua.step import Step, Turn
 from cua.trajectory import images
+from cua.trajectory.chain import hash_line, link
 from cua.trajectory.codec import to_line
 from cua.trajectory.disk_errors import told
 from cua.trajectory.events import (
@@ -56,6 +57,7 @@ class TrajectoryWriter:
         self._is_durable = is_durable
         self._images = images.ImageFolder(run_dir)
         self._lines: AppendOnlyLines | None = None
+        self._last_hash: str | None = ""  # None: an earlier version began this record, without a chain
         self._index = 0
         self._observation: Observation | None = None
         self._reply: Reply | None = None
@@ -107,7 +109,7 @@ class TrajectoryWriter:
         broke off stands closed as an interrupted step afterwards.
 
         Raises:
-            TrajectoryError: Another process writes this run, or its record is damaged.
+            TrajectoryError: Another process writes this run, or its record is damaged or was edited.
         """
         folder = Path(run_dir).absolute()
         path = folder / TRAJECTORY
@@ -115,7 +117,10 @@ class TrajectoryWriter:
             path.stat()
             writer = cls(folder, RunLock(folder), redact, is_durable=is_durable)
             with _closed_on_error(writer):
-                load_run(folder, images=0)
+                chain = load_run(folder, images=0).chain
+                if chain.status == "broken":
+                    raise TrajectoryError(f"{path} was {chain.describe()}; a run goes on only from its own record")
+                writer._last_hash = chain.fingerprint if chain.status == "whole" else None
                 writer._lines = AppendOnlyLines(path, keep_bytes=sum(len(line) + 1 for line in whole_lines(path)))
                 writer._append(ResumedEvent(at=time.time()), is_durable=True)
         return writer
@@ -220,7 +225,12 @@ class TrajectoryWriter:
         if self._lines is None:
             raise TrajectoryError(f"the record in {self.run_dir} is not open")
         with told("write", self.run_dir):
-            self._lines.append(to_line(event, self._redact), is_durable=is_durable and self._is_durable)
+            line = to_line(event, self._redact)
+            if self._last_hash is not None:
+                line = link(line, self._last_hash)
+            self._lines.append(line, is_durable=is_durable and self._is_durable)
+        if self._last_hash is not None:
+            self._last_hash = hash_line(line)
 
 
 @contextmanager

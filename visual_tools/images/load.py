@@ -45,6 +45,7 @@ _VIDEO_SUFFIXES = {
     ".3gp",
 }
 _PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"hevc")
+_PNG_START, _PNG_TEXTS, _MAX_PNG_CHUNKS = b"\x89PNG\r\n\x1a\n", (b"tEXt", b"zTXt", b"iTXt"), 100_000
 _ORIENTATION_TAG = 0x0112
 _pillow_limit = threading.RLock()
 
@@ -117,7 +118,7 @@ def open_picture(source: Any) -> Iterator[Image.Image]:
     Raises:
         ImageError: It is no picture.
     """
-    data, name = read_bytes(source), name_of(source)
+    data, name = _without_texts(read_bytes(source)), name_of(source)
     with _without_pillow_limit():
         try:
             picture = Image.open(io.BytesIO(data))
@@ -128,6 +129,23 @@ def open_picture(source: Any) -> Iterator[Image.Image]:
             if isinstance(picture, ImageFile.ImageFile):  # it reads in blocks, slowly where many make up one row
                 picture.decodermaxblock = max(picture.decodermaxblock, 4 * picture.width)
             yield picture
+
+
+def _without_texts(data: bytes) -> bytes:
+    """A PNG without its text chunks, which are no part of the picture and may unpack to anything."""
+    if not data.startswith(_PNG_START):
+        return data
+    kept, start, has_texts = [data[: len(_PNG_START)]], len(_PNG_START), False
+    for _ in range(_MAX_PNG_CHUNKS):
+        if start + 8 > len(data):
+            break
+        size_bytes = int.from_bytes(data[start : start + 4], "big") + 12
+        if data[start + 4 : start + 8] in _PNG_TEXTS:
+            has_texts = True
+        else:
+            kept.append(data[start : start + size_bytes])
+        start += size_bytes
+    return b"".join([*kept, data[start:]]) if has_texts else data
 
 
 def check_has_pixels(picture: Image.Image, name: str) -> None:

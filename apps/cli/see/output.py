@@ -1,7 +1,6 @@
 """What all operations share: flags, where pictures go, what is printed, exit codes."""
 
 import io
-import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.cli import terminal
 from visual_tools.errors import ImageError, VisualError
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A picture.")]
@@ -108,13 +108,13 @@ class Sink:
             written.append(str(path))
         if self.as_json:
             head = {"operation": self.operation, "file": str(source), "found": found.is_found, "written": written}
-            typer.echo(json.dumps({**head, "result": to_json(found.result)}, ensure_ascii=False))
+            terminal.echo_json({**head, "result": to_json(found.result)})
         else:
             prefix = "" if is_alone or len(self.inputs) == 1 else f"{source}: "
             for line in found.lines:
-                typer.echo(prefix + line)
+                terminal.echo(prefix + line)
         for name in written:
-            typer.secho(f"wrote {name}", err=True, dim=True)
+            terminal.secho(f"wrote {name}", err=True, dim=True)
         return found.is_found
 
 
@@ -136,10 +136,12 @@ def is_ours(path: Path) -> bool:
     """Whether a file is a picture that `cua see` wrote."""
     from PIL import Image
 
+    from visual_tools.images.load import BROKEN_FILE
+
     try:
         with Image.open(path) as picture:
             return picture.info.get(_MARK_KEY) == _MARK
-    except (OSError, ValueError, SyntaxError):
+    except BROKEN_FILE:
         return False
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from cua.errors import TrajectoryError
+from cua.pictures import decode_picture, is_still_png
 from cua.trajectory.run_record import RunRecord
 
 if TYPE_CHECKING:
@@ -78,13 +79,14 @@ def make_picture(
         budget_bytes: About the size that it may have for `small`.
         thumbnail_px: Largest width and height of the thumbnail.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
-        image = Image.open(io.BytesIO(png)).convert("RGB")
-    except (UnidentifiedImageError, OSError):
+    pixels = decode_picture(png)
+    if pixels is None:
         return LOST
-    full = _data_url(png, "png") if form == "png" or len(png) <= budget_bytes // 2 else _small(image, budget_bytes)
+    image = Image.fromarray(pixels)
+    is_kept = is_still_png(png) and (form == "png" or len(png) <= budget_bytes // 2)
+    full = _data_url(png, "png") if is_kept else _small(image, budget_bytes)
     image.thumbnail(thumbnail_px, Image.Resampling.BILINEAR, reducing_gap=2.0)
     return PagePicture(full=full, thumbnail=_data_url(_jpeg(image, 68), "jpeg"))
 

@@ -223,6 +223,7 @@ def _settings(record: RunRecord) -> Sequence[tuple[str, str]]:
         ("run", record.run_dir.name),
         ("started", describe_time(header.started_at)),
         *(("resumed", describe_time(at)) for at in record.resumed_at),
+        ("record", record.chain.describe()),
         ("model", header.model),
         ("env", header.env),
         ("env options", header.env_options),

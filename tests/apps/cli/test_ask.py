@@ -67,6 +67,17 @@ def test_json_and_verify_in_one_go_and_later(tmp_path: Path, picture: Path) -> N
     again = cua(tmp_path / "runs", "ask", "--verify")
     assert again.code == 0
     assert "reproduced: 1 cells, 1 of 1 cited statements" in again.stderr
+    fingerprint = done.result["fingerprint"]
+    assert f"fingerprint: {fingerprint}" in again.stderr
+    folder = Path(done.result["evidence"]).parent
+    record = folder / "trajectory.jsonl"
+    record.write_text(record.read_text().replace("600 are dark", "700 are dark"))
+    edited = cua(tmp_path / "runs", "ask", "--verify", "--expect", fingerprint, "--output-format", "json")
+    assert edited.code == 1
+    assert edited.result["is_reproduced"] is False
+    assert f"{fingerprint} was demanded" in edited.result["findings"][0]
+    assert "not reproduced" in edited.stderr
+    assert "answer.json does not say what the record says" in edited.stderr
 
 
 def test_a_run_that_comes_out_otherwise_has_its_own_exit_code(tmp_path: Path, picture: Path) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 from PIL import Image
 
 from cua.end import End, RunResult
+from cua.evidence import write_bundle
 from cua.messages import ImagePart, Reply, TextPart, ToolCall, ToolResult, Usage
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs
 from cua.tool_step import CallOutcome, ToolStep
 from cua.trajectory import RunHeader
 from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory.sealed_files import hash_files
 from cua.trajectory.tool_writer import ToolTrajectoryWriter
 from tests.cua.trajectory.samples import png
 from visual_tools.sandbox import Kernel, Limits
@@ -64,6 +66,9 @@ def write_bundle_of(folder: Path, *, answer: str = ANSWER) -> Path:
             writer.called(ToolStep(index=index, reply=reply, outcomes=outcomes))
         end = End(status="unverified", reason="the model's answer", answer=answer)
         writer.ended(RunResult(end=end, num_steps=2, usage=Usage(), duration_s=1.0))
+        files, is_whole = hash_files(writer.run_dir)
+        writer.sealed(files, is_whole=is_whole)
+    write_bundle(writer.run_dir)
     return writer.run_dir
 
 

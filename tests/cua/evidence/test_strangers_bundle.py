@@ -149,6 +149,7 @@ def test_evidence_is_not_written_through_a_link(tmp_path: Path) -> None:
     run_dir = write_bundle_of(tmp_path)
     (tmp_path / "precious").write_text("mine")
     for name in ("answer.json", "notebook.ipynb", "report.html"):
+        (run_dir / name).unlink(missing_ok=True)
         (run_dir / name).symlink_to(tmp_path / "precious")
     write_bundle(run_dir)
     write_report(run_dir)

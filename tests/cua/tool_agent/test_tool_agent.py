@@ -12,9 +12,9 @@ from cua.end import End
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
 from cua.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.guard import Guard, Rule, Rules
-from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolResult
+from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult
 from cua.models.scripted import ScriptedModel
-from cua.tool_agent.agent import EMPTY, UNKNOWN_END
+from cua.tool_agent.agent import EMPTY, UNCITED_END, UNKNOWN_END
 from cua.tool_agent.conversation import HIDDEN
 from cua.tool_agent.options import ContextOptions
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, echo, make_agent, meeting, picture
@@ -24,11 +24,38 @@ from visual_tools.errors import SandboxError
 async def test_an_answer_without_a_call_ends_the_run() -> None:
     model = ScriptedModel(["Seven."])
     result = await make_agent(model, [echo()]).run(QUESTION)
-    assert result.end == End(status="unverified", reason=UNKNOWN_END, answer="Seven.")
+    assert result.end == End(status="unverified", reason=UNCITED_END, answer="Seven.")
     assert result.num_steps == 1
     assert model.received == [
         (Message(role="system", parts=(TextPart(text="be brief"),)), Message(role="user", parts=QUESTION))
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("Seven [^0^].", UNKNOWN_END),
+        ("Seven [^0^], or eight [^9^][^0.1^][^9^].", "it cites [^9^], [^0.1^], and the run has no such result"),
+        ("Seven [^1^].", "it cites [^1^], and the run has no such result"),
+        (f"Seven [^{'9' * 5000}^].", UNCITED_END),
+    ],
+)
+async def test_the_end_says_what_the_citations_are_worth(answer: str, told: str) -> None:
+    model = ScriptedModel([calls(("echo", "x"), ("nobody", "x")), answer])
+    result = await make_agent(model, [echo()]).run(QUESTION)
+    assert result.end.status == "unverified"
+    assert told in result.end.reason
+
+
+async def test_arguments_nested_deep_are_told_to_the_model() -> None:
+    deep = ToolCall(id="c", name="echo", arguments='{"text": ' + "[" * 100_000)
+    shallow = ToolCall(id="d", name="echo", arguments='{"text": ' + "[" * 300 + "]" * 300 + "}")
+    model = ScriptedModel([Reply(content="", tool_calls=(deep, shallow)), "Seven."])
+    agent = make_agent(model, [echo()])
+    await agent.run(QUESTION)
+    for outcome in agent.steps[0].outcomes:
+        assert outcome.result.is_error
+        assert "cannot be read: not JSON (nested more than 200 deep)" in outcome.result.text
 
 
 async def test_results_go_back_with_ids_counted_over_the_whole_conversation() -> None:

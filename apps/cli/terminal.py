@@ -1,0 +1,68 @@
+"""Everything that `cua` prints goes through here: what models, pages and files say cannot steer a terminal.
+
+Control characters (escape codes in both their forms, carriage returns, bells), marks that turn the direction of
+writing and invisible ones are shown as pictures; colours are added behind that.
+"""
+
+import io
+import json
+import re
+import sys
+import unicodedata
+from typing import Any
+
+import typer
+
+_OURS = re.compile(r"(\x1b\[[0-9;]*m)")
+"""Colours, as `typer` writes them."""
+_UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, cleaned."""
+    typer.echo(safe_lines(text), err=err, nl=nl)
+
+
+def secho(
+    text: str, *, err: bool = False, nl: bool = True, fg: str | None = None, bold: bool = False, dim: bool = False
+) -> None:
+    """Print a text, cleaned, in a colour."""
+    typer.secho(safe_lines(text), err=err, nl=nl, fg=fg, bold=bold or None, dim=dim or None)
+
+
+def echo_json(value: Any) -> None:
+    """Print a value as one line of JSON on stdout."""
+    typer.echo(to_json(value))
+
+
+def to_json(value: Any) -> str:
+    r"""JSON on one line in which control characters of any kind stand as `\uXXXX`; all other letters as they are."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if text.isascii() and text.isprintable():
+        return text
+    unsafe = {char for char in set(text) if unicodedata.category(char) in _UNSAFE}
+    return text.translate({ord(char): json.dumps(char)[1:-1] for char in unsafe})
+
+
+def safe_lines(text: str) -> str:
+    """A text without control characters but the ends of its lines."""
+    from cua.trajectory.describe import printable
+
+    return "\n".join(printable(line) for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def clean_stderr() -> None:
+    """From here on stderr is cleaned whoever writes to it: usage errors and tracebacks repeat foreign words too."""
+    stream = sys.stderr
+    if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Cleaned):
+        stream.flush()
+        sys.stderr = _Cleaned(stream.buffer, stream.encoding, "backslashreplace", write_through=True)
+
+
+class _Cleaned(io.TextIOWrapper):
+    """Text without control characters; colours pass."""
+
+    def write(self, text: str) -> int:
+        pieces = _OURS.split(text)
+        super().write("".join(piece if number % 2 else safe_lines(piece) for number, piece in enumerate(pieces)))
+        return len(text)
