@@ -249,10 +249,10 @@ def make_floor(request: PlanRequest, layout: Layout, batch: int) -> Floor:
     """The least time of a decode step of one replica.
 
     Pipeline stages follow one another, so they do not shorten a step; every rank of tensor parallel reads the whole
-    cache of its sequences.
+    cache of its sequences, and whole what `stage_bytes` says that each holds: MLA's inner projections, router, norms.
     """
     read = step_bytes(request.config, batch, request.context_len)
-    per_gpu = read.other_weights / layout.tp + read.routed_experts / (layout.tp * layout.dp)
+    per_gpu = read.cut_weights / layout.tp + read.held_weights + read.routed_experts / (layout.tp * layout.dp)
     cache = read.cache / min(layout.dp, batch)
     bytes_per_ms = request.gpu.copy_tb_s * 1e9
     is_published = (request.gpu.name, layout, request.config) == ("H200", Layout(tp=8), RELEASE)

@@ -121,16 +121,24 @@ def distinct_experts(text: TextConfig, num_tokens: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBytes:
-    """What one decode step reads: each weight that it needs once, and the cache of its sequences once."""
+    """What one decode step reads: each weight that it needs once, and the cache of its sequences once.
+
+    Attributes:
+        routed_experts: Those that are reached; cut over all ranks.
+        cut_weights: What tensor-parallel ranks share among them.
+        held_weights: What each of them holds, and reads, whole.
+        cache: Of all sequences.
+    """
 
     routed_experts: float
-    other_weights: float
+    cut_weights: float
+    held_weights: float
     cache: float = 0.0
 
     @property
     def weights(self) -> float:
         """Without the cache."""
-        return self.routed_experts + self.other_weights
+        return self.routed_experts + self.cut_weights + self.held_weights
 
 
 def step_bytes(config: K25Config, num_tokens: int, context_len: int = 0) -> StepBytes:
@@ -143,10 +151,12 @@ def step_bytes(config: K25Config, num_tokens: int, context_len: int = 0) -> Step
     """
     stored, text = count_bytes(config), config.text
     share = distinct_experts(text, num_tokens) / text.n_routed_experts
-    other = stored.attention + stored.shared_experts + stored.head + stored.dense_layers + stored.router
+    by_heads, whole = (text.num_hidden_layers * count * BYTES_OF[config.dtype] for count in attention_parameters(text))
+    cut = by_heads + stored.shared_experts + stored.head + stored.dense_layers
     return StepBytes(
         routed_experts=stored.routed_experts * share,
-        other_weights=float(other),
+        cut_weights=float(cut),
+        held_weights=float(whole + stored.router + stored.norms),
         cache=float(num_tokens * context_len * cache_bytes_per_token(text)),
     )
 

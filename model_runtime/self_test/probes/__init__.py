@@ -1,7 +1,7 @@
 """The probes, in the order in which they run: plain things first."""
 
 from model_runtime.self_test.outcome import Probe
-from model_runtime.self_test.probes import chat, limits, media, output, reasoning, template, tools
+from model_runtime.self_test.probes import chat, history, limits, media, output, reasoning, template, tools
 
 PROBES: tuple[Probe, ...] = tuple(
     Probe(run=run)
@@ -20,6 +20,8 @@ PROBES: tuple[Probe, ...] = tuple(
         reasoning.probe_reasoning_history,
         template.probe_template,
         template.probe_control_tokens,
+        history.probe_history,
+        history.probe_memory,
         tools.probe_tool_call,
         tools.probe_parallel_calls,
         tools.probe_tool_choice,

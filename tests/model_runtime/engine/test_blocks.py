@@ -28,6 +28,16 @@ def test_a_published_block_is_found_until_it_is_taken_for_something_else() -> No
     assert pool.find(b"a") is None
 
 
+def test_a_block_without_content_is_taken_before_all_that_are_remembered() -> None:
+    pool = BlockPool(3)
+    known, other, blank = pool.take(), pool.take(), pool.take()
+    pool.publish(known, b"a")
+    pool.publish(other, b"b")
+    for block in (known, other, blank):  # the blank one comes back last
+        pool.release([block])
+    assert [pool.take() for _ in range(3)] == [blank, known, other]
+
+
 def test_a_shared_block_is_free_when_its_last_user_left() -> None:
     pool = BlockPool(1)
     block = pool.take()

@@ -9,6 +9,7 @@ from model_runtime.errors import RequestError
 from model_runtime.media import MediaItem, MediaSpan
 from model_runtime.tokenizer import Tokenizer
 from tests.model_runtime.engine.counting import make_engine, make_request, run_all
+from tests.model_runtime.engine.spoken import ToldModel, start_spoken
 
 
 def tokens_of(outputs: list[EngineOutput]) -> list[int]:
@@ -168,6 +169,32 @@ def test_little_memory_for_the_cache_changes_no_token(tokenizer: Tokenizer) -> N
         results.append({name: tokens_of(outputs) for name, outputs in run_all(engine).items()})
     assert narrow.scheduler.num_preemptions > 0
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(("ignores", "reason", "tokens"), [(True, "length", 3), (False, "stop", 2)])
+async def test_the_model_s_own_end_is_no_end_where_it_is_ignored(
+    tokenizer: Tokenizer, ignores: bool, reason: str, tokens: int
+) -> None:
+    thread = start_spoken(ToldModel(tokenizer, ["a", "<|im_end|>", "b"]), tokenizer)
+    request = make_request([1, 2], max_tokens=3, ignore_eos=ignores)
+    outputs = [output async for output in thread.generate(request)]
+    await thread.close()
+    assert (len(outputs), outputs[-1].finish_reason) == (tokens, reason)
+
+
+def test_the_longest_prompt_leaves_room_for_one_token(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    request = make_request(list(range(255)))
+    engine.admission.check(request)
+    engine.add(request)
+    assert [output.finish_reason for output in run_all(engine)["a"]] == ["length"]
+
+
+def test_an_id_just_past_the_vocabulary_is_refused(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.admission.check(make_request([tokenizer.vocab_size - 1]))
+    with pytest.raises(RequestError, match="outside the vocabulary"):
+        engine.admission.check(make_request([tokenizer.vocab_size]))
 
 
 def test_a_limit_beyond_the_context_ends_with_the_context(tokenizer: Tokenizer) -> None:

@@ -84,7 +84,7 @@ def test_distinct_experts_of_a_layer(tokens: int, experts: float) -> None:
 
 @pytest.mark.parametrize(
     ("batch", "read_gb", "step_ms", "tokens_s"),
-    [(1, 33.0, 0.96, 1043), (4, 67, 1.95, 2048), (16, 184, 5.4, 2986), (64, 444, 12.9, 4964)],
+    [(1, 33.0, 1.40, 713), (4, 67, 2.40, 1669), (16, 184, 5.8, 2758), (64, 444, 13.3, 4799)],
 )
 def test_floors_of_the_whole_model_on_eight_h200(batch: int, read_gb: float, step_ms: float, tokens_s: float) -> None:
     floor = make_floor(H200, Layout(tp=8), batch)
@@ -92,6 +92,25 @@ def test_floors_of_the_whole_model_on_eight_h200(batch: int, read_gb: float, ste
     assert floor.step_ms == pytest.approx(step_ms, rel=0.008)
     assert floor.tokens_s == pytest.approx(tokens_s, rel=0.001)
     assert floor.published_ms == {1: 9.0, 4: 10.97, 16: 21.4, 64: 60.0}[batch]
+
+
+def test_a_floor_reads_whole_what_each_rank_holds() -> None:
+    inner = 61 * 7168 * (1536 + 576) * 2  # q_a and kv_a, held by each
+    router = 60 * (384 * 7168 * 2 + 384 * 4)
+    norms = 2 * (61 * (2 * 7168 + 1536 + 512) + 7168)
+    read = step_bytes(RELEASE, 1)
+    assert read.held_weights == inner + router + norms
+    eighth = (read.weights - read.held_weights) / 8
+    floor = make_floor(H200, Layout(tp=8), 1)
+    assert floor.step_ms == pytest.approx((eighth + inner + router + norms) / (H200.gpu.copy_tb_s * 1e9))
+
+
+@pytest.mark.parametrize("layout", [Layout(tp=8), Layout(tp=2, dp=4), Layout(dp=8), Layout(tp=4)])
+def test_a_step_that_reaches_all_experts_reads_what_a_rank_holds(layout: Layout) -> None:
+    stored = count_bytes(RELEASE)
+    read_bytes = make_floor(H200, layout, 100_000).step_ms * H200.gpu.copy_tb_s * 1e9
+    unread = stored.embedding / layout.tp + stored.vision
+    assert read_bytes == pytest.approx(sum(stage_bytes(RELEASE, layout, 0)) - unread, rel=1e-6)
 
 
 def test_what_one_token_reads_by_kind() -> None:

@@ -29,6 +29,7 @@ def test_what_a_random_model_writes_fails_nothing() -> None:
         "tool-call": "inconclusive",
         "parallel-calls": "inconclusive",
         "tool-choice": "inconclusive",
+        "memory": "inconclusive",
         "image-order": "inconclusive",
     }
     assert report.exit_code == 0

@@ -38,6 +38,14 @@ def test_our_server_stands_the_test(tmp_path: Path, root: Path) -> None:
         process.wait()
     open_ones = {name: outcome for name, outcome in report.outcomes if outcome.status != "ok"}
     assert {name: outcome for name, outcome in open_ones.items() if outcome.status != "inconclusive"} == {}
-    assert set(open_ones) <= {"end-token", "json-schema", "tool-call", "parallel-calls", "tool-choice", "image-order"}
+    assert set(open_ones) <= {
+        "end-token",
+        "json-schema",
+        "tool-call",
+        "parallel-calls",
+        "tool-choice",
+        "image-order",
+        "memory",
+    }
     assert len(report.outcomes) == len(PROBES)
     assert "Traceback" not in told

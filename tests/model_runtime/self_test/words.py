@@ -49,8 +49,31 @@ def thinks(body: Body, faults: frozenset[str]) -> bool:
 # --- tokens of a prompt
 
 
+def kept(body: Body, faults: frozenset[str]) -> list[Body]:
+    """Messages that reach the model."""
+    messages: list[Body] = body["messages"]
+    if "drops_history" in faults:
+        messages = messages[-1:]
+    if "keeps_eight" in faults:
+        messages = messages[-8:]
+    if "drops_system" in faults:
+        messages = [told for told in messages if told["role"] != "system"]
+    if "drops_answers" in faults:
+        messages = [told for told in messages if told["role"] != "assistant" or told.get("tool_calls")]
+    if "drops_old_pictures" in faults:
+        messages = [*map(_without_pictures, messages[:-1]), messages[-1]]
+    return messages
+
+
+def _without_pictures(message: Body) -> Body:
+    content = message.get("content")
+    if not isinstance(content, list) or message["role"] == "tool":
+        return message
+    return {**message, "content": [part for part in content if part["type"] == "text"]}
+
+
 def prompt_tokens(body: Body, faults: frozenset[str]) -> int:
-    messages = body["messages"]
+    messages = kept(body, faults)
     total = 4 + (0 if thinks(body, faults) else 1)
     if "default_system" in faults and not any(message["role"] == "system" for message in messages):
         total += 30
@@ -74,6 +97,7 @@ def _message_tokens(message: Body, is_running: bool, faults: frozenset[str]) -> 
         for holder in (message, *(message.get("tool_calls") or ())):
             if name in holder:
                 total += 6 if not faults & {"verbatim_ids", "sanitised_ids"} else len(holder[name]) // 2
+    total += sum(len(call["function"]["arguments"]) // PIECE for call in message.get("tool_calls") or ())
     names = ("reasoning",) if "only_reasoning_field" in faults else ("reasoning_content", "reasoning")
     keeps = (is_running and "thoughts_not_kept" not in faults) or "preserves_thoughts" in faults
     return total + (sum(len(message.get(name) or "") // PIECE for name in names) if keeps else 0)
@@ -131,6 +155,7 @@ def has_tool_pictures(body: Body) -> bool:
 
 
 def answer(body: Body, faults: frozenset[str]) -> Words:
+    body = {**body, "messages": kept(body, faults | ({"drops_history"} if "forgets" in faults else set()))}
     made = _babble(body, faults) if faults & {"babbles", "babbles_markers"} else _sensible(body, faults)
     limit = 10**6 if "ignores_max_tokens" in faults else body.get("max_tokens") or body.get("max_completion_tokens")
     if made.num_tokens > (limit or 10**6):
@@ -186,6 +211,8 @@ def _text(body: Body, question: str, faults: frozenset[str]) -> str:
         return '{"colour": "red", "is_round": true}'
     if "colours in order" in question:
         return ", ".join(_colours(_parts(body, "image_url"), faults))
+    if "one word" in question and "hello" not in question:
+        return _recalled(body, question)
     if question.startswith("Repeat exactly: "):
         return question.removeprefix("Repeat exactly: ")
     if "one word: hello" in question:
@@ -195,6 +222,13 @@ def _text(body: Body, question: str, faults: frozenset[str]) -> str:
     if "ten in words" in question:
         return "one, two, three, four, five, six, seven, eight, nine, ten"
     return "17 * 23 is 391." if "17 * 23" in question else STORY
+
+
+def _recalled(body: Body, question: str) -> str:
+    if "colour" in question:
+        colours = _colours(_parts(body, "image_url"), frozenset())
+        return colours[-1] if colours else "none"
+    return "lighthouse" if "The word is lighthouse" in json.dumps(body["messages"]) else "I do not know."
 
 
 def _colours(parts: list[Body], faults: frozenset[str]) -> list[str]:
