@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from model_runtime.device import Enter, use_device
 from model_runtime.engine.features import FeatureCache
 from model_runtime.engine.graphs import capture_cuda, wants_graphs
 from model_runtime.engine.options import EngineOptions
@@ -16,14 +17,23 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """A model with its latent cache and its encoded media."""
+    """A model with its latent cache and its encoded media.
 
-    def __init__(self, model: "K25Model", options: EngineOptions) -> None:
+    Args:
+        model: One rank's part.
+        options: Sizes.
+        enter: Makes the model's device the current one of whatever thread computes.
+    """
+
+    def __init__(self, model: "K25Model", options: EngineOptions, *, enter: Enter = use_device) -> None:
         self.model = model
         self.options = options
+        self._enter = enter
         has_graphs = wants_graphs(model, options)
-        self.cache = model.make_cache(options.num_blocks + has_graphs, options.block_size)  # a block that nobody owns
-        self.graphs = capture_cuda(model, self.cache, options) if has_graphs else None
+        with enter(model.device):
+            blocks = options.num_blocks + has_graphs  # one that nobody owns
+            self.cache = model.make_cache(blocks, options.block_size)
+            self.graphs = capture_cuda(model, self.cache, options) if has_graphs else None
         self.features = FeatureCache(options.feature_cache_bytes)
 
     @property
@@ -46,7 +56,10 @@ class Runner:
         Returns:
             (len(step.logit_rows), vocab) fp32 logits.
         """
-        device = self.model.device
+        with self._enter(self.model.device):
+            return self._compute(step, self.model.device)
+
+    def _compute(self, step: StepInput, device: torch.device) -> Tensor:
         self._encode(step)
         embeds = self.model.embed(torch.tensor(step.token_ids, device=device))  # (N, hidden)
         for place in step.placements:

@@ -12,6 +12,7 @@ from typing import Any
 import triton
 from torch import Tensor
 
+from model_runtime.device import Enter, use_device
 from model_runtime.errors import ConfigError
 
 ALIGNMENT = 16
@@ -61,8 +62,10 @@ class Launch:
         return {name: value for name, value in self.args.items() if isinstance(value, Tensor)}
 
 
-def run(launch: Launch) -> None:
-    """Check a launch and start it; nothing waits for it to end.
+def run(launch: Launch, *, enter: Enter = use_device) -> None:
+    """Check a launch and start it on its tensors' device; nothing waits for it to end.
+
+    Triton starts a kernel, and asks for its scratch memory, on the current device of the thread.
 
     Raises:
         LaunchError: Tensors are on several devices, an address is not aligned, the grid is too large, arguments are
@@ -72,7 +75,8 @@ def run(launch: Launch) -> None:
         return
     check(launch)
     options = {} if is_interpreted(launch.kernel) else launch.options
-    launch.kernel[launch.grid](**launch.args, **launch.constexprs, **options)
+    with enter(next(iter(launch.tensors.values())).device):
+        launch.kernel[launch.grid](**launch.args, **launch.constexprs, **options)
 
 
 def check(launch: Launch) -> None:

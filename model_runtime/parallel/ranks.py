@@ -23,6 +23,7 @@ from model_runtime.errors import EngineDead, RuntimeFault
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from model_runtime.device import Enter
     from model_runtime.engine.runner import Runner
     from model_runtime.model.k25 import K25Model
 
@@ -37,7 +38,7 @@ class RankSpec:
     Attributes:
         model_dir: The release folder.
         size: Ranks.
-        device: `cpu` or `cuda`; rank r takes `cuda:r`.
+        device: `cpu`, `cuda` or `cuda:N`; ranks take neighbouring GPUs, from the one that is named on.
         dtype: Of the weights, None for the checkpoint's.
         latent_norm_eps: Replaces the config's, where given.
         kernels: `auto`, `torch` or `triton`.
@@ -161,9 +162,11 @@ class Workers:
 def run_worker(spec: RankSpec, rank: int, pipe: Connection) -> None:
     """One rank's process: load, then compute what the parent sends, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent says when to end
+    from model_runtime.device import find_rank_device, set_device
     from model_runtime.engine.runner import Runner
 
     try:
+        set_device(find_rank_device(spec.device, rank))  # before anything makes a context on the first GPU
         model, room = load_rank(spec, rank)
         pipe.send(room)
         runner = Runner(model, replace(spec.options, num_blocks=pipe.recv()))
@@ -176,32 +179,39 @@ def run_worker(spec: RankSpec, rank: int, pipe: Connection) -> None:
         return  # the parent has ended, or told us to
 
 
-def load_rank(spec: RankSpec, rank: int) -> "tuple[K25Model, int]":
+def load_rank(spec: RankSpec, rank: int, *, enter: "Enter | None" = None) -> "tuple[K25Model, int]":
     """One rank's part of the model, and how many cache blocks it has room for beside it.
+
+    Args:
+        spec: What to load.
+        rank: From 0.
+        enter: Makes the rank's device the current one while it loads; None for torch's way.
 
     Raises:
         RuntimeFault: The checkpoint or the sizes are wrong.
     """
     import torch
 
+    from model_runtime.device import find_rank_device, use_device
     from model_runtime.model import load_model
     from model_runtime.parallel.comm import OneRank
     from model_runtime.parallel.torch_comm import open_group
 
     if spec.num_threads is not None:
         torch.set_num_threads(spec.num_threads)
-    device = f"cuda:{rank}" if spec.device == "cuda" else spec.device
-    comm = open_group(rank, spec.size, spec.address, device=device) if spec.size > 1 else OneRank()
-    model = load_model(
-        spec.model_dir,
-        device=device,
-        dtype=spec.dtype,
-        comm=comm,
-        kernels=spec.kernels,
-        kernel_cache_dir=spec.kernel_cache_dir,
-        latent_norm_eps=spec.latent_norm_eps,
-    )
-    return model, spec.num_blocks or find_room(spec, model)
+    device = find_rank_device(spec.device, rank)
+    with (enter or use_device)(device):
+        comm = open_group(rank, spec.size, spec.address, device=str(device)) if spec.size > 1 else OneRank()
+        model = load_model(
+            spec.model_dir,
+            device=device,
+            dtype=spec.dtype,
+            comm=comm,
+            kernels=spec.kernels,
+            kernel_cache_dir=spec.kernel_cache_dir,
+            latent_norm_eps=spec.latent_norm_eps,
+        )
+        return model, spec.num_blocks or find_room(spec, model)
 
 
 def find_room(spec: RankSpec, model: "K25Model") -> int:

@@ -28,7 +28,9 @@ def probe_history(endpoint: Endpoint) -> Outcome:
         for name, at in PLACES.items()
         if endpoint.count([*talk[:at], _grown(talk[at]), *talk[at + 1 :]]) - alone < LEAST
     ]
-    long = [{"role": ("user", "assistant")[at % 2], "content": f"Number {at}."} for at in range(2 * TURNS)]
+    long: list[Message] = [
+        {"role": ("user", "assistant")[at % 2], "content": f"Number {at}."} for at in range(2 * TURNS)
+    ]
     long.append(user("Thank you."))
     if endpoint.count([_grown(long[0]), *long[1:]]) - endpoint.count(long) < LEAST:
         lost.append(f"the first of {len(long)} messages")
@@ -87,11 +89,11 @@ def _lost_pictures(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
 def probe_memory(endpoint: Endpoint) -> Outcome:
     """The model answers from what was said and shown before: a bill for the whole prompt does not prove that."""
     told = f"The word is {WORD}."
-    said = {
+    said: dict[str, tuple[list[Message], list[Message]]] = {
         "an earlier message": ([user(f"{told} {AGAIN}")], [user(told), _assistant("I keep it in mind."), user(AGAIN)]),
         "the system message": ([user(f"{told} {AGAIN}")], [{"role": "system", "content": told}, user(AGAIN)]),
     }
-    shown = {
+    shown: dict[str, tuple[list[Message], list[Message]]] = {
         "an earlier picture": (
             [user(COLOUR, image_part("red"))],
             [user("Look.", image_part("red")), _assistant("I see it."), user(COLOUR)],

@@ -1,5 +1,8 @@
 """Norms in the interpreter, against float64 written out here."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import torch
 from torch import Tensor
@@ -69,6 +72,20 @@ def test_nothing_is_read_or_written_beside() -> None:
     assert out[1].isnan().all() and not out[::2].isnan().any()
     assert torch.equal(total[::2], (x + residual)[::2])
     assert_guards(wide, wider, out, total)
+
+
+def test_a_kernel_starts_on_the_device_of_its_tensors() -> None:
+    x, _, weight = make_inputs(3, 64)
+    out, before, entered = torch.zeros_like(x), [], []
+
+    @contextmanager
+    def enter(device: torch.device) -> Iterator[None]:
+        before.append(bool(out.any()))
+        yield
+        entered.append((device, bool(out.any())))
+
+    run(kernels.make_rms_norm(x, weight, EPS, out), enter=enter)
+    assert (before, entered) == ([False], [(x.device, True)])
 
 
 def test_zeros_and_no_rows() -> None:
