@@ -120,9 +120,36 @@ def test_cards_of_one_color(tmp_path: Path) -> None:
     assert find(tmp_path, cards) == [(25 * k, "cut") for k in range(1, 6)]
 
 
+def tinted(seed: int, count: int, share: float) -> list[Picture]:
+    """Frames of a scene with some of another one laid over it: a fainter cut than to that other one."""
+    return [
+        ((1 - share) * one + share * other).astype(np.uint8)
+        for one, other in zip(show(seed, count), show(2, count), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("frames", "all_cuts", "kept"),
+    [
+        ([*show(1, 30), *tinted(1, 8, 0.4), *show(3, 30)], [30, 38], [38]),
+        ([*show(1, 30), *tinted(3, 8, 0.4), *show(3, 30)], [30, 38], [30]),
+        ([*show(1, 30), *tinted(1, 8, 0.3), *tinted(3, 8, 0.3), *show(3, 30)], [30, 38, 46], [38]),
+        ([*show(1, 30), *show(2, 13), *show(3, 30)], [30, 43], [30, 43]),
+    ],
+    ids=["second", "first", "middle", "far enough"],
+)
+def test_of_two_near_cuts_the_stronger_one_counts(
+    tmp_path: Path, frames: list[Picture], all_cuts: list[int], kept: list[int]
+) -> None:
+    assert [frame for frame, _ in find(tmp_path, frames, min_length_s=0.1)] == all_cuts
+    assert [frame for frame, _ in find(tmp_path, frames, min_length_s=0.5)] == kept
+
+
 def test_settings_repr_and_progress(tmp_path: Path) -> None:
     path = make_video(tmp_path, [*show(1, 30), *show(2, 8), *show(3, 30)], RECIPE)
-    assert [scene.start_frame for scene in vt.scenes(path)] in ([0, 30], [0, 38])
+    both = vt.scenes(path, min_length_s=0.1)
+    stronger = max((both[1], both[2]), key=lambda scene: scene.score)
+    assert [scene.start_frame for scene in vt.scenes(path)] == [0, stronger.start_frame]
     assert [scene.start_frame for scene in vt.scenes(path, min_length_s=0.1)] == [0, 30, 38]
     seen: list[tuple[int, int]] = []
     scenes = vt.scenes(path, progress=lambda done, total: seen.append((done, total)))
