@@ -8,7 +8,7 @@ WORKERS ?= 2
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz bench runtime-bench kernels-bench tune kernel-docs clean venv dev
+.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -47,6 +47,9 @@ docs-check: dev
 fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) tests/fuzz $(ARGS)
 
+mutate: dev ## break guards one at a time in a copy, and list what no test notices (ARGS="cua/caps.py --each 10")
+	@$(VENV)/python scripts/mutate.py $(ARGS)
+
 bench: dev ## print our figures beside the usual way of doing a step
 	@test -x $(PEER) || { $(VENV)/python -m venv .venv/peer && $(PEER) -m pip install --quiet pyautogui pillow; }
 	@$(VENV)/python benchmarks/startup.py
@@ -59,6 +62,7 @@ bench: dev ## print our figures beside the usual way of doing a step
 	@$(VENV)/python benchmarks/visual/differences.py --pairs 12
 	@$(VENV)/python benchmarks/visual/counting.py --scenes 4
 	@$(VENV)/python -m benchmarks.visual.ocr_boxes
+	@$(VENV)/python -m benchmarks.visual.ocr_turned
 	@$(VENV)/python benchmarks/visual/video.py --minutes 2 --frames 68
 
 runtime-bench: ## print the K2.5 runtime's figures beside transformers', tiktoken's and plain FastAPI's
