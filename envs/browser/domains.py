@@ -1,6 +1,7 @@
 """Which addresses may be reached: rules on domains, decided here, enforced below the agent."""
 
 import fnmatch
+import ipaddress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -28,42 +29,44 @@ class DomainRules:
             parts = urlsplit(url[len("blob:") :])
         if parts.scheme in _LOCAL_SCHEMES or not self:
             return None
-        host, port = _host_port(parts.geturl())
+        return self.why_blocked_place(*_host_port(parts.geturl()), shown=url)
+
+    def why_blocked_place(self, host: str, port: int | None, *, shown: str = "") -> str | None:
+        """Why a host and a port are blocked, naming the rule; None when they are not."""
         for pattern in self.denied:
             if _matches(pattern, host, port):
                 return f"the domain {host!r} is denied by the rule {pattern!r}"
         if self.allowed and not any(_matches(pattern, host, port) for pattern in self.allowed):
-            return f"the domain {host or url!r} is outside of the allowed domains ({', '.join(self.allowed)})"
+            return f"the domain {host or shown!r} is outside of the allowed domains ({', '.join(self.allowed)})"
         return None
 
-    def resolver_rules(self) -> str | None:
-        """The same rules for Chromium's `--host-resolver-rules`, which also holds for redirects.
-
-        Rules with a port cannot be said there: a denied one is left out, an allowed one is given
-        without its port.
-        """
-        rules = ["MAP * ~NOTFOUND"] if self.allowed else []
-        for pattern in self.allowed:
-            rules += [f"EXCLUDE {name}" for name in _names(_split_pattern(pattern)[0])]
+    def why_blocked_address(self, address: str, port: int) -> str | None:
+        """Why an address that a name stands for is denied, whatever the name; None when it is not."""
+        found = ipaddress.ip_address(address)
         for pattern in self.denied:
-            host, port = _split_pattern(pattern)
-            if port is None:
-                rules = [f"MAP {name} ~NOTFOUND" for name in _names(host)] + rules
-        return ", ".join(rules) or None
+            wanted, wanted_port = _split_pattern(pattern)
+            if wanted_port not in (None, port):
+                continue
+            if found == _address(wanted) or (wanted == "localhost" and found.is_loopback):
+                return f"the address {address} is denied by the rule {pattern!r}"
+        return None
 
 
-def _names(host: str) -> tuple[str, ...]:
-    return (host,) if "*" in host or _is_address(host) else (host, f"*.{host}")
-
-
-def _is_address(host: str) -> bool:
-    return host.startswith("[") or host.replace(".", "").isdigit()
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is, one spelling for each; None when it is a name."""
+    try:
+        found = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
 
 
 def _matches(pattern: str, host: str, port: int | None) -> bool:
     wanted, wanted_port = _split_pattern(pattern)
     if wanted_port is not None and wanted_port != port:
         return False
+    if (address := _address(host)) is not None and address == _address(wanted):
+        return True
     if "*" in wanted:
         return fnmatch.fnmatchcase(host, wanted)
     return host == wanted or host.endswith(f".{wanted}")

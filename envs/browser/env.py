@@ -176,7 +176,7 @@ class BrowserEnv:
             self._launched = await launch(self.options, self._rules)
         self._num_episodes += 1
         context = await new_context(self._launched.browser, self.options, self._num_episodes)
-        world = World(context, self.options, self._rules, self._open_folders(), self._redact)
+        world = World(context, self.options, self._rules, self._open_folders(), self._redact, self._launched.gate)
         episode = _Episode(
             world=world,
             actor=Actor(world, self.options),

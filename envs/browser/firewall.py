@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from envs.browser.domains import DomainRules
+from envs.browser.gate import Gate
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
@@ -27,12 +29,13 @@ class Blocked:
 class Firewall:
     """Blocks what the rules do not let through, and remembers it until asked.
 
-    Requests are stopped by routing. A redirect is not routed again, it is stopped by the same
-    rules in the browser's name resolver (`DomainRules.resolver_rules`), and noticed here.
+    Requests are stopped by routing, which knows the page and leaves it as it is. What is not routed (a redirect,
+    a shared worker, a prefetch, ...) is stopped by the same rules on its way out of the browser, in the gate.
     """
 
-    def __init__(self, rules: DomainRules) -> None:
+    def __init__(self, rules: DomainRules, gate: Gate | None = None) -> None:
         self._rules = rules
+        self._gate = gate
         self._blocked: list[Blocked] = []
 
     async def install(self, context: "BrowserContext") -> None:
@@ -46,7 +49,18 @@ class Firewall:
     def take(self) -> list[Blocked]:
         """What was blocked since the last time."""
         blocked, self._blocked = self._blocked, []
+        if self._gate is not None:
+            known = {_origin(found.url) for found in blocked}
+            for stopped in self._gate.take():
+                if _origin(stopped.url) not in known:
+                    blocked.append(Blocked(url=stopped.url, reason=stopped.reason, is_navigation=False))
         return blocked
+
+    def failure_of(self, url: str) -> str | None:
+        """Why the place of an address could not be reached, as the gate knows it."""
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return self._gate.failure_of((parts.hostname or "").rstrip("."), port) if self._gate is not None else None
 
     async def _on_route(self, route: "Route", request: "Request") -> None:
         reason = self._rules.why_blocked(request.url)
@@ -74,6 +88,11 @@ class Firewall:
     def _keep(self, blocked: Blocked) -> None:
         if len(self._blocked) < _MAX_KEPT:
             self._blocked.append(blocked)
+
+
+def _origin(url: str) -> tuple[str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.hostname, parts.port or {"http": 80, "ws": 80, "https": 443, "wss": 443}.get(parts.scheme)
 
 
 def _is_top(request: "Request") -> bool:

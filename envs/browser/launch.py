@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from envs.browser.domains import DomainRules
 from envs.browser.find import BrowserBinary, find_browser
+from envs.browser.gate import Gate
 from envs.browser.options import BrowserOptions
+from envs.browser.upstream import read_upstream
 from envs.errors import EnvSetupError
 from envs.require import require
 
@@ -47,11 +49,13 @@ class LaunchedBrowser:
 
     Attributes:
         marker: An argument on the browser's command line that no other process has.
+        gate: What everything goes through, when there are domain rules.
     """
 
     playwright: "Playwright"
     browser: "Browser"
     marker: str
+    gate: Gate | None = None
 
     async def close(self) -> None:
         """End browser and driver; what does not end in time is killed."""
@@ -59,6 +63,8 @@ class LaunchedBrowser:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
         await asyncio.to_thread(_kill_marked, self.marker)
+        if self.gate is not None:
+            await asyncio.to_thread(self.gate.close)
 
 
 async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser:
@@ -71,6 +77,20 @@ async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser
     api = require("playwright.async_api", "browser")
     path, how = _choose(options)
     marker = f"--k25-browser={uuid.uuid4().hex}"
+    gate = Gate(rules, read_upstream(options.proxy) if options.proxy is not None else None) if rules else None
+    try:
+        return await _start(api, options, path, how, marker, gate)
+    except BaseException:
+        if gate is not None:
+            await asyncio.to_thread(gate.close)
+        raise
+
+
+async def _start(
+    api: Any, options: BrowserOptions, path: str | None, how: str, marker: str, gate: Gate | None
+) -> LaunchedBrowser:
+    if gate is not None:
+        await gate.start()
     try:
         playwright = await api.async_playwright().start()
     except Exception as error:  # Playwright has no class of its own for a driver that cannot run
@@ -82,9 +102,9 @@ async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser
         browser = await playwright.chromium.launch(
             executable_path=path,
             headless=options.headless,
-            args=[*_arguments(options, rules), marker],
+            args=[*_arguments(options, gate), marker],
             ignore_default_args=["--hide-scrollbars"],
-            proxy=_proxy(options),
+            proxy=_proxy(options, gate),
             handle_sigint=False,
             handle_sigterm=False,
             handle_sighup=False,
@@ -98,7 +118,7 @@ async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser
         await playwright.stop()
         _kill_marked(marker)
         raise
-    return LaunchedBrowser(playwright=playwright, browser=browser, marker=marker)
+    return LaunchedBrowser(playwright=playwright, browser=browser, marker=marker, gate=gate)
 
 
 def _choose(options: BrowserOptions) -> tuple[str | None, str]:
@@ -119,30 +139,31 @@ def _choose(options: BrowserOptions) -> tuple[str | None, str]:
     )
 
 
-def _arguments(options: BrowserOptions, rules: DomainRules) -> list[str]:
+def _arguments(options: BrowserOptions, gate: Gate | None) -> list[str]:
     arguments = [*_QUIET_ARGS]
     if sys.platform == "linux" and os.geteuid() == 0:
         arguments.append("--no-sandbox")
-    if rules:
-        arguments.append("--force-webrtc-ip-handling-policy=disable_non_proxied_udp")
-        if options.proxy is None and (resolver := rules.resolver_rules()):
-            arguments.append(f"--host-resolver-rules={resolver}")
+    if gate is not None:  # nothing goes around the gate, not even the question for a name
+        arguments += [
+            "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+            "--disable-quic",
+            "--dns-prefetch-disable",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        ]
     return [*arguments, *options.extra_args]
 
 
-def _proxy(options: BrowserOptions) -> "ProxySettings | None":
+def _proxy(options: BrowserOptions, gate: Gate | None) -> "ProxySettings | None":
+    # Chromium does not send loopback addresses through a proxy unless told to
+    if gate is not None:
+        return {"server": f"http://127.0.0.1:{gate.port}", "bypass": "<-loopback>"}
     if options.proxy is None:
         return None
-    from urllib.parse import unquote, urlsplit
-
-    parts = urlsplit(options.proxy if "://" in options.proxy else f"http://{options.proxy}")
-    if not parts.hostname:
-        raise EnvSetupError(f"the proxy {options.proxy!r} has no host; expected http://host:port")
-    port = f":{parts.port}" if parts.port else ""
-    # Chromium does not send loopback addresses through a proxy unless told to
-    settings: Any = {"server": f"{parts.scheme}://{parts.hostname}{port}", "bypass": "<-loopback>"}
-    if parts.username:
-        settings |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
+    upstream = read_upstream(options.proxy)
+    host = f"[{upstream.host}]" if ":" in upstream.host else upstream.host
+    settings: Any = {"server": f"{upstream.scheme}://{host}:{upstream.port}", "bypass": "<-loopback>"}
+    if upstream.username:
+        settings |= {"username": upstream.username, "password": upstream.password}
     found: ProxySettings = settings
     return found
 

@@ -11,6 +11,7 @@ from envs.browser.camera import Camera, read_script
 from envs.browser.domains import DomainRules
 from envs.browser.files import Folders
 from envs.browser.firewall import Firewall
+from envs.browser.gate import Gate
 from envs.browser.inspector import Inspector
 from envs.browser.interrupts import Interrupts
 from envs.browser.navigation import open_url
@@ -48,6 +49,7 @@ class World:
         rules: DomainRules,
         folders: Folders,
         redact: Redactor,
+        gate: Gate | None = None,
     ) -> None:
         self.context = context
         self.tabs = Tabs()
@@ -57,7 +59,7 @@ class World:
         self.background: set[asyncio.Task[None]] = set()
         self.interrupts = Interrupts()
         self.inspector = Inspector()
-        self.firewall = Firewall(rules)
+        self.firewall = Firewall(rules, gate)
         self.traffic = Traffic(context)
         self.settler = Settler(options, self.traffic, self.interrupts, self)
         self._targets = Targets()
@@ -114,7 +116,9 @@ class World:
         try:
             await open_url(self.tabs.active, url, self._options.navigation_timeout_s)
         except ActionError as error:
-            raise ActionError(self.blocked_navigation() or str(error)) from error
+            failure = self.firewall.failure_of(url)
+            told = f"{url} was not opened: {failure}" if failure else str(error)
+            raise ActionError(self.blocked_navigation() or told) from error
 
     def blocked_navigation(self) -> str | None:
         """Why a page was not opened, if the rules stopped one since the last time."""

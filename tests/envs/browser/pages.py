@@ -45,6 +45,12 @@ class PageServer:
         self._pages[path] = document.encode()
         return self.url(path, host)
 
+    def serve_whole(self, document: str) -> str:
+        """Make a page of a whole document; returns its path."""
+        path = f"/page{next(self._numbers)}"
+        self._pages[path] = document.encode()
+        return path
+
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()

@@ -1,4 +1,4 @@
-"""Domain rules as data: what they block, and how they are said to the name resolver."""
+"""Domain rules as data: what they block."""
 
 import pytest
 
@@ -29,6 +29,8 @@ from envs.browser.domains import DomainRules
         ("127.0.0.1", "http://127.0.0.1:99/", True),
         ("[::1]", "http://[::1]:99/", True),
         ("bücher.de", "https://xn--bcher-kva.de/", True),
+        ("127.0.0.1", "http://[::ffff:7f00:1]/", True),
+        ("[0:0::1]", "http://[::1]/", True),
     ],
 )
 def test_what_a_pattern_covers(pattern: str, url: str, is_hit: bool) -> None:
@@ -56,12 +58,19 @@ def test_local_addresses_pass(url: str) -> None:
 def test_no_rules_block_nothing() -> None:
     assert not DomainRules()
     assert DomainRules().why_blocked("https://example.com/") is None
-    assert DomainRules().resolver_rules() is None
 
 
-def test_rules_for_the_name_resolver() -> None:
-    rules = DomainRules(allowed=("example.com", "127.0.0.1:80"), denied=("ads.example.com", "x.test:1"))
-    assert rules.resolver_rules() == (
-        "MAP ads.example.com ~NOTFOUND, MAP *.ads.example.com ~NOTFOUND, "
-        "MAP * ~NOTFOUND, EXCLUDE example.com, EXCLUDE *.example.com, EXCLUDE 127.0.0.1"
-    )
+@pytest.mark.parametrize(
+    ("pattern", "address", "is_hit"),
+    [
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1:80", "10.0.0.1", True),
+        ("10.0.0.1:81", "10.0.0.1", False),
+        ("[::1]", "::1", True),
+        ("localhost", "127.0.0.2", True),
+        ("localhost", "10.0.0.1", False),
+        ("example.com", "10.0.0.1", False),
+    ],
+)
+def test_a_denied_address_is_denied_under_every_name(pattern: str, address: str, is_hit: bool) -> None:
+    assert (DomainRules(denied=(pattern,)).why_blocked_address(address, 80) is not None) is is_hit

@@ -1,0 +1,315 @@
+"""The way out of a browser: a proxy on loopback that lets through what the domain rules allow.
+
+Everything that a browser sends goes through it: pages, redirects, workers, prefetches, sockets. The rules are judged
+here, with the host and the port at hand, and denied wins. Names are resolved here too, so that a denied address is
+denied under every name. What Chromium would send around a proxy is turned off in `envs.browser.launch`.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import ssl
+import threading
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.browser.domains import DomainRules
+from envs.browser.upstream import Upstream, UpstreamError
+from envs.errors import EnvSetupError
+
+_MAX_HEAD_BYTES = 256_000
+_CHUNK_BYTES = 65_536
+_HEAD_TIMEOUT_S = 60.0
+_CONNECT_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 10.0
+_MAX_KEPT = 100
+_HOP_HEADERS = frozenset({b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade"})
+
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Refused(Exception):
+    """A request that is not let through, or cannot be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A request that the gate did not let through."""
+
+    url: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """The first lines of a request."""
+
+    method: bytes
+    target: str
+    lines: tuple[bytes, ...]
+
+    def header(self, name: bytes) -> bytes:
+        found = [line.partition(b":")[2].strip() for line in self.lines if line.partition(b":")[0].lower() == name]
+        return found[-1] if found else b""
+
+
+class Gate:
+    """The proxy, in a thread of its own, so that pages load while the agent thinks.
+
+    Args:
+        rules: What may be reached.
+        upstream: The proxy that the person asked for; None connects directly.
+    """
+
+    def __init__(self, rules: DomainRules, upstream: Upstream | None) -> None:
+        self._rules = rules
+        self._upstream = upstream
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="browser-gate", daemon=True)
+        self._lock = threading.Lock()
+        self._stopped: list[Stopped] = []
+        self._failures: OrderedDict[str, str] = OrderedDict()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Begin to listen on a free port of loopback.
+
+        Raises:
+            EnvSetupError: No port can be had.
+        """
+        self._thread.start()
+        try:
+            work = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._listen(), self._loop))
+            await asyncio.wait_for(work, _START_TIMEOUT_S)
+        except (OSError, TimeoutError) as error:
+            self.close()
+            raise EnvSetupError(
+                f"the proxy that enforces the domain rules cannot listen on 127.0.0.1: {error}"
+            ) from error
+
+    def close(self) -> None:
+        """Cut every connection and end the thread; may be called twice."""
+        if self._loop.is_running():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+            self._thread.join(_START_TIMEOUT_S)
+        if not self._loop.is_running() and not self._loop.is_closed():
+            self._loop.close()
+
+    def take(self) -> list[Stopped]:
+        """What was stopped since the last time."""
+        with self._lock:
+            stopped, self._stopped = self._stopped, []
+        return stopped
+
+    def failure_of(self, host: str, port: int | None) -> str | None:
+        """Why the last connection to a place could not be made; None when it could."""
+        with self._lock:
+            return self._failures.get(f"{host}:{port}")
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_MAX_HEAD_BYTES)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    async def _end(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._loop.stop()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_HEAD_TIMEOUT_S):
+                head = _parse_head(await reader.readuntil(b"\r\n\r\n"))
+            if head.method == b"CONNECT":
+                await self._tunnel(head, (reader, writer))
+            else:
+                await self._forward(head, (reader, writer))
+        except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError, _Refused):
+            pass  # closed without an answer: to the browser this is a request that failed
+        finally:
+            await _close(writer)
+
+    async def _tunnel(self, head: _Head, client: Pair) -> None:
+        host, port = _authority(head.target)
+        try:
+            server = await self._open(f"https://{head.target}/", host, port)
+        except _Refused:
+            client[1].write(b"HTTP/1.1 502 Blocked\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            await client[1].drain()
+            return
+        client[1].write(b"HTTP/1.1 200 Connected\r\n\r\n")
+        await client[1].drain()
+        try:
+            await _both(_pump(client[0], server[1]), _pump(server[0], client[1]))
+        finally:
+            await _close(server[1])
+
+    async def _forward(self, head: _Head, client: Pair) -> None:
+        """One request of plain http; the next one needs a connection of its own, so that each is judged."""
+        scheme, _, rest = head.target.partition("://")
+        authority, slash, path = rest.partition("/")
+        if scheme.lower() != "http" or head.header(b"transfer-encoding"):
+            raise _Refused("not a request for a proxy")
+        host, port = _authority(authority, default_port=80)
+        through_http = self._upstream is not None and self._upstream.is_http
+        server = await self._open(head.target, host, port, is_plain=True)
+        try:
+            target = head.target if through_http else f"{slash}{path}" or "/"
+            kept = [line for line in head.lines if line.partition(b":")[0].lower() not in _HOP_HEADERS]
+            if through_http and self._upstream is not None:
+                kept += self._upstream.headers()
+            first = head.method + b" " + target.encode("latin-1") + b" HTTP/1.1"
+            server[1].write(b"\r\n".join([first, *kept, b"Connection: close", b"", b""]))
+            length = int(head.header(b"content-length") or 0)
+            await _both(_send_body(client[0], server[1], length), _answer(server[0], client[1]))
+        finally:
+            await _close(server[1])
+
+    async def _open(self, url: str, host: str, port: int, *, is_plain: bool = False) -> Pair:
+        """A connection to a place that may be reached.
+
+        Raises:
+            _Refused: It may not be reached, or does not answer.
+        """
+        reason = self._rules.why_blocked_place(host, port)
+        if reason is None and port == self.port and _is_loopback(host):
+            reason = "this is the browser's own proxy"
+        if reason is not None:
+            self._note_stopped(url, reason)
+            raise _Refused(reason)
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                pair = await self._connect(url, host, port, is_plain)
+        except UpstreamError as error:
+            raise self._failed(host, port, str(error)) from error
+        except TimeoutError as error:
+            raise self._failed(host, port, "the host did not answer in time") from error
+        except ConnectionRefusedError as error:
+            raise self._failed(host, port, "nothing answers at that address (connection refused)") from error
+        except (OSError, ssl.SSLError, UnicodeError) as error:
+            raise self._failed(host, port, f"the host cannot be reached ({error})") from error
+        with self._lock:
+            self._failures.pop(f"{host}:{port}", None)
+        return pair
+
+    async def _connect(self, url: str, host: str, port: int, is_plain: bool) -> Pair:
+        if self._upstream is not None:
+            return await self._upstream.connect(host, port, is_plain=is_plain)
+        last: OSError = ConnectionRefusedError()
+        for address in await self._resolve(host, port):
+            reason = self._rules.why_blocked_address(address, port)
+            if reason is not None:
+                self._note_stopped(url, reason)
+                raise _Refused(reason)
+            try:
+                return await asyncio.open_connection(address, port)
+            except OSError as error:
+                last = error
+        raise last
+
+    async def _resolve(self, host: str, port: int) -> Sequence[str]:
+        if _is_loopback(host) and not _is_address(host):
+            return ["127.0.0.1", "::1"]
+        if _is_address(host):
+            return [host.strip("[]")]
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
+        except OSError as error:
+            raise self._failed(host, port, "there is no such host") from error
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+    def _note_stopped(self, url: str, reason: str) -> None:
+        with self._lock:
+            if len(self._stopped) < _MAX_KEPT:
+                self._stopped.append(Stopped(url=url, reason=reason))
+
+    def _failed(self, host: str, port: int, reason: str) -> _Refused:
+        with self._lock:
+            self._failures[f"{host}:{port}"] = reason
+            while len(self._failures) > _MAX_KEPT:
+                self._failures.popitem(last=False)
+        return _Refused(reason)
+
+
+def _parse_head(data: bytes) -> _Head:
+    first, *lines = data[:-4].split(b"\r\n")
+    method, target, _ = first.split(b" ", 2)
+    if any(b":" not in line or line[:1] in b" \t" for line in lines):
+        raise ValueError("a header is malformed")
+    return _Head(method=method, target=target.decode("ascii"), lines=tuple(lines))
+
+
+def _authority(text: str, default_port: int | None = None) -> tuple[str, int]:
+    host, colon, port = text.rpartition("@")[2].rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = text.rpartition("@")[2], str(default_port or "")
+    return host.lower().rstrip("."), int(port)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    if _is_address(host):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_CHUNK_BYTES):
+        writer.write(data)
+        await writer.drain()
+
+
+async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int) -> None:
+    """The body of one request and no more; returns when the client leaves or wants something else."""
+    while length:
+        data = await reader.read(min(length, _CHUNK_BYTES))
+        if not data:
+            return
+        length -= len(data)
+        writer.write(data)
+        await writer.drain()
+    await reader.read(1)
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The answer of a server, with the word that the connection ends after it."""
+    while True:
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head[:-4].split(b"\r\n")
+        is_interim = first.split(b" ")[1:2][0].startswith(b"1")
+        kept = [line for line in lines if line.partition(b":")[0].lower() not in _HOP_HEADERS]
+        writer.write(b"\r\n".join([first, *kept, *([] if is_interim else [b"Connection: close"]), b"", b""]))
+        await writer.drain()
+        if not is_interim:
+            await _pump(reader, writer)
+            return
+
+
+async def _both(*work: Coroutine[Any, Any, None]) -> None:
+    """Run until the first one ends, then end the others."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError, ssl.SSLError):
+        await writer.wait_closed()
