@@ -15,9 +15,11 @@ _BULLET = re.compile(
 _INLINE_NUMBER = re.compile(r"(?:(?<=^)|(?<=\s))(?:\d{1,2}[.)]|\(\d{1,2}\))\s+(?=[A-Za-z])")
 _JOINT = re.compile(
     r"\s*,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next)\s*,?\s+"
-    r"|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?",
+    r"|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?|\s*(?:→|=>|->)\s*",
     re.I,
 )
+_FIND = re.compile(r"(?:^|\s)(?:find|locate|look\s+for)\s*$", re.I)
+"""What does not end a step at "and": "find and click X"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def split_clauses(masked: str, starts_step: Callable[[str, str], bool]) -> list[
         line = _BULLET.sub("", line).strip()
         if len(_INLINE_NUMBER.findall(line)) > 1 or re.match(r"1[.)]\s", line):
             line = _INLINE_NUMBER.sub("; ", line)
-        for part in re.split(r";|(?<=[^\s.])[.!?](?=\s*$|\s+[A-Z\ue000(\d])|\s*(?:→|=>|->)\s*", line):
+        for part in re.split(r";|(?<=[^\s.])[.!?](?=\s*$|\s+[A-Z\ue000(\d])", line):
             for sentence in _split_sentences(part, starts_step):
                 clauses.extend(_split_at_verbs(sentence, starts_step))
     return [clause for clause in (clause.strip(" ,.\t") for clause in clauses) if clause]
@@ -84,7 +86,7 @@ def _split_at_verbs(text: str, starts_step: Callable[[str, str], bool]) -> list[
     parts, start = [], 0
     for joint in _JOINT.finditer(text):
         is_then = re.search(r"then|after", joint[0], re.I) is not None
-        if joint.start() < start:
+        if joint.start() < start or _FIND.search(text[start : joint.start()]) is not None:
             continue
         if starts_step(text[start : joint.start()], text[joint.end() :]) or (is_then and text[: joint.start()].strip()):
             parts.append(text[start : joint.start()])

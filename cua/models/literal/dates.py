@@ -17,6 +17,7 @@ _READ = (
 )
 _LETTERS = re.compile(r"(?<![a-z])([dmyjatg]{1,4})\s*([./-])\s*([dmyjatg]{1,4})\s*\2\s*([dmyjatg]{1,4})(?![a-z])", re.I)
 _DIGITS = re.compile(r"\b(\d{1,4})\s*([./-])\s*(\d{1,2})\s*\2\s*(\d{1,4})\b")
+_CLOCK_FIELD = re.compile(r"^$|[-–—一]{1,2}\s*[:.]?\s*[-–—一]{1,2}|\d{1,2}:\d{2}\s*[AP]M", re.I)
 _MONTH_FIELD = re.compile(
     r"^-{3,}\s*-{2,}$|^(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+\d{4}$",
     re.I,
@@ -43,6 +44,9 @@ def format_like(text: str, shown: str) -> str | None:
     Returns:
         The text to type, or None when it is no date or the field shows no format.
     """
+    clock = _format_clock(text, shown)
+    if clock is not None:
+        return clock
     moment = re.fullmatch(r"(.+?)[T ](\d{1,2}:\d{2})(?::\d{2})?", text.strip())
     day = parse_date(moment[1] if moment is not None else text)
     if day is None:
@@ -54,6 +58,14 @@ def format_like(text: str, shown: str) -> str | None:
         {"d": f"{day.day:02}", "m": f"{day.month:02}", "y": f"{day.year:04}"}[part] for part in order[0]
     )
     return f"{written}\t{moment[2]}" if moment is not None else written
+
+
+def _format_clock(text: str, shown: str) -> str | None:
+    """A time as fields with parts for hours, minutes and half of the day take it: "9:37 pm" is typed "09:37PM"."""
+    time = re.fullmatch(r"(\d{1,2})[:.](\d{2})\s*([ap])\.?m\.?", text.strip(), re.I)
+    if time is None or _CLOCK_FIELD.search(shown) is None:
+        return None
+    return f"{int(time[1]):02}:{time[2]}{time[3].upper()}M"
 
 
 def _find_order(shown: str) -> tuple[str, str] | None:

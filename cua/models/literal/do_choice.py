@@ -1,6 +1,7 @@
 """Lists, checkboxes and radio buttons, and giving a labelled thing a value."""
 
 from cua.models.literal.do_keyboard import type_into
+from cua.models.literal.do_listbox import is_listbox, plan_listbox
 from cua.models.literal.do_pointer import locate, miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_target import choose
@@ -60,6 +61,8 @@ def plan_select(step: SelectOption, screen: Screen, progress: Progress) -> Move:
     if step.field is None:
         return _select_anywhere(step, screen)
     found = find_field(screen, step.field)
+    if found is not None and not progress.count("open") and is_listbox(screen, found):
+        return plan_listbox(step, screen, progress, found)
     if not progress.count("open"):
         if found is None:
             return miss(screen, step.field)

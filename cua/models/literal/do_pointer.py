@@ -1,21 +1,30 @@
 """Clicks, hovering and drags."""
 
 from cua.models.literal.find_field import find_field
+from cua.models.literal.find_kind import find_kind
 from cua.models.literal.find_target import Choice, choose
 from cua.models.literal.find_text import find_text, name_nearest
 from cua.models.literal.find_toggle import find_toggle
-from cua.models.literal.moves import Act, Failed, Missing, Move, at
+from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at
+from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Click, Drag, Target
+from cua.models.literal.text_match import WHOLE
 
+_KINDS = ("button", "link", "result", "checkbox", "radio", "tab")
+_MENU_PX = (320, 420)
 _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
 
 
-def plan_click(step: Click, screen: Screen) -> Move:
+def plan_click(step: Click, screen: Screen, progress: Progress) -> Move:
     """Click, double-click or hover."""
     point, why = locate(step.target, screen)
     if point is None:
         return miss(screen, step.target)
+    if step.reveals and not progress.count("open"):
+        return Act(code=(f"pyautogui.moveTo({at(screen, point)})", "time.sleep(0.5)"), thought=why, phase="open")
+    if step.reveals and _is_shown_near(screen, step.reveals, point):
+        return Already(thought=f'Hovering shows "{step.reveals}".')
     call = _CALLS[step.clicks] if step.button == "left" else f"{step.button}Click"
     return Act(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
 
@@ -49,6 +58,8 @@ def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, 
     named = find_text(screen, target.phrase) if not target.text and target.phrase else []
     if named and named[0].fit == 1.0:
         return named[0].point, f'I see "{target.phrase}".'
+    if not target.text and target.relation is None and target.role in _KINDS:
+        return _locate_kind(target, screen)
     if not target.text or (target.role in ("field", "list") and choose_button(target, screen) is None):
         found = find_field(screen, target)
         if found is not None:
@@ -57,6 +68,24 @@ def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, 
     if choice is None:
         return None, ""
     return choice.place.point, f"{choice.why}."
+
+
+def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> bool:
+    """Whether a text stands where an entry's own menu would."""
+    for place in find_text(screen, text):
+        x, y = place.box_px.center
+        if place.fit >= WHOLE and abs(x - point[0]) < _MENU_PX[0] and abs(y - point[1]) < _MENU_PX[1]:
+            return True
+    return False
+
+
+def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
+    """A thing told by its kind: the one that is counted, or the only one."""
+    boxes = find_kind(screen, target.role)
+    ordinal = target.ordinal or (1 if len(boxes) == 1 else 0)
+    if not 1 <= (len(boxes) if ordinal == -1 else ordinal) <= len(boxes):
+        return None, ""
+    return boxes[ordinal - 1 if ordinal > 0 else -1].center, f"I see {len(boxes)} of that kind."
 
 
 def choose_button(target: Target, screen: Screen) -> Choice | None:
@@ -69,4 +98,10 @@ def miss(screen: Screen, target: Target) -> Move:
     """What to say when a target is not there."""
     if target.ordinal is not None and abs(target.ordinal) > 20:
         return Failed(reason=f"{target} is more than can be counted on a screen")
+    if not target.text and target.relation is None and target.role in (*_KINDS, "field", "list"):
+        count = len(find_kind(screen, target.role))
+        if target.ordinal is None and count > 1:
+            return Failed(reason=f"there are {count} of the kind of {target}, and it is not said which of them")
+        if target.ordinal is not None and 0 < count < target.ordinal:
+            return Failed(reason=f"{target} was asked for, and {count} of that kind are seen")
     return Missing(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))

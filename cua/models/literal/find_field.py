@@ -1,5 +1,6 @@
 """Find the input field that a label belongs to."""
 
+import re
 from dataclasses import dataclass
 
 from cua.models.literal.find_target import distance
@@ -7,12 +8,16 @@ from cua.models.literal.find_text import Found, find_named, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
 from cua.models.literal.text_match import WHOLE, fit_texts
+from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 from visual_tools.widgets import find_rectangles
 
 _GOOD_COST = 1.1
 _MAX_COST = 2.2
+_MAX_FIELD_SHARE = 0.4
+_MIN_ROWS = 3
+_DATE = re.compile(r"\b(?:[dmyjt]{2}|[yja]{4})\s*[./-]\s*[dmyjt]{2}\b|\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b", re.I)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,7 @@ def find_field(screen: Screen, target: Target) -> Field | None:
         return _find_unnamed(screen, target, boxes)
     labels = _find_labels(screen, target)
     if not labels:
-        return None
+        return _find_by_format(screen, target)
     ranked = sorted(
         (
             (cost + 2.0 * (1 - label.fit), box, label, how)
@@ -67,6 +72,17 @@ def find_field(screen: Screen, target: Target) -> Field | None:
     )
 
 
+def _find_by_format(screen: Screen, target: Target) -> Field | None:
+    """The field for "the date" or "the time" where no label says so: the only one, or the one that shows a date."""
+    if target.text.lower() not in ("date", "time") or target.relation is not None or target.ordinal is not None:
+        return None
+    boxes = find_fields(screen)
+    if target.text.lower() == "date":
+        dated = [box for box in boxes if any(_DATE.search(line.text) for line in screen.lines_in(box))]
+        boxes = dated or boxes
+    return _make(screen, boxes[0], None, f"the only field for a {target.text.lower()}") if len(boxes) == 1 else None
+
+
 def find_field_boxes(screen: Screen) -> list[Box]:
     """Rectangles that may take text: wide enough, low or large, holding no other such rectangle."""
     boxes: list[Box] = []
@@ -80,6 +96,38 @@ def find_field_boxes(screen: Screen) -> list[Box]:
             continue
         boxes.append(box)
     return boxes
+
+
+def find_fields(screen: Screen) -> list[Box]:
+    """Boxes that take text: neither buttons nor lists, nor a frame around other things."""
+    boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
+    return [box for box in boxes if not has_down_arrow(screen.crop(box)) and not _is_frame(screen, box)]
+
+
+def find_lists(screen: Screen) -> list[Box]:
+    """Boxes with an arrow that opens them, or else boxes that show several rows."""
+    closed = [box for box in find_field_boxes(screen) if has_down_arrow(screen.crop(box))]
+    return closed or [
+        rectangle.box_px
+        for rectangle in screen.rectangles
+        if len(screen.lines_in(rectangle.box_px)) >= _MIN_ROWS and not _is_page(screen, rectangle.box_px)
+    ]
+
+
+def _is_frame(screen: Screen, box: Box) -> bool:
+    """Whether a box holds other boxes, or lies at the picture's corner, as panels and pages do."""
+    if _is_page(screen, box):
+        return True
+    others = (rectangle.box_px for rectangle in screen.rectangles)
+    return any(other != box and box.contains(other, slack_px=1) and _is_inner(other, box) for other in others)
+
+
+def _is_page(screen: Screen, box: Box) -> bool:
+    return box.left <= 0 or box.top <= 0 or box.area > _MAX_FIELD_SHARE * screen.width * screen.height
+
+
+def _is_inner(other: Box, box: Box) -> bool:
+    return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
 
 
 def is_button(screen: Screen, box: Box) -> bool:
@@ -268,7 +316,10 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
             or [screen.box]
         )
         return _make(screen, max(usable, key=lambda box: box.area), None, "the largest empty area")
-    ordered = sorted(usable, key=lambda box: (box.top, box.left))
+    usable = find_lists(screen) if target.role == "list" else find_fields(screen) or usable
+    if target.ordinal is None and len(usable) > 1:
+        return None  # which of them is not said
+    ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
     index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
     return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None
 

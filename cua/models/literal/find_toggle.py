@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cua.models.literal.find_kind import find_plain_toggles
 from cua.models.literal.find_target import choose
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
@@ -32,7 +33,7 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
     if text is None and target.relation is not None:
         text = Target(text=target.relation.anchor)
     if text is None:
-        return None
+        return _find_unnamed(screen, target)
     choice = choose(screen, text)
     if choice is None:
         return None
@@ -56,6 +57,16 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
         return None
     _, toggle, box = ranked[0]
     return FoundToggle(box_px=box, is_on=toggle.is_on, label=choice.place.line.text, label_box=label)
+
+
+def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
+    """The toggle that an ordinal tells, or the only one."""
+    toggles = find_plain_toggles(screen, target.role)
+    ordinal = target.ordinal or (1 if len(toggles) == 1 else 0)
+    if not 1 <= (len(toggles) if ordinal == -1 else ordinal) <= len(toggles):
+        return None
+    toggle = toggles[ordinal - 1 if ordinal > 0 else -1]
+    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
 
 
 def _shift(toggle: Toggle, near: Box) -> Box:

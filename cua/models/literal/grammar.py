@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cua.models.literal.clauses import Quotes, mask_quotes, split_clauses
+from cua.models.literal.not_understood import NotUnderstoodError
 from cua.models.literal.rules import RULES
 from cua.models.literal.steps import (
     CheckShown,
     ClearField,
     Click,
     PlainStep,
-    Report,
     ScrollUntil,
-    SelectOption,
     SetValue,
     Target,
     Tick,
@@ -37,18 +36,22 @@ FORMS = (
 _POLITE = re.compile(
     r"^(?:(?:please|now|next|then|afterwards|finally|lastly|also|and|first(?:ly)?(?=\s*,)|first(?=\s+(?:click|type|open|go|select|press|fill|enter|set|choose|scroll|wait|tick|check)\b)|second(?:ly)?(?=\s*,)|"
     r"(?:could|can|would|will)\s+you(?:\s+please)?|you\s+(?:should|must|can|need\s+to|have\s+to)|(?:i|we)\s+(?:want|need|would\s+like)\s+(?:you\s+)?to|"
-    r"i'd\s+like\s+you\s+to|try\s+to|go\s+ahead\s+and|after\s+that|in\s+the\s+end|your\s+task\s+is\s+to|the\s+task\s+is\s+to|again|just|simply|to)\s*[,:]?\s+)+",
+    r"i'd\s+like\s+you\s+to|try\s+to|go\s+ahead\s+and|after\s+that|in\s+the\s+end|your\s+task\s+is\s+to|the\s+task\s+is\s+to|again|just|simply|to|(?:find|locate|look\s+for|search\s+for)\s+and(?=\s+(?:click|tap|press|select|pick|choose|open|double|right|tick|check)\b))\s*[,:]?\s+)+",
     re.I,
 )
 _VERB = re.compile(
     r"(?:(?:left|double|triple|right|middle|context)[\s-]*click|click|tap|push|press|hit|type|enter|write|input|insert|put|paste|fill|complete|populate|set|"
     r"change|update|replace|overwrite|clear|empty|erase|select|choose|pick|tick|untick|check|uncheck|deselect|enable|disable|turn\s+(?:on|off)|switch|"
     r"hover|move\s+the|drag|scroll|wait|pause|open|go|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel\s+the|reject|decline|tell|report|read|answer|"
-    r"what\s+is|what's|how\s+much|return|give|verify|assert|ensure|make\s+sure|append|add|search\s+for|copy|cut|undo|submit|focus|expand|close|launch|start|toggle|un-tick|un-check|"
+    r"what\s+is|what's|how\s+much|return|give|verify|assert|ensure|make\s+sure|append|add|search\s+for|copy|cut|undo|submit|focus|expand|close|launch|start|toggle|un-tick|un-check|use|log\s?in|sign\s?in|"
     r"back$|make\s+certain|note|find\s+out|print)\b",
     re.I,
 )
-_PAIR_VERB = re.compile(r"(?:set|change|update)\b.*\sto\s|(?:fill|complete|replace)\b.*\swith\s", re.I | re.S)
+_PAIR_VERB = re.compile(
+    r"(?:set|change|update)\b.*\s(?P<to>to)\s|(?:fill|complete|replace)\b.*\s(?P<with>with)\s"
+    r"|(?:type|enter|write|put|input|insert|fill\s+in|select|choose|pick)\b.*\ue001\s+(?P<into>into|in|from)\s",
+    re.I | re.S,
+)
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
 _NOTHING = re.compile(
     r"that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thank(?:s|\s+you)+"
@@ -69,12 +72,16 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
             verb = _first_words(text) or verb
             continue
         found = _read(text, quotes)
-        if found is None and verb:
+        if found is None and verb and not starts_step(text):
             found = _read_with(verb, text, quotes)
-        if found is None and ":" in text and starts_step(text.partition(":")[2]):
+        if (
+            (found is None or isinstance(found, NotUnderstoodError))
+            and ":" in text
+            and starts_step(text.partition(":")[2])
+        ):
             found = _read(text.partition(":")[2].strip(), quotes)
-        if found is None:
-            steps.append(Unreadable(text=quotes.unmask(clause)))
+        if found is None or isinstance(found, NotUnderstoodError):
+            steps.append(_explain(clause, found, quotes))
             continue
         if starts_step(text):
             verb = _first_words(text)
@@ -94,8 +101,9 @@ def _starts_step_after(before: str, text: str) -> bool:
     verb = _PAIR_VERB.match(_POLITE.sub("", before.strip()))
     if verb is None:
         return False
-    joint = "with" if verb[0].rstrip().lower().endswith("with") else "to"
-    return re.match(rf"(?:the\s+)?(?:\ue000\d+\ue001|\w+(?:\s\w+)?)\s+{joint}\s", text) is not None
+    joint = next(word for word in (verb["to"], verb["with"], verb["into"]) if word)
+    name = r"\ue000\d+\ue001" if verb["into"] else r"(?:\ue000\d+\ue001|\w+(?:\s\w+)?)"
+    return re.match(rf"(?:the\s+)?{name}\s+{joint}\s", text) is not None
 
 
 def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:
@@ -124,18 +132,31 @@ def _first_words(text: str) -> str:
     return match[0] if match is not None else ""
 
 
-def _read(text: str, quotes: Quotes) -> list[PlainStep] | None:
+def _explain(clause: str, found: NotUnderstoodError | None, quotes: Quotes) -> Unreadable:
+    text = quotes.unmask(clause)
+    if found is None or found.words == text:
+        return Unreadable(text=text, hint=found.hint if found is not None else "")
+    return Unreadable(text=text, words=found.words, hint=found.hint)
+
+
+def _read(text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
+    """The steps of one clause; what was not understood of it when a rule began to fit; None when no rule did."""
+    leftover: NotUnderstoodError | None = None
     for pattern, make in RULES:
         match = pattern.fullmatch(text)
         if match is None:
             continue
-        step = make(match, quotes)
-        if step is not None:
-            return _expand(step, text, quotes)
-    return None
+        try:
+            made = make(match, quotes)
+        except NotUnderstoodError as error:
+            leftover = leftover or error
+            continue
+        if made is not None:
+            return list(made) if isinstance(made, Sequence) else [made]
+    return leftover
 
 
-def _read_with(verb: str, text: str, quotes: Quotes) -> list[PlainStep] | None:
+def _read_with(verb: str, text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
     """Read a clause that leaves its verb out: "fill Amount with 3 and Date with 4", "Amount: 3"."""
     if re.match(r"fill|enter|set|type|complete|populate|change", verb, re.I):
         pair = re.fullmatch(r"([^:=]{1,60}?)\s*[:=]\s+(.+)", text, re.S)
@@ -144,22 +165,3 @@ def _read_with(verb: str, text: str, quotes: Quotes) -> list[PlainStep] | None:
     if text[0].islower() and not quotes.marks(text):
         return None  # more likely a verb that is not known than a name
     return _read(f"{verb} {text}", quotes)
-
-
-def _expand(step: PlainStep, text: str, quotes: Quotes) -> list[PlainStep]:
-    """One step for each quoted text of a list: click "7", "+" and "8"."""
-    marks = quotes.marks(text)
-    rest = re.sub("|".join(map(re.escape, marks)) or "$^", "", text)
-    words = re.sub(
-        r"\b(?:and|then|the|buttons?|keys?|boxes|checkboxes|options?|on)\b|[,&\s]", " ", rest, flags=re.I
-    ).split()
-    if len(marks) < 2 or len(words) > 1 + bool(re.match(r"(?:turn|switch|left|right|double)\b", text, re.I)):
-        return [step]
-    texts = [quotes.unmask(mark, quoted=False) for mark in marks]
-    match step:
-        case Click() | Tick() | Report():
-            return [replace(step, target=replace(step.target, text=text, phrase="")) for text in texts]
-        case SelectOption():
-            return [replace(step, option=Target(text=text)) for text in texts]
-        case _:
-            return [step]

@@ -103,8 +103,8 @@ def explain_unreadable(unread: Sequence[Unreadable]) -> str:
     forms = "; ".join(FORMS)
     if not unread:
         return f"I can only follow plain steps such as: {forms}. The instruction holds none"
-    parts = ", ".join(f"'{step.text}'" for step in unread)
-    return f"I can only follow plain steps such as: {forms}. I could not read: {parts}"
+    parts = ", ".join(map(str, unread))
+    return f"I could not read: {parts}. Nothing was done. I can only follow plain steps such as: {forms}"
 
 
 def is_same_picture(one: bytes, other: bytes) -> bool:

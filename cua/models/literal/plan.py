@@ -16,6 +16,8 @@ from cua.models.literal.do_looking import (
     scroll,
 )
 from cua.models.literal.do_pointer import plan_click, plan_drag
+from cua.models.literal.do_suggestion import find_unsent, plan_suggestion
+from cua.models.literal.list_parts import IS_PART, is_part, settle_list
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Phase, Progress, format_action
 from cua.models.literal.screen import Screen
@@ -26,6 +28,7 @@ from cua.models.literal.steps import (
     Click,
     Drag,
     OpenAddress,
+    PickSuggestion,
     PlainStep,
     PressKeys,
     Report,
@@ -64,8 +67,8 @@ def decide(steps: Sequence[PlainStep], screen: Screen, progress: Progress, *, is
     """
     thoughts: list[str] = []
     while progress.index < len(steps):
-        step = steps[progress.index]
-        move = plan_step(step, screen, progress, is_stuck=is_stuck)
+        step = settle_list(steps[progress.index], screen, progress)
+        move = Already(thought=IS_PART) if is_part(step) else plan_step(step, screen, progress, is_stuck=is_stuck)
         if isinstance(move, Missing):
             move = look_further(step, move, screen, progress, is_stuck=is_stuck)
         match move:
@@ -83,6 +86,9 @@ def decide(steps: Sequence[PlainStep], screen: Screen, progress: Progress, *, is
                 return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
             case Missing():
                 raise AssertionError("look_further leaves nothing missing")
+    unsent = find_unsent(steps[-1], screen)
+    if unsent:
+        return give_up(unsent, thoughts)
     return _finish(len(steps), progress.answers, thoughts)
 
 
@@ -90,7 +96,7 @@ def plan_step(step: PlainStep, screen: Screen, progress: Progress, *, is_stuck: 
     """What one step leads to on this screen."""
     match step:
         case Click():
-            return plan_click(step, screen)
+            return plan_click(step, screen, progress)
         case TypeText():
             return plan_type(step, screen)
         case SetValue():
@@ -99,6 +105,8 @@ def plan_step(step: PlainStep, screen: Screen, progress: Progress, *, is_stuck: 
             return plan_clear(step, screen)
         case SelectOption():
             return plan_select(step, screen, progress)
+        case PickSuggestion():
+            return plan_suggestion(step, screen, progress)
         case Tick():
             return plan_tick(step, screen)
         case PressKeys():

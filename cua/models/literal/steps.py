@@ -1,10 +1,12 @@
 """What an instruction may ask for: plain data, one small class a kind of step."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
+from cua.models.literal.text_match import squash
+
 RelationKind = Literal["near", "row", "below", "above", "left", "right", "inside"]
-Role = Literal["", "button", "link", "tab", "field", "checkbox", "radio", "list", "menu", "text", "area"]
+Role = Literal["", "button", "link", "tab", "field", "checkbox", "radio", "list", "menu", "result", "text", "area"]
 Direction = Literal["down", "up", "left", "right"]
 
 
@@ -27,6 +29,9 @@ class Target:
         role: What it is, when said.
         phrase: The words as written, when they were not in quotes: "Sign in" may be a relation or a name.
         position: A point in fractions of the picture, instead of a text.
+        whole: For a part of a list written without quotes: the list's words, which may be one name after all
+            ("Terms and Conditions"); the screen decides.
+        is_rest: Whether it is not the first part of `whole`.
     """
 
     text: str = ""
@@ -35,6 +40,8 @@ class Target:
     role: Role = ""
     phrase: str = ""
     position: tuple[float, float] | None = None
+    whole: str = ""
+    is_rest: bool = False
 
     def __str__(self) -> str:
         words = [f'"{self.text}"'] if self.text else [f"the {self.role or 'text area'}"]
@@ -60,11 +67,19 @@ _RELATION_WORDS: dict[RelationKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Click:
-    """Press a mouse button on a target, or only hover with `clicks` 0."""
+    """Press a mouse button on a target, or only hover with `clicks` 0.
+
+    Attributes:
+        target: What to press.
+        button: Which button.
+        clicks: How often.
+        reveals: For a part of a menu's path, the next part: hovering is enough when that shows it.
+    """
 
     target: Target
     button: Literal["left", "right", "middle"] = "left"
     clicks: int = 1
+    reveals: str = ""
 
     def __str__(self) -> str:
         verb = {0: "Hover over", 1: "Click", 2: "Double-click", 3: "Triple-click"}[self.clicks]
@@ -108,13 +123,54 @@ class ClearField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectOption:
-    """Choose a row of a list; without `field`, whatever bears the option's text."""
+    """Choose a row of a list; without `field`, whatever bears the option's text.
+
+    Attributes:
+        option: The row.
+        field: The list.
+        is_more: Whether it is chosen beside the rows that the steps before chose.
+    """
 
     option: Target
     field: Target | None = None
+    is_more: bool = False
 
     def __str__(self) -> str:
         return f"Select {self.option}" + (f" in {self.field}" if self.field is not None else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickSuggestion:
+    """Type the beginning of a text into a field, and choose from what the field suggests below it.
+
+    Attributes:
+        start: How the text begins; empty when not said.
+        end: How it ends; empty when not said.
+        part: What it contains; empty when not said.
+        field: Where to type; None is the only field on the screen.
+    """
+
+    start: str = ""
+    end: str = ""
+    part: str = ""
+    field: Target | None = None
+
+    def fits(self, text: str) -> bool:
+        """Whether a suggestion is one that was asked for."""
+        return any(
+            seen.startswith(start) and seen.endswith(end) and part in seen
+            for change in (str.casefold, squash)
+            for seen, start, end, part in [(change(text), change(self.start), change(self.end), change(self.part))]
+        )
+
+    @property
+    def words(self) -> str:
+        """What is wanted, in words."""
+        said = (("starts with", self.start), ("ends with", self.end), ("contains", self.part))
+        return " and ".join(f'{how} "{what}"' for how, what in said if what)
+
+    def __str__(self) -> str:
+        return f"Choose a suggestion that {self.words}" + (f" in {self.field}" if self.field is not None else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +302,7 @@ PlainStep = (
     | SetValue
     | ClearField
     | SelectOption
+    | PickSuggestion
     | Tick
     | PressKeys
     | ScrollBy
@@ -262,13 +319,21 @@ PlainStep = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A part of an instruction that is no plain step."""
+    """A part of an instruction that is no plain step.
+
+    Attributes:
+        text: The part, as written.
+        words: The words in it that were not understood, when the rest was.
+        hint: What would be understood.
+    """
 
     text: str
-    hint: str = field(default="")
+    words: str = ""
+    hint: str = ""
 
     def __str__(self) -> str:
-        return f'"{self.text}"'
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"'{self.words}' in '{self.text}'{hint}" if self.words else f"'{self.text}'{hint}"
 
 
 def _one_line(text: str) -> str:

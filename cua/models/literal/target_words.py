@@ -24,14 +24,16 @@ ORDINALS = {word: value for value, words in enumerate(_ORDINAL_WORDS, 1) for wor
 
 _ROLES: dict[Role, str] = {
     "button": "button, icon",
-    "link": "link, hyperlink",
+    "link": "link, hyperlink, hyper link",
     "tab": "tab",
     "checkbox": "checkbox, check box, tickbox, tick box, switch, toggle",
-    "radio": "radio button, radio, radio option",
-    "field": "field, input, input field, text field, text box, textbox, input box, box, textarea, date field, "
-    "search box, search field, edit box",
+    "radio": "radio button, radio, radio option, radiobutton",
+    "field": "field, input, input field, text field, text box, textbox, input box, box, textarea, text area, "
+    "date field, search box, search field, edit box, text input, input textbox, input text box, text input field, "
+    "input area, entry field, search bar, password field",
     "list": "dropdown, drop-down, dropdown list, drop-down list, list, select, combo box, combobox, dropdown menu, "
-    "list box, select box",
+    "list box, listbox, select box, scroll list, selection list, pull-down list, pull-down menu, drop-down menu",
+    "result": "result, search result, hit",
     "menu": "menu, menu item, menu entry, item, option, entry",
     "text": "text, label, heading, title, word, value",
 }
@@ -49,12 +51,70 @@ AREA = re.compile(
 """A place without a text of its own."""
 
 NAMED = (
-    r"(?:with the (?:label|text|name|title)|that says|which says|labell?ed|named|called|titled|saying|for|reading"
-    r"|marked)"
+    r"(?:with\s+(?:the\s+)?(?:label|text|name|title|caption|words?)|that\s+(?:says|reads)|which\s+(?:says|reads)|that\s+is\s+(?:labell?ed|named|called)"
+    r"|labell?ed(?:\s+as)?|named|called|titled|saying|for|reading|marked)"
 )
 
+NOUNS = (
+    r"(?:file|folder|directory|document|photo|picture|image|message|e-?mail|mail|section|chapter|song|article|post|product"
+    r"|page|person|user|contact|event|project|account|category|tag|phrase|thing|element|widget|control|shortcut|column"
+    r"|header|cell|card|tile|panel|row|line|choice|key|answer|name|caption|sign|symbol|character|letter|number|digit)"
+)
+"""What people call things by whose name follows in quotes; it does not tell them apart."""
+
+PLACE = (
+    r"(?:(?:on|in|at|of|from|inside)\s+(?:the|this|that)\s+(?:current\s+|open\s+|same\s+)?"
+    r"(?:page|screen|window|form|web\s?page|website|site|browser|view|dialog(?:ue)?(?:\s+box|\s+window)?"
+    r"|modal(?:\s+dialog)?|pop-?up(?:\s+window)?|message\s+box|application|app|program))"
+)
+"""Places that hold everything that is seen."""
+
+_PURPOSE = (
+    r"(?:to\s+(?:continue|proceed|go\s+on|finish|confirm|submit|send|search|log\s?in|sign\s?in|open\s+it|close\s+it|save"
+    r"|save\s+it|finish\s+up|submit\s+(?:it|the\s+form)|send\s+(?:it|the\s+form)|save\s+(?:the\s+|your\s+)?changes"
+    r"|close\s+(?:the\s+)?(?:dialog|window|pop-?up)|complete\s+(?:it|the\s+(?:form|task|order))))"
+)
+_DONE = (
+    r"(?:(?:when|once|after)\s+(?:you(?:'re|\s+are|\s+have)?\s+|it\s+is\s+)?(?:all\s+)?"
+    r"(?:done|finished|ready|completed?))"
+)
+TAIL = re.compile(rf"(?:[\s,]+(?:{PLACE}|{_DONE}|{_PURPOSE}|(?<=, )(?:please|thanks|thank\s+you)))+$", re.I)
+"""What may follow a target without saying more about it."""
+
+FILLER = re.compile(
+    rf"(?:{PLACE}|{_DONE}|{_PURPOSE}|with\s+(?:the|your)\s+(?:left\s+)?mouse(?:\s+button)?|for\s+me|as\s+well"
+    r"|(?<!\w)(?:again|once|now|please|too|also|there|here|below|above|only|just))(?!\w)",
+    re.I,
+)
+"""The same, beside a quoted name, where single words of this kind cannot be a part of the name."""
+
+ALL_OF = re.compile(
+    r"(?:all|each|every|everything|every\s?one|both|any|anything|whichever|whatever|several|some)(?:\s|$)"
+    r"|(?:\d+|two|three|four|five|six)\s+(?:of|post|item|row|[a-z]+s)(?:\s|$)"
+)
+"""How a phrase begins that means several things, or any; in small letters, since names begin with capital ones."""
+
+CONDITION = re.compile(
+    r"(?:^|\s)((?:so\s+that|such\s+that|similar\s+to|except|if\s+(?:the|it|there|this|that|any|no|you|a)|unless|whenever"
+    r"|when\s+(?:the|it|there|this|that|you|a)|as\s+long\s+as|by\s+\w+ing|and\s+\w+\s+(?:it|them)|(?:with|using|on)\s+(?:the|a)\s+(?:[a-z]+\s+)?"
+    r"(?:slider|spinner|picker|wheel|keyboard|keypad|joystick))(?:\s.*|$))",
+    re.S,
+)
+"""Words that are no part of a name, and all that follows them; in small letters."""
+
+DESCRIPTION = re.compile(
+    r"(?:^|\s)((?:that|which|who|whose|where|other\s+than|(?:starting|ending|beginning|filled|marked)\s+(?:with|in|by)"
+    r"|with|without|using|(?:greater|less|more|fewer|larger|smaller|higher|lower|older|newer|bigger)\s+than"
+    r"|greatest|smallest|largest|biggest|cheapest|highest|lowest|longest|shortest|latest|newest|oldest|nearest|closest|best"
+    r"|worst|correct|appropriate|matching|corresponding|remaining|following|most|least|in\s+[a-z]+\s+order"
+    r"|to\s+(?:delete|remove|mark|open|close|see|show|make|get|find|view|select|choose|add|go|expand|change|start|stop|move)"
+    r"\s+(?:it|them|this|that|the|a|an|all|your|my|to|up|down))(?:\s.*|$))",
+    re.S,
+)
+"""Words that describe a thing instead of naming it, after "the" or "a", and all that follows them."""
+
 LEAD = re.compile(
-    r"^(?:(?:on|over|at|onto|to|into|in|inside|the|a|an|its|this|that|your|my|word|words|labell?ed|named|called"
+    r"^(?:(?:on|over|at|onto|to|into|in|inside|the|a|an|its|this|that|your|my|word|words|labell?ed|named|called|very"
     r"|titled|with the (?:label|text|name|title)|which says|that says|saying|reading|marked)\s+)+",
     re.I,
 )

@@ -1,35 +1,59 @@
 """Ways to say: type, set, clear, select, tick."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from cua.models.literal.clauses import Quotes
-from cua.models.literal.rules.words import MARK, Rule, bare, rule
+from cua.models.literal.not_understood import NotUnderstoodError
+from cua.models.literal.rules.words import FIELD_NOUN, MARK, TEXT_NOUN, Rule, click_path, rule, typed
 from cua.models.literal.steps import ClearField, PlainStep, SelectOption, SetValue, Target, Tick, TypeText
-from cua.models.literal.target_phrase import parse_target
+from cua.models.literal.target_phrase import parse_path, parse_target, parse_targets
 
 
-def _typed(masked: str, quotes: Quotes) -> str:
-    return bare(masked, quotes).replace("\\n", "\n").replace("\\t", "\t")
+def _type_into(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep] | PlainStep | None:
+    text = typed(match["text"], quotes)
+    several = _SEVERAL_FIELDS.fullmatch(match["field"].strip())
+    if several is not None:
+        count = _COUNTS[(several["count"] or several["the_count"]).lower()]
+        fields = [Target(ordinal=index + 1, role="field") for index in range(count)]
+        return [TypeText(text=text, field=field) for field in fields]
+    return TypeText(text=text, field=_field(match["field"], quotes))
 
 
-def _type_into(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return TypeText(text=_typed(match["text"], quotes), field=parse_target(match["field"], quotes))
+def _field(masked: str, quotes: Quotes) -> Target:
+    if _COLLECTION.fullmatch(masked.strip()) is not None:
+        raise NotUnderstoodError(quotes.unmask(masked), "say what to click for that")
+    return parse_target(masked, quotes)
+
+
+def _type_case(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    text = typed(match["text"], quotes)
+    text = text.upper() if re.match(r"upper|capital|caps|block", match["case"], re.I) else text.lower()
+    field = match["field"] or match["before"]
+    return TypeText(text=text, field=_field(field, quotes) if field else None)
 
 
 def _type_here(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return TypeText(text=_typed(match["text"], quotes))
+    return TypeText(text=typed(match["text"], quotes))
+
+
+def _use_field(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    return TypeText(text=typed(match["text"], quotes), field=_field(match["field"], quotes))
 
 
 def _append(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return TypeText(text=_typed(match["text"], quotes), field=parse_target(match["field"], quotes), append=True)
+    return TypeText(text=typed(match["text"], quotes), field=_field(match["field"], quotes), append=True)
 
 
 def _search(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return TypeText(text=_typed(match["text"], quotes), field=Target(text="Search", role="field"), enter=True)
+    if not quotes.marks(match["text"]) and _FILTER.search(match["text"]) is not None:
+        raise NotUnderstoodError(match["text"], "quote what shall be typed letter by letter")
+    return TypeText(text=typed(match["text"], quotes), field=Target(text="Search", role="field"), enter=True)
 
 
 def _set(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    value, field = _typed(match["text"], quotes), parse_target(match["field"], quotes)
+    value, field = typed(match["text"], quotes), _field(match["field"], quotes)
     if re.fullmatch(r"on|off|(?:un)?(?:ticked|checked)|enabled|disabled|true|false", value, re.I):
         return Tick(target=field, is_on=re.match(r"on|checked|ticked|enabled|true", value, re.I) is not None)
     return SetValue(field=field, value=value)
@@ -39,38 +63,79 @@ def _clear(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
     return ClearField(field=parse_target(match["field"], quotes))
 
 
-def _select(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    option = bare(_OPTION_WORDS.sub("", match["option"]), quotes)
-    return SelectOption(option=Target(text=option), field=parse_target(match["field"], quotes))
+def _select(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
+    field = parse_target(match["field"], quotes)
+    options = parse_targets(_OPTION_WORDS.sub("", match["option"]), quotes)
+    return [
+        SelectOption(option=replace(option, phrase="", role=""), field=field, is_more=index > 0)
+        for index, option in enumerate(options)
+    ]
 
 
-def _select_plain(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    target = parse_target(match["option"], quotes)
-    return Tick(target=target) if target.role in ("checkbox", "radio") else SelectOption(option=target)
+def _select_plain(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
+    path = parse_path(match["option"], quotes)
+    if path:
+        return click_path(path)
+    targets = parse_targets(match["option"], quotes)
+    return [
+        Tick(target=target) if target.role in ("checkbox", "radio") else SelectOption(option=target)
+        for target in targets
+    ]
 
 
-def _tick(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+def _nothing(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
+    return []
+
+
+def _tick(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
     is_on = re.match(r"un|de|disable|(?:turn|switch|toggle)\s+off", match["verb"], re.I) is None
-    return Tick(target=parse_target(match["target"], quotes), is_on=is_on)
+    return [Tick(target=target, is_on=is_on) for target in parse_targets(match["target"], quotes)]
 
 
 _OPTION_WORDS = re.compile(r"^(?:the\s+)?(?:(?:option|value|item|entry)\s+)?|\s+(?:option|item|entry|value)$", re.I)
 _TYPE = r"(?:type(?: in)?|enter|write|put|insert|input|key in|fill in|paste)"
 _PICK = r"(?:select|choose|pick)"
 _CONTENT = r"(?:the )?(?:text|value|contents?)s?"
+_COUNTS = {"both": 2, "two": 2, "three": 3, "four": 4, "2": 2, "3": 3, "4": 4}
+_FIELDS = r"(?:(?:text|input|pass\s?word|entry)\s+)?(?:fields|boxes|text\s?boxes|inputs|text\s?areas|input\s+fields)"
+_SEVERAL_FIELDS = re.compile(
+    rf"(?P<count>both)(?:\s+of)?(?:\s+the)?\s+{_FIELDS}|(?:all\s+)?(?:the\s+)?(?P<the_count>two|three|four|[234])\s+{_FIELDS}",
+    re.I,
+)
+_COLLECTION = re.compile(
+    r"(?:(?:the|my|your|a|this)\s+)?(?:shopping\s+)?(?:cart|basket|bag|wish\s?list|favou?rites|bookmarks|clipboard|playlist|collection|order)",
+    re.I,
+)
+_FILTER = re.compile(
+    r"\w+\s+\w+.*\s(?:by|from|in|with|without|between|under|over|near|before|after|for|that|which)\s+\S", re.S
+)
+_CASE = (
+    r"(?:in|using) (?:all )?(?P<case>upper|lower|capitals?|small|caps|block|upper-?case|lower-?case)"
+    r"(?: ?case)?(?: (?:letters?|characters?))?"
+)
 
 TYPING: tuple[Rule, ...] = (
+    rule(
+        rf"{_TYPE} (?P<text>.*{MARK})(?: (?:into|in) (?P<before>.+))? {_CASE}(?: (?:into|in|to) (?P<field>.+))?",
+        _type_case,
+    ),
+    rule(
+        r"use (?P<field>.+?) to (?:type(?: in)?|enter|write|input|search for|look up|look for|find)"
+        rf" (?P<text>.*{MARK})",
+        _use_field,
+    ),
     rule(r"(?:append|add) (?P<text>.+) (?:to the end of|to) (?P<field>.+)", _append),
     rule(r"(?:search|look) for (?P<text>.+)", _search),
     rule(r"(?:fill(?: in| out)?|complete|populate) (?P<field>.+?) (?:with|by typing|as) (?P<text>.+)", _set),
     rule(rf"(?:replace|overwrite) (?:{_CONTENT} (?:of|in) )?(?P<field>.+?) (?:with|by) (?P<text>.+)", _set),
     rule(
-        r"(?:set|change|switch|update|edit) (?:the )?(?:(?:value|text) of )?(?P<field>.+?) (?:to|=|as)"
+        r"(?:set|change|switch(?! (?:between|among|through|over|back)\b)|update|edit) (?:the )?"
+        r"(?:(?:value|text) of )?(?P<field>.+?) (?:to|=|as)"
         r" (?P<text>.+)",
         _set,
     ),
     rule(
-        rf"{_TYPE} (?P<text>(?:(?:the )?(?:text|word|value|number|date|name) )?{MARK})"
+        rf"{_TYPE} (?P<text>(?:(?:the |an? )?(?:{TEXT_NOUN}|{FIELD_NOUN}) )?{MARK})"
         r" (?:into|in|to|as|for|at|under|on) (?P<field>.+)",
         _type_into,
     ),
@@ -84,6 +149,12 @@ TYPING: tuple[Rule, ...] = (
 )
 
 CHOOSING: tuple[Rule, ...] = (
+    rule(
+        rf"(?:{_PICK}|check|tick|click)(?: on)? "
+        r"(?:nothing|none(?: of (?:them|these|those|the (?:options|items|boxes|checkboxes)))?"
+        r"|no (?:options?|items?|boxes|box|checkbox(?:es)?|entry|entries))(?: (?:at all|here|below))?",
+        _nothing,
+    ),
     rule(
         rf"{_PICK} (?P<option>(?:the )?(?:(?:option|item|entry|value) )?{MARK}(?: (?:option|item|entry|value))?)"
         r" (?:in|from|for|as|under|on|within|at|out of) (?P<field>.+)",

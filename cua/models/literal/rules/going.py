@@ -1,12 +1,14 @@
 """Ways to say: press keys, open an address, go back; and verbs that mean a click."""
 
 import re
+from collections.abc import Sequence
 
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.keys import parse_keys
-from cua.models.literal.rules.words import MARK, URL, Rule, fixed, number, rule
+from cua.models.literal.rules.words import MARK, URL, Rule, click_path, fixed, number, rule
 from cua.models.literal.steps import Click, OpenAddress, PlainStep, PressKeys
-from cua.models.literal.target_phrase import parse_target
+from cua.models.literal.target_phrase import parse_path, parse_targets
+from cua.models.literal.target_words import TAIL
 
 
 def _open(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
@@ -14,18 +16,23 @@ def _open(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
     return OpenAddress(url=url.rstrip(".,")) if re.fullmatch(URL, url, re.I) else None
 
 
-def _press(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+def _press(match: re.Match[str], quotes: Quotes) -> PlainStep | Sequence[PlainStep]:
     """Keys when keyboards have them, else a button; one quoted character is a button."""
-    words, times = match["keys"].strip(), match["times"] or "1"
+    words, times = TAIL.sub("", match["keys"].strip()), match["times"] or "1"
     quoted = quotes.only(words)
     keys = None if quoted is not None and len(quoted) == 1 else parse_keys(quotes.unmask(words, quoted=False))
     if keys is not None:
         return PressKeys(keys=keys, times=max(1, int(number(times))))
-    return Click(target=parse_target(words, quotes)) if match["times"] is None else None
+    is_led = re.match(r"\w+\s+the\s", match[0]) is not None
+    targets = parse_targets(f"the {words}" if is_led else words, quotes)
+    return [Click(target=target) for target in targets] * max(1, int(number(times)))
 
 
-def _click(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return Click(target=parse_target(match["target"], quotes))
+def _click(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
+    path = parse_path(match["target"], quotes)
+    if path:
+        return click_path(path)
+    return [Click(target=target) for target in parse_targets(match["target"], quotes)]
 
 
 def _keys(*keys: str) -> PressKeys:

@@ -1,6 +1,7 @@
 """Ways to say: wait, scroll, check, report."""
 
 import re
+from collections.abc import Sequence
 
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.rules.words import GONE, NUMBER, SEEN, Rule, bare, fixed, number, rule
@@ -15,7 +16,7 @@ from cua.models.literal.steps import (
     WaitFor,
     WaitSeconds,
 )
-from cua.models.literal.target_phrase import parse_target
+from cua.models.literal.target_phrase import parse_target, parse_targets
 
 _MAX_WAIT_S = 60.0
 _NOTCHES_A_TIME = 5
@@ -81,9 +82,9 @@ def _check_gone(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
     return CheckShown(target=parse_target(match["target"], quotes), is_shown=False)
 
 
-def _report(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    words = _VALUE_OF.sub("", match["target"].strip())
-    return Report(target=parse_target(re.sub(r"\s+(?:is|says|shows|stands there)$", "", words), quotes))
+def _report(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
+    words = re.sub(r"\s+(?:is|says|shows|stands there)$", "", _VALUE_OF.sub("", match["target"].strip()))
+    return [Report(target=target) for target in parse_targets(words, quotes)]
 
 
 _VALUE_OF = re.compile(

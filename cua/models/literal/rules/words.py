@@ -1,13 +1,16 @@
 """What the rules are written in: patterns over clauses, and the words that several of them use."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cua.models.literal.clauses import Quotes
-from cua.models.literal.steps import PlainStep
+from cua.models.literal.not_understood import NotUnderstoodError
+from cua.models.literal.steps import Click, PlainStep, Target
 
-Make = Callable[[re.Match[str], Quotes], "PlainStep | None"]
-"""Makes a step of a match; None hands the clause on to the next rule."""
+Make = Callable[[re.Match[str], Quotes], "PlainStep | Sequence[PlainStep] | None"]
+"""Makes a step of a match, or several; None hands the clause on to the next rule.
+
+It raises NotUnderstoodError when the clause is of its kind and holds words that it cannot account for."""
 
 Rule = tuple[re.Pattern[str], Make]
 
@@ -34,10 +37,29 @@ _NUMBER_WORDS = {"half a": 0.5, "a": 1.0, "an": 1.0, "once": 1.0, "twice": 2.0} 
     word: float(value)
     for value, word in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
 }
+TEXT_NOUN = (
+    r"(?:text|value|word|words|string|phrase|characters?|letters?|sentence|line|message|number|digits?|code|keyword|term|query"
+    r"|search\s+(?:term|text|words?|query)|following(?:\s+(?:text|words?|value))?)"
+)
+"""What a quoted text to type is called without telling where it belongs."""
+
+FIELD_NOUN = (
+    r"(?:user\s?name|user\s+id|login(?:\s+name)?|pass\s?word|passphrase|pin|e-?mail(?:\s+address)?|first\s+name|last\s+name"
+    r"|full\s+name|family\s+name|name|phone(?:\s+number)?|telephone(?:\s+number)?|address|street|city|town|zip(?:\s+code)?"
+    r"|postcode|postal\s+code|country|state|company|date|time|amount|price|quantity|url|link|title|subject|comment|description"
+    r"|note|age|birthday)"
+)
+"""What a quoted text to type is called that tells its field too."""
+
 _NAMED_TEXT = re.compile(
-    r"(?:the\s+)?(?:text|word|words|value|number|string|name|phrase|characters?|letters?|date|amount|url|address|message)"
-    r"\s+(\S.*)",
-    re.I,
+    rf"(?:the\s+|a\s+|an\s+|my\s+|your\s+)?(?:{TEXT_NOUN}|{FIELD_NOUN})\s*[:=]?\s*(?P<text>\S.*)", re.I | re.S
+)
+_DESCRIBED = re.compile(
+    r"(?:the|a|an|your|my|our|their|his|her|its|this|that|these|those|some|any|all|both|each|every|another|one\s+of|whatever|what"
+    r"|which|random|valid|invalid|correct|appropriate|suitable|matching|missing|required|same)\s+\w.*"
+    r"|(?:it|them|this|that|these|those|something|anything|everything|nothing|yours?|mine|today|tomorrow|yesterday"
+    rf"|(?:today|tomorrow|yesterday)'s\s.*|{FIELD_NOUN}\s+\S.*)",
+    re.S,
 )
 
 
@@ -56,18 +78,48 @@ def fixed(step: PlainStep) -> Make:
     return lambda match, quotes: step
 
 
+def click_path(path: Sequence[Target]) -> list[PlainStep]:
+    """The clicks of a menu's path; a part that shows the next one when hovered over needs no click."""
+    nexts = [target.text for target in path[1:]]
+    return [Click(target=target, reveals=shown) for target, shown in zip(path, [*nexts, ""], strict=True)]
+
+
 def number(text: str) -> float:
     """The value of a number in digits or words."""
     return _NUMBER_WORDS.get(text.lower(), 0.0) or float(text)
 
 
+def typed(masked: str, quotes: Quotes) -> str:
+    """The text that a phrase says to type: a quoted text, or words that describe nothing.
+
+    Raises:
+        NotUnderstoodError: There is more than one quoted text with its kind, or the words tell what the text is
+            instead of giving it ("the total", "your name").
+    """
+    text = bare(masked, quotes)
+    if not quotes.marks(masked) and (_DESCRIBED.fullmatch(text) or re.search(r'["“”„«»]', text)):
+        raise NotUnderstoodError(text, "quote what shall be typed letter by letter")
+    return text.replace("\\n", "\n").replace("\\t", "\t")
+
+
 def bare(masked: str, quotes: Quotes) -> str:
-    """The text that a phrase means: the quoted text, when the phrase is no more than that, else the words."""
+    """The text that a phrase means: the quoted text, when the phrase is no more than that, else the words.
+
+    Raises:
+        NotUnderstoodError: There are words beside a quoted text that do not only tell its kind.
+    """
     phrase = masked.strip()
     quoted = quotes.only(phrase.strip(" ,.:"))
     if quoted is not None:
         return quoted
     named = _NAMED_TEXT.fullmatch(phrase)
-    if named is not None and quotes.only(named[1]) is not None:
-        return quotes.only(named[1]) or ""
-    return quotes.unmask(phrase)
+    quoted = quotes.only(named["text"].strip(" ,.:")) if named is not None else None
+    if quoted is not None:
+        return quoted
+    marks = quotes.marks(phrase)
+    if marks:
+        rest = phrase
+        for mark in marks:
+            rest = rest.replace(mark, " ")
+        raise NotUnderstoodError(rest.strip(" ,.:"), "quote one text, and say nothing else about it")
+    return phrase

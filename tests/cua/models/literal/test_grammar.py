@@ -10,6 +10,7 @@ from cua.models.literal.steps import (
     Click,
     Drag,
     OpenAddress,
+    PickSuggestion,
     PressKeys,
     Relation,
     Report,
@@ -75,7 +76,7 @@ CASES: list[tuple[str, list[object]]] = [
     ),
     ("click at (0.25, 0.5)", [Click(target=Target(position=(0.25, 0.5)))]),
     ('click "7", "+", "8" and "="', [Click(target=quoted(text)) for text in "7+8="]),
-    ("click File -> Save As", [Click(target=plain("File")), Click(target=plain("Save As"))]),
+    ("click File -> Save As", [Click(target=plain("File"), reveals="Save As"), Click(target=plain("Save As"))]),
     (
         "type 12.50 into Amount and click Save",
         [TypeText(text="12.50", field=plain("Amount")), Click(target=plain("Save"))],
@@ -174,6 +175,107 @@ CASES: list[tuple[str, list[object]]] = [
         [Click(target=quoted("A")), Click(target=quoted("B")), Click(target=quoted("C"))],
     ),
     ("- click 'A'\n* click 'B'\n• click 'C'\nStep 4: click 'D'", [Click(target=quoted(text)) for text in "ABCD"]),
+    (
+        "Select x, y and z and click Submit",
+        [
+            SelectOption(option=Target(text="x")),
+            SelectOption(option=Target(text="y", whole="y and z")),
+            SelectOption(option=Target(text="z", whole="y and z", is_rest=True)),
+            Click(target=plain("Submit")),
+        ],
+    ),
+    (
+        "Select 'a', 'b' and 'c' in Tags",
+        [SelectOption(option=Target(text=text), field=plain("Tags"), is_more=text != "a") for text in "abc"],
+    ),
+    (
+        'untick "A" and "B"; click the buttons "C" and "D"',
+        [
+            *(Tick(target=quoted(text), is_on=False) for text in "AB"),
+            *(Click(target=quoted(text, role="button")) for text in "CD"),
+        ],
+    ),
+    (
+        "click Terms and Conditions",
+        [
+            Click(target=Target(text="Terms", whole="Terms and Conditions")),
+            Click(target=Target(text="Conditions", whole="Terms and Conditions", is_rest=True)),
+        ],
+    ),
+    ("Select nothing and click Submit", [Click(target=plain("Submit"))]),
+    (
+        "Click button ONE, then click the TWO button",
+        [
+            Click(target=plain("ONE", "button ONE", role="button")),
+            Click(target=plain("TWO", "TWO button", role="button")),
+        ],
+    ),
+    ("Open the Billing tab", [Click(target=plain("Billing", "Billing tab", role="tab"))]),
+    (
+        "click the 3rd search result and click the second link",
+        [
+            Click(target=plain("", "3rd search result", ordinal=3, role="result")),
+            Click(target=plain("", "second link", ordinal=2, role="link")),
+        ],
+    ),
+    (
+        'Enter the username "vina" and the password "US" into the text fields and press login.',
+        [
+            SetValue(field=plain("username"), value="vina"),
+            SetValue(field=plain("password"), value="US"),
+            Click(target=plain("login")),
+        ],
+    ),
+    (
+        'type "vina" as the username and "US" as the password',
+        [SetValue(field=plain("username"), value="vina"), SetValue(field=plain("password"), value="US")],
+    ),
+    (
+        'Log in with user name "a" and password "b"',
+        [
+            SetValue(field=plain("user name"), value="a"),
+            SetValue(field=plain("password"), value="b"),
+            PressKeys(keys=("enter",)),
+        ],
+    ),
+    (
+        'enter "a" into First and "b" into Second',
+        [TypeText(text="a", field=plain("First")), TypeText(text="b", field=plain("Second"))],
+    ),
+    (
+        'Enter the password "yA" into both text fields',
+        [TypeText(text="yA", field=Target(ordinal=number, role="field")) for number in (1, 2)],
+    ),
+    (
+        'Enter an item that starts with "Ce" and ends with "lic".',
+        [PickSuggestion(start="Ce", end="lic")],
+    ),
+    (
+        'type a city which contains "ville" into the Destination field',
+        [PickSuggestion(part="ville", field=plain("Destination", "Destination field", role="field"))],
+    ),
+    (
+        'Type "agustina" in all upper case letters in the text input',
+        [TypeText(text="AGUSTINA", field=plain("", "text input", role="field"))],
+    ),
+    (
+        'Use the textbox to enter "Renda" and press "Search", then find and click "More"',
+        [
+            TypeText(text="Renda", field=plain("", "textbox", role="field")),
+            Click(target=quoted("Search")),
+            Click(target=quoted("More")),
+        ],
+    ),
+    ('Click the button in the dialog box labeled "Cancel"', [Click(target=quoted("Cancel", role="button"))]),
+    ('Close the dialog box by clicking the "x"', [Click(target=quoted("x"))]),
+    ("Focus into the 3rd input textbox", [Click(target=plain("", "3rd input textbox", ordinal=3, role="field"))]),
+    ('Click on a "checkbox" widget', [Click(target=quoted("", ordinal=1, role="checkbox"))]),
+    (
+        "Select File > Export",
+        [Click(target=plain("File"), reveals="Export"), Click(target=plain("Export"))],
+    ),
+    ('click "+" twice', [Click(target=quoted("+"))] * 2),
+    ("press Enter to search, press Submit when done", [PressKeys(keys=("enter",)), Click(target=plain("Submit"))]),
     ("Frobnicate the widget", [Unreadable(text="Frobnicate the widget")]),
     ("日本語 {x} 🙂", [Unreadable(text="日本語 {x} 🙂")]),
     ("", []),
@@ -183,6 +285,40 @@ CASES: list[tuple[str, list[object]]] = [
 @pytest.mark.parametrize(("instruction", "steps"), CASES, ids=[case[0][:40] for case in CASES])
 def test_instruction_is_read_as_steps(instruction: str, steps: list[object]) -> None:
     assert parse_instruction(instruction) == steps
+
+
+REFUSED: list[tuple[str, str]] = [
+    ('Enter "Bob" banana into Name', "banana"),
+    ('Enter banana "Bob" into Name', "banana"),
+    ('type "hello" and "world" into Notes', "and"),
+    ("Enter the value of Last name into the text field", "the value of Last name"),
+    ("Type the text below into the text field", "the text below"),
+    ("type your answer into the textbox", "your answer"),
+    ("type that into the textbox", "that"),
+    ("enter username bob and password secret", "username bob and password secret"),
+    ('put "Coffee" into the cart', "the cart"),
+    ('click the blue "Save" button', "blue"),
+    ('click "Save" in the green "Total" box', "green"),
+    ('click "Like" on all posts by @ann', "all posts by @ann"),
+    ("click the button that best describes the figure", "that best describes the figure"),
+    ("pick the card with the greatest number", "with the greatest number"),
+    ("select all the shades of red", "all the shades of red"),
+    ("select words similar to red", "similar to red"),
+    ("select 5 with the slider", "with the slider"),
+    ("click the second item", "item"),
+    ('enter an item that starts with "A" and starts with "B"', 'starts with "B"'),
+    ("search for action movies directed by Bowen from year 1998", "action movies directed by Bowen from year 1998"),
+    ("click Save if the total is above 10", "if the total is"),
+    ('click "+" 90 times', "90 times"),
+]
+
+
+@pytest.mark.parametrize(("instruction", "words"), REFUSED, ids=[case[0][:40] for case in REFUSED])
+def test_what_is_not_understood_is_named_and_no_step(instruction: str, words: str) -> None:
+    steps = parse_instruction(instruction)
+
+    assert [type(step) for step in steps] == [Unreadable]
+    assert words in (steps[0].words or steps[0].text)  # type: ignore[union-attr]
 
 
 def test_a_long_instruction_is_read_in_time() -> None:

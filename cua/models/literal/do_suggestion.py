@@ -1,0 +1,86 @@
+"""Choose from the suggestions that a field shows while it is typed into."""
+
+import re
+
+from cua.models.literal.do_keyboard import type_into
+from cua.models.literal.do_pointer import miss
+from cua.models.literal.find_field import Field, find_field
+from cua.models.literal.find_text import find_button
+from cua.models.literal.moves import Act, Already, Failed, Move, at
+from cua.models.literal.progress import Progress
+from cua.models.literal.screen import Screen
+from cua.models.literal.steps import PickSuggestion, PlainStep, Target
+from visual_tools.box import Box
+from visual_tools.ocr import TextLine
+
+_MAX_WAITS = 2
+_MAX_SCROLLS = 3
+_REACH_PX = 60
+_MAX_NAMED = 6
+_MIN_OPEN = 3
+_SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
+
+
+def plan_suggestion(step: PickSuggestion, screen: Screen, progress: Progress) -> Move:
+    """Type the beginning, look at the list below the field, press the entry that fits, see whether it took."""
+    wanted = step.field or Target(role="field")
+    found = find_field(screen, wanted)
+    if found is None:
+        return miss(screen, wanted)
+    if not progress.count("open"):
+        code = type_into(found, step.start or step.part or step.end, screen)
+        return Act(code=code, thought=f"The field is {found.why}; I type the beginning and look.", phase="open")
+    if progress.count("pick"):
+        listed = find_suggestions(screen, found)
+        fitting = [line for line in screen.lines if any(map(step.fits, _without_caret(line.text)))]
+        if fitting and (len(listed) < _MIN_OPEN or any(line not in listed for line in fitting)):
+            return Already(thought=f'"{fitting[0].text}" is chosen.')
+        return Failed(reason=f'I pressed the suggestion that {step.words}, and the field shows "{found.text}"')
+    rows = find_suggestions(screen, found)
+    fitting = [row for row in rows if step.fits(row.text.strip())]
+    if fitting:
+        code = (f"pyautogui.click({at(screen, fitting[0].box_px.center)})",)
+        return Act(code=code, thought=f'The suggestion "{fitting[0].text}" {step.words}.', phase="pick")
+    return _look_further(step, screen, found, rows, progress)
+
+
+def _without_caret(text: str) -> tuple[str, str]:
+    """A text, and the text without a last stroke, which may be the caret behind what was typed."""
+    return text.strip(), re.sub(r"[lI|1]$", "", text.strip())
+
+
+def find_unsent(last: PlainStep, screen: Screen) -> str:
+    """Why a run that ends with a chosen suggestion is not at its goal: a button waits that nobody was told to press."""
+    if not isinstance(last, PickSuggestion):
+        return ""
+    sending = [line for line in screen.lines if _SENDS.fullmatch(line.text.strip())]
+    button = next((line.text for line in sending if find_button(screen, line.box_px) is not None), "")
+    if not button:
+        return ""
+    return f'the text is entered, not sent: there is a button "{button}", and the instruction does not say to press it'
+
+
+def find_suggestions(screen: Screen, found: Field) -> list[TextLine]:
+    """Lines right below the field, each close to the one before, in its column."""
+    box = found.box_px
+    reach = Box(box.left - 12, box.bottom, box.right + _REACH_PX, screen.height)
+    rows: list[TextLine] = []
+    bottom = box.bottom
+    for line in sorted(screen.lines, key=lambda line: line.box_px.top):
+        if not reach.has_point(*line.box_px.center) or line.box_px.left < box.left - 12:
+            continue
+        if line.box_px.top - bottom > 2 * max(line.box_px.height, 12):
+            break
+        rows.append(line)
+        bottom = line.box_px.bottom
+    return rows
+
+
+def _look_further(step: PickSuggestion, screen: Screen, found: Field, rows: list[TextLine], progress: Progress) -> Move:
+    if progress.count("wait") < _MAX_WAITS:
+        return Act(code=("time.sleep(0.7)",), thought="The suggestions may still be coming.", phase="wait")
+    if rows and progress.count("find option") < _MAX_SCROLLS:
+        code = (f"pyautogui.scroll(-2, {at(screen, rows[-1].box_px.center)})", "time.sleep(0.3)")
+        return Act(code=code, thought="None of them fits; I scroll the list.", phase="find option")
+    seen = ", ".join(f'"{row.text}"' for row in rows[:_MAX_NAMED]) or "none"
+    return Failed(reason=f"the field suggests nothing that {step.words}; below it I see: {seen}")
