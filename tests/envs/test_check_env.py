@@ -134,21 +134,21 @@ class ClicksAnywhere(FakeEnv):
 
 
 class GoesOnWhenCancelled(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
-        return await asyncio.shield(asyncio.ensure_future(self._step(actions)))
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        return await asyncio.shield(asyncio.ensure_future(self._step(actions, check)))
 
-    async def _step(self, actions: Sequence[Action]) -> StepResult:
+    async def _step(self, actions: Sequence[Action], check: Check | None) -> StepResult:
         await asyncio.sleep(sum(action.duration_s for action in actions if isinstance(action, Wait)))
-        return await super().step(actions)
+        return await super().step(actions, check)
 
 
 class NeverCancelled(FakeEnv):
-    async def step(self, actions: Sequence[Action]) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         end_s = time.monotonic() + sum(10 * action.duration_s for action in actions if isinstance(action, Wait))
         while time.monotonic() < end_s:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(end_s - time.monotonic())
-        return await super().step(actions)
+        return await super().step(actions, check)
 
 
 class EmptyDescription(FakeEnv):
