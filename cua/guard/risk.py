@@ -14,6 +14,8 @@ _SHELL = re.compile(
     r"|curl[^|]*\|\s*(?:ba)?sh|chmod\s+-R|kill(?:all)?\s+-9)",
     re.I,
 )
+_SHORT_CHARS = 120
+_QUESTION = re.compile(r"[^.!?。？]*[?？]")
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|'[^']*'(?!\w)|`[^`]*`")
 
 
@@ -57,17 +59,38 @@ def _of_target(facts: Facts, target: Target, allowed_domains: tuple[str, ...]) -
     for name in target.names:
         if kind := kind_of(name):
             return Risk(kind=kind, why=_seen(target, name))
+    if target.is_picture and (risk := _of_hints(facts, target)):
+        return risk
     is_key = isinstance(facts.action, PressKey | Hotkey | KeyDown | KeyUp | TypeText)
     if target.is_element and not is_neutral(target) and not (is_key and target.is_field):
         return None
     for text in target.context:
-        if kind := kind_of(text):
+        if kind := _of_context(text):
             return Risk(kind=kind, why=f"{_what(facts)} ({text})")
+    if risk := _of_hints(facts, target):
+        return risk
+    kind = kind_of(_claim(facts))
+    return Risk(kind=kind, why=_what(facts)) if kind else None
+
+
+def _of_hints(facts: Facts, target: Target) -> Risk | None:
     for hint in target.hints:
         if kind := kind_of_hint(hint):
             return Risk(kind=kind, why=f"{_what(facts)} ({hint})")
-    kind = kind_of(_claim(facts))
-    return Risk(kind=kind, why=_what(facts)) if kind else None
+    return None
+
+
+def _of_context(text: str) -> RiskKind | None:
+    """What a heading, a dialog or a text beside a button that says nothing speaks of.
+
+    A long text mentions much (a notice about cookies that are shared): its questions count, and all of it for
+    what cannot be undone.
+    """
+    if len(text) <= _SHORT_CHARS:
+        return kind_of(text)
+    asked = " ".join(_QUESTION.findall(text))
+    kind = kind_of(asked) or kind_of(text)
+    return kind if kind_of(asked) or kind in ("pay", "delete") else None
 
 
 def _claim(facts: Facts) -> str:

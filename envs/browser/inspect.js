@@ -54,6 +54,8 @@ function (ask, wants_element) {
   const isShown = (node) => Element.prototype.checkVisibility.call(node, { visibilityProperty: true });
   const holds = (node, other) => Node.prototype.contains.call(node, other);
 
+  const closed = this instanceof ShadowRoot ? this : null;
+
   // ---- what there is to read on an element and in it
   const generated = (node, style) => {
     const content = style.content;
@@ -62,8 +64,9 @@ function (ask, wants_element) {
     return parts.map((part) => part[0] === '"' ? part.slice(1, -1).replace(/\\(.)/g, "$1")
       : attr(node, part.slice(5, -1).trim().split(/[\s,]/)[0]) ?? "").join("");
   };
+  const file = (address) => address?.startsWith("data:") ? null : address?.split(/[?#]/)[0].split("/").at(-1);
   const files = (style) => [...`${style.backgroundImage} ${style.maskImage} ${style.content}`.matchAll(/url\("([^"]{1,300})/g)]
-    .map((found) => found[1]);
+    .map((found) => file(found[1]));
   const read = (top, skip, most = MAX_TEXT) => {
     const found = { text: "", names: [], hints: [] };
     let left = MAX_NODES;
@@ -80,8 +83,7 @@ function (ask, wants_element) {
         if (isBlock) found.text += " ";
         for (const name of ["aria-label", "alt", "title"]) found.names.push(attr(node, name));
         if (tag === "title" || tag === "desc") found.names.push(textContent(node));
-        found.hints.push(attr(node, "class"), attr(node, "data-icon"), attr(node, "src"), attr(node, "name"),
-          tag === "use" ? attr(node, "href") ?? attr(node, "xlink:href") : null, ...files(style));
+        found.hints.push(attr(node, "class"), attr(node, "data-icon"), file(attr(node, "src")), tag === "use" ? attr(node, "href") ?? attr(node, "xlink:href") : null, ...files(style));
         const first = getComputedStyle(node, "::before"), last = getComputedStyle(node, "::after");
         found.hints.push(...files(first), ...files(last));
         const start = found.text.length;
@@ -193,6 +195,7 @@ function (ask, wants_element) {
     return {
       role: role(node), names: [...new Set([...known, ...more.map((text) => line(text)).filter(Boolean)])], hints: hints(node, all),
       context: isField(node) && type(node) !== "file" ? [] : context(node),
+      is_picture: !isField(node) && !line(all.text) && !(isButtonInput(node) && type(node) !== "image" && (node.value || type(node) === "submit")),
       url: isLink && typeof node.href === "string" ? node.href : null, is_field: isField(node),
     };
   };
@@ -218,6 +221,7 @@ function (ask, wants_element) {
     for (let node = element, depth = 0; node && node !== found && depth < 20; node = parent(node), depth++) {
       if (rootOf(node) !== rootOf(found)) more.push(read(node).text); // of a closed root, which nobody else can read
     }
+    if (closed && rootOf(found) !== closed) more.push(read(closed).text);
     if (localName(found) === "label" && found.control) { more.push(shown(found)); found = found.control; }
     more.push(...below(element, x, y));
     const isLarge = !matches(found, REACTS) && shown(found).length > 80;
@@ -286,6 +290,11 @@ function (ask, wants_element) {
     return step ? [all.at((all.indexOf(radio) + step) % all.length)].filter(Boolean) : [];
   };
   const onKey = (focused) => {
+    const found = activated(focused);
+    if (closed && focused === closed.host) for (const entry of found) entry.names.push(line(read(closed).text));
+    return found;
+  };
+  const activated = (focused) => {
     const { key, typed, ctrl, alt } = ask;
     if (alt && key.length === 1) return accessKeys(key);
     const isNothing = focused === bodyOf(document) || focused === topOf(document);
@@ -318,12 +327,12 @@ function (ask, wants_element) {
   };
 
   // ---- the way down to the element
-  let root = this instanceof ShadowRoot ? this : document;
+  const root = closed ?? document;
   let [x, y] = ask.point ?? [0, 0];
   const elementIn = (from) => ask.point
     ? (from instanceof Document ? Document.prototype : ShadowRoot.prototype).elementFromPoint?.call(from, x, y)
     : getter(from instanceof Document ? Document.prototype : ShadowRoot.prototype, "activeElement")(from);
-  let element = elementIn(root);
+  let element = elementIn(root) ?? closed?.host;
   for (let depth = 0; element && depth < 50; depth++) {
     const inner = shadowRoot(element) ? elementIn(shadowRoot(element)) : null;
     if (!inner || inner === element) break;
@@ -338,6 +347,6 @@ function (ask, wants_element) {
   }
   const canHost = localName(element).includes("-") || ["article", "aside", "blockquote", "body", "div", "footer", "h1", "h2",
     "h3", "h4", "h5", "h6", "header", "main", "nav", "p", "section", "span"].includes(localName(element));
-  const inside = canHost && !shadowRoot(element);
+  const inside = canHost && !shadowRoot(element) && element !== closed?.host;
   return { inside, is_frame: false, x, y, targets: ask.point ? atPoint(element, x, y) : onKey(element) };
 }

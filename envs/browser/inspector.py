@@ -5,7 +5,8 @@ replaces `document.elementFromPoint` or `Element.prototype.getAttribute` changes
 protocol also opens closed shadow roots and frames of other origins.
 """
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from envs.browser.camera import read_script
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 _WORLD = "k25"
 _GROUP = "k25"
 _MAX_DEPTH = 12
+_OWN_TEXT = """function () {
+  const text = Object.getOwnPropertyDescriptor(Node.prototype, "textContent").get.call(this);
+  const first = getComputedStyle(this, "::before").content, last = getComputedStyle(this, "::after").content;
+  return [first, text, last].filter((part) => part && part !== "none" && part !== "normal").join(" ")
+    .replace(/\\s+/g, " ").trim().slice(0, 300);
+}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +64,11 @@ class Inspector:
         Raises:
             playwright.async_api.Error: The page went away meanwhile.
         """
-        return await self._ask(page, {"point": [x_px, y_px]})
+        found = await self._ask(page, {"point": [x_px, y_px]})
+        if not found:
+            return ()
+        painted = await _painted_over(self._tops[page], x_px, y_px)
+        return (replace(found[0], names=(*found[0].names, *painted)), *found[1:])
 
     async def on_key(self, page: "Page", stroke: Stroke) -> tuple[Target, ...]:
         """What a key activates, given what has the focus.
@@ -94,6 +105,35 @@ class Inspector:
             if "point" in ask:
                 ask = {**ask, "point": [found["x"], found["y"]]}
         return tuple(_target(entry, page.url) for entry in found["targets"])
+
+
+async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...]:
+    """The text of what is drawn at a point and lets clicks through (`pointer-events: none`)."""
+    send = top.session.send
+    view = (await send("Page.getLayoutMetrics"))["cssVisualViewport"]
+    where = {"x": round(x_px + view["pageX"]), "y": round(y_px + view["pageY"])}
+    hit, seen = await asyncio.gather(
+        send("DOM.getNodeForLocation", where),
+        send("DOM.getNodeForLocation", {**where, "ignorePointerEventsNone": True}),
+    )
+    if hit["backendNodeId"] == seen["backendNodeId"]:
+        return ()
+    place = _Place(session=top.session, frame_id=seen["frameId"])
+    node = await send(
+        "DOM.resolveNode",
+        {
+            "backendNodeId": seen["backendNodeId"],
+            "executionContextId": await _world(place),
+            "objectGroup": _GROUP,
+        },
+    )
+    read = await send(
+        "Runtime.callFunctionOn",
+        {"functionDeclaration": _OWN_TEXT, "objectId": node["object"]["objectId"], "returnByValue": True},
+    )
+    await send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
+    text = read["result"].get("value")
+    return (text,) if isinstance(text, str) and text else ()
 
 
 async def _main_frame_id(session: "CDPSession") -> str:
@@ -175,6 +215,7 @@ def _target(entry: dict[str, Any], page_url: str) -> Target:
         hints=tuple(entry["hints"]),
         url=entry["url"],
         page_url=page_url,
+        is_picture=entry.get("is_picture", False),
         is_field=entry["is_field"],
         is_element=entry.get("is_element", True),
     )
