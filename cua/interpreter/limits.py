@@ -33,7 +33,7 @@ class Limits:
     max_actions: int = 500
     max_amount: int = 1_000
     max_inputs: int = 2_000
-    max_typed_chars: int = 20_000
+    max_typed_chars: int = 60_000
     max_wait_s: float = 60.0
 
 

@@ -7,9 +7,8 @@ from itertools import islice
 from cua.errors import CodeError
 from cua.interpreter.syntax import parse_code
 
-_OPEN = re.compile(
-    r"(?P<before>[ \t]*(?:#{2,6}[ \t]*code\b[ \t]*:?[ \t]*)?)(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)", re.I
-)
+_HEADING = r"[#＃]{2,6}[ \t*_]*(?:code|代码)(?![^\W_])[ \t*_]*[:：]?[ \t*_]*"
+_OPEN = re.compile(rf"(?P<before>[ \t]*(?:{_HEADING})?)(?P<fence>`{{3,}}|~{{3,}})(?P<rest>[^\n]*)", re.I)
 _TAG = re.compile(r"[ \t]*[A-Za-z][\w+-]*[ \t]*")
 _LEADING_TAG = re.compile(r"(?:python3?|py3?|code)[ \t]+", re.I)
 _MAX_CLOSINGS = 4
@@ -18,11 +17,12 @@ _MAX_BLOCKS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block: its code, and the lines it takes up with its fences (end not included)."""
+    """A fenced block: its code, the lines it takes up with its fences (end not included), the word behind the fence."""
 
     code: str
     start: int
     end: int
+    tag: str = ""
 
 
 def find_blocks(lines: list[str]) -> list[Block]:
@@ -55,7 +55,8 @@ def _many_lines(match: re.Match[str], lines: list[str], row: int) -> Block:
     blocks = []
     for end, last in candidates:
         code = "\n".join([*first, *lines[row + 1 : end], *last])
-        blocks.append(Block(code=code, start=row, end=min(end + 1, len(lines))))
+        tag = "" if first else rest.strip().lower()
+        blocks.append(Block(code=code, start=row, end=min(end + 1, len(lines)), tag=tag))
     if len(blocks) == 1:
         return blocks[0]
     return next((block for block in blocks if _is_python(block.code)), blocks[0])

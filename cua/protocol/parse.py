@@ -19,7 +19,12 @@ from cua.step import Turn
 
 _log = logging.getLogger(__name__)
 
-_HEADING = re.compile(r"[ \t]{0,3}#{2,6}[ \t]*(?P<name>thought|action|code)s?\b[ \t]*:?(?P<rest>.*)", re.I)
+_NAMES = {"思考": "thought", "动作": "action", "操作": "action", "行动": "action", "代码": "code"}
+_NAME = rf"(?P<name>thought|action|code|{'|'.join(_NAMES)})s?(?![^\W_])"
+_HEADING = re.compile(rf"[ \t]{{0,3}}[#＃]{{2,6}}[ \t\u3000*_]*{_NAME}[ \t*_]*[:：]?(?P<rest>.*)", re.I)
+_BOLD_HEADING = re.compile(rf"[ \t]{{0,3}}\*\*{_NAME}(?:[:：]\*\*|\*\*[ \t]*[:：]|\*\*[ \t]*$)(?P<rest>.*)", re.I)
+_ANY_HEADING = re.compile(r"[ \t]{0,3}[#＃]{1,6}[ \t]*[^\s#＃]")
+_CODE_TAGS = frozenset({"python", "python3", "py", "py3", "code", "pyautogui"})
 _CALL_NAME = re.compile(r"(?:computer|pyautogui)\.[A-Za-z]\w*")
 _MAX_CHARS = 100_000
 
@@ -41,7 +46,8 @@ class _Section:
 def parse(reply: Reply, thinking: bool = True) -> Turn:
     """Read a reply.
 
-    The last fenced block is the code, as in the public harness; earlier ones are dropped with a log line.
+    The last fenced block below the heading for code is run, as in the public harness; others are dropped with a log
+    line. A block that does something goes before one that only shows something, an output for example.
 
     Args:
         reply: What the model answered.
@@ -65,7 +71,7 @@ def parse(reply: Reply, thinking: bool = True) -> Turn:
     lines = answer.split("\n")
     blocks = find_blocks(lines)
     sections, preamble = _sections(lines, blocks)
-    code, code_row = _code(blocks, sections)
+    code, code_row = _code(blocks, sections, lines)
     code = _as_calls(code)
     action = _action(sections, code_row)
     if not action:
@@ -79,7 +85,7 @@ def parse(reply: Reply, thinking: bool = True) -> Turn:
 def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], str]:
     """Headed sections of the text outside of code, and what stands before the first one."""
     fenced = {row for block in blocks for row in range(block.start, block.end)}
-    headings = [(row, match) for row, line in enumerate(lines) if (match := _HEADING.match(line))]
+    headings = [(row, match) for row, line in enumerate(lines) if (match := _heading(line))]
     headings = [(row, match) for row, match in headings if row not in fenced or _opens_block(row, blocks)]
     sections = []
     for number, (row, match) in enumerate(headings):
@@ -87,7 +93,8 @@ def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], st
         end = min([end, *(block.start for block in blocks if block.start > row)])
         first = [] if row in fenced else [match["rest"]]
         text = "\n".join([*first, *(lines[below] for below in range(row + 1, end) if below not in fenced)])
-        sections.append(_Section(name=match["name"].lower(), row=row, text=text.strip().strip("*").strip()))
+        name = match["name"].lower()
+        sections.append(_Section(name=_NAMES.get(name, name), row=row, text=text.strip().strip("*").strip()))
     start = headings[0][0] if headings else min([block.start for block in blocks], default=len(lines))
     preamble = "\n".join(line for row, line in enumerate(lines[:start]) if row not in fenced)
     return sections, preamble.strip()
@@ -97,17 +104,49 @@ def _opens_block(row: int, blocks: list[Block]) -> bool:
     return any(block.start == row for block in blocks)
 
 
-def _code(blocks: list[Block], sections: list[_Section]) -> tuple[str, int]:
+def _heading(line: str) -> re.Match[str] | None:
+    return _HEADING.match(line) or _BOLD_HEADING.match(line)
+
+
+def _code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> tuple[str, int]:
     """The code to run and the line where it starts."""
     filled = [block for block in blocks if block.code.strip()]
-    if len(filled) > 1:
-        _log.warning("the reply holds %d code blocks, the last one is run", len(filled))
     if filled:
-        return filled[-1].code.strip("\n").rstrip(), filled[-1].start
+        chosen = _chosen(_below_code(filled, sections, lines) or filled)
+        if len(filled) > 1:
+            which = "the last one" if chosen is filled[-1] else f"number {filled.index(chosen) + 1}"
+            _log.warning("the reply holds %d code blocks, %s is run", len(filled), which)
+        return chosen.code.strip("\n").rstrip(), chosen.start
     unfenced = [section for section in sections if section.name == "code" and section.text]
     if unfenced:
         return unfenced[-1].text, unfenced[-1].row
     raise ReplyError(f"The reply has no code block. {FORMAT_REMINDER}")
+
+
+def _below_code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> list[Block]:
+    """The blocks below the last heading for code that has any, up to the next heading of any kind."""
+    fenced = {row for block in blocks for row in range(block.start, block.end)}
+    others = [
+        row for row, line in enumerate(lines) if row not in fenced and (_ANY_HEADING.match(line) or _heading(line))
+    ]
+    for section in reversed([section for section in sections if section.name == "code"]):
+        end = next((row for row in others if row > section.row), len(lines))
+        below = [block for block in blocks if section.row <= block.start < end]
+        if below:
+            return below
+    return []
+
+
+def _chosen(blocks: list[Block]) -> Block:
+    """The last block that does something, marked as code if one of them is; else the last one."""
+    acting = [block for block in blocks if _acts(block.code)]
+    marked = [block for block in acting if block.tag in _CODE_TAGS]
+    return (marked or acting or blocks)[-1]
+
+
+def _acts(code: str) -> bool:
+    """Whether a block holds a call of the protocol's functions."""
+    return _CALL_NAME.search(code) is not None or _as_calls(code) != code
 
 
 def _action(sections: list[_Section], code_row: int) -> str:

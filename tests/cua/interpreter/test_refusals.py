@@ -75,8 +75,8 @@ def refusal(code):
         ("for i in range(3): pyautogui.scroll(-999)", "makes 2997 clicks, key presses and wheel notches"),
         ("for i in range(300): pyautogui.hotkey('ctrl', *['a'] * 9)", "makes 2010 clicks, key presses"),
         (
-            "for i in range(3): pyautogui.write('x' * 9999)",
-            "types 29997 characters in all and at most 20000 are possible in one step",
+            "for i in range(3): pyautogui.write('x' * 29999)",
+            "types 89997 characters in all and at most 60000 are possible in one step",
         ),
         ("computer.terminate()", "computer.terminate() needs the argument 'status'"),
         ("computer.terminate('done')", "status must be 'success' or 'failure', got 'done'"),

@@ -68,7 +68,28 @@ def test_action_on_the_headings_line():
     assert read(f"## Action: Click it.\n## Code:\n```python\n{CLICK}\n```").action_text == "Click it."
 
 
-@pytest.mark.parametrize("heading", ["### Action:", "## Action", "##Action:", " ## action :", "## Actions:"])
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "### Action:",
+        "## Action",
+        "##Action:",
+        " ## action :",
+        "## Actions:",
+        "## Action：",
+        "##Action ：",
+        "＃＃ Action:",
+        "## **Action:**",
+        "## **Action**:",
+        "**Action:**",
+        "**Action**：",
+        "**Action**",
+        "## 动作：",
+        "## 操作:",
+        "##行动",
+        "## __Action__:",
+    ],
+)
 def test_spellings_of_the_heading(heading):
     assert read(f"{heading}\nClick.\n### Code:\n```\n{CLICK}\n```") == Turn(
         thought="Because.", action_text="Click.", code=CLICK
@@ -269,3 +290,43 @@ def test_a_long_text_to_type_is_fine_and_an_endless_reply_is_not():
     assert actions(answer(f"pyautogui.write({text!r})")) == [TypeText(text=text)]
     with pytest.raises(ReplyError, match="more than 100000 characters"):
         read(answer(CLICK) + "\nand so on" * 10_000)
+
+
+@pytest.mark.parametrize(
+    "heading", ["## Code：", "##Code:", "**Code:**", "## **Code**", "## 代码：", "＃＃ Code", "## Code： ```python"]
+)
+def test_spellings_of_the_heading_for_code(heading):
+    fence = "" if heading.endswith("python") else "```python\n"
+    turn = read(f"## Action：点击。\n{heading}\n{fence}{CLICK}\n```\n")
+    assert (turn.action_text, turn.code) == ("点击。", CLICK)
+    unfenced = heading.removesuffix(" ```python")
+    assert read(f"## Action:\nClick.\n{unfenced}\n{CLICK}\n").code == CLICK
+
+
+@pytest.mark.parametrize(
+    "line", ["**Action** is needed here", "# Actions", "## Actionable items", "the **code**", "## 代码说明"]
+)
+def test_what_is_no_heading(line):
+    assert read(f"{line}\n## Action:\nClick.\n## Code:\n```python\n{CLICK}\n```").action_text == "Click."
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "Expected output:\n```\nClicked\n```",
+        "```text\nThe page opens.\n```",
+        "## Output:\n```\npyautogui.click(0.1, 0.1)\n```",
+        'This gives:\n```json\n{"clicked": true}\n```',
+        "It runs as:\n```console\n>>> pyautogui.click(0.1, 0.1)\n```",
+        "### Expected result\n```python\npyautogui.click(0.1, 0.1)\n```",
+        "```\n```",
+    ],
+)
+def test_an_example_after_the_code_is_not_run(after):
+    assert read(f"{answer(CLICK)}\n{after}").code == CLICK
+
+
+def test_an_example_before_the_heading_for_code_is_not_run():
+    before = "I could write\n```python\npyautogui.click(0.1, 0.1)\n```\n"
+    assert read(before + answer(CLICK)).code == CLICK
+    assert read(f"## Action:\nClick.\n## Code:\n{CLICK}").code == CLICK

@@ -135,7 +135,7 @@ async def socks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.write(b"\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x00")
     request = await reader.readuntil(b"\r\n\r\n")
     inner.write(request)
-    writer.write(await inner_reader.read(100_000))
+    writer.write(await inner_reader.read())
     await writer.drain()
     writer.close()
     inner.close()
