@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import visual_tools
+from visual_tools.sandbox.zygote.disks import FIXED, ROOMS
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, SIZE_MARK
 from visual_tools.sandbox.zygote.rooms import NEW_ROOT
 
@@ -77,7 +78,7 @@ def make_outer_argv(bubblewrap: str, *, is_root: bool) -> list[str]:
         argv.append("--unshare-user")
     argv += ["--tmpfs", "/tmp", *_system_arguments()]  # what is to be seen may lie below /tmp
     argv += ["--dev", "/dev", "--dev-bind", "/proc", "/proc", "--bind", "/", HOST_ROOT]
-    argv += ["--dir", NEW_ROOT, "--chdir", "/"]
+    argv += ["--dir", NEW_ROOT, "--dir", ROOMS, "--dir", FIXED, "--chdir", "/"]
     return argv
 
 

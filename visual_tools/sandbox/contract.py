@@ -22,7 +22,7 @@ class Limits:
         memory_bytes: Memory of a kernel beyond what it starts with, all its processes.
         num_processes: Processes and threads.
         file_bytes: Size of one file.
-        disk_bytes: What the working folder may hold.
+        disk_bytes: What the working folder may hold. With namespaces it lies in memory, of which a quarter is the most.
         num_files: Files and folders that the working folder may hold.
         output_chars: Text of a cell that is handed back; head and tail are kept.
         num_images: Pictures of a cell that are handed back.
@@ -35,7 +35,7 @@ class Limits:
     memory_bytes: int = 2 * 2**30
     num_processes: int = 64
     file_bytes: int = 512 * 2**20
-    disk_bytes: int = 2 * 2**30
+    disk_bytes: int = 2**30
     num_files: int = 50_000
     output_chars: int = 20_000
     num_images: int = 8

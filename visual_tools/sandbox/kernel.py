@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,13 @@ from visual_tools.errors import SandboxError
 from visual_tools.sandbox.channels import Channels, Message, parent_id, wait_for_first
 from visual_tools.sandbox.collect import Collector
 from visual_tools.sandbox.contract import Backend, CellResult, Limits, Status
-from visual_tools.sandbox.snapshot import Snapshot, find_written, take_snapshot
-from visual_tools.sandbox.zygote.rooms import hand_over
+from visual_tools.sandbox.snapshot import WorkFolder
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 3.0  # after an interrupt, before the kernel is ended
 _AGAIN_S = 1.0
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
+_ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
 _LOST = "the kernel was started anew: variables, imports and definitions of earlier cells are gone, files are kept"
 
 
@@ -72,7 +72,8 @@ class IsolatedKernel:
         limits: Limits,
         launch: Launch,
         zygote: ZygoteClient,
-        owner: int | None,
+        place: WorkFolder,
+        on_close: Callable[[], Awaitable[None]],
     ) -> None:
         self.folder = folder
         self.inside_dir = inside_dir
@@ -80,7 +81,8 @@ class IsolatedKernel:
         self._limits = limits
         self._launch = launch
         self._zygote = zygote
-        self._owner = owner
+        self._place = place
+        self._on_close = on_close
         self._running: Running | None = None
         self._cell: _Cell | None = None
         self._is_interrupted = False
@@ -104,15 +106,12 @@ class IsolatedKernel:
         async with self._lock:
             self._is_interrupted = False
             notes = await self._revive()
-            before = await asyncio.to_thread(self._look)
+            before, told = await asyncio.to_thread(self._place.begin)
             began = time.monotonic()
             outcome = await self._run_cell(code, self._limits.wall_s if timeout_s is None else timeout_s, store_history)
-            return await self._report(outcome, before, time.monotonic() - began, notes)
-
-    def _look(self) -> Snapshot:
-        if self._owner is not None:  # files that were put there since
-            hand_over(str(self.folder), self._owner)
-        return take_snapshot(str(self.folder))
+            result = await self._report(outcome, time.monotonic() - began, notes)
+            written, told_after = await asyncio.to_thread(self._place.end, before)
+            return replace(result, files_written=written, notes=(*result.notes, *told, *told_after))
 
     async def _revive(self) -> tuple[str, ...]:
         """Have a kernel that is ready for a cell; what its user must be told."""
@@ -152,7 +151,7 @@ class IsolatedKernel:
         message = channels.make("execute_request", content)
         cell = self._cell = _Cell(message["header"]["msg_id"], self._limits, channels)
         channels.allow_output(_count_allowed_bytes(self._limits))
-        self._zygote.set_busy(running.process, True)
+        self._zygote.set_busy(running.process, True, timeout_s)
         reply = channels.send("shell", message)
         try:
             return await self._follow(running, cell, reply, timeout_s)
@@ -197,13 +196,15 @@ class IsolatedKernel:
         await self._zygote.kill(running.process)
         return False
 
-    async def _report(
-        self, outcome: "_Outcome", before: Snapshot, duration_s: float, notes: tuple[str, ...]
-    ) -> CellResult:
+    async def _report(self, outcome: "_Outcome", duration_s: float, notes: tuple[str, ...]) -> CellResult:
         if self._is_closed:
             raise SandboxError("this kernel was closed while the cell ran")
+        running = self._running
         collector, status, why = outcome.cell.collector, outcome.status, outcome.why
         is_lost = bool(notes)
+        if running is not None and running.process.num_left:
+            notes = (*notes, _ENDED.format(count=running.process.num_left))
+            running.process.num_left = 0
         if status == "died":
             notes = (*notes, f"the kernel ended: {why}", _LOST)
             is_lost = True
@@ -212,13 +213,11 @@ class IsolatedKernel:
             notes = (*notes, f"the cell was interrupted: {why}")
         elif status == "ok" and collector.error is not None:
             status = "error"
-        written = await asyncio.to_thread(lambda: find_written(before, take_snapshot(str(self.folder))))
         return CellResult(
             status=status,
             text=collector.text,
             images=tuple(collector.images),
             error=collector.error if status in ("error", "interrupted") else None,
-            files_written=written,
             outputs=collector.outputs,
             execution_count=outcome.cell.execution_count,
             duration_s=duration_s,
@@ -238,8 +237,10 @@ class IsolatedKernel:
 
     async def close(self) -> None:
         """End it; see `Kernel.close`."""
-        self._is_closed = True
+        is_first, self._is_closed = not self._is_closed, True
         await self._end()
+        if is_first:
+            await self._on_close()
 
 
 @dataclass(frozen=True, slots=True)

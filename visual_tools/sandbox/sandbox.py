@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -13,11 +14,20 @@ from visual_tools.sandbox.backends import ISOLATING, MODES, is_open_to_all, make
 from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners, wait_for_first
 from visual_tools.sandbox.contract import Backend, Limits
 from visual_tools.sandbox.kernel import IsolatedKernel, Running
+from visual_tools.sandbox.room import Room, measure_need
+from visual_tools.sandbox.snapshot import FolderOnDisk
 from visual_tools.sandbox.walk import remove_tree
 from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, Plan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _START_S = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Shared:
+    room: Room
+    number: int
+    num_kernels: int = 0
 
 
 class Sandbox:
@@ -36,6 +46,8 @@ class Sandbox:
         self._context: Any = require("zmq.asyncio", "sandbox").Context(io_threads=1)
         self._numbers = 0
         self._kernels: list[IsolatedKernel] = []
+        self._rooms: dict[Path, _Shared] = {}
+        self._rooms_lock = asyncio.Lock()
         self._is_closed = False
 
     @classmethod
@@ -99,6 +111,12 @@ class Sandbox:
         async def launch(on_output: Callable[[Message], None]) -> Running:
             return await self._launch(folder, inside_dir, paths, limits, on_output)
 
+        room = await self._enter_room(folder, limits) if self._plan.mode == "nested" else None
+
+        async def leave() -> None:
+            if room is not None:
+                await self._leave_room(folder)
+
         kernel = IsolatedKernel(
             folder=folder,
             inside_dir=inside_dir,
@@ -106,11 +124,38 @@ class Sandbox:
             limits=limits,
             launch=launch,
             zygote=self._zygote,
-            owner=self._choose_owner(folder),
+            place=room or FolderOnDisk(str(folder), self._choose_owner(folder)),
+            on_close=leave,
         )
-        await kernel.start()
+        try:
+            await kernel.start()
+        except BaseException:
+            await kernel.close()
+            raise
         self._kernels.append(kernel)
         return kernel
+
+    async def _enter_room(self, folder: Path, limits: Limits) -> Room:
+        """The folder's twin in memory, which all kernels in the folder share."""
+        async with self._rooms_lock:
+            if folder not in self._rooms:
+                self._numbers += 1
+                need = await asyncio.to_thread(measure_need, folder, limits.disk_bytes, limits.num_files)
+                fd = await self._zygote.open_room(self._numbers, *need)
+                room = Room(folder, fd, NOBODY if self._plan.is_root else None)
+                self._rooms[folder] = _Shared(room=room, number=self._numbers)
+            shared = self._rooms[folder]
+            shared.num_kernels += 1
+            return shared.room
+
+    async def _leave_room(self, folder: Path) -> None:
+        async with self._rooms_lock:
+            shared = self._rooms[folder]
+            shared.num_kernels -= 1
+            if shared.num_kernels == 0:
+                del self._rooms[folder]
+                await asyncio.to_thread(shared.room.close)
+                self._zygote.leave_room(shared.number)
 
     def _choose_owner(self, folder: Path) -> int | None:
         """Who a kernel's files belong to, when root starts it: nobody, unless nobody could not reach them."""
@@ -138,6 +183,7 @@ class Sandbox:
             owner=self._choose_owner(folder),
             key=key,
             limits=limits,
+            room=self._rooms[folder].number if folder in self._rooms else 0,
         )
         listeners = open_listeners(private)
         try:

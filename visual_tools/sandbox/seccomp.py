@@ -21,6 +21,7 @@ from visual_tools.sandbox.syscall_numbers import number_of
 
 _STREAM_TYPES = tuple(kind | flags for kind in (1, 5) for flags in (0, 0x800, 0x80000, 0x80800))
 _CLONE_NEW_ANYTHING = 0x7E020000
+_BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and the same with force
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 
 
@@ -83,6 +84,9 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("files in memory that no limit counts", "memfd_create memfd_secret"),
     Refusal("type into the terminal: TIOCSTI, TIOCLINUX", "ioctl", When(1, "in", (0x5412, 0x541C))),
     Refusal("weaken the layout of memory; asking is allowed", "personality", When(0, "not in", (0xFFFFFFFF,))),
+    Refusal("larger buffers, seemingly set", "setsockopt", When(2, "in", _BUFFER_SIZES), errno=0),
+    Refusal("memory that lives on in a pipe", "vmsplice"),
+    Refusal("see what others do with files", "inotify_init inotify_init1 inotify_add_watch", errno=ENOSYS),
     Refusal("device files; pipes and plain files are allowed", "mknod", When(1, "has bit", (0o020000,))),
     Refusal("device files; pipes and plain files are allowed", "mknodat", When(2, "has bit", (0o020000,))),
 )

@@ -2,8 +2,10 @@
 
 import stat
 from collections.abc import Mapping
+from typing import Any, Protocol
 
 from visual_tools.sandbox.walk import Walk
+from visual_tools.sandbox.zygote.rooms import hand_over
 
 MAX_FILES = 20_000
 MAX_DEPTH = 64
@@ -36,3 +38,38 @@ def find_written(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """Files that are new or differ, sorted."""
     changed = (path for path, about in after.items() if before.get(path) != about)
     return tuple(sorted(path.encode("utf-8", "replace").decode() for path in changed))
+
+
+class WorkFolder(Protocol):
+    """Where kernels work, as their host sees it; both calls read and write files and belong into a thread."""
+
+    def begin(self) -> tuple[Any, tuple[str, ...]]:
+        """Make it ready for a cell: what is there, for `end`, and what the model must be told."""
+        ...
+
+    def end(self, before: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """After a cell: files that it wrote, and what the model must be told."""
+        ...
+
+
+class FolderOnDisk:
+    """The working folder itself, where nothing can take its place.
+
+    Args:
+        folder: Its path.
+        owner: User that kernels run as, when that is another one.
+    """
+
+    def __init__(self, folder: str, owner: int | None) -> None:
+        self._folder = folder
+        self._owner = owner
+
+    def begin(self) -> tuple[Snapshot, tuple[str, ...]]:
+        """See `WorkFolder.begin`."""
+        if self._owner is not None:  # files that were put there since
+            hand_over(self._folder, self._owner)
+        return take_snapshot(self._folder), ()
+
+    def end(self, before: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """See `WorkFolder.end`."""
+        return find_written(before, take_snapshot(self._folder)), ()

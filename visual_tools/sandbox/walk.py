@@ -173,11 +173,21 @@ def open_folder(name: bytes, above: int, *, unlock: bool = False) -> int:
         os.close(place)
 
 
-def remove_tree(top: str) -> bool:
+@contextlib.contextmanager
+def _opened(top: str | bytes, above: int | None) -> Iterator[int]:
+    fd = os.open(top, _FOLDER) if above is None else open_folder(os.fsencode(top), above, unlock=True)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def remove_tree(top: str | bytes, above: int | None = None) -> bool:
     """Remove a folder with everything in it, whatever names, depth and modes that has. Whether it is gone.
 
     Args:
-        top: Its path.
+        top: Its path, or its name in the folder above.
+        above: Descriptor of the folder above.
     """
     num_removed = 0
 
@@ -189,12 +199,17 @@ def remove_tree(top: str) -> bool:
 
     while True:
         walk = Walk(max_entries=_REMOVED_AT_ONCE, unlock=True, on_leave=partial(remove, is_folder=True))
-        with contextlib.suppress(OSError):
-            for folder in walk.below(top):
+        with contextlib.suppress(OSError), _opened(top, above) as fd:
+            for folder in walk.below(fd):
                 for name, about in folder.entries.items():
                     if not stat.S_ISDIR(about.st_mode):
                         remove(folder.fd, name, is_folder=False)
-            os.rmdir(top)  # noqa: PTH106
-        if num_removed == 0 or not os.path.lexists(top):
-            return not os.path.lexists(top)
+        with contextlib.suppress(OSError):
+            os.rmdir(top, dir_fd=above)
+        try:
+            os.stat(top, dir_fd=above, follow_symlinks=False)
+        except FileNotFoundError:
+            return True
+        if num_removed == 0:
+            return False
         num_removed = 0

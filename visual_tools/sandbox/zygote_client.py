@@ -20,6 +20,7 @@ _BOOT = (
     "from visual_tools.sandbox.zygote.main import main;main()"
 )
 _START_TIMEOUT_S = 120.0
+_ROOM_TIMEOUT_S = 30.0
 _PACKET_BYTES = 1 << 18
 _LAST_WORDS_CHARS = 2000
 
@@ -65,6 +66,7 @@ class KernelProcess:
 
     Attributes:
         ended: Done when it has ended; the result says why.
+        num_left: Processes that cells had left behind and that were ended at the time limit, since this was set to 0.
     """
 
     def __init__(self, number: int) -> None:
@@ -72,6 +74,7 @@ class KernelProcess:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.error = ""
         self.over = ""
+        self.num_left = 0
 
 
 class ZygoteClient:
@@ -83,6 +86,7 @@ class ZygoteClient:
         self._log = log
         self._numbers = 0
         self._kernels: dict[int, KernelProcess] = {}
+        self._rooms: dict[int, asyncio.Future[int]] = {}
         self._is_closed = False
         self.ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().add_reader(host.fileno(), self._listen)
@@ -140,15 +144,29 @@ class ZygoteClient:
 
     def _listen(self) -> None:
         try:
-            data = self._socket.recv(_PACKET_BYTES)
+            data, fds, _, _ = socket.recv_fds(self._socket, _PACKET_BYTES, 1)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
+            data, fds = b"", []
         if not data:
             self._lose()
             return
-        self._hear(json.loads(data))
+        message = json.loads(data)
+        if "room" in message:
+            self._hear_of_room(message, fds)
+        else:
+            self._hear(message)
+
+    def _hear_of_room(self, message: dict[str, Any], fds: list[int]) -> None:
+        waiting = self._rooms.pop(message["room"], None)
+        if waiting is None or waiting.done():  # nobody waits any more
+            for fd in fds:
+                os.close(fd)
+        elif fds:
+            waiting.set_result(fds[0])
+        else:
+            waiting.set_exception(SandboxError(f"no working folder in memory can be had: {message.get('error')}"))
 
     def _hear(self, message: dict[str, Any]) -> None:
         if "ready" in message and not self.ready.done():
@@ -157,6 +175,8 @@ class ZygoteClient:
             kernel.error = kernel.error or str(message["error"])
         if (kernel := self._kernels.get(message.get("over", -1))) is not None:
             kernel.over = str(message["what"])
+        if (kernel := self._kernels.get(message.get("left", -1))) is not None:
+            kernel.num_left += int(message["num_ended"])
         if (kernel := self._kernels.pop(message.get("ended", -1), None)) is not None and not kernel.ended.done():
             kernel.ended.set_result(kernel.over or _describe_end(int(message["code"])))
 
@@ -170,6 +190,9 @@ class ZygoteClient:
             if not kernel.ended.done():
                 kernel.ended.set_result("the process that makes kernels ended")
         self._kernels.clear()
+        for room in self._rooms.values():
+            if not room.done():
+                room.set_exception(SandboxError("the process that makes kernels is gone: start a new Sandbox"))
         self._is_closed = True
 
     def _last_words(self) -> str:
@@ -201,10 +224,39 @@ class ZygoteClient:
         self._kernels[kernel.number] = kernel
         return kernel
 
-    def set_busy(self, kernel: KernelProcess, is_busy: bool) -> None:
-        """Say whether a cell runs: the zygote looks more often at what it uses then."""
+    async def open_room(self, number: int, size_bytes: int, num_files: int) -> int:
+        """Have a file system in memory made for kernels to work in; a descriptor of it.
+
+        Args:
+            number: How it is called from now on.
+            size_bytes: What it can hold.
+            num_files: How many files and folders.
+
+        Raises:
+            SandboxError: It cannot be had.
+        """
+        room = self._rooms[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._send({"room": number, "size_bytes": size_bytes, "num_files": num_files})
+            return await asyncio.wait_for(room, _ROOM_TIMEOUT_S)
+        except (OSError, TimeoutError) as error:
+            raise SandboxError(f"the process that makes kernels is gone ({error}): start a new Sandbox") from error
+
+    def leave_room(self, number: int) -> None:
+        """Give it back."""
         with contextlib.suppress(OSError):
-            self._send({"busy": kernel.number, "is_busy": is_busy})
+            self._send({"leave_room": number})
+
+    def set_busy(self, kernel: KernelProcess, is_busy: bool, limit_s: float = 0.0) -> None:
+        """Say whether a cell runs: the zygote looks more often at what it uses then.
+
+        Args:
+            kernel: That runs it.
+            is_busy: Whether it does.
+            limit_s: Seconds that the cell, with all it starts, may take.
+        """
+        with contextlib.suppress(OSError):
+            self._send({"busy": kernel.number, "is_busy": is_busy, "limit_s": limit_s})
 
     async def kill(self, kernel: KernelProcess) -> None:
         """End a kernel with everything it started; returns when it is gone."""

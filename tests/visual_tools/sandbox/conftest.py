@@ -13,6 +13,7 @@ SMALL = Limits(
     num_processes=40,
     file_bytes=4 * 2**20,
     disk_bytes=8 * 2**20,
+    num_files=3000,
     output_chars=2000,
     num_images=3,
     image_side_px=300,

@@ -37,7 +37,7 @@ def make_ward(tmp_path: Path) -> Iterator[MakeWard]:
         spec = KernelSpec(folder="", inside_dir="", readable=(), private_dir="", owner=None, key="", limits=limits)
         ward = Ward(spec, child.pid, reading, [str(tmp_path / "work")])
         ward.read_reports()
-        ward.set_busy(True)
+        ward.set_busy(True, 30.0)
         assert ward.look(time.monotonic()) == ""
         gate.touch()
         until = time.monotonic() + 60

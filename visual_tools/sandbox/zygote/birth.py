@@ -79,7 +79,7 @@ def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
 
 
 def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
-    if plan.is_root:
+    if plan.is_root and not spec.room:
         rooms.hand_over(HOST_ROOT + spec.folder, NOBODY)
     confine.leave_namespaces(is_root=plan.is_root)
     keeper = os.fork()

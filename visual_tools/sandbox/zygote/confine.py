@@ -34,7 +34,7 @@ def leave_namespaces(*, is_root: bool) -> None:
         return
     uid, gid = os.geteuid(), os.getegid()
     system.unshare(_EVERYTHING | system.CLONE_NEWUSER)
-    _write_maps(uid, gid)
+    map_user(NOBODY, NOBODY, uid, gid)
 
 
 def drop_privileges(*, is_root: bool) -> None:
@@ -42,7 +42,7 @@ def drop_privileges(*, is_root: bool) -> None:
     if is_root:
         become(NOBODY)
         system.unshare(system.CLONE_NEWUSER)
-        _write_maps(NOBODY, NOBODY)
+        map_user(NOBODY, NOBODY, NOBODY, NOBODY)
     system.drop_capabilities()
 
 
@@ -54,10 +54,11 @@ def become(user: int) -> None:
     system.own_proc_files(True)
 
 
-def _write_maps(uid: int, gid: int) -> None:
+def map_user(uid: int, gid: int, outer_uid: int, outer_gid: int) -> None:
+    """Say who the one user of a new user namespace is, inside and outside."""
     Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{NOBODY} {uid} 1")
-    Path("/proc/self/gid_map").write_text(f"{NOBODY} {gid} 1")
+    Path("/proc/self/uid_map").write_text(f"{uid} {outer_uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {outer_gid} 1")
 
 
 def offer_to_oom_killer() -> None:

@@ -1,9 +1,11 @@
 """The zygote's loop: takes requests from the host, forks kernels, watches what they use, ends them.
 
 Messages are JSON, one a packet. In: `{"make": id, "spec": ...}` with the listening sockets, `{"kill": id}`,
-`{"busy": id, "is_busy": ...}`, `{"remove": path}` (a folder to remove when the host is gone), `{"parent": pid}` with a
-pidfd of the host. Out: `{"ready": ...}`, `{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for
-a limit, `{"ended": id, "code"}`.
+`{"busy": id, "is_busy", "limit_s"}`, `{"room": id, "size_bytes", "num_files"}` and `{"leave_room": id}`,
+`{"remove": path}` (a folder to remove when the host is gone), `{"parent": pid}` with a pidfd of the host.
+Out: `{"ready": ...}`, `{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for
+a limit, `{"left": id, "num_ended"}` for processes that were ended between cells, `{"ended": id, "code"}`,
+`{"room": id}` with a descriptor, or with an `error`.
 When the host's end of the socket closes or the host dies, however that came about, the zygote ends every kernel,
 removes the folders it was told to, and goes.
 """
@@ -21,6 +23,7 @@ from typing import Any
 from visual_tools.sandbox.walk import remove_tree
 from visual_tools.sandbox.zygote import system
 from visual_tools.sandbox.zygote.birth import give_birth
+from visual_tools.sandbox.zygote.disks import Disks, enter_namespaces, keep_files
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan, plan_from_json, spec_from_json
 from visual_tools.sandbox.zygote.rehearsal import rehearse
 from visual_tools.sandbox.zygote.ward import Ward
@@ -33,6 +36,8 @@ _LEAVE_S, _LEAVE_PAUSE_S = 5.0, 0.005
 def main() -> None:
     """Serve until the host goes."""
     plan = plan_from_json(sys.argv[1])
+    if plan.mode == "nested":
+        prepare_places(plan)
     if plan.is_trial:
         print(rehearse(plan, plan.trial_dir))
         return
@@ -42,6 +47,13 @@ def main() -> None:
         zygote.serve()
     finally:
         zygote.leave()
+
+
+def prepare_places(plan: Plan) -> None:
+    """Before anything is started: be where mounting is allowed, and keep what must not change below the kernels."""
+    if not plan.is_root:
+        enter_namespaces()
+    keep_files(plan.system_paths)
 
 
 class Zygote:
@@ -56,6 +68,7 @@ class Zygote:
         self._host = socket.socket(fileno=plan.control_fd)
         self._wards: dict[int, Ward] = {}
         self._folders: list[str] = []
+        self._disks = Disks(is_root=plan.is_root)
         self._app: Any = None
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -126,13 +139,29 @@ class Zygote:
         elif "kill" in request and request["kill"] in self._wards:
             self._wards[request["kill"]].kill()
         elif "busy" in request and request["busy"] in self._wards:
-            self._wards[request["busy"]].set_busy(request["is_busy"])
+            num_ended = self._wards[request["busy"]].set_busy(request["is_busy"], request["limit_s"])
+            if num_ended:
+                self._tell({"left": request["busy"], "num_ended": num_ended})
+        elif "room" in request:
+            self._open_room(request["room"], request["size_bytes"], request["num_files"])
+        elif "leave_room" in request:
+            self._disks.unmount(request["leave_room"])
         elif "remove" in request:
             self._folders.append(request["remove"])
         elif "parent" in request:
             self._poll.register(fds[0], select.POLLIN)
             self._parent = fds[0]
         return True
+
+    def _open_room(self, number: int, size_bytes: int, num_files: int) -> None:
+        try:
+            fd = self._disks.mount(number, size_bytes, num_files)
+        except OSError as error:
+            self._tell({"room": number, "error": str(error)})
+            return
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._host, [json.dumps({"room": number}).encode()], [fd])
+        os.close(fd)
 
     def _make(self, number: int, spec: KernelSpec, sockets: list[int]) -> None:
         read_end, write_end = os.pipe()
@@ -144,7 +173,8 @@ class Zygote:
         for fd in (*sockets, write_end):
             os.close(fd)
         is_outside = self._plan.mode in ("landlock", "none")
-        folders = [self._host_path(folder) for folder in (spec.folder, *((spec.private_dir,) if is_outside else ()))]
+        on_disk = (*(() if spec.room else (spec.folder,)), *((spec.private_dir,) if is_outside else ()))
+        folders = [self._host_path(folder) for folder in on_disk]
         self._wards[number] = Ward(spec, child, read_end, folders, is_outside=is_outside)
         self._poll.register(read_end, select.POLLIN)
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from visual_tools.sandbox.contract import Limits
 from visual_tools.sandbox.zygote.birth import fill_in_sizes, give_birth
+from visual_tools.sandbox.zygote.disks import Disks
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
 from visual_tools.sandbox.zygote.ward import Ward
 
 _LAST_LINE_CHARS = 300
+_ROOM = 10**9
 
 
 def rehearse(plan: Plan, folder: str) -> str:
@@ -33,7 +35,11 @@ def rehearse(plan: Plan, folder: str) -> str:
         owner=NOBODY if plan.is_root else None,
         key="",
         limits=Limits(),
+        room=_ROOM if plan.mode == "nested" else 0,
     )
+    disks = Disks(is_root=plan.is_root)
+    if spec.room:
+        os.close(disks.mount(spec.room, Limits().disk_bytes, Limits().num_files))
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -44,6 +50,8 @@ def rehearse(plan: Plan, folder: str) -> str:
     while ward.report >= 0:
         errors += [str(message["error"]) for message in ward.read_reports() if "error" in message]
     os.waitpid(child, 0)
+    if spec.room:
+        disks.unmount(spec.room)
     return "; ".join(errors)
 
 

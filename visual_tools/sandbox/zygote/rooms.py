@@ -7,11 +7,13 @@ from pathlib import Path
 
 from visual_tools.sandbox.walk import Walk
 from visual_tools.sandbox.zygote import system
+from visual_tools.sandbox.zygote.disks import kept_copy, place_of
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan
 
 NEW_ROOT = "/newroot"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "ptmx": "pts/ptmx"}
+_MASKED = "cmdline keys key-users modules timer_list sched_debug latency_stats sys/kernel/random/boot_id".split()
 _MODES_OF_TMP = "mode=1777"
 
 
@@ -30,18 +32,27 @@ def move_in(plan: Plan, spec: KernelSpec) -> None:
     system.mount("tmpfs", NEW_ROOT, "tmpfs", system.MS_NOSUID | system.MS_NODEV, "size=4m,mode=755")
     _make_tmpfs("/tmp", share_of_tmp(spec.limits.memory_bytes))  # before what may lie below it
     for path in plan.system_paths:
-        _show(path, path, is_read_only=True)
+        _show(kept_copy(path), path, is_read_only=True)
     for name, target in plan.links.items():
         Path(NEW_ROOT, name).symlink_to(target)
     _make_dev(spec.limits.memory_bytes)
     _make_folder("/proc")
     system.mount("proc", NEW_ROOT + "/proc", "proc", system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC)
-    _show(HOST_ROOT + spec.folder, spec.inside_dir, is_read_only=False)
+    _mask_proc()
+    _show(place_of(spec.room) if spec.room else HOST_ROOT + spec.folder, spec.inside_dir, is_read_only=False)
     for path in spec.readable:
         _show(HOST_ROOT + path, path, is_read_only=True)
     system.change_root(NEW_ROOT)
     system.protect("/")
     os.chdir(spec.inside_dir)
+
+
+def _mask_proc() -> None:
+    """Hide what tells this machine, or this start of it, from others."""
+    for name in _MASKED:
+        place = f"{NEW_ROOT}/proc/{name}"
+        if os.path.lexists(place):
+            system.mount("/dev/null", place, flags=system.MS_BIND)
 
 
 def _show(source: str, target: str, *, is_read_only: bool) -> None:
@@ -60,7 +71,7 @@ def _make_folder(path: str) -> None:
 
 def _make_tmpfs(path: str, size_bytes: int) -> None:
     _make_folder(path)
-    options = f"size={size_bytes},nr_inodes=65536,{_MODES_OF_TMP}"
+    options = f"size={size_bytes},nr_inodes=16384,{_MODES_OF_TMP}"
     system.mount("tmpfs", NEW_ROOT + path, "tmpfs", system.MS_NOSUID | system.MS_NODEV, options)
 
 

@@ -68,6 +68,11 @@ def _set_mount(target: str, attributes: int, *, is_recursive: bool) -> None:
     _syscall("mount_setattr", ctypes.c_int(_AT_FDCWD), target.encode(), ctypes.c_uint(flags), request, size)
 
 
+def unmount(place: str) -> None:
+    """Take a mount away from its place; it goes when nobody uses it any more."""
+    _check(_libc.umount2(place.encode(), _MNT_DETACH), f"umount {place}")
+
+
 def change_root(folder: str) -> None:
     """Make `folder`, which must be a mount, the root; what was there before cannot be reached any more."""
     os.chdir(folder)

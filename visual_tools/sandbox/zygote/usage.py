@@ -5,7 +5,7 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,11 +59,15 @@ def read_usage(root: int) -> Usage:
     return Usage(pids=tuple(pids), num_threads=num_threads, rss_bytes=rss_bytes, cpu_s=ticks / _TICKS)
 
 
-def read_pss(pids: Iterator[int] | tuple[int, ...]) -> int:
-    """Memory of processes in bytes, shared pages divided among those that share them; slow."""
+def read_pss(pids: Iterable[int]) -> int:
+    """Memory of processes in bytes, shared pages divided among those that share them; slow.
+
+    Raises:
+        PermissionError: A process has closed itself to others, so nothing is known of it.
+    """
     total = 0
     for pid in pids:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
                     total += int(line.split()[1]) * 1024
@@ -109,3 +113,67 @@ class Measure:
                 return 0
             self._seen.add(identity)
         return about.st_blocks * _BLOCK_BYTES
+
+
+def find_own_pid(pid: int) -> int:
+    """Number under which this process can signal one that /proc, which may be that of an outer namespace, calls `pid`.
+
+    Raises:
+        OSError: It has ended.
+    """
+    return _read_numbers(pid)[len(_read_numbers("self")) - 1]
+
+
+def _read_numbers(pid: int | str) -> list[int]:
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    return [int(number) for line in lines if line.startswith("NSpid:") for number in line.split()[1:]]
+
+
+def count_wakeups(pids: Iterable[int]) -> int:
+    """How often the threads of processes were given a processor so far."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                lines = (task / "status").read_text(errors="replace").splitlines()
+                total += sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
+    return total
+
+
+def count_sockets(pids: Sequence[int]) -> int:
+    """Sockets that processes keep alive, those on their way in messages and in queues too if the network is theirs."""
+    with contextlib.suppress(OSError, IndexError):
+        if os.readlink(f"/proc/{pids[-1]}/ns/net") != os.readlink("/proc/self/ns/net"):  # noqa: PTH115
+            return int(Path(f"/proc/{pids[-1]}/net/sockstat").read_text().split()[2])
+    return sum(link.startswith("socket:") for pid in pids for link in _read_links(pid))
+
+
+def _read_links(pid: int) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                yield os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115
+
+
+def measure_removed(pids: Iterable[int], devices: Collection[int]) -> int:
+    """Bytes on these devices of files that have no name any more and are kept open or mapped."""
+    sizes: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+                with contextlib.suppress(OSError):
+                    about = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
+                    if about.st_nlink == 0 and about.st_dev in devices and stat.S_ISREG(about.st_mode):
+                        sizes[about.st_dev, about.st_ino] = about.st_blocks * _BLOCK_BYTES
+            for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+                if line.endswith(" (deleted)"):
+                    _count_mapped(line, devices, sizes)
+    return sum(sizes.values())
+
+
+def _count_mapped(line: str, devices: Collection[int], sizes: dict[tuple[int, int], int]) -> None:
+    place, _, _, device, inode = line.split()[:5]
+    major, minor = (int(part, 16) for part in device.split(":"))
+    if os.makedev(major, minor) in devices:
+        begin, end = (int(part, 16) for part in place.split("-"))
+        sizes.setdefault((os.makedev(major, minor), int(inode)), end - begin)

@@ -4,14 +4,17 @@ import contextlib
 import json
 import os
 import signal
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from visual_tools.sandbox.zygote.ending import kill_below
+from visual_tools.sandbox.zygote.leftover import Leftover
 from visual_tools.sandbox.zygote.plan import KernelSpec
-from visual_tools.sandbox.zygote.usage import Measure, read_pss, read_usage
+from visual_tools.sandbox.zygote.usage import Measure, Usage, count_sockets, measure_removed, read_pss, read_usage
 
-_IDLE_S = 2.0  # between two looks at a kernel that runs no cell
+_IDLE_S = 0.8  # between two looks at a kernel that runs no cell
+_NUM_SOCKETS = 512  # each holds some 200 kB at most, which no other limit counts
 _DISK_SLICE_S = 0.01  # of looking into folders, at one look
 _MAX_FIRST_FILES = 500_000  # that may be there before the first cell
 _DISK_SLACK_BYTES, _DISK_SLACK_FILES = 16 * 2**20, 1000
@@ -39,11 +42,11 @@ class Ward:
         self.is_busy = False
         self._spec = spec
         self._folders = folders
+        self._devices = {os.stat(folder).st_dev for folder in folders}  # noqa: PTH116
         self._is_outside = is_outside
         self._pid: int | None = None  # process 1 of the kernel, once it is known
         self._child = child
         self._host_pid: int | None = None
-        self._ended: dict[int, int] = {}
         self._text = b""
         self._base_rss = -1
         self._next_look = 0.0
@@ -51,6 +54,7 @@ class Ward:
         self._has_measured = False
         self._measures: list[Measure] = []
         self._is_killed = False
+        self._leftover = Leftover()
 
     def read_reports(self) -> list[dict[str, Any]]:
         """What the kernel's process has said since."""
@@ -82,11 +86,23 @@ class Ward:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def set_busy(self, is_busy: bool) -> None:
-        """Note that a cell begins or has ended."""
+    def set_busy(self, is_busy: bool, limit_s: float = 0.0) -> int:
+        """Note that a cell begins or has ended.
+
+        Args:
+            is_busy: It begins.
+            limit_s: Seconds that it may take.
+
+        Returns:
+            Processes that earlier cells left behind and that were ended since this was asked.
+        """
         self.is_busy = is_busy
-        if is_busy and self._base_rss < 0 and self._host_pid is not None:
-            self._base_rss = read_usage(self._host_pid).rss_bytes
+        if is_busy and self._host_pid is not None:
+            usage = read_usage(self._host_pid)
+            self._base_rss = usage.rss_bytes if self._base_rss < 0 else self._base_rss
+            self._leftover.begin_cell(usage.pids, time.monotonic(), limit_s)
+        num_ended, self._leftover.num_ended = self._leftover.num_ended, 0
+        return num_ended
 
     def close(self) -> None:
         """Give back the pipe."""
@@ -104,18 +120,29 @@ class Ward:
             return f"it had used {limits.cpu_s:g} s of processor time, which is its limit"
         if usage.num_threads > limits.num_processes + 2:
             return f"it had more than {limits.num_processes} processes and threads"
-        if usage.rss_bytes - self._base_rss > limits.memory_bytes and read_pss(usage.pids) > limits.memory_bytes:
+        if usage.rss_bytes - self._base_rss > limits.memory_bytes and self._uses_more(usage, limits.memory_bytes):
             return f"its processes used more than {limits.memory_bytes >> 20} MB of memory"
-        return self._look_at_disk()
+        if count_sockets(usage.pids) > _NUM_SOCKETS:
+            return f"it had more than {_NUM_SOCKETS} sockets"
+        return self._look_at_disk(usage) or ("" if self.is_busy else self._leftover.look(usage, now))
 
-    def _look_at_disk(self) -> str:
+    def _uses_more(self, usage: Usage, memory_bytes: int) -> bool:
+        try:
+            return read_pss(usage.pids) > memory_bytes
+        except PermissionError:  # it hides itself: what it shares with others counts for it alone
+            return True
+
+    def _look_at_disk(self, usage: Usage) -> str:
         """Measure a little more of its folders; what was there from the beginning is not counted against it."""
+        if not self._folders:
+            return ""
         if not self._measures:
             most = self._num_files + 1 if self._has_measured else _MAX_FIRST_FILES
             self._measures = [Measure(folder, max_entries=most) for folder in self._folders]
         if not all(measure.go_on(_DISK_SLICE_S) for measure in self._measures):
             return ""
         has_bytes = sum(measure.num_bytes for measure in self._measures)
+        has_bytes += measure_removed(usage.pids, self._devices)
         has_files = sum(measure.num_entries for measure in self._measures)
         self._measures = []
         if not self._has_measured:

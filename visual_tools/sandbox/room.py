@@ -1,0 +1,304 @@
+"""A working folder's twin in memory: what code writes into cannot grow beyond its size, and is handed out after a cell.
+
+The zygote mounts a file system of fixed size and number of files (tmpfs) and passes its descriptor; kernels see that,
+never the folder on this machine's disk. Before a cell what is new in the folder goes in, afterwards what the code
+changed comes out. Only regular files, folders and links are carried, by descriptors, never through a link.
+"""
+
+import contextlib
+import os
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from visual_tools.sandbox.walk import Walk, open_folder, remove_tree
+
+MAX_DEPTH = 64
+_SLACK_BYTES, _SLACK_FILES = 16 * 2**20, 1000
+_MAX_HOST_FILES = 500_000
+_SHARE_OF_MEMORY = 0.25
+_CACHES = b"__pycache__"
+_TEMPORARY = b".k25-carried"
+_BLOCK_BYTES = 512  # of st_blocks, whatever the file system
+_SEND_BYTES = 1 << 24
+_NUM_TOLD = 3
+_CARRIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+
+Listing = Mapping[bytes, os.stat_result]
+"""What lies below a folder, by relative path, each folder before what lies in it."""
+
+Mark = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Side:
+    """One of the two folders: the one on disk, or the one in memory.
+
+    Attributes:
+        fd: Of the folder.
+        owner: User that what is carried here belongs to; None for whoever carries it.
+        is_hostile: Whether code can change files here and set their times back.
+        marks: What was there when both were last the same, by path.
+    """
+
+    fd: int
+    owner: int | None
+    is_hostile: bool
+    marks: dict[bytes, Mark] = field(default_factory=dict)
+
+    def mark(self, about: os.stat_result) -> Mark:
+        """What differs when something was changed."""
+        mark = _mark(about)
+        return (*mark, about.st_ctime_ns) if self.is_hostile and len(mark) > 1 else mark
+
+
+class Room:
+    """The twin of one working folder, shared by all kernels in it.
+
+    Args:
+        folder: The working folder.
+        fd: Of the file system in memory; closed by `close`.
+        owner: User that kernels run as, when that is another one.
+    """
+
+    def __init__(self, folder: Path, fd: int, owner: int | None) -> None:
+        self._disk = Side(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), None, is_hostile=False)
+        self._memory = Side(fd, owner, is_hostile=True)
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def begin(self) -> tuple[Listing, tuple[str, ...]]:
+        """Bring what is new or changed in the folder to the code, and take away what was removed there."""
+        with self._lock:
+            if self._is_closed:
+                return {}, ()
+            _, left_out = self._carry(self._disk, self._memory)
+            return _list_below(self._memory.fd)[0], _describe(left_out, "brought in")
+
+    def end(self, before: Listing) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Bring what the code made or changed to the folder, and remove there what it removed."""
+        with self._lock:
+            if self._is_closed:
+                return (), ()
+            after, left_out = self._carry(self._memory, self._disk)
+            told = (*_describe_fullness(self._memory.fd), *_describe(left_out, "handed out"))
+            return find_written(before, after, left_out), told
+
+    def _carry(self, source: Side, target: Side) -> tuple[Listing, dict[bytes, str]]:
+        listing, is_whole = _list_below(source.fd)
+        left_out = {} if is_whole else {b"...": f"there are folders deeper than {MAX_DEPTH}, or closed ones"}
+        self._remove_gone(source, target, listing, is_whole=is_whole)
+        leaders: dict[int, bytes] = {}
+        for path, about in listing.items():
+            mark = source.mark(about)
+            has_names = about.st_nlink > 1 and stat.S_ISREG(about.st_mode)
+            leader = leaders.setdefault(about.st_ino, path) if has_names else path
+            if source.marks.get(path) == mark and path in target.marks:
+                continue
+            try:
+                made = _carry_one(source, target, path, about, leader)
+            except OSError as error:
+                left_out[path] = error.strerror or str(error)
+                continue
+            source.marks[path], target.marks[path] = mark, target.mark(made)
+        return listing, left_out
+
+    def _remove_gone(self, source: Side, target: Side, listing: Listing, *, is_whole: bool) -> None:
+        """What was on both sides and is gone at the source; not when nobody can know."""
+        gone = [path for path in source.marks if path not in listing] if is_whole else []
+        for path in reversed(gone):  # what lies in a folder before the folder
+            source.marks.pop(path)
+            target.marks.pop(path, None)
+            with contextlib.suppress(OSError), _parent_of(target.fd, path) as (above, name):
+                _remove(above, name)
+
+    def close(self) -> None:
+        """Hand out what was written since the last cell, and give back both folders; may be called twice."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._carry(self._memory, self._disk)
+                os.close(self._disk.fd)
+                os.close(self._memory.fd)
+
+
+def _describe(left_out: Mapping[bytes, str], what: str) -> tuple[str, ...]:
+    """What could not be carried, in words for a model."""
+    told = [f"{path.decode('utf-8', 'replace')!r} ({why})" for path, why in list(left_out.items())[:_NUM_TOLD]]
+    more = f" and {len(left_out) - _NUM_TOLD} more" if len(left_out) > _NUM_TOLD else ""
+    return (f"not {what}: {', '.join(told)}{more}",) if told else ()
+
+
+def _describe_fullness(fd: int) -> tuple[str, ...]:
+    has = os.fstatvfs(fd)
+    if has.f_bfree == 0:
+        return (f"the working folder is full: it holds {has.f_blocks * has.f_frsize >> 20} MB, which is its limit",)
+    if has.f_ffree == 0:
+        return (f"the working folder is full: it holds {has.f_files} files and folders, which is its limit",)
+    return ()
+
+
+def measure_need(folder: Path, limit_bytes: int, limit_files: int) -> tuple[int, int]:
+    """Bytes and number of files that a folder's twin must have room for: the limits, or a little more than is there.
+
+    Args:
+        folder: The working folder.
+        limit_bytes: No more than a share of this machine's memory counts.
+        limit_files: Files and folders.
+    """
+    num_bytes = num_files = 0
+    walk = Walk(max_entries=_MAX_HOST_FILES, max_depth=MAX_DEPTH)
+    for level in walk.below(str(folder)):
+        num_files += len(level.entries)
+        num_bytes += sum(about.st_blocks * _BLOCK_BYTES for about in level.entries.values())
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit_bytes = min(limit_bytes, int(memory_bytes * _SHARE_OF_MEMORY))
+    need_bytes = num_bytes + _SLACK_BYTES if num_bytes > limit_bytes // 2 else 0
+    need_files = num_files + _SLACK_FILES if num_files > limit_files // 2 else 0
+    return max(limit_bytes, need_bytes), max(limit_files, need_files)
+
+
+def find_written(before: Listing, after: Listing, left_out: Mapping[bytes, str]) -> tuple[str, ...]:
+    """Regular files that are new or differ, sorted; hidden folders, caches and what was not handed out are left out."""
+    return tuple(
+        sorted(
+            path.decode("utf-8", "replace")
+            for path, about in after.items()
+            if stat.S_ISREG(about.st_mode)
+            and path not in left_out
+            and not _is_hidden(path)
+            and (path not in before or _mark(before[path]) != _mark(about))
+        )
+    )
+
+
+def _is_hidden(path: bytes) -> bool:
+    return any(name.startswith(b".") or name == _CACHES for name in path.split(b"/")[:-1])
+
+
+def _list_below(fd: int) -> tuple[Listing, bool]:
+    walk = Walk(max_entries=_MAX_HOST_FILES, max_depth=MAX_DEPTH, has_parts=True, unlock=True)
+    listing = {
+        b"/".join((*level.parts, name)): about
+        for level in walk.below(fd)
+        for name, about in level.entries.items()
+        if stat.S_IFMT(about.st_mode) in _CARRIED and name != _TEMPORARY
+    }
+    return listing, walk.is_whole
+
+
+def _mark(about: os.stat_result) -> Mark:
+    """What differs when something was changed; a folder by itself never does."""
+    kind = stat.S_IFMT(about.st_mode)
+    if kind == stat.S_IFDIR:
+        return (kind,)
+    return (kind, about.st_ino, about.st_size, about.st_mtime_ns)
+
+
+@contextlib.contextmanager
+def _parent_of(top: int, path: bytes) -> Iterator[tuple[int, bytes]]:
+    """The folder that holds a path, opened name by name so that no link is followed, and the last name."""
+    *parts, name = path.split(b"/")
+    fd = os.dup(top)
+    try:
+        for part in parts:
+            below = open_folder(part, fd, unlock=True)
+            os.close(fd)
+            fd = below
+        yield fd, name
+    finally:
+        os.close(fd)
+
+
+def _carry_one(source: Side, target: Side, path: bytes, about: os.stat_result, leader: bytes) -> os.stat_result:
+    """Make one file, folder or link on the other side; what it is there."""
+    with _parent_of(source.fd, path) as (from_fd, name), _parent_of(target.fd, path) as (to_fd, _):
+        if stat.S_ISDIR(about.st_mode):
+            _make_folder(to_fd, name, about, target.owner)
+        else:
+            _remove(to_fd, _TEMPORARY)
+            if leader != path:
+                with _parent_of(target.fd, leader) as (leader_fd, leader_name):
+                    os.link(leader_name, _TEMPORARY, src_dir_fd=leader_fd, dst_dir_fd=to_fd, follow_symlinks=False)
+            elif stat.S_ISLNK(about.st_mode):
+                os.symlink(os.readlink(name, dir_fd=from_fd), _TEMPORARY, dir_fd=to_fd)
+                _give(to_fd, target.owner)
+            else:
+                _copy(from_fd, name, to_fd, target.owner)
+            _put_in_place(to_fd, name)
+        return os.stat(name, dir_fd=to_fd, follow_symlinks=False)
+
+
+def _make_folder(to_fd: int, name: bytes, about: os.stat_result, owner: int | None) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=to_fd, follow_symlinks=False).st_mode):
+            return
+        os.unlink(name, dir_fd=to_fd)
+    os.mkdir(name, stat.S_IMODE(about.st_mode) & 0o777 | 0o700, dir_fd=to_fd)
+    if owner is not None:
+        os.chown(name, owner, owner, dir_fd=to_fd, follow_symlinks=False)
+
+
+def _give(to_fd: int, owner: int | None) -> None:
+    if owner is not None:
+        os.chown(_TEMPORARY, owner, owner, dir_fd=to_fd, follow_symlinks=False)
+
+
+def _put_in_place(to_fd: int, name: bytes) -> None:
+    try:
+        os.rename(_TEMPORARY, name, src_dir_fd=to_fd, dst_dir_fd=to_fd)
+    except IsADirectoryError:
+        _remove(to_fd, name)
+        os.rename(_TEMPORARY, name, src_dir_fd=to_fd, dst_dir_fd=to_fd)
+    _remove(to_fd, _TEMPORARY)  # a rename onto another name of the same file does nothing
+
+
+def _copy(from_fd: int, name: bytes, to_fd: int, owner: int | None) -> None:
+    """Copy what a file holds, its holes as holes, its mode without special bits, its time."""
+    reading = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=from_fd)
+    try:
+        about = os.fstat(reading)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(0, "it is no longer a file")
+        writing = os.open(_TEMPORARY, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=to_fd)
+        try:
+            _copy_data(reading, writing, about.st_size)
+            if owner is not None:
+                os.fchown(writing, owner, owner)
+            os.fchmod(writing, stat.S_IMODE(about.st_mode) & 0o777 | 0o600)
+            os.utime(writing, ns=(about.st_atime_ns, about.st_mtime_ns))
+        except OSError:
+            os.unlink(_TEMPORARY, dir_fd=to_fd)
+            raise
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
+
+
+def _copy_data(reading: int, writing: int, size: int) -> None:
+    os.ftruncate(writing, size)
+    place = 0
+    while place < size:
+        try:
+            place = os.lseek(reading, place, os.SEEK_DATA)
+        except OSError:  # only a hole is left
+            return
+        end = min(size, os.lseek(reading, place, os.SEEK_HOLE))
+        os.lseek(writing, place, os.SEEK_SET)
+        while place < end:
+            sent = os.sendfile(writing, reading, place, min(end - place, _SEND_BYTES))
+            if sent == 0:
+                return
+            place += sent
+
+
+def _remove(above: int, name: bytes) -> None:
+    try:
+        os.unlink(name, dir_fd=above)
+    except IsADirectoryError:
+        remove_tree(name, above)
+    except FileNotFoundError:
+        pass
