@@ -27,7 +27,8 @@ _TRIAL_S = 30.0
 _TOLD = {
     "nested": "namespaces, without network, with another user, for each kernel; starts in milliseconds",
     "exec": "one bubblewrap for each kernel, which starts in a second or two",
-    "landlock": "Landlock and a filter of system calls: no namespaces, so names of processes and files can be seen",
+    "landlock": "Landlock and a filter of system calls: no namespaces, so names of processes and names, "
+    "sizes and times of files can be seen; what is written to disk is watched, not capped",
     "none": "limits only: code can read and change whatever you can, and use the network",
 }
 

@@ -124,7 +124,8 @@ class ZygoteClient:
             await asyncio.wait_for(asyncio.shield(client.ready), _START_TIMEOUT_S)
         except (TimeoutError, OSError, SandboxError) as error:
             await client.close()
-            raise SandboxError(str(error) or "the process that makes kernels did not start in time") from error
+            why = client._last_words() if isinstance(error, OSError) and not isinstance(error, TimeoutError) else ""
+            raise SandboxError(why or str(error) or "the process that makes kernels did not start in time") from error
         except BaseException:
             await client.close()
             raise

@@ -9,6 +9,7 @@ from visual_tools.errors import VisualError
 from visual_tools.sandbox.check import (
     behaviour,
     channel,
+    evasion,
     folders,
     kernel_calls,
     network,
@@ -34,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     *kernel_calls.CHECKS,
     *channel.CHECKS,
     *folders.CHECKS,
+    *evasion.CHECKS,
     *resources.CHECKS,
 )
 """All of them, in the order in which they are reported."""

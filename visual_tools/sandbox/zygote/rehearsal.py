@@ -1,5 +1,6 @@
 """Try out whether kernels can be made as planned, before anything is imported for them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,10 @@ from visual_tools.sandbox.zygote.ward import Ward
 
 _LAST_LINE_CHARS = 300
 _ROOM = 10**9
+_LOOK = (
+    "import sys;sys.path[:0]=sys.argv[1:];from visual_tools.sandbox.zygote.rehearsal import find_unreadable;"
+    "sys.exit(find_unreadable() or None)"
+)
 
 
 def rehearse(plan: Plan, folder: str) -> str:
@@ -43,7 +48,7 @@ def rehearse(plan: Plan, folder: str) -> str:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        give_birth(plan, spec, [write_end] * 3, write_end, lambda *_: os._exit(0))
+        give_birth(plan, spec, [write_end] * 3, write_end, _look_around)
     os.close(write_end)
     ward = Ward(spec, child, read_end, [str(place)])
     errors = []
@@ -55,8 +60,30 @@ def rehearse(plan: Plan, folder: str) -> str:
     return "; ".join(errors)
 
 
+def _look_around(_: dict[str, int], __: KernelSpec, report: int) -> None:
+    """In place of a kernel: can it read what it will import?"""
+    if why := find_unreadable():
+        os.write(report, json.dumps({"error": why}).encode() + b"\n")
+    os._exit(0)
+
+
+def find_unreadable() -> str:
+    """What of Python, its packages or this one is closed to this process, and what to do; "" when nothing is."""
+    packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    for path in (sys.executable, os.__file__, __file__, *packages):
+        try:
+            os.close(os.open(path, os.O_RDONLY))
+        except OSError as error:
+            return (
+                f"kernels cannot read {path} ({error.strerror}): Python and its packages must be readable without the "
+                "rights that kernels give up. Use a Python in a folder that is open to this user (such as /usr or "
+                "/opt), or open this one and the folders above it: chmod o+rx"
+            )
+    return ""
+
+
 def _try_bubblewrap(plan: Plan) -> str:
-    argv = [*fill_in_sizes(plan.wrapper, Limits().memory_bytes), sys.executable, "-I", "-c", "pass"]
+    argv = [*fill_in_sizes(plan.wrapper, Limits().memory_bytes), sys.executable, "-I", "-c", _LOOK, *plan.import_paths]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     words = done.stderr.strip().splitlines()
     return (words[-1][:_LAST_LINE_CHARS] if words else f"exit code {done.returncode}") if done.returncode else ""

@@ -42,7 +42,6 @@ class Ward:
         self.is_busy = False
         self._spec = spec
         self._folders = folders
-        self._devices = {os.stat(folder).st_dev for folder in folders}  # noqa: PTH116
         self._is_outside = is_outside
         self._pid: int | None = None  # process 1 of the kernel, once it is known
         self._child = child
@@ -142,7 +141,7 @@ class Ward:
         if not all(measure.go_on(_DISK_SLICE_S) for measure in self._measures):
             return ""
         has_bytes = sum(measure.num_bytes for measure in self._measures)
-        has_bytes += measure_removed(usage.pids, self._devices)
+        has_bytes += measure_removed(usage.pids, {os.stat(folder).st_dev for folder in self._folders})  # noqa: PTH116
         has_files = sum(measure.num_entries for measure in self._measures)
         self._measures = []
         if not self._has_measured:
