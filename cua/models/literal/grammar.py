@@ -49,7 +49,7 @@ _VERB = re.compile(
 )
 _PAIR_VERB = re.compile(
     r"(?:set|change|update)\b.*\s(?P<to>to)\s|(?:fill|complete|replace)\b.*\s(?P<with>with)\s"
-    r"|(?:type|enter|write|put|input|insert|fill\s+in|select|choose|pick)\b.*\ue001\s+(?P<into>into|in|from)\s",
+    r"|(?:type|enter|write|put|input|insert|fill\s+in|select|choose|pick)\b.*\ue001\s+(?P<into>into|in|from|as|for)\s",
     re.I | re.S,
 )
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})

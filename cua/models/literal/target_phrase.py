@@ -34,6 +34,11 @@ _PUNCTUATION = " ,.:"
 _BARE_NAME = re.compile(r"(?:number\s+|no\.?\s*)?(?=[A-Z0-9#])[\w#'&.+-]+(?:\s+[A-Z0-9#][\w#'&.+-]*){0,4}")
 _KIND = re.compile(rf"(\ue000\d+\ue001)\s+(?:widget|control|element|input)(?:\s+{PLACE})?", re.I)
 _OWN_NAME = re.compile(rf"((?:{ROLE}))\s+{PLACE}(?=\s+(?:{NAMED}\s+)?\ue000)", re.I)
+_EDGE = re.compile(
+    rf"\s+(?:at|on|near)\s+the\s+(?:very\s+)?(?P<edge>top|bottom)(?:\s+(?:of\s+)?(?:{PLACE}|the\s+(?:page|screen|form|list)))?$",
+    re.I,
+)
+"""Told by the edge: the first or the last one of its name."""
 _COUNTED = re.compile(
     r"item|option|entry|icon|row|line|card|image|picture|photo|element|thing|message|e-?mail|post|article|product|paragraph"
     r"|section",
@@ -55,6 +60,14 @@ def parse_target(masked: str, quotes: Quotes) -> Target:
     if position is not None:
         return Target(position=(float(position[1]), float(position[2])))
     said = _without_lead(words)
+    edge = _EDGE.search(words)
+    if edge is not None:
+        target = parse_target(words[: edge.start()], quotes)
+        if target.ordinal is not None:
+            raise NotUnderstoodError(edge[0], "count, or say where")
+        return replace(
+            target, ordinal=-1 if edge["edge"].lower() == "bottom" else 1, phrase="" if quotes.marks(words) else said
+        )
     words = _OWN_NAME.sub(r"\1", TAIL.sub("", words))
     plain, relation, row = _take_relation(words, quotes)
     target = _parse_plain(plain, quotes)
@@ -92,6 +105,8 @@ def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None, in
 
 
 def _parse_anchor(words: str, quotes: Quotes) -> str:
+    if re.fullmatch(r"an?\s+(?:new|separate|different)\s+(?:tab|window)", words, re.I) is not None:
+        raise NotUnderstoodError(words, "say which keys or buttons do that")
     if ALL_OF.match(words) is not None or re.match(r"(?:to|and|so|that|which|who)\s", words) is not None:
         raise NotUnderstoodError(quotes.unmask(words), "name one thing at a time")
     return _parse_plain(words, quotes).text or quotes.unmask(words, quoted=False)
@@ -193,6 +208,8 @@ def parse_targets(masked: str, quotes: Quotes) -> list[Target]:
         NotUnderstoodError: Some of the words have no meaning here.
     """
     words = TAIL.sub("", _trim(masked))
+    if _EDGE.search(words) is not None:
+        return [parse_target(masked, quotes)]
     if POSITION.fullmatch(words) is not None:
         return [parse_target(masked, quotes)]
     if not quotes.marks(words):

@@ -96,7 +96,7 @@ ALL_OF = re.compile(
 
 CONDITION = re.compile(
     r"(?:^|\s)((?:so\s+that|such\s+that|similar\s+to|except|if\s+(?:the|it|there|this|that|any|no|you|a)|unless|whenever"
-    r"|when\s+(?:the|it|there|this|that|you|a)|as\s+long\s+as|by\s+\w+ing|and\s+\w+\s+(?:it|them)|(?:with|using|on)\s+(?:the|a)\s+(?:[a-z]+\s+)?"
+    r"|when\s+(?:the|it|there|this|that|you|a)|in\s+a\s+(?:new|separate|different)\s+(?:tab|window)|as\s+long\s+as|by\s+\w+ing|and\s+\w+\s+(?:it|them)|(?:with|using|on)\s+(?:the|a)\s+(?:[a-z]+\s+)?"
     r"(?:slider|spinner|picker|wheel|keyboard|keypad|joystick))(?:\s.*|$))",
     re.S,
 )

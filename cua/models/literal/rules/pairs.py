@@ -54,6 +54,11 @@ def _split(words: str) -> list[tuple[str, str]]:
 PAIRS: tuple[Rule, ...] = (
     rule(rf"{_ENTER} (?P<pairs>{_PAIRS})(?: (?:into|in|to|on) {_FIELDS})?", _pairs),
     rule(
+        r"(?:fill(?: in| out)?|complete) (?:the|this|that) (?:[\w-]+ )?form (?:with|using|by entering)"
+        rf" (?P<pairs>{_PAIRS})",
+        _pairs,
+    ),
+    rule(
         r"(?:log ?in|sign ?in|log on|log yourself in)(?: to (?:the|this|your) (?:site|page|account|app|application))?"
         rf" (?:with|using|by entering) (?P<pairs>{_PAIRS})",
         _log_in,

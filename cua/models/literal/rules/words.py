@@ -116,6 +116,8 @@ def bare(masked: str, quotes: Quotes) -> str:
     quoted = quotes.only(named["text"].strip(" ,.:")) if named is not None else None
     if quoted is not None:
         return quoted
+    if named is not None and re.fullmatch(r"\S*[\d@]\S*", named["text"]):
+        return named["text"]  # "the code 1234"
     marks = quotes.marks(phrase)
     if marks:
         rest = phrase

@@ -274,6 +274,22 @@ CASES: list[tuple[str, list[object]]] = [
         "Select File > Export",
         [Click(target=plain("File"), reveals="Export"), Click(target=plain("Export"))],
     ),
+    (
+        "click Save at the bottom of the page",
+        [Click(target=plain("Save", "Save at the bottom of the page", ordinal=-1))],
+    ),
+    (
+        'fill in the form with name "Bob" and email "b@x.org"',
+        [SetValue(field=plain("name"), value="Bob"), SetValue(field=plain("email"), value="b@x.org")],
+    ),
+    (
+        "Select 'Large' as the size and 'Blue' as the color",
+        [
+            SelectOption(option=Target(text="Large"), field=plain("size")),
+            SelectOption(option=Target(text="Blue"), field=plain("color")),
+        ],
+    ),
+    ("Enter the code 1234 into PIN", [TypeText(text="1234", field=plain("PIN"))]),
     ('click "+" twice', [Click(target=quoted("+"))] * 2),
     ("press Enter to search, press Submit when done", [PressKeys(keys=("enter",)), Click(target=plain("Submit"))]),
     ("Frobnicate the widget", [Unreadable(text="Frobnicate the widget")]),
@@ -310,6 +326,9 @@ REFUSED: list[tuple[str, str]] = [
     ("search for action movies directed by Bowen from year 1998", "action movies directed by Bowen from year 1998"),
     ("click Save if the total is above 10", "if the total is"),
     ('click "+" 90 times', "90 times"),
+    ('open the link "Terms" in a new tab', "a new tab"),
+    ("press the button that opens the door", "that opens the door"),
+    ("type my name into Name", "my name"),
 ]
 
 
