@@ -180,7 +180,17 @@ async def test_a_model_that_is_down_is_an_error(retryable: bool, code: int) -> N
     assert "the server is down" in result.end.reason
 
 
-async def test_a_truncated_reply_is_asked_for_again_with_more_room() -> None:
+@pytest.mark.parametrize(
+    ("sampling", "rooms"),
+    [
+        (Sampling(max_tokens=100), [100, 200, 400, 400]),
+        (Sampling(temperature=0.5), [None] * 4),
+        (None, [None] * 4),
+    ],
+)
+async def test_a_truncated_reply_is_asked_for_again_with_more_room_where_it_was_limited(
+    sampling: Sampling | None, rooms: list[int | None]
+) -> None:
     asked: list[int | None] = []
 
     class Truncating:
@@ -197,9 +207,9 @@ async def test_a_truncated_reply_is_asked_for_again_with_more_room() -> None:
         async def close(self) -> None:
             pass
 
-    agent = Agent(model=Truncating(), env=FakeEnv(), options=AgentOptions(sampling=Sampling(max_tokens=100)))
+    agent = Agent(model=Truncating(), env=FakeEnv(), options=AgentOptions(sampling=sampling))
     assert (await agent.run(TASK)).end.status == "unverified"
-    assert asked == [100, 200, 400, 400]
+    assert asked == rooms
 
 
 async def test_a_stop_ends_a_thinking_model_at_once() -> None:

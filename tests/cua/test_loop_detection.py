@@ -48,6 +48,13 @@ def test_old_steps_are_forgotten() -> None:
     assert detector.count([CLICK], screen("a")) == 1
 
 
+def test_as_many_steps_as_the_window_holds_are_remembered() -> None:
+    detector = LoopDetector(window=2)
+    detector.count([CLICK], screen("a"))
+    detector.count([CLICK], screen("b"))
+    assert detector.count([CLICK], screen("a")) == 2
+
+
 def test_screens_of_another_size_differ() -> None:
     detector = LoopDetector()
     detector.count([CLICK], screen())
