@@ -55,7 +55,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "cua/protocol/parse.py": ("tests/cua/protocol",),
     "cua/protocol/fences.py": ("tests/cua/protocol",),
     "cua/protocol/history.py": ("tests/cua/protocol",),
-    "envs/browser/addresses.py": ("tests/envs/browser/test_domain_rules.py",),
+    "envs/browser/addresses.py": ("tests/envs/browser/test_browser_texts.py",),
     "envs/browser/domains.py": ("tests/envs/browser/test_domain_rules.py",),
     "envs/browser/tabs.py": ("tests/envs/browser/test_browser_tabs.py",),
     "envs/browser/interrupts.py": ("tests/envs/browser/test_browser_dialogs.py",),

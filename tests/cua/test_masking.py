@@ -64,3 +64,10 @@ def test_a_screen_without_the_secret_is_left_as_it_is() -> None:
     masker.typed([SECRET])
     seen = screen("nothing to hide")
     assert masker.mask(seen) is seen
+
+
+def test_nothing_is_read_before_a_secret_was_typed() -> None:
+    geometry = ScreenGeometry(native_px=(900, 300), sent_px=(900, 300))
+    seen = Observation(screenshot=b"reading this would fail", geometry=geometry)
+
+    assert Masker().mask(seen) is seen
