@@ -260,7 +260,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         scratch = Scratch(Path(folder))
         for module in arguments.modules or TARGETS:
-            mutations = find_mutations(module, (ROOT / module).read_bytes())
+            mutations = find_mutations(module, (scratch.folder / module).read_bytes())
             chosen = random.Random(f"{arguments.seed} {module}").sample(mutations, min(arguments.each, len(mutations)))
             chosen.sort(key=lambda one: one.start)
             if arguments.list:
