@@ -201,7 +201,11 @@ class Scratch:
         """How the tests end: "passed", "failed" or "timeout". They run in a fork, which has what they need loaded."""
         pid = os.fork()
         if pid == 0:
-            os._exit(self._run_here(tests))
+            code = 1
+            try:
+                code = self._run_here(tests)
+            finally:  # whatever happens, the fork does not go on as if it were this process
+                os._exit(code)
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             done, status = os.waitpid(pid, os.WNOHANG)
