@@ -211,6 +211,7 @@ def test_a_limit_beyond_the_context_ends_with_the_context(tokenizer: Tokenizer) 
     [
         ([], {}, "prompt is empty", "prompt"),
         ([1, 5000], {}, "token id 5000 is outside the vocabulary; expected 0 to 1279", "prompt"),
+        ([1, -1, 5], {}, "token id -1 is outside the vocabulary; expected 0 to 1279", "prompt"),
         ([-1], {}, "token id -1 is outside", "prompt"),
         ([1045], {}, "1 media placeholders, and media for 0", "prompt"),
         (list(range(256)), {}, "the prompt has 256 tokens (0 of images or video); the model takes 255", "messages"),
