@@ -44,9 +44,9 @@ def test_a_shared_block_is_free_when_its_last_user_left() -> None:
     pool.publish(block, b"a")
     pool.share(block)
     pool.release([block])
-    assert pool.num_free == 0
+    assert (pool.num_free, pool.is_free(block)) == (0, False)
     pool.release([block])
-    assert pool.num_free == 1
+    assert (pool.num_free, pool.is_free(block)) == (1, True)
     assert pool.share(block) == block
     assert pool.num_free == 0
 
