@@ -55,7 +55,7 @@ UNKNOWN = Target(is_element=False)
 
 
 class Check(Protocol):
-    """Asked by `Env.step` right before an input that activates something."""
+    """Asked by `Env.step` right before an input that activates something, and before text goes into a field."""
 
     async def __call__(self, number: int, action: Action, targets: Sequence[Target]) -> None:
         """Let it pass, or object.

@@ -10,7 +10,21 @@ from cua.guard.rules import Decision, Rules
 from cua.guard.words import RiskKind
 from cua.secrets import Secrets
 from cua.step import Turn
-from envs import Action, Click, Drag, Env, MouseDown, MouseUp, Move, Observation, Scroll, Target, Terminate, Wait
+from envs import (
+    Action,
+    Click,
+    Drag,
+    Env,
+    MouseDown,
+    MouseUp,
+    Move,
+    Observation,
+    Scroll,
+    Target,
+    Terminate,
+    TypeText,
+    Wait,
+)
 
 Mode = Literal["ask", "auto", "yolo"]
 """`ask`: a person approves every step that does something; `auto`: risky steps only; `yolo`: no questions.
@@ -77,6 +91,8 @@ class Guard:
     @property
     def is_idle(self) -> bool:
         """Whether everything passes unseen."""
+        if any(secret.domains for secret in self.secrets.by_name.values()):
+            return False
         return self.mode == "yolo" and not self.rules.rules and self.rules.default is None
 
     async def check(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> Verdict:
@@ -143,11 +159,12 @@ class Guard:
         return facts
 
     def facts(self, turn: Turn, action: Action, target: Target | None, observation: Observation) -> Facts:
-        """What is known about an action and one thing that it activates."""
+        """What is known about an action and one thing that it activates; text in a field activates nothing."""
+        fills_in = target is not None and target.is_field and isinstance(action, TypeText) and _is_one_line(action)
         return Facts(
             action=action,
             verb=type(action).__name__.lower(),
-            target=target,
+            target=None if fills_in else target,
             claim=turn.action_text,
             url=(target.page_url if target else None) or observation.url,
             uses_secret=self.secrets.uses(action),
@@ -163,6 +180,10 @@ def _asked_by(observation: Observation, target: Target) -> Target:
     """The target with what the open dialog asks: an OK button means that."""
     asks = observation.dialog.message if observation.dialog else ""
     return replace(target, context=(*target.context, asks)) if asks and asks not in target.context else target
+
+
+def _is_one_line(action: TypeText) -> bool:
+    return "\n" not in action.text and "\r" not in action.text
 
 
 def _at(action: Click | MouseDown | MouseUp | Drag, point_px: tuple[int, int] | None) -> Action:

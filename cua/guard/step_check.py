@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cua.errors import CodeError
 from cua.guard.guard import Guard, Verdict, strictest
 from cua.step import Turn
 from envs import Action, ActionError, Observation, Target
@@ -42,6 +43,7 @@ class StepCheck:
         if self._is_over:
             raise ActionError("the step is over")
         own = self._actions[number]  # `action` has the secrets filled in
+        self._check_secrets(number, own, targets)
         facts = [self._guard.facts(self._turn, own, target, self._observation) for target in targets]
         verdicts = [self._guard.judge(fact, is_late=True) for fact in facts]
         worst = strictest([verdict for verdict in verdicts if (number, verdict.reason) not in self._passed])
@@ -52,6 +54,15 @@ class StepCheck:
         if worst.decision == "deny":
             self.refusal, self.num_done = worst, number
             raise ActionError(f"not allowed: {worst.reason}{self._so_far(number)}")
+
+    def _check_secrets(self, number: int, action: Action, targets: Sequence[Target]) -> None:
+        """An earlier action may have led to a page on which the secret may not be typed."""
+        for target in targets:
+            try:
+                self._guard.secrets.fill((action,), target.page_url or self._observation.url)
+            except CodeError as error:
+                self.refusal, self.num_done = Verdict(decision="deny", reason=str(error), risk="credentials"), number
+                raise ActionError(f"not allowed: {error}{self._so_far(number)}") from error
 
     def end(self) -> None:
         """The step is over: input of it that is still under way is not let through."""

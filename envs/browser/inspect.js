@@ -322,6 +322,7 @@ function (ask, wants_element) {
       return type(focused) === "radio" ? neighbours(focused, key).map((node) => target(node)) : [];
     }
     if (typed && focused instanceof HTMLSelectElement) return chosen(focused, "", typed).map((option) => target(option));
+    if (isEditable(focused) && typed) return [target(focused)];
     if (isEditable(focused)) return ctrl && !["delete", "backspace"].includes(key) ? [unknown()] : [];
     return key === "delete" || key === "backspace" ? [isNothing ? unknown() : target(focused)] : [unknown()];
   };

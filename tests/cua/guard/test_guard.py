@@ -3,10 +3,23 @@ from collections.abc import Sequence
 
 import pytest
 
-from cua.guard import Guard, Rule, Rules, Verdict
+from cua.guard import Guard, Rule, Rules, StepCheck, Verdict
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
-from envs import Action, Click, Dialog, Hotkey, Move, Observation, PressKey, ScreenGeometry, TypeText, Wait
+from envs import (
+    Action,
+    ActionError,
+    Click,
+    Dialog,
+    Hotkey,
+    Move,
+    Observation,
+    PressKey,
+    ScreenGeometry,
+    Target,
+    TypeText,
+    Wait,
+)
 from envs.fake import FakeEnv, FakeOptions
 
 GEOMETRY = ScreenGeometry(native_px=(320, 200), sent_px=(320, 200))
@@ -96,3 +109,38 @@ async def test_a_deny_rule_about_a_target_holds_for_keys(mode: str) -> None:
     rules = Rules(rules=(Rule(decision="deny", target=re.compile("(?i)delete")),))
     guard = Guard(mode=mode, rules=rules, approver=Person(True))  # type: ignore[arg-type]
     assert (await guard.check(TURN, [PressKey(key="enter")], look(), env)).decision == "deny"
+
+
+async def test_an_allow_rule_wants_all_names_to_match_and_a_deny_rule_one() -> None:
+    class Liar(FakeEnv):
+        async def find_targets(self, action: Action) -> tuple[Target, ...]:
+            return (Target(role="button", names=("Next", "Dеlete")),)  # with a Cyrillic letter
+
+    for decision, verdict in (("allow", "deny"), ("deny", "deny")):
+        pattern = re.compile("Next" if decision == "allow" else "Delete")
+        guard = Guard(rules=Rules(rules=(Rule(decision=decision, target=pattern),)))  # type: ignore[arg-type]
+        assert (await guard.check(TURN, [SAVE], look(), Liar())).decision == verdict
+
+
+async def test_what_was_refused_before_the_step_is_not_let_pass_in_it() -> None:
+    verdict = await Guard(approver=Person(False)).check(TURN, [DELETE], look(), ENV)
+    assert (verdict.decision, verdict.passed) == ("deny", frozenset())
+
+
+async def test_a_label_that_a_person_let_pass_is_not_asked_about_again_and_another_one_is() -> None:
+    person = Person(True)
+    guard = Guard(approver=person)
+    verdict = await guard.check(TURN, [DELETE], look(), ENV)
+    check = StepCheck(guard, TURN, [DELETE], look(), verdict)
+    await check(0, DELETE, [Target(role="button", names=("Delete",))])
+    assert len(person.asked) == 1
+    await check(0, DELETE, [Target(role="button", names=("Delete everything",))])
+    await check(0, DELETE, [Target(role="button", names=("Delete everything",))])
+    assert person.asked == ['risky (delete): button "Delete"', 'risky (delete): button "Delete everything"']
+
+
+async def test_a_step_that_is_over_lets_nothing_pass() -> None:
+    check = StepCheck(Guard(), TURN, [SAVE], look(), Verdict(decision="allow"))
+    check.end()
+    with pytest.raises(ActionError, match="over"):
+        await check(0, SAVE, [Target(role="button", names=("Save",))])

@@ -2,15 +2,17 @@
 
 # ruff: noqa: E501 - pages in one line
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 import pytest_asyncio
 
 from cua.guard import Guard, StepCheck, Verdict
+from cua.secrets import Secret, Secrets
 from cua.step import Turn
-from envs import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, TypeText
+from envs import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, TypeText, Wait
 from envs.browser import BrowserEnv, BrowserOptions, find_browser
 from tests.envs.browser.driving import OpenPage
 from tests.envs.browser.pages import PageServer
@@ -231,3 +233,59 @@ async def test_without_a_guard_the_act_does_something(env: BrowserEnv, pages: Pa
 @pytest.mark.parametrize("wanted", [pytest.param(entry, id=entry.id) for entry in HARMLESS])
 async def test_an_ordinary_act_passes(env: BrowserEnv, pages: PageServer, wanted: Case) -> None:
     assert (await judged(env, pages.serve(wanted.body, title="open"), wanted))[0] is None
+
+
+async def test_a_secret_is_not_typed_where_the_step_itself_has_led(env: BrowserEnv, pages: PageServer) -> None:
+    other = pages.serve(
+        "<input id=f autofocus oninput='document.title = value'>" + FOCUSED, title="open", host="evil.localhost"
+    )
+    observation = await env.reset(OpenPage(pages.serve(f"<a href='{other}' style='{BOX}'>Next</a>")))
+    secrets = Secrets({"pin": Secret(value="1234", domains=("127.0.0.1",))})
+    actions = (AT, Wait(duration_s=0.5), TypeText(text="{{pin}}"))
+    guard, turn = Guard(mode="yolo", secrets=secrets), Turn(thought="", action_text="", code="")
+    assert not guard.is_idle
+    check = StepCheck(guard, turn, actions, observation, Verdict(decision="allow"))
+    after = (await env.step(secrets.fill(actions, observation.url), check)).observation
+    assert (after.url, after.title) == (other, "open")
+    assert "may only be typed on 127.0.0.1, this page is 'evil.localhost'" in (after.last_action_error or "")
+
+
+async def test_a_page_that_does_not_answer_gets_no_click(env: BrowserEnv, pages: PageServer) -> None:
+    busy = f'{BUTTON} onmouseenter="const end = Date.now() + 4000; while (Date.now() < end);">Next</button>'
+    observation = await env.reset(OpenPage(pages.serve(busy, title="open")))
+    check = StepCheck(Guard(), Turn(thought="", action_text="", code=""), (AT,), observation, Verdict(decision="allow"))
+    after = (await env.step((AT,), check)).observation
+    assert "the page does not answer" in (after.last_action_error or "")
+    assert await env.page.title() == "open"
+
+
+async def test_a_person_may_take_longer_than_an_input(pages: PageServer) -> None:
+    async def person(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        await asyncio.sleep(4.0)
+        return True
+
+    browser = BrowserEnv(BrowserOptions(action_timeout_s=2.0, navigation_timeout_s=2.0))
+    try:
+        observation = await browser.reset(OpenPage(pages.serve(f"{BUTTON}>Delete</button>", title="open")))
+        guard = Guard(approver=person)
+        check = StepCheck(
+            guard, Turn(thought="", action_text="", code=""), (AT,), observation, Verdict(decision="allow")
+        )
+        assert (await browser.step((AT,), check)).observation.title == "done"
+    finally:
+        await browser.close()
+
+
+async def test_a_frame_with_a_process_of_its_own(pages: PageServer) -> None:
+    inner = pages.serve(FORM.format("<button>Delete</button>"), host="frame.localhost")
+    outer = pages.serve(f"<iframe src='{inner}' style='position:absolute;left:100px;top:100px'></iframe>")
+    browser = BrowserEnv(BrowserOptions(extra_args=("--site-per-process",)))
+    try:
+        await browser.reset(OpenPage(outer))
+        await browser.step([Click(x_px=130, y_px=120)])
+        assert [target.text for target in await browser.find_targets(ENTER)] == ['button "Delete"']
+        width = await browser.page.frames[1].evaluate("document.querySelector('input').offsetWidth")
+        found = await browser.find_targets(Click(x_px=120 + width, y_px=120))
+        assert [target.text for target in found] == ['button "Delete"']
+    finally:
+        await browser.close()

@@ -1,11 +1,13 @@
 """What the agent sees: pixels, pointer, monitors, titles."""
 
+from collections.abc import Sequence
+
 import pytest
 from Xlib import display as xlib
 from Xlib.ext import randr
 from Xlib.protocol import rq
 
-from envs import Click, Move, ScreenGeometry
+from envs import Action, ActionError, Click, Move, PressKey, ScreenGeometry, Target, TypeText
 from envs.desktop import DesktopEnv
 from tests.envs.desktop.conftest import MakeEnv, needs_display, needs_program, picture
 from tests.envs.desktop.test_desktop_input import Record, without_motion
@@ -109,6 +111,24 @@ async def test_titles_and_what_is_under_a_point(make_env: MakeEnv) -> None:
     ]
     await env.step([Click(x_px=400, y_px=300, button="right")])
     assert await env.describe_point(410, 310) == 'popup of "Mousepad"'
+
+
+@needs_program("mousepad")
+async def test_keys_that_may_press_a_button_are_the_active_windows_and_are_asked_about(make_env: MakeEnv) -> None:
+    env = await make_env(app="mousepad")
+    asked: list[tuple[int, Target]] = []
+
+    async def check(number: int, action: Action, targets: Sequence[Target]) -> None:
+        asked.extend((number, target) for target in targets)
+        if isinstance(action, PressKey):
+            raise ActionError("no Enter")
+
+    window = Target(role="window", names=("*Untitled 1 - Mousepad",), is_element=False)
+    actions = (TypeText(text="a b"), TypeText(text="c\n"), PressKey(key="enter"), TypeText(text="d"))
+    after = (await env.step(actions, check)).observation
+    assert after.last_action_error == "no Enter"
+    assert asked == [(1, window), (2, window)]
+    assert await env.find_targets(TypeText(text="d")) == ()
 
 
 async def test_without_a_window_there_is_no_title(make_env: MakeEnv) -> None:
