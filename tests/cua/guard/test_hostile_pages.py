@@ -250,15 +250,6 @@ async def test_a_secret_is_not_typed_where_the_step_itself_has_led(env: BrowserE
     assert "may only be typed on 127.0.0.1, this page is 'evil.localhost'" in (after.last_action_error or "")
 
 
-async def test_a_page_that_does_not_answer_gets_no_click(env: BrowserEnv, pages: PageServer) -> None:
-    busy = f'{BUTTON} onmouseenter="const end = Date.now() + 4000; while (Date.now() < end);">Next</button>'
-    observation = await env.reset(OpenPage(pages.serve(busy, title="open")))
-    check = StepCheck(Guard(), Turn(thought="", action_text="", code=""), (AT,), observation, Verdict(decision="allow"))
-    after = (await env.step((AT,), check)).observation
-    assert "the page does not answer" in (after.last_action_error or "")
-    assert await env.page.title() == "open"
-
-
 async def test_a_person_may_take_longer_than_an_input(pages: PageServer) -> None:
     async def person(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
         await asyncio.sleep(4.0)
