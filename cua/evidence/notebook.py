@@ -32,7 +32,7 @@ def make_notebook(record: RunRecord) -> dict[str, Any]:
         "metadata": {
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
             "language_info": {"name": "python"},
-            "cua": {"run": record.run_dir.name, "versions": dict(record.header.versions)},
+            "cua": {"versions": dict(record.header.versions)},
         },
         "cells": [{**cell, "id": f"cell-{position}"} for position, cell in enumerate(cells)],
     }

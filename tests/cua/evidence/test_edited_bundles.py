@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,12 @@ def test_who_rewrites_everything_gets_another_fingerprint(tmp_path: Path) -> Non
     rechain(run_dir)
     assert edits(run_dir) == ()
     assert load_run(run_dir).chain.fingerprint != before
+
+
+def test_a_copy_under_another_name_is_unchanged(tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere" / "from a colleague"
+    shutil.copytree(write_bundle_of(tmp_path), copy)
+    assert edits(copy) == ()
 
 
 def test_a_picture_is_named_by_its_content(tmp_path: Path) -> None:
