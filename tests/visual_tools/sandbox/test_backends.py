@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests.ordinary_user import UID, as_ordinary_user, find_obstacle
 from tests.visual_tools.sandbox.conftest import SMALL
 from visual_tools.errors import SandboxError
 from visual_tools.sandbox import Backend, Sandbox, describe_backends, describe_inside
-from visual_tools.sandbox.backends import try_mode
+from visual_tools.sandbox.backends import is_open_to_all, try_mode
 from visual_tools.sandbox.zygote.plan import Mode
 
 ROOT = Path(visual_tools.__file__).parents[1]
@@ -161,6 +162,44 @@ def test_an_ordinary_user_can(backend: Backend, mode: Mode) -> None:
         text, _ = host.communicate(timeout=100)
         assert (host.returncode, text.strip()) == (0, str(UID) if mode == "landlock" else "65534")
         assert wait_for_none(name) == []
+
+
+CLOSED_PYTHON = """
+import asyncio, sys
+from visual_tools.errors import SandboxError
+from visual_tools.sandbox import Limits, Sandbox
+
+async def main():
+    try:
+        await Sandbox.start_as(*sys.argv[1:], Limits())
+    except SandboxError as error:
+        print(error)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a right that kernels give up")
+@pytest.mark.skipif(is_open_to_all([sys.base_prefix]), reason="Python lies where everybody can read it")
+def test_a_python_that_kernels_cannot_read_is_told_at_the_start(tmp_path: Path) -> None:
+    """An ordinary user who reads it by a capability, which a kernel does not keep."""
+    if shutil.which("setpriv") is None:
+        pytest.skip("not installed: setpriv")
+    become = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups"]
+    rights = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+    with tempfile.TemporaryDirectory(prefix="k") as folder:
+        os.chown(folder, UID, UID)
+        done = subprocess.run(
+            [*become, *rights, "--", sys.executable, "-c", CLOSED_PYTHON, "landlock", "landlock"],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": folder, "HOME": folder},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
+    assert done.stdout.startswith("kernels cannot read ")
+    assert "chmod o+rx" in done.stdout
 
 
 async def test_a_sandbox_is_closed_twice(tmp_path: Path) -> None:

@@ -114,3 +114,51 @@ def test_a_file_with_many_names_counts_once(make_ward: MakeWard, tmp_path: Path)
     code = f"open({place!r} + '/file', 'wb').write(b'x' * {10 * MB})\n"
     code += f"for n in range(20): os.link({place!r} + '/file', {place!r} + f'/{{n}}')"
     assert look(make_ward(code, limits(disk_bytes=MB))) == ""
+
+
+@pytest.mark.parametrize(("num_pairs", "told"), [(250, ""), (260, "it had more than 512 sockets")])
+def test_sockets_are_counted(make_ward: MakeWard, num_pairs: int, told: str) -> None:
+    code = f"import socket\nheld = [socket.socketpair() for _ in range({num_pairs})]"
+    assert look(make_ward(code, WIDE)) == told
+
+
+@pytest.mark.parametrize("keep", ["os.open(NAME, os.O_RDWR)", "__import__('mmap').mmap(os.open(NAME, os.O_RDWR), 0)"])
+def test_a_file_without_a_name_counts(make_ward: MakeWard, tmp_path: Path, keep: str) -> None:
+    name = repr(str(tmp_path / "work" / "hidden"))
+    code = f"NAME = {name}\nopen(NAME, 'wb').write(b'x' * {18 * MB})\nheld = {keep}\n"
+    code += "if not isinstance(held, int): os.closerange(3, 100)\n"
+    code += "os.unlink(NAME)"
+    assert look(make_ward(code, limits(disk_bytes=MB))) == "its folder held more than 16 MB"
+
+
+def look_later(ward: Ward) -> str:
+    """What it says in the seconds after the end of a cell, as if they had gone by."""
+    ward.set_busy(False)
+    now = time.monotonic() + 30.0
+    for number in range(1, 5):
+        time.sleep(0.3)  # in which a thread that runs on does so
+        if told := ward.look(now + number):
+            return told
+    return ""
+
+
+RUN_ON = "threading.Thread(target=lambda: [time.sleep(0.002) for _ in range(10**5)]).start()"
+SLEEP_ON = "threading.Thread(target=time.sleep, args=(100,)).start()"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(RUN_ON, "threads or tasks of a cell ran on after its time limit of 30 s"), (SLEEP_ON, "")],
+)
+def test_threads_that_run_on_end_the_kernel(make_ward: MakeWard, code: str, told: str) -> None:
+    ward = make_ward(code, WIDE)
+    ward.set_busy(False)
+    assert look(ward) == ""  # the time limit is not over
+    assert look_later(ward) == told
+
+
+def test_processes_that_are_left_are_ended_and_told_once(make_ward: MakeWard, tmp_path: Path) -> None:
+    code = f"if os.fork() == 0:\n    time.sleep(100)\nopen({str(tmp_path / 'alive')!r}, 'w').close()"
+    ward = make_ward(code, WIDE)
+    assert look_later(ward) == ""
+    assert (ward.set_busy(True, 30.0), ward.set_busy(True, 30.0)) == (1, 0)
