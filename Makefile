@@ -68,7 +68,7 @@ bench: dev ## print our figures beside the usual way of doing a step
 runtime-bench: ## print the K2.5 runtime's figures beside transformers', tiktoken's and plain FastAPI's
 	@scripts/bootstrap.sh dev
 	@scripts/bootstrap.sh runtime-dev
-	@for name in decode "decode --prompt 512 --new 32" agent_step vision template sampling checkpoint server clients; do \
+	@for name in decode "decode --prompt 512 --new 32" agent_step vision template sampling rounding checkpoint server clients; do \
 	  echo "== $$name"; $(VENV)/python -m benchmarks.runtime.$$name || exit 1; done
 
 kernels-bench: ## time every kernel beside its peers (at toy sizes where there is no GPU)

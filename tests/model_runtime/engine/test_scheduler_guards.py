@@ -108,6 +108,17 @@ def test_nobody_new_comes_while_one_that_runs_finds_no_room() -> None:
         steps += 1
 
 
+def test_nobody_new_comes_while_one_that_runs_waits_for_its_picture() -> None:
+    engine = Simulation(num_blocks=64, max_num_batched_tokens=64, media_patches_per_step=20)
+    media = tuple(picture(i, 5, 1 + 6 * i) for i in range(2))
+    engine.add(make_sequence(0, [1, *([PAD] * 5 + [2]) * 2, 3], media, output=1), with_picture(1, 2, output=1))
+    engine.step()
+    engine.add(make_sequence(2, text(2, 3), output=1))
+    engine.step()
+    engine.step()
+    assert engine.steps == [[("1", 0, 1), ("0", 0, 7)], [("0", 7, 14)], [("1", 1, 7), ("2", 0, 3)]]
+
+
 def test_the_rest_of_a_prompt_goes_before_that_of_a_lesser_one() -> None:
     engine = Simulation(num_blocks=64, media_patches_per_step=20)
     media = tuple(picture(i, 5, 1 + 6 * i) for i in range(3))

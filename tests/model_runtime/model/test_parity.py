@@ -119,6 +119,16 @@ def test_int4_of_transformers(int4_dir: Path, tiny: K25Model) -> None:
     assert difference(run_whole(tiny, IDS), theirs) > 0.05  # four bits do show
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_int4_in_bfloat16_is_as_near_as_the_peer_is(tmp_path: Path, seed: int) -> None:
+    """By the median: a token whose router scores bf16 moves across each other takes another expert, here or there."""
+    write_tiny(tmp_path, quantized=True, seed=seed)
+    exact = run_whole(load_model(tmp_path, dtype=torch.float32), IDS)
+    ours = (run_whole(load_model(tmp_path), IDS) - exact).abs().median()
+    theirs = (Peer(tmp_path, torch.bfloat16)(IDS) - exact).abs().median()
+    assert 0 < ours <= 1.1 * theirs
+
+
 def test_a_config_given_is_taken_in_place_of_the_file(tiny_dir: Path, tiny: K25Model) -> None:
     text = replace(tiny.config.text, routed_scaling_factor=1.0)
     other = load_model(tiny_dir, dtype=torch.float32, config=replace(tiny.config, text=text))

@@ -1,6 +1,7 @@
 """Each part of the tower against its formula."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -118,6 +119,17 @@ def test_the_table_is_resampled_bicubically(h: int, w: int) -> None:
     table = make_weights(TINY).tensors["vision_tower.patch_embed.pos_emb.weight"].numpy()
     expected = np.einsum("hi,wj,ijc->hwc", weights_of(h, 6), weights_of(w, 6), table)
     assert np.allclose(make_tower().position.spatial(h, w).view(h, w, -1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("table", [(4, 10), (10, 4)])
+def test_a_table_that_is_not_square_is_resampled_side_by_side(table: tuple[int, int]) -> None:
+    """By the formula: transformers takes the height of its table for both sides."""
+    config = replace(TINY, init_pos_emb_height=table[0], init_pos_emb_width=table[1])
+    tower = make_tower(config)
+    values = make_weights(config).tensors["vision_tower.patch_embed.pos_emb.weight"].numpy()
+    for h, w in ((6, 4), (4, 10), (10, 4)):
+        expected = np.einsum("hi,wj,ijc->hwc", weights_of(h, table[0]), weights_of(w, table[1]), values)
+        assert np.allclose(tower.position.spatial(h, w).view(h, w, -1), expected, atol=1e-5)
 
 
 def test_positions_kept_from_other_calls_do_not_change() -> None:
