@@ -9,6 +9,8 @@ Three modes:
 - `absolute`: pixels of the picture that was sent; a fraction is refused with a hint.
 - `qwen25`: as `relative`, but pixels are those of the picture as Qwen2.5-VL resizes it.
 
+What comes from `pyautogui.position()` or `size()`, and what is computed from it, is a number of pixels in any case.
+
 Offsets (`moveRel`, `dragRel`) follow the same rule with one difference: two integers are always pixels.
 """
 
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cua.interpreter.limits import Refused
+from cua.interpreter.values import is_pixels
 from envs import ScreenGeometry
 
 Mode = Literal["relative", "absolute", "qwen25"]
@@ -94,7 +97,7 @@ class ModelFrame:
                     f"the picture is {width}x{height}, its middle is ({width // 2}, {height // 2})"
                 )
             return x / width, y / height
-        together = not pixels and all(_has_fraction(v) or abs(v) <= 1 for v in (x, y))
+        together = not pixels and all(_has_fraction(v) or (abs(v) <= 1 and not is_pixels(v)) for v in (x, y))
         return (
             x if together or _has_fraction(x) else x / width,
             y if together or _has_fraction(y) else y / height,
@@ -103,4 +106,4 @@ class ModelFrame:
 
 def _has_fraction(value: float) -> bool:
     """Whether a number can only be meant as a fraction (1.02 is one that overshoots the edge)."""
-    return abs(value) < 2 and value != int(value)
+    return abs(value) < 2 and value != int(value) and not is_pixels(value)

@@ -7,7 +7,7 @@ from typing import Any
 from cua.interpreter.limits import Budget, Refused
 from cua.interpreter.signatures import nearest
 from cua.interpreter.text import to_text
-from cua.interpreter.values import Value, is_number, kind
+from cua.interpreter.values import Value, as_pixels, is_number, is_pixels, kind
 
 MATH: dict[str, Callable[..., Any]] = {
     "acos": math.acos,
@@ -47,6 +47,8 @@ _OVER_ITEMS: dict[str, Callable[..., Any]] = {
     "reversed": lambda items: items[::-1],
     "enumerate": lambda items, start=0: list(enumerate(items, start)),
 }
+_KEEP_UNIT = frozenset({"abs", "float", "int", "round", "sum"})
+"""Functions of a number of pixels that give one; `math.floor` and `math.ceil` do too."""
 NAMES = frozenset([*_PLAIN, *_OVER_ITEMS, "dict", "max", "min", "print", "range", "round", "str", "zip"])
 """Every function that can be called without a module."""
 
@@ -71,7 +73,14 @@ def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], 
     """
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
-    return budget.check(_call(name, list(args), dict(kwargs), budget))
+    result = budget.check(_call(name, list(args), dict(kwargs), budget))
+    return as_pixels(result) if name in _KEEP_UNIT and _any_pixels(args) else result
+
+
+def _any_pixels(args: Sequence[Value]) -> bool:
+    """Whether a number among the arguments, or in a list of them, counts pixels."""
+    first = args[0] if args else None
+    return is_pixels(first) or (isinstance(first, list | tuple) and any(is_pixels(item) for item in first))
 
 
 def _call(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:
@@ -133,4 +142,5 @@ def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
         raise Refused(f"math.{name[:40]} is not supported{nearest(name, [*MATH, *MATH_CONSTANTS])}")
     for argument in args:
         budget.check(argument)
-    return budget.check(MATH[name](*args))
+    result = budget.check(MATH[name](*args))
+    return as_pixels(result) if name in ("ceil", "floor") and _any_pixels(args) else result

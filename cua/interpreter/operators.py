@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cua.interpreter.limits import MAX_INT_BITS, Budget, Refused
-from cua.interpreter.values import Value, is_number, kind
+from cua.interpreter.values import Value, as_pixels, is_number, is_pixels, kind
 
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
@@ -51,7 +51,23 @@ def binary(op: ast.operator, left: Value, right: Value, budget: Budget) -> Value
         _check_growth(symbol, left, right)
     else:
         _check_sequences(symbol, left, right, budget)
-    return budget.check(function(left, right))
+    result = budget.check(function(left, right))
+    return as_pixels(result) if _counts_pixels(symbol, left, right) else result
+
+
+def _counts_pixels(symbol: str, left: Value, right: Value) -> bool:
+    """Whether arithmetic on a number of pixels gives one: `width / 2` does, `x / width` is a fraction."""
+    match symbol:
+        case "+" | "-":
+            return is_pixels(left) or is_pixels(right)
+        case "*":
+            return is_pixels(left) != is_pixels(right)
+        case "/" | "//":
+            return is_pixels(left) and not is_pixels(right)
+        case "%":
+            return is_pixels(left)
+        case _:
+            return False
 
 
 def unary(op: ast.unaryop, value: Value, budget: Budget) -> Value:
@@ -65,9 +81,9 @@ def unary(op: ast.unaryop, value: Value, budget: Budget) -> Value:
     if not isinstance(value, int | float):
         raise Refused(f"cannot apply a sign to {kind(value)}")
     if isinstance(op, ast.USub):
-        return -value
+        return as_pixels(-value) if is_pixels(value) else -value
     if isinstance(op, ast.UAdd):
-        return +value
+        return value
     if isinstance(value, int):
         return budget.check(-value - 1)
     raise Refused("~ needs a whole number")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from cua.interpreter.coordinates import ModelFrame
 from cua.interpreter.limits import Budget, Refused
-from cua.interpreter.values import Point, Size
+from cua.interpreter.values import Pixels, Point, Size
 from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey, Scroll, Terminate, TypeText, Wait
 
 
@@ -72,11 +72,13 @@ class Recording:
 
     def position(self) -> Point:
         """The pointer as `pyautogui.position()` tells it."""
-        return Point(*self.frame.from_screen(self.known_pointer_px()))
+        x_px, y_px = self.frame.from_screen(self.known_pointer_px())
+        return Point(Pixels(x_px), Pixels(y_px))
 
     def size(self) -> Size:
         """The screen as `pyautogui.size()` tells it."""
-        return Size(*self.frame.size_px)
+        width, height = self.frame.size_px
+        return Size(Pixels(width), Pixels(height))
 
 
 def _num_inputs(action: Action) -> int:

@@ -11,6 +11,26 @@ Value: TypeAlias = Any
 """None, bool, int, float, str, list, tuple, dict, range, or one of the classes below."""
 
 
+class Pixels(int):
+    """A whole number that is known to count pixels, also where it is 0 or 1 and would be read as a fraction."""
+
+
+class PartPixels(float):
+    """A number with decimals that is known to count pixels."""
+
+
+def as_pixels(value: Value) -> Value:
+    """A number, known to count pixels; anything else as it is."""
+    if not is_number(value):
+        return value
+    return Pixels(value) if isinstance(value, int) else PartPixels(value)
+
+
+def is_pixels(value: Value) -> bool:
+    """Whether a number is known to count pixels."""
+    return isinstance(value, Pixels | PartPixels)
+
+
 class Point(NamedTuple):
     """What `pyautogui.position()` gives: pixels of the picture that the model sees."""
 

@@ -129,6 +129,36 @@ def test_the_simulated_pointer_follows():
     assert act(code) == [Move(x_px=960, y_px=540), Move(x_px=970, y_px=540), Click(x_px=970, y_px=545)]
 
 
+@pytest.mark.parametrize("at", [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1)])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "p = pyautogui.position()\npyautogui.click(p.x, p.y)",
+        "x, y = pyautogui.position()\npyautogui.click(x, y)",
+        "pyautogui.click(pyautogui.position())",
+        "pyautogui.click(*pyautogui.position())",
+        "p = pyautogui.position()\npyautogui.click(p[0] + 5 - 5, y=p.y)",
+        "p = pyautogui.position()\npyautogui.click(int(p.x / 1), round(p.y * 1.0))",
+        "p = pyautogui.position()\npyautogui.click(-(-p.x), abs(p.y))",
+        "p = pyautogui.position()\npyautogui.click(max(p.x, 0), min(p.y, 900))",
+        "p = [v for v in pyautogui.position()]\npyautogui.click(p[0], math.floor(p[1]))",
+        "w, h = pyautogui.size()\np = pyautogui.position()\npyautogui.click(w - w + p.x, h % h + p.y)",
+        "w, h = pyautogui.size()\np = pyautogui.position()\npyautogui.click(p.x / 2 * 2, sum([p.y, 0]))",
+    ],
+)
+def test_a_position_that_was_asked_for_is_pixels_also_near_the_corner(at, code):
+    [click] = act(code, pointer_px=at)
+    assert (click.x_px, click.y_px) == at
+
+
+def test_offsets_computed_from_the_size_are_pixels():
+    code = "w, h = pyautogui.size()\npyautogui.moveRel(w / 1920, h / 1080)"
+    assert act(code, pointer_px=(10, 10)) == [Move(x_px=11, y_px=11)]
+    code = "w, h = pyautogui.size()\nx, y = pyautogui.position()\npyautogui.click(x / w, y / h)"
+    assert act(code, pointer_px=(960, 540)) == [Click(x_px=960, y_px=540)]
+    assert act("p = pyautogui.position()\npyautogui.click(p.x, 0.5)", pointer_px=(1, 1)) == [Click(x_px=1, y_px=540)]
+
+
 def test_offset_and_scale_of_a_second_monitor():
     expected = [Click(x_px=1920 + 1280, y_px=100 + 720)]
     assert act("pyautogui.click(0.5, 0.5)", SECOND_MONITOR) == expected
