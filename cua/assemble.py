@@ -23,6 +23,8 @@ from envs import Env
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""
 PACKAGES = ("playwright", "mss", "rapidocr", "openai")
+MIN_SIDE_PX, MAX_SIDE_PX = 64, 16_384
+"""Smallest and largest side of a page or a private display."""
 INSTANT = "kimi-k2.5-instant"
 """The preset that turns thinking off; the prompt's variant follows it."""
 
@@ -199,9 +201,12 @@ def _desktop(settings: Settings, app: str | None) -> Env:
 
 def _size(name: str, text: str) -> tuple[int, int]:
     width, _, height = text.lower().partition("x")
-    if not (width.isdigit() and height.isdigit() and int(width) and int(height)):
+    if not all(side.isascii() and side.isdigit() and len(side) <= 5 for side in (width, height)):
         raise ConfigError(f"{name} is {text!r}, expected WIDTHxHEIGHT such as 1280x720")
-    return int(width), int(height)
+    size = int(width), int(height)
+    if min(size) < MIN_SIDE_PX or max(size) > MAX_SIDE_PX:
+        raise ConfigError(f"{name} is {text!r}, expected sides from {MIN_SIDE_PX} to {MAX_SIDE_PX} px")
+    return size
 
 
 def _position(text: str | None) -> tuple[float, float] | None:
@@ -211,6 +216,10 @@ def _position(text: str | None) -> tuple[float, float] | None:
         latitude, longitude = (float(part) for part in text.split(","))
     except ValueError as error:
         raise ConfigError(f"geolocation is {text!r}, expected LATITUDE,LONGITUDE such as 52.52,13.405") from error
+    if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
+        raise ConfigError(
+            f"geolocation is {text!r}, expected a latitude from -90 to 90 and a longitude from -180 to 180"
+        )
     return latitude, longitude
 
 

@@ -118,10 +118,18 @@ def _checked(name: str, value: Any, source: str) -> Any:
         return value
     target = options[0] if typing.get_origin(kind) in (types.UnionType, typing.Union) else kind
     try:
-        return _CONVERTERS[target](value)
+        return _in_range(name, _CONVERTERS[target](value), source)
     except (ValueError, TypeError) as error:
         expected = {int: "a whole number", float: "a number", bool: "true or false"}.get(target, "a text")
         raise ConfigError(f"{_named(name, source)} is {value!r}, expected {expected}") from error
+
+
+def _in_range(name: str, value: Any, source: str) -> Any:
+    """The value, if it is no number or lies in the range of its setting; a number that is none does not."""
+    least, most = FIELDS[name].metadata["least"], FIELDS[name].metadata["most"]
+    if least is None or isinstance(value, bool) or least <= value <= most:
+        return value
+    raise ConfigError(f"{_named(name, source)} is {value:g}, expected a number from {least:g} to {most:g}")
 
 
 def _choice(name: str, value: Any, options: tuple[Any, ...], source: str) -> Any:

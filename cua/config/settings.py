@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 
-def _about(text: str, default: Any) -> Any:
-    """A field with its one-line description, which `cua config show` prints."""
-    return field(default=default, metadata={"about": text})
+def _about(text: str, default: Any, *, least: float | None = None, most: float | None = None) -> Any:
+    """A field with its one-line description, which `cua config show` prints, and the range of a number."""
+    return field(default=default, metadata={"about": text, "least": least, "most": most})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,19 +21,25 @@ class Settings:
     preset: str | None = _about("sampling preset: kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none", None)
     thinking: bool = _about("thinking variant of the prompt", True)
     coordinates: Literal["relative", "absolute", "qwen25"] = _about("coordinate frame of the model", "relative")
-    max_images: int = _about("screenshots in a request, the current one included", 3)
+    max_images: int = _about("screenshots in a request, the current one included", 3, least=1, most=100)
     image_format: str = _about("png, webp:QUALITY or jpeg:QUALITY", "png")
-    temperature: float | Literal["omit"] | None = _about("sampling temperature, or omit; unset: the preset's", None)
-    top_p: float | Literal["omit"] | None = _about("nucleus sampling, or omit; unset: the preset's", None)
-    max_output_tokens: int | None = _about("limit on the tokens of one reply; 24000 for `cua ask` unless set", None)
+    temperature: float | Literal["omit"] | None = _about(
+        "sampling temperature, or omit; unset: the preset's", None, least=0, most=10
+    )
+    top_p: float | Literal["omit"] | None = _about(
+        "nucleus sampling, or omit; unset: the preset's", None, least=0.0001, most=1
+    )
+    max_output_tokens: int | None = _about(
+        "limit on the tokens of one reply; 24000 for `cua ask` unless set", None, least=1, most=10000000
+    )
     streaming: bool = _about("ask the model for a stream", True)
-    request_timeout: float = _about("limit on seconds of one call of the model", 1200.0)
-    max_retries: int = _about("calls after a failed one", 5)
+    request_timeout: float = _about("limit on seconds of one call of the model", 1200.0, least=0.1, most=604800)
+    max_retries: int = _about("calls after a failed one", 5, least=0, most=1000)
     prices: Path | None = _about("price table (JSON), for costs and max_cost", None)
 
     env: Literal["browser", "desktop"] = _about("which world", "browser")
     viewport: str = _about("size of the browser page, CSS px", "1280x720")
-    device_scale: float = _about("device pixels per CSS px", 1.0)
+    device_scale: float = _about("device pixels per CSS px", 1.0, least=0.1, most=10)
     headed: bool = _about("show the browser window", False)
     locale: str | None = _about("browser locale, such as de-DE", None)
     timezone: str | None = _about("browser time zone, such as Europe/Berlin", None)
@@ -47,7 +53,7 @@ class Settings:
     deny_domains: tuple[str, ...] = _about("domains that the browser may not reach", ())
     display: str | None = _about("X display to attach to; unset starts a private one", None)
     screen: str = _about("size of the private display, px", "1920x1080")
-    monitor: int | None = _about("monitor to use, from 0; unset means the whole screen", None)
+    monitor: int | None = _about("monitor to use, from 0; unset means the whole screen", None, least=0, most=64)
     password: str = _about("password of the computer, told to the model", "")
 
     approve: Literal["ask", "auto", "yolo"] = _about("ask about every step, risky ones, or never", "auto")
@@ -57,17 +63,21 @@ class Settings:
     sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = _about(
         "what isolates code that a model writes", "auto"
     )
-    cell_timeout: float = _about("limit on seconds of one cell or command", 60.0)
+    cell_timeout: float = _about("limit on seconds of one cell or command", 60.0, least=0.1, most=86400)
     context: Literal["none", "hide-tool-result", "discard-all", "summary"] = _about(
         "what gives way when a conversation with tools grows too long", "none"
     )
-    max_context: int | None = _about("tokens at which that happens; unset: when the model refuses", None)
+    max_context: int | None = _about(
+        "tokens at which that happens; unset: when the model refuses", None, least=1, most=100000000
+    )
     tool_images: Literal["auto", "tool", "user"] = _about(
         "pictures of tool results go in the tool message, or in a user message behind it", "auto"
     )
 
-    max_steps: int = _about("limit on steps; 30 for `cua ask` unless set", 100)
-    max_time: float | None = _about("limit on seconds of work; ends a call or a step that is going on", None)
-    max_tokens: int | None = _about("limit on tokens of the whole run", None)
-    max_cost: float | None = _about("limit on US dollars", None)
+    max_steps: int = _about("limit on steps; 30 for `cua ask` unless set", 100, least=1, most=1000000)
+    max_time: float | None = _about(
+        "limit on seconds of work; ends a call or a step that is going on", None, least=0.1, most=31536000
+    )
+    max_tokens: int | None = _about("limit on tokens of the whole run", None, least=1, most=1000000000000)
+    max_cost: float | None = _about("limit on US dollars", None, least=1e-06, most=1000000000)
     runs_dir: Path | None = _about("where runs are recorded", None)

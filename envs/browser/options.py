@@ -70,7 +70,10 @@ class BrowserOptions:
     def __post_init__(self) -> None:
         if min(self.viewport_px) < 1:
             raise ValueError(f"viewport_px needs at least 1x1 px, got {self.viewport_px}")
-        if self.device_scale <= 0:
-            raise ValueError(f"device_scale is a positive number, got {self.device_scale}")
+        if not 0 < self.device_scale <= 10:
+            raise ValueError(f"device_scale is a number above 0, 10 at most, got {self.device_scale}")
+        for name in ("settle_timeout_s", "navigation_timeout_s", "action_timeout_s", "step_timeout_s", "quiet_s"):
+            if not 0 <= getattr(self, name) < 1e6:
+                raise ValueError(f"{name} is a number of seconds, got {getattr(self, name)}")
         if "" in self.masked_texts:
             raise ValueError("masked_texts holds an empty text, which would mask everything")

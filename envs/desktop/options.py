@@ -50,5 +50,9 @@ class DesktopOptions:
             raise ValueError(f"screen_px must be between 64 and 32767 px a side, got {self.screen_px}")
         if self.max_clients not in (64, 128, 256, 512, 1024, 2048):
             raise ValueError(f"max_clients must be 64, 128, 256, 512, 1024 or 2048, got {self.max_clients}")
+        times = ("app_window_timeout_s", "settle_timeout_s", "settle_quiet_s", "answer_timeout_s", "step_timeout_s")
+        for name in (*times, "start_timeout_s"):
+            if not 0 <= getattr(self, name) < 1e6:
+                raise ValueError(f"{name} is a number of seconds, got {getattr(self, name)}")
         if self.monitor is not None and self.monitor < 0:
             raise ValueError(f"monitor counts from 0, got {self.monitor}")

@@ -1,8 +1,10 @@
+import typing
 from pathlib import Path
 
 import pytest
 
 from cua.config import Settings, load_settings
+from cua.config.load import FIELDS
 from cua.errors import ConfigError
 
 
@@ -13,6 +15,47 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def load(files: tuple[Path, Path], flags: dict[str, object] | None = None, **environ: str):  # type: ignore[no-untyped-def]
     return load_settings(flags, environ=environ, project_file=files[0], user_file=files[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("max_steps", ("-1", "0", "10000000")),
+        ("max_time", ("-1", "0", "nan", "inf", "-inf", "1e99")),
+        ("max_tokens", ("0", "-5")),
+        ("max_cost", ("0", "-0.1", "nan")),
+        ("max_images", ("0", "-3", "1000")),
+        ("max_output_tokens", ("0", "-1")),
+        ("max_context", ("0", "-1")),
+        ("max_retries", ("-1", "100000")),
+        ("request_timeout", ("0", "-1", "nan", "inf")),
+        ("cell_timeout", ("0", "-1", "nan", "1e9")),
+        ("device_scale", ("0", "-1", "nan", "1000")),
+        ("monitor", ("-1", "1000")),
+        ("temperature", ("-0.1", "nan", "inf", "99")),
+        ("top_p", ("0", "-1", "1.1", "nan")),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused_wherever_they_come_from(
+    files: tuple[Path, Path], name: str, values: tuple[str, ...]
+) -> None:
+    project, user = files
+    for value in values:
+        with pytest.raises(ConfigError, match=f"^--{name.replace('_', '-')} is .*, expected a number from .* to "):
+            load(files, {name: value})
+        with pytest.raises(ConfigError, match=f"^K25_{name.upper()}: {name} is .*expected a number from"):
+            load_settings(environ={f"K25_{name.upper()}": value}, project_file=project, user_file=user)
+        project.write_text(f"{name} = {value}\n")
+        with pytest.raises(ConfigError, match=f"{project.name}: {name} is .*expected a number from"):
+            load(files)
+        project.unlink()
+
+
+def test_every_number_has_a_range() -> None:
+    hints = typing.get_type_hints(Settings).items()
+    numbers = [name for name, hint in hints if {int, float} & {hint, *typing.get_args(hint)}]
+    assert len(numbers) > 10
+    assert [name for name in numbers if FIELDS[name].metadata["least"] is None] == []
 
 
 def test_defaults(files: tuple[Path, Path]) -> None:
