@@ -15,7 +15,9 @@ from cua.events import NoteKind
 from cua.guard import Guard, StepCheck, Verdict
 from cua.masking import Masker
 from cua.record import Record
+from cua.redaction import redacted
 from cua.secrets import Secrets
+from cua.step import Step
 from envs import Action, Env, Observation, StepResult, Terminate
 
 
@@ -75,6 +77,8 @@ class Actor:
         guarded = time.monotonic()
         self.record.acting(index, decision.turn, decision.actions)
         recorded = time.monotonic()
+        if self.masker is not None:
+            self.masker.typed(self.secrets.values_in(decision.actions))
         check = None
         if not self.guard.is_idle:
             check = StepCheck(self.guard, decision.turn, decision.actions, observation, verdict)
@@ -84,9 +88,10 @@ class Actor:
             if check is not None:
                 check.end()
         info = self._told(check, result.info)
+        shown = await self.without_secrets(result.observation)
         return Outcome(
-            observation=await self._masked(decision.actions, result.observation),
-            error=result.observation.last_action_error,
+            observation=shown,
+            error=shown.last_action_error,
             terminate=self.env.terminate if result.terminated else None,
             reward=result.reward,
             info=info,
@@ -100,12 +105,17 @@ class Actor:
             self.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
             raise
 
-    async def _masked(self, actions: Sequence[Action], observation: Observation) -> Observation:
-        """The observation without the secrets that were typed: before the record and the model see it."""
-        if self.masker is None:
+    def typed(self, steps: Sequence[Step]) -> None:
+        """Values that an earlier part of the run has typed may stand on the screen."""
+        if self.masker is not None:
+            self.masker.typed([value for step in steps for value in self.secrets.values_in(step.actions)])
+
+    async def without_secrets(self, observation: Observation) -> Observation:
+        """The observation as the record and the model may see it: texts redacted, typed values blacked out."""
+        if not self.secrets.by_name:
             return observation
-        self.masker.typed(self.secrets.values_in(actions))
-        return await asyncio.to_thread(self.masker.mask, observation)
+        observation = redacted(observation, self.secrets.redact)
+        return observation if self.masker is None else await asyncio.to_thread(self.masker.mask, observation)
 
     def _told(self, check: StepCheck | None, info: Mapping[str, Any]) -> Mapping[str, Any]:
         """The facts of a step with how far it came, when it was refused midway."""

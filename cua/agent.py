@@ -15,7 +15,7 @@ from cua.episode import Episode
 from cua.errors import ModelError, TrajectoryError
 from cua.events import Decided, Event, Listener, Noted, NoteKind, Observed, RunEnded, RunStarted, StepDone
 from cua.guard import Guard
-from cua.masking import Masker
+from cua.masking import MIN_CHARS, Masker
 from cua.messages import Sampling, Usage
 from cua.model import Model
 from cua.protocol import ProtocolOptions
@@ -137,7 +137,10 @@ class Agent:
     async def _to_the_end(self, task: Task, episode: Episode, start: Start) -> End:
         try:
             try:
-                observation = await self.control.unless_stopped(self.env.reset(task))
+                self._note_short_secrets()
+                self._actor.typed(start.steps)
+                seen = await self.control.unless_stopped(self.env.reset(task))
+                observation = await self._actor.without_secrets(seen)
                 return await self._loop(task, episode, _with_note(observation, start.note))
             finally:
                 await task.teardown(self.env)
@@ -187,6 +190,16 @@ class Agent:
         episode.add([step])
         self._tell(StepDone(step=step, usage=episode.usage))
         return _with_note(outcome.observation, nudge), outcome.terminate
+
+    def _note_short_secrets(self) -> None:
+        short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_CHARS]
+        if short:
+            names = ", ".join("{{" + name + "}}" for name in short)
+            self._note(
+                "secrets",
+                f"{names}: shorter than {MIN_CHARS} characters, so texts that merely look alike are redacted too, and "
+                "pictures are not searched for it by OCR",
+            )
 
     def _check_caps(self, episode: Episode) -> None:
         reached = self.options.caps.reached(

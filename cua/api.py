@@ -1,5 +1,6 @@
 """Run one task from Python: the same path that `cua task` takes."""
 
+import importlib.util
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from cua.end import RunResult
 from cua.errors import ConfigError
 from cua.masking import Masker
 from cua.model import Model
+from cua.redaction import redacted, redacting
 from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
 from cua.watch import Watch
@@ -126,8 +128,9 @@ class _Parts:
         model: Model | None = None,
         env: Env | None = None,
     ) -> None:
-        self.settings, self.url, self.app, self.watch = settings, url, app, watch
+        self.settings, self.url, self.app = settings, url, app
         self.secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+        self.watch = watch = redacting(watch, self.secrets)
         self.runs_dir = settings.runs_dir or default_runs_dir()
         self.options = make_options(settings, load_schema(schema) if isinstance(schema, str) else schema)
         self.guard = make_guard(settings, self.secrets, watch.approver)
@@ -152,13 +155,18 @@ class _Parts:
                 options=self.options,
                 guard=self.guard,
                 secrets=self.secrets,
-                masker=Masker() if self.secrets.by_name and self.settings.env == "desktop" else None,
+                masker=self._masker(),
                 record=writer,
                 listener=self.watch.listener,
             )
             if self.watch.on_control:
                 self.watch.on_control(agent.control)
-            return await agent.run(task, start)
+            return redacted(await agent.run(task, start), self.secrets.redact)
+
+    def _masker(self) -> Masker | None:
+        """Reads typed values in the picture; a browser without OCR has its own masks by the document only."""
+        is_needed = self.settings.env == "desktop" or importlib.util.find_spec("rapidocr") is not None
+        return Masker() if self.secrets.by_name and is_needed else None
 
     def _make_env(self, files_dir: Path | None) -> Env:
         return make_env(self.settings, url=self.url, app=self.app, secrets=self.secrets, files_dir=files_dir)

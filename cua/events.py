@@ -75,7 +75,7 @@ class ToolStepDone:
     usage: Usage
 
 
-NoteKind = Literal["parse_error", "refused", "approved", "loop", "redirect", "retry", "context", "cut"]
+NoteKind = Literal["parse_error", "refused", "approved", "loop", "redirect", "retry", "context", "cut", "secrets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,13 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from cua.errors import CodeError, ConfigError
 from envs import Action, TypeText
+from envs.secret_forms import SecretForms
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 
@@ -64,10 +66,13 @@ class Secrets:
         )
 
     def redact(self, text: str) -> str:
-        """Text with every secret value replaced by its placeholder."""
-        for name, secret in self.by_name.items():
-            text = text.replace(secret.value, "{{" + name + "}}")
-        return text
+        """Text with every secret value, in whatever form, replaced by its placeholder."""
+        return self.forms(text)
+
+    @property
+    def forms(self) -> SecretForms:
+        """What finds the values in texts."""
+        return _forms(tuple((secret.value, "{{" + name + "}}") for name, secret in self.by_name.items()))
 
     def values_in(self, actions: Sequence[Action]) -> tuple[str, ...]:
         """The secret values that these actions type."""
@@ -93,6 +98,11 @@ class Secrets:
                 f"the secret {name!r} may only be typed on {', '.join(secret.domains)}, this page is {host!r}"
             )
         return secret.value
+
+
+@lru_cache(maxsize=8)
+def _forms(replacements: tuple[tuple[str, str], ...]) -> SecretForms:
+    return SecretForms(replacements)
 
 
 def load_secrets(path: Path) -> Secrets:

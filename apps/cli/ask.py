@@ -172,7 +172,7 @@ def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict
     verdict = "reproduced" if verification.is_reproduced else "not reproduced"
     colour = typer.colors.GREEN if verification.is_reproduced else typer.colors.RED
     terminal.secho(f"{verdict}: {len(verification.cells)} cells, {claims}", err=True, fg=colour)
-    terminal.echo(f"fingerprint: {verification.fingerprint}", err=True)
+    terminal.echo(f"fingerprint: {verification.fingerprint or 'lost'}", err=True)
     return verification
 
 

@@ -78,7 +78,7 @@ def _unexpected(record: RunRecord, expect: str | None) -> tuple[str, ...]:
     found = record.chain.fingerprint
     if expect is None or "".join(expect.split()).replace("-", "").lower() == found:
         return ()
-    return (f"the fingerprint is {found}, {expect.strip()} was demanded",)
+    return (f"the fingerprint is {found or 'lost'}, {expect.strip()} was demanded",)
 
 
 async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:

@@ -17,6 +17,7 @@ from cua.errors import ConfigError
 from cua.evidence import write_bundle
 from cua.messages import Sampling
 from cua.model import Model, Tool
+from cua.redaction import redacted, redacting
 from cua.secrets import Secrets, load_secrets
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
@@ -100,7 +101,7 @@ async def ask(
             result = await agent.run(asked.question)
         if result.end.source != "record":
             await asyncio.to_thread(_seal, writer)
-        return result
+        return redacted(result, asked.secrets.redact)
 
 
 def _seal(writer: ToolTrajectoryWriter) -> None:
@@ -147,7 +148,8 @@ def _prepare(
     if not question.strip():
         raise ConfigError('the question is empty; expected a text such as "How many coins are there?"')
     settings = visual_settings(load_settings(flags))
-    watch = watch or Watch()
+    secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+    watch = redacting(watch or Watch(), secrets)
     own_model = model is None or isinstance(model, str)
     chosen = make_settings_model(settings, watch.listener) if own_model else model
     assert chosen is not None and not isinstance(chosen, str)
@@ -159,7 +161,7 @@ def _prepare(
     inputs = find_inputs([Path(file).expanduser() for file in files])
     return _Asked(
         settings=replace(settings, model=chosen.name),
-        secrets=load_secrets(settings.secrets) if settings.secrets else Secrets(),
+        secrets=secrets,
         schema=load_schema(schema) if isinstance(schema, str) else schema,
         model=chosen,
         own_model=own_model,

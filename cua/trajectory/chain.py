@@ -24,7 +24,7 @@ class Chain:
 
     Attributes:
         status: `none`: written by an earlier version, so that changes cannot be seen.
-        fingerprint: Hash of the last line.
+        fingerprint: Hash of the last line; "" when the chain is broken, for then it stands for nothing.
         broken_at: Number of the first line that does not follow from the one before it.
     """
 
@@ -67,6 +67,6 @@ def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> Chain:
     previous = ""
     for number, (line, found) in enumerate(zip(lines, links, strict=True), start=1):
         if found != previous:
-            return Chain(status="broken", fingerprint=fingerprint, broken_at=number)
+            return Chain(status="broken", broken_at=number)
         previous = hash_line(line)
     return Chain(status="whole", fingerprint=fingerprint)

@@ -81,6 +81,12 @@ def _fields(data_class: type) -> tuple[tuple[str, bool], ...]:
     )
 
 
+@cache
+def open_fields(data_class: type) -> tuple[str, ...]:
+    """Names of the fields that may hold texts of a person, a page or a model."""
+    return tuple(name for name, is_closed in _fields(data_class) if not is_closed)
+
+
 def _is_closed(hint: Any) -> bool:
     """Whether a field holds a word of ours (or a hash) and never text of a person, a page or a model."""
     if get_origin(hint) is Annotated:

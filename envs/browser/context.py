@@ -50,7 +50,7 @@ def _settings(options: BrowserOptions, episode: int) -> dict[str, Any]:
     if options.storage_state is not None:
         settings["storage_state"] = _read_storage_state(Path(options.storage_state))
     if options.har_path is not None:
-        settings["record_har_path"] = _har_path(Path(options.har_path), episode)
+        settings["record_har_path"] = har_path_of(Path(options.har_path), episode)
     return {name: value for name, value in settings.items() if value is not None}
 
 
@@ -66,5 +66,6 @@ def _read_storage_state(path: Path) -> dict[str, Any]:
     return state
 
 
-def _har_path(path: Path, episode: int) -> Path:
+def har_path_of(path: Path, episode: int) -> Path:
+    """The HAR file of the `episode`-th episode."""
     return path if episode == 1 else path.with_name(f"{path.stem}-{episode}{path.suffix}")

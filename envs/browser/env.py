@@ -1,5 +1,6 @@
 """`BrowserEnv`: a real Chromium page as a world for an agent that sees pixels."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING
 from envs.actions import Action, Click, Terminate
 from envs.browser.acting import Actor
 from envs.browser.checking import Gate, Targets
-from envs.browser.context import new_context
+from envs.browser.context import har_path_of, new_context
 from envs.browser.domains import DomainRules
 from envs.browser.files import Folders
+from envs.browser.har import scrub_har
 from envs.browser.interrupts import Interrupted
 from envs.browser.launch import LaunchedBrowser, launch
 from envs.browser.looking import Looker
@@ -193,6 +195,9 @@ class BrowserEnv:
             if episode.world.is_connected:
                 await episode.actor.release_all()
             await episode.world.close()
+            if self.options.har_path is not None and self.options.masked_texts:
+                path = har_path_of(Path(self.options.har_path), self._num_episodes)
+                await asyncio.to_thread(scrub_har, path, self._redact)
 
     def _open_episode(self) -> _Episode:
         if self._is_closed:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.browser.options import BrowserOptions
+from envs.browser.redact import STARS, Redactor
 from envs.errors import EnvSetupError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Folders:
 
     def __init__(self, options: BrowserOptions) -> None:
         self._temporary: Path | None = None
+        self._redact = Redactor(options.masked_texts)
         self.uploads = Path(options.uploads_dir) if options.uploads_dir is not None else None
         if self.uploads is not None and not self.uploads.is_dir():
             raise EnvSetupError(f"uploads_dir {self.uploads} is not a folder")
@@ -35,7 +37,7 @@ class Folders:
         """Save a download under a name of its own; returns what to tell the agent."""
         from playwright.async_api import Error
 
-        name = Path(download.suggested_filename).name or "download"
+        name = self._redact(Path(download.suggested_filename).name or "download").replace(STARS, "secret")
         path = self._free_path(name)
         path.touch()  # the name is taken from here on, also for a second download at the same time
         try:

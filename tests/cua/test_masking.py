@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from cua.masking import Masker, find_like
+from cua.masking import Masker, find_like, find_parts
 from envs import Observation, ScreenGeometry
 
 SECRET = "Sunflower-719"
@@ -71,3 +71,24 @@ def test_nothing_is_read_before_a_secret_was_typed() -> None:
     seen = Observation(screenshot=b"reading this would fail", geometry=geometry)
 
     assert Masker().mask(seen) is seen
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a Sunflower-719 b Sunflower-719 c", ["Sunflower-719", "Sunflower-719"]),
+        ("the word Sunflo", ["Sunflo"]),  # the first line of two
+        ("wer-719 and more", ["wer-719"]),
+        ("Sunday flowers", []),
+    ],
+)
+def test_each_place_and_each_half_is_found(text: str, found: list[str]) -> None:
+    assert [text[slice(*span)] for span in find_parts(text, SECRET)] == found
+
+
+def test_a_picture_that_did_not_change_is_not_read_again() -> None:
+    pytest.importorskip("rapidocr")
+    masker = Masker()
+    masker.typed([SECRET])
+    seen = screen(f"password {SECRET} accepted")
+    assert masker.mask(seen).screenshot is masker.mask(seen).screenshot

@@ -75,7 +75,7 @@ def test_json_and_verify_in_one_go_and_later(tmp_path: Path, picture: Path) -> N
     edited = cua(tmp_path / "runs", "ask", "--verify", "--expect", fingerprint, "--output-format", "json")
     assert edited.code == 1
     assert edited.result["is_reproduced"] is False
-    assert f"{fingerprint} was demanded" in edited.result["findings"][0]
+    assert edited.result["findings"][0] == f"the fingerprint is lost, {fingerprint} was demanded"
     assert "not reproduced" in edited.stderr
     assert "answer.json does not say what the record says" in edited.stderr
 

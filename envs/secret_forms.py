@@ -1,0 +1,103 @@
+"""Secret values in texts, in the forms in which programs write them down.
+
+Found are the value as it is; percent-encoded, also twice, with `+` for blanks; escaped as in JSON, Python and HTML;
+in base64, as in basic authentication; and wrapped over lines or with invisible characters between its letters. Not
+found is what is hashed, encrypted, compressed or spelled otherwise.
+"""
+
+import base64
+import re
+from collections.abc import Sequence
+
+MIN_BASE64_CHARS = 6
+"""Of what is the same wherever a value stands in a base64 text; less would be found everywhere."""
+MIN_WRAPPED_CHARS = 6
+"""Of a value that is looked for over line ends."""
+
+_HTML_NAMES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "\xa0": "nbsp"}
+_ESCAPED = {"\n": "n", "\r": "r", "\t": "t"}
+_SLASHES = r"\\{1,8}+"
+"""Backslashes before an escape: each program that quotes another one's text doubles them. Taken whole, in one step."""
+_GAP = "[\xad\u200b-\u200f\u2060\ufeff]{0,4}+(?:(?:\r?\n|" + _SLASHES + "n)[ \t]{0,40}+)?"
+_RUNS = re.compile(r"\\+|[^\\]", re.DOTALL)
+_LONGEST_FORM_CHARS = 120
+"""Of one character: a gap with its line end and blanks, and the character escaped several times."""
+
+
+class SecretForms:
+    """Replaces secret values in texts, whatever their form.
+
+    Args:
+        replacements: Each value with what stands in its place; the longest value is looked for first.
+
+    Attributes:
+        longest_chars: No form of a value is longer.
+    """
+
+    def __init__(self, replacements: Sequence[tuple[str, str]]) -> None:
+        ordered = sorted(replacements, key=lambda pair: len(pair[0]), reverse=True)
+        self._words = [word for _, word in ordered]
+        self._pattern = re.compile("|".join(f"({_any_form(value)})" for value, _ in ordered)) if ordered else None
+        self.longest_chars = max((len(value) for value, _ in ordered), default=0) * _LONGEST_FORM_CHARS
+
+    def __call__(self, text: str) -> str:
+        """The text without the values."""
+        return self._pattern.sub(self._word, text) if self._pattern is not None else text
+
+    def cut_at(self, text: str) -> int:
+        """Where a text may be cut so that no value that may go on behind its end is cut in two."""
+        limit = max(0, len(text) - self.longest_chars)
+        for match in self._pattern.finditer(text) if self._pattern is not None else ():
+            if match.end() > limit:
+                return min(limit, match.start())
+        return limit
+
+    def _word(self, match: re.Match[str]) -> str:
+        return self._words[(match.lastindex or 1) - 1]
+
+
+def _any_form(value: str) -> str:
+    """A pattern whose every step is bounded, so that no text costs more than linear time."""
+    has_gaps = len(value) >= MIN_WRAPPED_CHARS and value.isprintable()
+    pieces = [_any_slashes(len(run)) if run[0] == "\\" else _any_char(run) for run in _RUNS.findall(value)]
+    return "|".join([(_GAP if has_gaps else "").join(pieces), *_base64_forms(value)])
+
+
+def _any_slashes(num: int) -> str:
+    """A pattern for backslashes in a row, which are doubled by whatever quotes them."""
+    return rf"(?:\\{{{num},{8 * num}}}|(?i:%(?:25){{0,3}}5c|\\u005c|\\x5c|&#92;|&#x5c;){{{num}}})"
+
+
+def _any_char(char: str) -> str:
+    """A pattern for a character in all its forms."""
+    code = ord(char)
+    percent = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    escaped = "".join(rf"{_SLASHES}u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    entity = r"&(?:amp;){0,3}"
+    forms = [rf"\\{{0,8}}+{re.escape(char)}" if char in "\"'/" else re.escape(char)]
+    forms += [f"{_SLASHES}{_ESCAPED[char]}"] if char in _ESCAPED else []
+    forms += [r"\+"] if char == " " else []
+    forms += [f"(?i:{percent}|{escaped}|{entity}#0{{0,4}}{code};?|{entity}#x0{{0,4}}{code:x};?)"]
+    forms += [rf"(?i:{_SLASHES}x{code:02x})"] if code < 0x100 else []
+    forms += [f"{entity}{_HTML_NAMES[char]};"] if char in _HTML_NAMES else []
+    return f"(?:{'|'.join(forms)})"
+
+
+def _base64_forms(value: str) -> list[str]:
+    """What a base64 text holds where the value stands in it, for the three places at which it may begin."""
+    data = value.encode("utf-8", "surrogatepass")
+    forms = []
+    for place, num_shared in ((0, 0), (1, 2), (2, 3)):
+        whole = base64.b64encode(b"\0" * place + data).decode()
+        core = whole.rstrip("=")[num_shared:]
+        has_tail = (place + len(data)) % 3 != 0
+        core = core[:-1] if has_tail else core
+        if len(core) >= MIN_BASE64_CHARS:
+            pattern = "".join(_base64_char(char) for char in core)
+            forms.append(f"{'[A-Za-z0-9+/_-]?' if num_shared else ''}{pattern}{'[A-Za-z0-9+/_-]?' if has_tail else ''}")
+    return forms
+
+
+def _base64_char(char: str) -> str:
+    return {"+": r"(?:\+|-|%2[bB])", "/": r"(?:\\?/|_|%2[fF])"}.get(char, char)
