@@ -1,6 +1,8 @@
 """Find things that are told by their kind alone: "the button", "the second link", "the 3rd checkbox"."""
 
+import re
 from collections import Counter
+from itertools import pairwise
 
 from cua.models.literal.find_field import find_fields, find_lists
 from cua.models.literal.find_text import find_button, is_coloured
@@ -13,6 +15,7 @@ from visual_tools.toggles import Toggle, find_toggles
 _ROW_PX = 8
 _TEXT_SHARE = 0.3
 _INDENT_PX = 6
+_MAX_UNEVEN = 1.7
 _MAX_BUTTON_PX = (300, 80)
 
 
@@ -81,7 +84,7 @@ def _coloured_runs(screen: Screen, line: TextLine) -> list[Box]:
     runs: list[Box] = []
     is_open = False
     for _, box in line.words:
-        if not is_coloured(screen, box.padded(0, -(box.height // 4))):
+        if not any(is_coloured(screen, box.padded(0, -box.height // share)) for share in (3, 4, 6)):
             is_open = False
             continue
         runs = [*runs[:-1], runs[-1].union(box)] if is_open else [*runs, box]
@@ -97,11 +100,15 @@ def _find_results(screen: Screen) -> list[Box]:
     edges = Counter(round(box.left / _INDENT_PX) for box in links)
     edge, _ = edges.most_common(1)[0]
     column = [box for box in links if abs(round(box.left / _INDENT_PX) - edge) <= 1]
-    titles: list[Box] = []
-    for box in column:
-        if not titles or box.top - titles[-1].bottom > 0.9 * titles[-1].height:
-            titles.append(box)
-    return titles
+    titles = [box for box in column if not _is_address(screen, box)]
+    steps = [below.top - above.top for above, below in pairwise(titles)]
+    return titles if not steps or max(steps) <= _MAX_UNEVEN * min(steps) else []  # else one may have been missed
+
+
+def _is_address(screen: Screen, box: Box) -> bool:
+    """Whether a coloured text is the address below a result's title."""
+    inside = " ".join(line.text for line in screen.lines if line.box_px.contains(box, slack_px=2))
+    return re.search(r"https?:|www\.|\w\.\w{2,}(?:/|$)|\S\s*[›»]\s*\S", inside) is not None
 
 
 def _in_reading_order(boxes: list[Box]) -> list[Box]:
