@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _WORLD = "k25"
 _GROUP = "k25"
+_OVER = "k25-over"  # asked at the same time, so let go of by itself
 _MAX_DEPTH = 12
 _OWN_TEXT = """function () {
   const text = Object.getOwnPropertyDescriptor(Node.prototype, "textContent").get.call(this);
@@ -64,10 +65,12 @@ class Inspector:
         Raises:
             playwright.async_api.Error: The page went away meanwhile.
         """
-        found = await self._ask(page, {"point": [x_px, y_px]})
+        top = await self._top(page)
+        found, painted = await asyncio.gather(
+            self._descend(page, top, {"point": [x_px, y_px]}), _painted_over(top, x_px, y_px)
+        )
         if not found:
             return ()
-        painted = await _painted_over(self._tops[page], x_px, y_px)
         return (replace(found[0], names=(*found[0].names, *painted)), *found[1:])
 
     async def on_key(self, page: "Page", stroke: Stroke) -> tuple[Target, ...]:
@@ -77,45 +80,53 @@ class Inspector:
             playwright.async_api.Error: The page went away meanwhile.
         """
         ask = {"key": stroke.key, "typed": stroke.typed, "ctrl": stroke.ctrl, "alt": stroke.alt}
-        return await self._ask(page, ask)
+        return await self._descend(page, await self._top(page), ask)
 
     def forget(self, page: "Page") -> None:
         """A page is gone."""
         self._tops.pop(page, None)
 
-    async def _ask(self, page: "Page", ask: dict[str, Any]) -> tuple[Target, ...]:
+    async def _top(self, page: "Page") -> _Place:
         top = self._tops.get(page)
         if top is None:
             session = await page.context.new_cdp_session(page)
             top = self._tops[page] = _Place(session=session, frame_id=await _main_frame_id(session))
-        return await self._descend(page, top, ask)
+        return top
 
     async def _descend(self, page: "Page", place: _Place, ask: dict[str, Any]) -> tuple[Target, ...]:
         found: Any = None
+        went_inside = False
         for _ in range(_MAX_DEPTH):
             context = await _world(place)
             found = await _run(place, context, ask)
             if not found.get("inside"):
                 break
+            went_inside = True
             inner = await _step_inside(page, place, context, ask, is_frame=found["is_frame"])
             if inner is None:
-                await place.session.send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
                 break
             place = inner
             if "point" in ask:
                 ask = {**ask, "point": [found["x"], found["y"]]}
+        if went_inside:  # else nothing is held
+            await place.session.send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
         return tuple(_target(entry, page.url) for entry in found["targets"])
 
 
 async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...]:
     """The text of what is drawn at a point and lets clicks through (`pointer-events: none`)."""
+    from playwright.async_api import Error
+
     send = top.session.send
     view = (await send("Page.getLayoutMetrics"))["cssVisualViewport"]
     where = {"x": round(x_px + view["pageX"]), "y": round(y_px + view["pageY"])}
-    hit, seen = await asyncio.gather(
-        send("DOM.getNodeForLocation", where),
-        send("DOM.getNodeForLocation", {**where, "ignorePointerEventsNone": True}),
-    )
+    try:
+        hit, seen = await asyncio.gather(
+            send("DOM.getNodeForLocation", where),
+            send("DOM.getNodeForLocation", {**where, "ignorePointerEventsNone": True}),
+        )
+    except Error:  # nothing is there
+        return ()
     if hit["backendNodeId"] == seen["backendNodeId"]:
         return ()
     place = _Place(session=top.session, frame_id=seen["frameId"])
@@ -124,14 +135,14 @@ async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...
         {
             "backendNodeId": seen["backendNodeId"],
             "executionContextId": await _world(place),
-            "objectGroup": _GROUP,
+            "objectGroup": _OVER,
         },
     )
     read = await send(
         "Runtime.callFunctionOn",
         {"functionDeclaration": _OWN_TEXT, "objectId": node["object"]["objectId"], "returnByValue": True},
     )
-    await send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
+    await send("Runtime.releaseObjectGroup", {"objectGroup": _OVER})
     text = read["result"].get("value")
     return (text,) if isinstance(text, str) and text else ()
 

@@ -216,10 +216,12 @@ async def judged(env: BrowserEnv, url: str, wanted: Case) -> tuple[str | None, s
 @pytest.mark.parametrize("wanted", [pytest.param(entry, id=entry.id) for entry in KEYS + MOUSE + NAMES])
 async def test_a_risky_act_is_refused_and_not_carried_out(env: BrowserEnv, pages: PageServer, wanted: Case) -> None:
     assert await judged(env, pages.serve(wanted.body, title="open"), wanted) == (wanted.risk, "open")
+    if wanted in NAMES:  # and nobody but the guard was in the way
+        assert (await env.step(wanted.actions)).observation.title == "done"
 
 
 NOT_IN_A_HEADLESS_SHELL = {"an access key"}  # only a browser with a window takes these
-REAL = [entry for entry in KEYS + MOUSE + NAMES if entry.id not in NOT_IN_A_HEADLESS_SHELL]
+REAL = [entry for entry in KEYS + MOUSE if entry.id not in NOT_IN_A_HEADLESS_SHELL]
 
 
 @pytest.mark.parametrize("wanted", [pytest.param(entry, id=entry.id) for entry in REAL])
