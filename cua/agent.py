@@ -151,7 +151,7 @@ class Agent:
         except ModelError as error:
             return End(status="error", source="model", reason=str(error), retryable=error.retryable)
         except EnvError as error:
-            return End(status="error", source="env", reason=str(error), retryable=True)
+            return End(status="error", source="env", reason=str(error), retryable=error.retryable)
         except TrajectoryError as error:
             return End(status="error", source="record", reason=str(error), retryable=True)
 

@@ -18,7 +18,7 @@ from cua.model import Model
 from cua.protocol import ProtocolOptions
 from cua.secrets import Secrets
 from cua.trajectory import RunHeader
-from envs import Env
+from envs import Env, EnvSetupError
 
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""
@@ -160,7 +160,12 @@ def make_caps(settings: Settings) -> Caps:
 
 def _browser(settings: Settings, url: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
     from envs.browser import BrowserEnv, BrowserOptions
+    from envs.browser.env import check_start
 
+    try:
+        check_start(url)
+    except EnvSetupError as error:
+        raise ConfigError(f"--url {url!r}: {error}") from error
     return BrowserEnv(
         BrowserOptions(
             start_url=url,

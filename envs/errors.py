@@ -7,11 +7,23 @@ class EnvError(Exception):
     Printed to the operator without a traceback, so the text says what was found, what was expected
     and how to mend it. A single action that did not work is not an `EnvError`: its text becomes
     `Observation.last_action_error`.
+
+    Attributes:
+        retryable: Whether the same run may work later (something died, or did not answer), or not before somebody
+            has changed something (a wrong address, a missing program).
     """
+
+    _default = True
+
+    def __init__(self, message: str = "", *, retryable: bool | None = None) -> None:
+        super().__init__(message)
+        self.retryable = self._default if retryable is None else retryable
 
 
 class EnvSetupError(EnvError):
     """The world could not be started (no browser, no X server, unreachable start page, ...)."""
+
+    _default = False
 
 
 class EnvDiedError(EnvError):
@@ -22,8 +34,14 @@ class ActionError(Exception):
     """One action could not be carried out; the env turns it into `last_action_error`."""
 
 
+class AddressError(ActionError):
+    """Something is no address that can be opened here, or one that the domain rules block."""
+
+
 class MissingDependencyError(EnvError):
     """An optional package is not installed; the text holds the exact install line."""
+
+    _default = False
 
 
 def describe_late(num_done: int, num_actions: int, limit_s: float) -> str:

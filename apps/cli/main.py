@@ -83,9 +83,9 @@ def _exit_code(error: Exception) -> int | None:
     from model_runtime.errors import EngineDead, RuntimeFault
     from visual_tools.errors import VisualError
 
-    if isinstance(error, EnvError | EngineDead) or (isinstance(error, ModelError) and error.retryable):
+    if isinstance(error, EngineDead) or (isinstance(error, ModelError | EnvError) and error.retryable):
         return 75
-    return 2 if isinstance(error, CuaError | VisualError | RuntimeFault) else None
+    return 2 if isinstance(error, CuaError | EnvError | VisualError | RuntimeFault) else None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Run an agent from the command line: signals, output, report, exit code."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
@@ -14,6 +15,7 @@ from cua import RunResult, Watch
 from cua.control import Control
 
 T = TypeVar("T")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 Work = Callable[[Watch], Coroutine[Any, Any, RunResult]]
@@ -54,7 +56,7 @@ def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any]
 
 
 class StopSwitch:
-    """Ctrl-C and SIGTERM: the first one stops the agent in an orderly way, the second one cancels everything.
+    """Ctrl-C, SIGTERM and the like: the first one stops the agent in an orderly way, the second one cancels everything.
 
     Args:
         is_for_agent: False for work that has no agent: the first one cancels it.
@@ -77,17 +79,24 @@ class StopSwitch:
         loop = asyncio.get_running_loop()
         task: asyncio.Task[T] = loop.create_task(work)
         self._task = task
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._press)
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._hang_up if number == signal.SIGHUP else self._press)
         try:
             return await task
         except asyncio.CancelledError:
             terminal.echo("cancelled", err=True)
             raise SystemExit(130) from None
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in _SIGNALS:
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_DFL)
+
+    def _hang_up(self) -> None:
+        """The terminal is gone: nothing can be written to it any more."""
+        for stream in (sys.stdout, sys.stderr):
+            if stream.isatty():
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        self._press()
 
     def _press(self) -> None:
         self._pressed += 1

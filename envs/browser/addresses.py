@@ -3,7 +3,7 @@
 import ipaddress
 import re
 
-from envs.errors import ActionError
+from envs.errors import AddressError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _KNOWN = frozenset({"http", "https", "about", "data"})
@@ -18,25 +18,25 @@ def to_url(text: str, *, more_schemes: frozenset[str] = frozenset()) -> str:
         more_schemes: Schemes to take beside http, https, about and data (`"file"`, say).
 
     Raises:
-        ActionError: This is not an address, or of a scheme that is not taken.
+        AddressError: This is not an address, or of a scheme that is not taken.
     """
     address = text.strip()
     if not address:
-        raise ActionError("the address is empty")
+        raise AddressError("the address is empty")
     scheme = _SCHEME.match(address)
     if scheme and ("://" in address or not _looks_like_port(address, scheme.end())):
         name = scheme[1].lower()
         if name in _KNOWN | more_schemes:
             return address
-        raise ActionError(f"addresses of the kind {name + ':'!r} are not taken; write http:// or https://")
+        raise AddressError(f"addresses of the kind {name + ':'!r} are not taken; write http:// or https://")
     host = re.split(r"[/?#]", address, maxsplit=1)[0]
     name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
     if not _HOST.fullmatch(host) and not _is_ip(name):
-        raise ActionError(f"{address!r} is not a web address; write one such as https://example.com/page")
+        raise AddressError(f"{address!r} is not a web address; write one such as https://example.com/page")
     if _is_local(name):
         return f"http://{address}"
     if "." not in name.strip("."):
-        raise ActionError(f"{address!r} is not a web address; write one such as https://example.com/page")
+        raise AddressError(f"{address!r} is not a web address; write one such as https://example.com/page")
     return f"https://{address}"
 
 

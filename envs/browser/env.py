@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Terminate
 from envs.browser.acting import Actor
+from envs.browser.addresses import to_url
 from envs.browser.checking import Gate, Targets
 from envs.browser.context import har_path_of, new_context
 from envs.browser.domains import DomainRules
@@ -21,7 +22,7 @@ from envs.browser.options import BrowserOptions
 from envs.browser.redact import Redactor
 from envs.browser.world import World
 from envs.env import Task
-from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, describe_late
+from envs.errors import ActionError, AddressError, EnvDiedError, EnvError, EnvSetupError, describe_late
 from envs.observation import Observation, StepResult
 from envs.target import UNKNOWN, Check, Target
 
@@ -88,9 +89,12 @@ class BrowserEnv:
             if up.reason == "died":
                 raise EnvDiedError("the browser process is gone") from up
         except TimeoutError as error:
-            raise EnvSetupError(f"{url} was not opened: the browser does not answer") from error
+            raise EnvSetupError(f"{url} was not opened: the browser does not answer", retryable=True) from error
+        except AddressError as error:
+            raise EnvSetupError(f"{error}. Check the address.") from error
         except ActionError as error:
-            raise EnvSetupError(f"{error}. Check the address, and that what serves it is running.") from error
+            hint = "Check the address, and that what serves it is running."
+            raise EnvSetupError(f"{error}. {hint}", retryable=True) from error
 
     async def reset(self, task: Task) -> Observation:
         """Open a fresh context at `start_url`, set the task up, and look.
@@ -101,6 +105,7 @@ class BrowserEnv:
         """
         if self._is_closed:
             raise EnvError("this browser env was closed; make a new one")
+        check_start(self.options.start_url)
         since_s = time.monotonic()
         await self._end_episode()
         self.terminate = None
@@ -210,3 +215,17 @@ class BrowserEnv:
         if self._folders is None:
             self._folders = Folders(self.options)
         return self._folders
+
+
+def check_start(url: str | None) -> None:
+    """Refuse a start page that is no address, before anything is started.
+
+    Raises:
+        EnvSetupError: It is none; the text says what is expected.
+    """
+    if url is None:
+        return
+    try:
+        to_url(url, more_schemes=frozenset({"file"}))
+    except AddressError as error:
+        raise EnvSetupError(f"the start page cannot be opened: {error}") from error

@@ -113,7 +113,7 @@ async def _start(
         )
     except api.Error as error:
         await playwright.stop()
-        raise EnvSetupError(_explain(path, how, error)) from error
+        raise EnvSetupError(_explain(path, how, error), retryable=True) from error
     except BaseException:
         await playwright.stop()
         _kill_marked(marker)

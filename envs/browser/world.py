@@ -22,7 +22,7 @@ from envs.browser.settle import Settler
 from envs.browser.tabs import Tabs
 from envs.browser.targets import Targets
 from envs.browser.traffic import Traffic
-from envs.errors import ActionError
+from envs.errors import ActionError, AddressError
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, FileChooser, Frame, Page
@@ -112,7 +112,7 @@ class World:
         url = to_url(address, more_schemes=frozenset({"file"}) if is_file_start else frozenset())
         reason = self._rules.why_blocked(url)
         if reason:
-            raise ActionError(f"{url} was not opened: {reason}")
+            raise AddressError(f"{url} was not opened: {reason}")
         try:
             await open_url(self.tabs.active, url, self._options.navigation_timeout_s)
         except ActionError as error:

@@ -110,7 +110,9 @@ class Desk:
                 raise EnvSetupError(f"{program.argv[0]!r} ended at once with exit code {code}{last_words(program)}")
             if time.monotonic() > deadline:
                 limit = self._options.app_window_timeout_s
-                raise EnvSetupError(f"{program.argv[0]!r} showed no window within {limit:g} s{last_words(program)}")
+                raise EnvSetupError(
+                    f"{program.argv[0]!r} showed no window within {limit:g} s{last_words(program)}", retryable=True
+                )
             time.sleep(_POLL_S)
         return program
 

@@ -154,7 +154,7 @@ class PrivateDisplay:
                 )
             if time.monotonic() > deadline:
                 limit = self._options.start_timeout_s
-                raise EnvSetupError(f"{what} did not start within {limit:g} s{last_words(program)}")
+                raise EnvSetupError(f"{what} did not start within {limit:g} s{last_words(program)}", retryable=True)
             time.sleep(_POLL_S)
 
 
