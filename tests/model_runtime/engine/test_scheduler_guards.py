@@ -9,6 +9,7 @@ from model_runtime.engine.contract import EngineRequest
 from model_runtime.engine.sampling import SamplingParams
 from model_runtime.engine.scheduler import MAX_SCORED_TOKENS, Chunk
 from model_runtime.engine.sequence import Sequence
+from model_runtime.engine.step import wants_prompt_rows
 from model_runtime.media import MediaSpan, Prompt
 from tests.model_runtime.engine.test_scheduler import PAD, Simulation, make_item, make_sequence
 
@@ -181,6 +182,15 @@ def test_a_prompt_that_is_scored_is_computed_whole_and_in_small_pieces() -> None
         engine.add(scored(MAX_SCORED_TOKENS + 9))
         engine.run()
     assert engine.steps == [[("0", 0, 512)], [("0", 512, 521)]] * 2
+
+
+def test_a_prompt_is_scored_before_its_output_only() -> None:
+    """One that was preempted computes its prompt again, and its scores have been given out by then."""
+    sequence = scored(9)
+    sequence.token_ids = list(sequence.request.prompt.token_ids)
+    assert wants_prompt_rows(Chunk(sequence, 0, 9))
+    sequence.token_ids.append(5)
+    assert not wants_prompt_rows(Chunk(sequence, 0, 9))
 
 
 def test_pictures_of_several_requests_share_what_a_step_encodes() -> None:
