@@ -213,6 +213,8 @@ class Agent:
         caps = self.options.caps
         if count >= caps.loop_cap:
             raise CapReachedError("loop", f"the same action on the same screen, {count} times")
+        if episode.loops.num_waits >= caps.wait_cap:
+            raise CapReachedError("loop", f"waited {caps.wait_cap} times on a screen that does not change")
         if count < caps.loop_nudge:
             return None
         text = f"You did the same thing on the same screen {count} times and nothing changed. Try another way."

@@ -30,6 +30,8 @@ class Caps:
         max_parse_errors: Unusable replies in a row.
         loop_nudge: The same action on the same screen so many times: the model is told.
         loop_cap: The same, and the run ends.
+        wait_cap: Steps in a row that only wait while the screen stays the same, and the run ends. Waiting is no
+            loop, but it has an end.
     """
 
     max_steps: int | None = 100
@@ -39,6 +41,7 @@ class Caps:
     max_parse_errors: int = 5
     loop_nudge: int = 3
     loop_cap: int = 6
+    wait_cap: int = 60
 
     def reached(self, *, num_steps: int, time_s: float, usage: Usage) -> tuple[Cap, str] | None:
         """The first limit that is used up, with a line for a person; None while there is room."""

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from envs import Action
+from envs import Action, Wait
 
 CARET_PX = (3, 48)
 """A difference no larger than this (width, height) is a blinking caret: the screens count as the same.
@@ -16,10 +16,17 @@ Anything wider may be a digit that changed, and clicking "+" five times is not a
 class LoopDetector:
     """Counts how often the same actions met the same screen within the last `window` steps.
 
-    A window, not a streak: going back and forth between two screens is a loop as well.
+    A window, not a streak: going back and forth between two screens is a loop as well. Waiting is no loop: a slow
+    page looks the same for long, so that steps in a row that only wait count as one, and `num_waits` counts them.
+
+    Attributes:
+        window: How many steps are remembered.
+        num_waits: How many steps in a row have only waited, on the same screen; 0 after any other step.
     """
 
     window: int = 20
+    num_waits: int = 0
+    _last: bytes = b""
     _seen: deque[tuple[tuple[Action, ...], bytes]] = field(default_factory=deque)
 
     def count(self, actions: Sequence[Action], screenshot: bytes) -> int:
@@ -27,6 +34,8 @@ class LoopDetector:
 
         Pictures are decoded only when the same actions come back, so an ordinary step costs nothing.
         """
+        if self._goes_on_waiting(actions, screenshot):
+            return 1
         key = tuple(actions)
         same = sum(
             seen_actions == key and _same_screen(seen_screenshot, screenshot)
@@ -36,6 +45,16 @@ class LoopDetector:
         while len(self._seen) > self.window:
             self._seen.popleft()
         return same + 1
+
+    def _goes_on_waiting(self, actions: Sequence[Action], screenshot: bytes) -> bool:
+        """Count a step that only waits; whether the step before it did the same, on the same screen."""
+        if not actions or not all(isinstance(action, Wait) for action in actions):
+            self.num_waits = 0
+            return False
+        is_same = self.num_waits > 0 and _same_screen(self._last, screenshot)
+        self.num_waits = self.num_waits + 1 if is_same else 1
+        self._last = screenshot
+        return is_same
 
 
 def _same_screen(one: bytes, other: bytes) -> bool:

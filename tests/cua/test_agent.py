@@ -109,6 +109,8 @@ async def test_the_task_is_set_up_evaluated_and_torn_down() -> None:
         (Caps(), ["nonsense"] * 5, "parse_errors", 0),
         (Caps(max_parse_errors=2), [click(0.1), "nonsense", say("import os")], "parse_errors", 1),
         (Caps(), [say("pyautogui.press('f5')")] * 9, "loop", 5),
+        (Caps(), [say("time.sleep(0.01)")] * 61, "loop", 59),
+        (Caps(wait_cap=4), [say(f"time.sleep({turn / 100})") for turn in range(1, 9)], "loop", 3),
     ],
 )
 async def test_limits_end_a_run_as_capped_and_never_as_success(
@@ -144,6 +146,16 @@ async def test_a_loop_is_first_told_to_the_model() -> None:
     assert result.end.status == "unverified"
     assert not any("same thing" in message.text for message in model.received[2])
     assert any("same thing on the same screen 3 times" in message.text for message in model.received[3])
+
+
+async def test_waiting_on_a_still_screen_is_no_loop() -> None:
+    model = ScriptedModel([say("time.sleep(0.01)")] * 25 + [DONE])
+    png = io.BytesIO()
+    Image.new("RGB", (320, 200)).save(png, "PNG")
+    agent = Agent(model=model, env=FakeEnv(FakeOptions(screens=(png.getvalue(),))))
+    result = await agent.run(TASK)
+    assert (result.end.status, result.num_steps) == ("unverified", 26)
+    assert not any("same thing" in message.text for request in model.received for message in request)
 
 
 async def test_only_the_last_three_pictures_are_sent_and_all_text_is_kept() -> None:

@@ -61,3 +61,30 @@ def test_screens_of_another_size_differ() -> None:
     buffer = io.BytesIO()
     Image.new("RGB", (321, 200), "white").save(buffer, "PNG")
     assert detector.count([CLICK], buffer.getvalue()) == 1
+
+
+def test_waiting_in_a_row_is_one_step_however_often_and_however_long() -> None:
+    detector = LoopDetector()
+    waits = [(Wait(duration_s=1 + turn % 3),) for turn in range(30)]
+    assert [detector.count(actions, screen("a", caret=turn % 2 == 0)) for turn, actions in enumerate(waits)] == [1] * 30
+    assert detector.num_waits == 30
+
+
+def test_waits_are_counted_anew_on_another_screen_and_after_another_action() -> None:
+    detector = LoopDetector()
+    steps = [(Wait(duration_s=1), "a"), (Wait(duration_s=1), "a"), (Wait(duration_s=1), "b"), (CLICK, "b")]
+    seen = []
+    for action, text in [*steps, (Wait(duration_s=1), "b")]:
+        detector.count([action], screen(text))
+        seen.append(detector.num_waits)
+    assert seen == [1, 2, 1, 0, 1]
+
+
+def test_a_wait_with_something_else_in_its_step_is_no_waiting() -> None:
+    detector = LoopDetector()
+    assert [detector.count([CLICK, Wait(duration_s=1)], screen("a")) for _ in range(3)] == [1, 2, 3]
+
+
+def test_an_empty_step_is_no_waiting() -> None:
+    detector = LoopDetector()
+    assert [detector.count([], screen("a")) for _ in range(3)] == [1, 2, 3]
