@@ -1,82 +1,135 @@
 """Lists, checkboxes and radio buttons, and giving a labelled thing a value."""
 
-from cua.models.literal.do_keyboard import type_into
+import re
+
+from cua.models.literal.differences import find_changed_boxes
+from cua.models.literal.do_keyboard import type_and_check
 from cua.models.literal.do_listbox import is_listbox, plan_listbox
 from cua.models.literal.do_pointer import locate, miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_target import choose
 from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.find_toggle import FoundToggle, find_toggle
-from cua.models.literal.moves import Act, Already, Failed, Move, at, quote
+from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
+from cua.models.literal.sight import Sight
 from cua.models.literal.steps import Relation, SelectOption, SetValue, Target, Tick
-from cua.models.literal.text_match import WHOLE, fit_texts
+from cua.models.literal.text_match import WHOLE, fit_texts, squash
 from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
+from visual_tools.ocr import TextLine
+from visual_tools.toggles import find_toggles
 
 _MAX_LIST_SCROLLS = 3
+_MAX_TOGGLES = 2
+_MIN_CUT_CHARS = 2
+_ARROW_PX = 26
+_MIN_LIST_PX = 36
+_ROW_INDENT_PX = 14
+_DOTS = re.compile(r"\s*(?:…|\.{2,}|‥)\s*$")
 
 
-def plan_tick(step: Tick, screen: Screen) -> Move:
-    """Click the box beside the text, unless it is in the wanted state."""
+def plan_tick(step: Tick, sight: Sight, progress: Progress) -> Move:
+    """Click the box beside the text, unless it is in the wanted state; then look whether it took."""
+    screen, tries = sight.now, progress.count("toggle")
     toggle = find_toggle(screen, step.target)
-    if toggle is None:
-        choice = choose(screen, step.target)
-        if choice is None:
-            return miss(screen, step.target)
-        if not step.is_on:
-            return Failed(reason=f'no checkbox is seen beside "{choice.place.line.text}", so its state cannot be read')
-        code = (f"pyautogui.click({at(screen, choice.place.point)})",)
-        return Act(code=code, thought=f"{choice.why}. I see no box beside it, so I click the text.")
-    return _click_toggle(screen, toggle, is_on=step.is_on)
+    if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
+        return Failed(reason=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} still after I pressed it')
+    if toggle is not None:
+        return _click_toggle(screen, toggle, is_on=step.is_on)
+    if tries:
+        return _check_text_pressed(step, sight)
+    choice = choose(screen, step.target)
+    if choice is None:
+        return miss(screen, step.target)
+    place = choice.place
+    if not step.is_on or place.button is None:
+        return Missing(
+            what=f'a checkbox or switch beside "{place.line.text}"', nearest=_names(screen, step.target.text)
+        )
+    code = (f"pyautogui.click({at(screen, place.point)})",)
+    return Act(
+        code=code,
+        thought=f"{choice.why}. It has no box beside it, but is a button, which may be a switch.",
+        phase="toggle",
+    )
+
+
+def _check_text_pressed(step: Tick, sight: Sight) -> Move:
+    """After a text without a box was pressed: something beside it must have changed, as a toggle of any shape does."""
+    before = sight.before
+    choice = choose(before, step.target) if before is not None else None
+    if before is None or choice is None:
+        return Failed(reason=f"no checkbox or switch is seen beside {step.target}, so that its state cannot be told")
+    row = choice.place.line.box_px.padded(120, 16)
+    if any(box.intersection(row) > 0 for box in find_changed_boxes(before, sight.now)):
+        return Already(thought="It looks different now.")
+    return Failed(
+        reason=f'no checkbox or switch is seen beside "{choice.place.line.text}", and pressing the text changed nothing'
+    )
 
 
 def _click_toggle(screen: Screen, toggle: FoundToggle, *, is_on: bool) -> Move:
     if toggle.is_on == is_on:
-        return Already(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} already.')
+        return Already(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
     code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
-    return Act(code=code, thought=f'The box beside "{toggle.label}" is {"on" if toggle.is_on else "off"}.')
+    state = "on" if toggle.is_on else "off"
+    return Act(code=code, thought=f'The box beside "{toggle.label}" is {state}.', phase="toggle")
+
+
+def _names(screen: Screen, text: str) -> tuple[str, ...]:
+    return tuple(name_nearest(screen, text))
 
 
 def _in_group(option: Target, group: Target) -> Target:
     """An option of a group of radio buttons: the one nearest to the group's name."""
-    return Target(text=option.text, relation=Relation(kind="near", anchor=group.text))
+    return Target(text=option.text, relation=Relation(kind="inside", anchor=group.text))
 
 
-def plan_set(step: SetValue, screen: Screen, progress: Progress) -> Move:
+def plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
     """Choose from a list when the field is one, type otherwise."""
+    screen, selection = sight.now, SelectOption(option=Target(text=step.value), field=step.field)
     if progress.count("open"):
-        return plan_select(SelectOption(option=Target(text=step.value), field=step.field), screen, progress)
+        return plan_select(selection, sight, progress)
+    if progress.last == "type":
+        return type_and_check(step.field, step.value, sight, progress)
     found = find_field(screen, step.field)
     if found is None:
         return miss(screen, step.field)
     if has_down_arrow(screen.crop(found.box_px)):
-        return plan_select(SelectOption(option=Target(text=step.value), field=step.field), screen, progress)
-    return Act(code=type_into(found, step.value, screen), thought=f"The field is {found.why}.")
+        return plan_select(selection, sight, progress)
+    return type_and_check(step.field, step.value, sight, progress)
 
 
-def plan_select(step: SelectOption, screen: Screen, progress: Progress) -> Move:
+def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
     """Open the list, then click the row."""
+    screen = sight.now
     if step.field is None:
-        return _select_anywhere(step, screen)
-    found = find_field(screen, step.field)
+        return _select_anywhere(step, sight, progress)
+    found = find_field(screen, step.field, kind="list")
     if found is not None and not progress.count("open") and is_listbox(screen, found):
         return plan_listbox(step, screen, progress, found)
     if not progress.count("open"):
         if found is None:
             return miss(screen, step.field)
         if not has_down_arrow(screen.crop(found.box_px)):
+            row = _find_listed(screen, step.option.text, found)
+            if row is not None:
+                code = (f"pyautogui.click({at(screen, row.point)})",)
+                return Act(code=code, thought=f'The row "{row.line.text}" stands in {found.why}.')
             toggle = find_toggle(screen, _in_group(step.option, step.field))
+            if toggle is not None and progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
+                return Failed(reason=f'"{toggle.label}" is off still after I pressed it')
             if toggle is not None:
                 return _click_toggle(screen, toggle, is_on=True)
-        if _shows(found, step.option.text):
+        if shows_option(screen, found, step.option.text):
             return Already(thought=f'"{step.option.text}" is chosen already.')
         code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
         return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
         return _verify(step, step.field, screen, found, progress)
-    row = _find_row(screen, step.option.text, found)
+    row = _find_row(screen, step.option.text, found, sight.before)
     if row is not None:
         return Act(
             code=(f"pyautogui.click({at(screen, row.point)})",),
@@ -97,7 +150,7 @@ def _type_option(option: str, thought: str) -> Act:
 def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | None, progress: Progress) -> Move:
     """After a row was pressed: the field shows the option, or keys are tried, which also native lists take."""
     option = step.option.text
-    if found is None or _shows(found, option):
+    if found is None or shows_option(screen, found, option):
         return Already(thought=f'"{option}" is chosen.')
     if progress.last == "pick" and not _may_show(found, option) and has_down_arrow(screen.crop(found.box_px)):
         typed = (
@@ -106,15 +159,56 @@ def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | No
             "pyautogui.press('enter')",
         )
         return Act(code=typed, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
-    if progress.count("pick"):
+    if progress.count("pick") and _may_show(found, option):
         return Already(thought=f'I pressed the row "{option}"; the list shows "{found.text}".')
+    if progress.count("pick"):
+        return Failed(reason=f'I pressed the row "{option}", and the list {field} shows "{found.text}"')
     return Failed(
         reason=f'the list {field} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}'
     )
 
 
-def _shows(found: Field, option: str) -> bool:
-    return any(fit.score >= WHOLE for text in (*found.texts, found.text) for fit in fit_texts(option, text))
+def shows_option(screen: Screen, found: Field, option: str) -> bool:
+    """Whether a closed list shows an option, in full or cut at the list's end ("Unit…")."""
+    texts = (*found.texts, found.text)
+    return any(fit.score >= WHOLE for text in texts for fit in fit_texts(option, text)) or any(
+        _is_cut(screen, found.box_px, line, option) for line in screen.lines_in(found.box_px)
+    )
+
+
+def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:
+    """Whether a line is the beginning of an option and runs to the end of its box, or ends in dots."""
+    shown = squash(_DOTS.sub("", line.text))
+    if len(shown) < _MIN_CUT_CHARS or not squash(option).startswith(shown):
+        return False
+    room = box.right - line.box_px.right
+    return _DOTS.search(line.text) is not None or room < _ARROW_PX + line.box_px.height
+
+
+def find_list_row(screen: Screen, option: str) -> Found | None:
+    """The row of an option in a list that is always open: a box that holds lines of text and nothing else."""
+    for place in find_text(screen, option):
+        if place.fit < WHOLE:
+            break
+        for rectangle in screen.rectangles:
+            box = rectangle.box_px
+            if not box.contains(place.box_px, slack_px=1) or not _MIN_LIST_PX < box.height < 0.6 * screen.height:
+                continue
+            if box.width > 0.5 * screen.width or place.line.box_px.left - box.left > _ROW_INDENT_PX:
+                continue
+            lefts = [line.box_px.left for line in screen.lines_in(box)]
+            if len(lefts) > 1 and max(lefts) - min(lefts) <= 4 and not find_toggles(screen.crop(box)):
+                return place
+    return None
+
+
+def _find_listed(screen: Screen, option: str, found: Field) -> Found | None:
+    """The option's row in a list that is always open: one of several lines inside of the box."""
+    rows = screen.lines_in(found.box_px)
+    if len(rows) < 2:
+        return None
+    places = [place for place in find_text(screen, option) if place.fit >= WHOLE]
+    return next((place for place in places if found.box_px.has_point(*place.box_px.center)), None)
 
 
 def _may_show(found: Field, option: str) -> bool:
@@ -123,9 +217,10 @@ def _may_show(found: Field, option: str) -> bool:
     return not legible or any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
 
 
-def _find_row(screen: Screen, option: str, found: Field | None) -> Found | None:
-    """The option's row in an open list: below or above the field, not the field itself."""
+def _find_row(screen: Screen, option: str, found: Field | None, before: Screen | None) -> Found | None:
+    """The option's row in an open list: below or above the field, not the field itself; what came up comes first."""
     places = [place for place in find_text(screen, option) if place.fit >= 0.7]
+    places = [place for place in places if before is None or not _stood_there(place, before)] or places
     if found is None:
         return places[0] if places else None
     box = found.box_px
@@ -133,6 +228,14 @@ def _find_row(screen: Screen, option: str, found: Field | None) -> Found | None:
     rows = [place for place in places if reach.overlap_x(place.box_px) > 0 and not box.has_point(*place.box_px.center)]
     rows.sort(key=lambda place: (place.fit < WHOLE, _row_distance(place.box_px, box)))
     return rows[0] if rows else None
+
+
+def _stood_there(place: Found, before: Screen) -> bool:
+    """Whether the same text stood in the same place before the list was opened."""
+    return any(
+        squash(line.text) == squash(place.line.text) and line.box_px.intersection(place.line.box_px) > 0
+        for line in before.lines
+    )
 
 
 def _row_distance(row: Box, field: Box) -> float:
@@ -144,10 +247,17 @@ def _row_distance(row: Box, field: Box) -> float:
     )
 
 
-def _select_anywhere(step: SelectOption, screen: Screen) -> Move:
+def _select_anywhere(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+    screen = sight.now
+    row = find_list_row(screen, step.option.text) if step.option.relation is None else None
+    if row is not None and not progress.phases:
+        return Act(
+            code=(f"pyautogui.click({at(screen, row.point)})",), thought=f'The list has a row "{row.line.text}".'
+        )
     toggle = find_toggle(screen, step.option)
-    if toggle is not None and toggle.label_box.left - toggle.box_px.right < 40:
-        return plan_tick(Tick(target=step.option), screen)
+    is_beside = toggle is not None and toggle.label_box.left - toggle.box_px.right < 40
+    if is_beside or progress.count("toggle"):
+        return plan_tick(Tick(target=step.option), sight, progress)
     point, why = locate(step.option, screen)
     if point is None:
         return miss(screen, step.option)

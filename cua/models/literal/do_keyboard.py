@@ -3,23 +3,45 @@
 from cua.models.literal.dates import format_like
 from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
-from cua.models.literal.moves import Act, Move, at, hotkey, quote
+from cua.models.literal.moves import Act, Already, Failed, Move, at, hotkey, quote
+from cua.models.literal.progress import Progress
+from cua.models.literal.read_back import check_typed
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import ClearField, OpenAddress, PressKeys, TypeText
+from cua.models.literal.sight import Sight
+from cua.models.literal.steps import ClearField, OpenAddress, PressKeys, Target, TypeText
 
+_MAX_TRIES = 2
 _SELECT_ALL = "pyautogui.hotkey('ctrl', 'a')"
 
 
-def plan_type(step: TypeText, screen: Screen) -> Move:
-    """Click the field, replace what it holds."""
+def plan_type(step: TypeText, sight: Sight, progress: Progress) -> Move:
+    """Click the field, replace what it holds, read it back; then Enter, when that was asked for."""
     after = ("pyautogui.press('enter')",) if step.enter else ()
     if step.field is None:
         return Act(code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into what has the focus.")
-    found = find_field(screen, step.field)
+    move = type_and_check(step.field, step.text, sight, progress, append=step.append)
+    if isinstance(move, Already) and after:
+        return Act(code=after, thought=move.thought)
+    return move
+
+
+def type_and_check(field: Target, text: str, sight: Sight, progress: Progress, *, append: bool = False) -> Move:
+    """Type into a field, then see whether the text stands there; once more when nothing came of it."""
+    tries = progress.count("type")
+    if progress.last == "type" and sight.before is not None:
+        typed_into = find_field(sight.before, field, kind="text")
+        wrong = check_typed(text, typed_into, sight.before, sight.now) if typed_into is not None else None
+        if wrong is None:
+            return Already(thought="The text stands there.")
+        if tries >= _MAX_TRIES or "did not change" not in wrong:
+            return Failed(reason=wrong)
+    elif progress.last == "type":
+        return Already(thought="I typed it.")
+    found = find_field(sight.now, field, kind="text")
     if found is None:
-        return miss(screen, step.field)
+        return miss(sight.now, field)
     return Act(
-        code=(*type_into(found, step.text, screen, append=step.append), *after), thought=f"The field is {found.why}."
+        code=type_into(found, text, sight.now, append=append), thought=f"The field is {found.why}.", phase="type"
     )
 
 

@@ -1,9 +1,10 @@
 """Clicks, hovering and drags."""
 
+from cua.models.literal.find_button import find_unnamed_button
 from cua.models.literal.find_field import find_field
 from cua.models.literal.find_kind import find_kind
 from cua.models.literal.find_target import Choice, choose
-from cua.models.literal.find_text import find_text, name_nearest
+from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.find_toggle import find_toggle
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at
 from cua.models.literal.progress import Progress
@@ -19,6 +20,8 @@ _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
 def plan_click(step: Click, screen: Screen, progress: Progress) -> Move:
     """Click, double-click or hover."""
     point, why = locate(step.target, screen)
+    if point is None and why:
+        return Failed(reason=why)
     if point is None:
         return miss(screen, step.target)
     if step.reveals and not progress.count("open"):
@@ -55,6 +58,9 @@ def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, 
         toggle = find_toggle(screen, target)
         if toggle is not None:
             return toggle.box_px.center, f'The box beside "{toggle.label}".'
+    if not target.text and target.role == "button":
+        unnamed = find_unnamed_button(screen, target)
+        return (unnamed.point, unnamed.why) if unnamed is not None else (None, "")
     named = find_text(screen, target.phrase) if not target.text and target.phrase else []
     if named and named[0].fit == 1.0:
         return named[0].point, f'I see "{target.phrase}".'
@@ -64,7 +70,7 @@ def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, 
         found = find_field(screen, target)
         if found is not None:
             return found.box_px.center, f"It is {found.why}."
-    choice = choose(screen, target)
+    choice = choose(screen, target, to_press=True)
     if choice is None:
         return None, ""
     return choice.place.point, f"{choice.why}."
@@ -86,6 +92,14 @@ def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | 
     if not 1 <= (len(boxes) if ordinal == -1 else ordinal) <= len(boxes):
         return None, ""
     return boxes[ordinal - 1 if ordinal > 0 else -1].center, f"I see {len(boxes)} of that kind."
+
+
+def find_pressed(screen: Screen, target: Target) -> Found | None:
+    """What a click on a target presses; None when that is no text, or not there."""
+    if target.position is not None or not (target.text or target.phrase):
+        return None
+    choice = choose(screen, target, to_press=True)
+    return choice.place if choice is not None else None
 
 
 def choose_button(target: Target, screen: Screen) -> Choice | None:

@@ -2,6 +2,9 @@
 
 import re
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
 
 from cua.models.literal.find_target import distance
 from cua.models.literal.find_text import Found, find_named, find_text, keep_best
@@ -10,14 +13,24 @@ from cua.models.literal.steps import Target
 from cua.models.literal.text_match import WHOLE, fit_texts
 from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
+from visual_tools.ink import find_ink
 from visual_tools.ocr import TextLine
 from visual_tools.widgets import find_rectangles
+
+Kind = Literal["", "text", "list"]
 
 _GOOD_COST = 1.1
 _MAX_COST = 2.2
 _MAX_FIELD_SHARE = 0.4
 _MIN_ROWS = 3
 _DATE = re.compile(r"\b(?:[dmyjt]{2}|[yja]{4})\s*[./-]\s*[dmyjt]{2}\b|\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b", re.I)
+_BUTTON_COST = 1.0
+_OTHER_KIND_COST = 0.6
+_SMALL_PX = 56
+_TOOLBAR_GAP_PX = 12
+_MIN_TOOLS = 3
+_STRONG_COLOUR = 70
+_PAIR_PX = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +55,14 @@ class Field:
         return " ".join(self.texts)
 
 
-def find_field(screen: Screen, target: Target) -> Field | None:
-    """The field that a target means, or None when neither field nor label is on the screen."""
+def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
+    """The field that a target means, or None when neither field nor label is on the screen.
+
+    Args:
+        screen: Where to look.
+        target: What to find.
+        kind: "text" when it is to be typed into: lists come last; "list" the other way round.
+    """
     boxes = find_field_boxes(screen)
     if not target.text:
         return _find_unnamed(screen, target, boxes)
@@ -54,7 +73,7 @@ def find_field(screen: Screen, target: Target) -> Field | None:
         (
             (cost + 2.0 * (1 - label.fit), box, label, how)
             for label in labels
-            for cost, box, how in _costs(screen, label, boxes)
+            for cost, box, how in _costs(screen, label, boxes, kind)
         ),
         key=lambda item: item[0],
     )
@@ -173,27 +192,76 @@ def _find_labels(screen: Screen, target: Target) -> list[Found]:
     )[:1]
 
 
-def _costs(screen: Screen, label: Found, boxes: list[Box]) -> list[tuple[float, Box, str]]:
+def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     costs = []
     for box in boxes:
         found = _cost(screen, label.box_px, box)
-        if found is None:
+        if found is None or _is_filled(screen, box):
             continue
         cost, how = found
-        if is_button(screen, box):
-            cost += 1.0
-        if is_cell(box, boxes):
-            cost += 0.7
-        if len(screen.lines_in(box)) > 1 and box.height < 60:
-            cost += 0.5
+        cost += _BUTTON_COST if is_button(screen, box) or _is_tool(screen, box, boxes) else 0.0
+        cost += 0.7 if is_cell(box, boxes) else 0.0
+        cost += 0.5 if len(screen.lines_in(box)) > 1 and box.height < 60 else 0.0
+        if kind == "text" and _is_list(screen, box):
+            costs += [(cost + 0.1, beside, how) for beside in boxes if _follows(screen, box, beside)]
+        cost += _kind_cost(screen, box, kind)
         costs.append((cost, box, how))
     return costs
+
+
+def _is_list(screen: Screen, box: Box) -> bool:
+    return has_down_arrow(screen.crop(box))
+
+
+def _follows(screen: Screen, box: Box, beside: Box) -> bool:
+    """Whether a field stands right of a list that shares its label: a country code before a phone number."""
+    is_in_row = abs(beside.center[1] - box.center[1]) < 0.4 * box.height
+    return is_in_row and 0 <= beside.left - box.right < _PAIR_PX and not _is_list(screen, beside)
+
+
+def _kind_cost(screen: Screen, box: Box, kind: Kind) -> float:
+    if not kind:
+        return 0.0
+    is_list = _is_list(screen, box)
+    small = 0.3 if kind == "text" and box.width < _SMALL_PX else 0.0
+    return small + (_OTHER_KIND_COST if is_list == (kind == "text") else 0.0)
+
+
+def _is_filled(screen: Screen, box: Box) -> bool:
+    """Whether a box is filled with a strong colour, as buttons are and fields are not."""
+    colour = next((each.colour for each in screen.rectangles if each.box_px == box), (0, 0, 0))
+    return max(colour) - min(colour) > _STRONG_COLOUR
+
+
+def _is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """Whether a box is one of a toolbar: low, with its mark in the middle, beside others of its height."""
+    if box.height > 60 or box.width > 150:
+        return False
+    neighbours = [
+        other
+        for other in boxes
+        if abs(other.top - box.top) <= 2
+        and abs(other.height - box.height) <= 3
+        and -box.overlap_x(other) <= _TOOLBAR_GAP_PX * _MIN_TOOLS
+    ]
+    return len(neighbours) >= _MIN_TOOLS or _has_centred_mark(screen, box)
+
+
+def _has_centred_mark(screen: Screen, box: Box) -> bool:
+    """Whether a box holds something, and that in its middle: an icon or a button's text."""
+    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
+    if columns.size < 4:
+        return False
+    left, right = int(columns[0]), box.width - 6 - int(columns[-1])
+    return left > 4 and abs(left - right) <= max(4, 0.2 * max(left, right))
 
 
 def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
     """How unlikely a box belongs to a label, 0 being certain, and where it stands; None for "not at all"."""
     if box.contains(label, slack_px=2):
         beside = label.left - box.left
+        if len(screen.lines_in(box)) > 1 or screen.is_large(label):
+            return None  # a card, and the text its heading or a part of it
         return (0.5 + beside / 200, "with") if beside < 0.5 * box.width and box.height < 400 else None
     gap_x, gap_y = box.left - label.right, box.top - label.bottom
     line_height = max(label.height, 10)
@@ -293,7 +361,7 @@ def _find_framed(screen: Screen, label: Box) -> Box | None:
 
 def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:
     """A field without a name ("the editor", "the field below Notes"): the largest, or the nearest one to an anchor."""
-    usable = [box for box in boxes if not is_button(screen, box) and not is_cell(box, boxes)] or boxes
+    usable = [box for box in boxes if _may_be_field(screen, box, boxes)]
     if target.relation is not None:
         anchors = keep_best(find_text(screen, target.relation.anchor))
         relation = target.relation
@@ -322,6 +390,14 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
     ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
     index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
     return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None
+
+
+def _may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """Whether a box without a label looks like a field: no button, no tool, no cell of a grid, no card."""
+    if is_button(screen, box) or is_cell(box, boxes) or _is_filled(screen, box) or _is_tool(screen, box, boxes):
+        return False
+    lines = screen.lines_in(box)
+    return not any(screen.is_large(line.box_px) for line in lines) and (len(lines) < 2 or box.height >= 60)
 
 
 def _make(screen: Screen, box: Box, label: TextLine | None, why: str) -> Field:

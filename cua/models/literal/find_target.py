@@ -4,9 +4,20 @@ from dataclasses import dataclass
 
 from cua.models.literal.find_text import Found, find_text, keep_best
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Relation, Target
-from cua.models.literal.text_match import WHOLE
+from cua.models.literal.steps import Relation, Role, Target
+from cua.models.literal.text_match import CONTAINED, WHOLE
 from visual_tools.box import Box
+
+_PRESSED: frozenset[Role] = frozenset({"button", "link", "tab", "menu"})
+_ROW_REACH = 1.0
+_NEAR_REACH = 3.0
+_NEAR_SHARE = 0.5
+_CARD_REACH = 9.0
+"""How far apart, in heights of a line and in shares of the screen's width, two texts are one row, next to each other,
+or in one card."""
+
+_OTHER_LINE_PX = 400.0
+"""What counts against a text in another line when one is asked for next to something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,16 +28,38 @@ class Choice:
     why: str
 
 
-def choose(screen: Screen, target: Target) -> Choice | None:
-    """The place that a target means, or None when it is not on the screen."""
+def choose(screen: Screen, target: Target, *, to_press: bool = False) -> Choice | None:
+    """The place that a target means, or None when it is not on the screen.
+
+    Args:
+        screen: Where to look.
+        target: What to find.
+        to_press: Whether it is to be pressed: then buttons and links come before headings that hold their words.
+    """
     if target.phrase and target.phrase != target.text:
         named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
-        if named:
+        if named and not (named[0].is_heading and target.role in _PRESSED):
             return Choice(place=named[0], why=f'"{target.phrase}" stands there word for word')
     found = find_text(screen, target.text)
+    if to_press or target.role in _PRESSED:
+        found = _pressable_first(found, target)
     if target.relation is not None:
         return _choose_related(screen, found, target, target.relation)
     return _choose_ordinal(found, target)
+
+
+def _pressable_first(found: list[Found], target: Target) -> list[Found]:
+    """What may be pressed, before headings; a button that was asked for is no heading at all."""
+    plain = [place for place in found if not place.is_heading]
+    if target.role == "button":
+        buttons = [place for place in plain if place.button is not None and place.fit >= CONTAINED]
+        return buttons if target.ordinal is None and buttons else plain
+    if target.role in _PRESSED:
+        return plain or found
+    if found and found[0].is_heading:
+        short = [place for place in plain if place.button is not None and place.fit >= CONTAINED]
+        return [place for place in short if len(place.line.text) <= 3 * len(target.text)] + found
+    return found
 
 
 def _choose_ordinal(found: list[Found], target: Target) -> Choice | None:
@@ -61,7 +94,7 @@ def _choose_related(screen: Screen, found: list[Found], target: Target, relation
             )
             for anchor in anchors
             for index, place in enumerate(keep_best(found))
-            if place.box_px != anchor.box_px and _holds(relation, place.box_px, anchor.box_px, screen)
+            if place.box_px != anchor.box_px and stands_so(relation, place.box_px, anchor.box_px, screen)
         ),
     )
     if not ranked:
@@ -75,8 +108,10 @@ def _choose_related(screen: Screen, found: list[Found], target: Target, relation
     return Choice(place=places[0], why=f'it is the nearest one that stands {relation.kind} "{relation.anchor}"')
 
 
-def _holds(relation: Relation, place: Box, anchor: Box, screen: Screen) -> bool:
+def stands_so(relation: Relation, place: Box, anchor: Box, screen: Screen) -> bool:
+    """Whether a place stands to an anchor as a relation says, and near enough for it."""
     (x, y), (anchor_x, anchor_y) = place.center, anchor.center
+    height = max(place.height, anchor.height)
     match relation.kind:
         case "below":
             return y > anchor_y and place.top >= anchor.bottom - 4
@@ -86,8 +121,29 @@ def _holds(relation: Relation, place: Box, anchor: Box, screen: Screen) -> bool:
             return x > anchor_x and place.overlap_y(anchor) > -anchor.height / 2
         case "left":
             return x < anchor_x and place.overlap_y(anchor) > -anchor.height / 2
+        case "row":
+            return abs(y - anchor_y) <= _ROW_REACH * height or _share_row(place, anchor, screen)
+        case "near":
+            gap_x, gap_y = -place.overlap_x(anchor), -place.overlap_y(anchor)
+            return (gap_y <= _NEAR_REACH * height and gap_x <= _NEAR_SHARE * screen.width) or _share_row(
+                place, anchor, screen
+            )
         case _:
             return True
+
+
+def is_in_line(place: Box, anchor: Box) -> bool:
+    """Whether two texts stand in one line."""
+    return abs(place.center[1] - anchor.center[1]) < 0.5 * max(place.height, anchor.height)
+
+
+def _share_row(place: Box, anchor: Box, screen: Screen) -> bool:
+    """Whether both stand in one low box, such as a row or a card of a list."""
+    limit = _CARD_REACH * max(place.height, anchor.height)
+    return any(
+        rectangle.box_px.contains(place) and rectangle.box_px.contains(anchor) and rectangle.box_px.height <= limit
+        for rectangle in screen.rectangles
+    )
 
 
 def distance(relation: Relation, place: Box, anchor: Box, screen: Screen) -> float:
@@ -108,7 +164,8 @@ def distance(relation: Relation, place: Box, anchor: Box, screen: Screen) -> flo
         case "inside":
             return gap_x + gap_y - shared_box(place, anchor, screen)
         case _:
-            return gap_x + 2.0 * gap_y - 0.3 * shared_box(place, anchor, screen)
+            apart = 0.0 if is_in_line(place, anchor) else _OTHER_LINE_PX
+            return gap_x + 2.0 * gap_y - 0.3 * shared_box(place, anchor, screen) + apart
 
 
 def shared_box(place: Box, anchor: Box, screen: Screen) -> float:

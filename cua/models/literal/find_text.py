@@ -8,12 +8,15 @@ from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
 from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness
 from visual_tools.box import Box
-from visual_tools.ink import find_background
+from visual_tools.ink import find_background, find_ink
 from visual_tools.ocr import TextLine
 
 _SAME_ROW = 0.5
 _MAX_JOINED = 4
 _MAX_CHAINS = 400
+_HEADING_COST = 0.12
+_LOOSE_PX = 4
+_MIN_BUTTON_RATIO = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,7 @@ class Found:
         fit: How well the text fits, 0 to 1.
         look: What its surroundings add: positive for buttons and links, negative for running text.
         button: The button around it, if there is one.
+        is_heading: Whether it is set larger than the screen's other texts, on the page itself.
     """
 
     box_px: Box
@@ -33,6 +37,7 @@ class Found:
     fit: float
     look: float = 0.0
     button: Box | None = None
+    is_heading: bool = False
 
     @property
     def score(self) -> float:
@@ -85,7 +90,9 @@ def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
         for fit in fit_texts(text, line.text):
             box = line.box_px if fit.end - fit.start >= len(line.text) else line.span(fit.start, fit.end)
             button = find_button(screen, line.box_px)
-            found.append(Found(box_px=box, line=line, fit=fit.score, look=_look(screen, line, button), button=button))
+            is_heading = button is None and screen.is_large(line.box_px)
+            look = _look(screen, line, button) - (_HEADING_COST if is_heading else 0.0)
+            found.append(Found(box_px=box, line=line, fit=fit.score, look=look, button=button, is_heading=is_heading))
     return found
 
 
@@ -126,12 +133,21 @@ def find_button(screen: Screen, text: Box) -> Box | None:
             if box.area > 200_000:
                 break
             continue
-        if not box.contains(text, slack_px=1) or box.height < text.height + 3:
+        if not box.contains(text, slack_px=_LOOSE_PX) or box.height < _MIN_BUTTON_RATIO * text.height:
             continue
-        left, right = text.left - box.left, box.right - text.right
+        if box.contains(text, slack_px=1) and box.height >= text.height + 3:
+            left, right = text.left - box.left, box.right - text.right
+        else:
+            left, right = _measure_margins(screen, box)
         if abs(left - right) <= max(6, 0.25 * max(left, right)) and left >= 2:
             return box
     return None
+
+
+def _measure_margins(screen: Screen, box: Box) -> tuple[int, int]:
+    """The room left and right of what a box holds; readers draw their boxes loosely around small text."""
+    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-1))).any(axis=0))
+    return (int(columns[0]), box.width - 3 - int(columns[-1])) if columns.size else (0, 0)
 
 
 def is_coloured(screen: Screen, box: Box) -> bool:

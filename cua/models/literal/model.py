@@ -13,13 +13,15 @@ from cua.model import Tool
 from cua.models.literal.grammar import FORMS, parse_instruction
 from cua.models.literal.plan import Decision, decide, give_up
 from cua.models.literal.progress import read_progress
-from cua.models.literal.screen import decode_picture, read_screen
+from cua.models.literal.screen import decode_picture
+from cua.models.literal.sight import Sight
 from cua.models.literal.steps import PlainStep, Unreadable
 from visual_tools.channels import largest_channel
 from visual_tools.require import MissingPackageError
 
 _HEADING = re.compile(r"^# Task Instruction:[ \t]*\n", re.M)
 _LAST_ERROR = re.compile(r"^- The last action did not work: \"(.*)\"\s*$", re.M)
+_NEWS = re.compile(r"^- (?:Note|A dialog)\b", re.M)
 _CLOSING = re.compile(r"\n\s*\n?Please generate the next move\b.*\Z", re.S)
 _SAME_SHARE = 0.002
 
@@ -76,9 +78,12 @@ def answer(messages: Sequence[Message]) -> Decision:
     error = find_last_error(facts)
     if error is not None:
         return give_up(f"my last action ({progress.last_action}) did not work: {error}")
-    screen = read_screen(pictures[-1].data)
-    is_stuck = len(pictures) > 1 and is_same_picture(pictures[-2].data, pictures[-1].data)
-    return decide(plain, screen, progress, is_stuck=is_stuck)
+    sight = Sight(
+        pictures=tuple(picture.data for picture in pictures),
+        has_news=_NEWS.search(facts) is not None,
+        is_stuck=len(pictures) > 1 and is_same_picture(pictures[-2].data, pictures[-1].data),
+    )
+    return decide(plain, sight, progress)
 
 
 def split_request(text: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """From a list of steps, a screen and the progress so far to the next action: pure, without memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cua.models.literal.do_choice import plan_select, plan_set, plan_tick
 from cua.models.literal.do_dialog import plan_dialog
@@ -18,9 +18,11 @@ from cua.models.literal.do_looking import (
 from cua.models.literal.do_pointer import plan_click, plan_drag
 from cua.models.literal.do_suggestion import find_unsent, plan_suggestion
 from cua.models.literal.list_parts import IS_PART, is_part, settle_list
+from cua.models.literal.look_again import find_message, is_final, look_again
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Phase, Progress, format_action
 from cua.models.literal.screen import Screen
+from cua.models.literal.sight import Sight
 from cua.models.literal.steps import (
     AnswerDialog,
     CheckShown,
@@ -45,6 +47,9 @@ from cua.models.literal.steps import (
 _MAX_WAITS = 2
 _MAX_SCROLLS = 10
 _NOTCHES = 5
+_PANEL_NOTCHES = 3
+_PANEL_POINTS = ((0.1, 0.5), (0.9, 0.5), (0.3, 0.85), (0.7, 0.85), (0.5, 0.2))
+"""Where the wheel is turned for what does not scroll with the middle, as shares of width and height."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,65 +61,69 @@ class Decision:
     code: str
 
 
-def decide(steps: Sequence[PlainStep], screen: Screen, progress: Progress, *, is_stuck: bool = False) -> Decision:
+def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Decision:
     """The next action.
 
     Args:
         steps: The whole instruction.
-        screen: What is seen now.
+        sight: What is seen now, and what was seen before.
         progress: What was done before.
-        is_stuck: Whether the last action left the picture as it was.
     """
     thoughts: list[str] = []
+    message = find_message(steps, sight, progress)
+    if message is not None and is_final(steps, progress):
+        last = steps[progress.index - 1]
+        return give_up(f'after step {progress.index} of {len(steps)} ({last}) the screen says "{message}"')
     while progress.index < len(steps):
-        step = settle_list(steps[progress.index], screen, progress)
-        move = Already(thought=IS_PART) if is_part(step) else plan_step(step, screen, progress, is_stuck=is_stuck)
+        step = settle_list(steps[progress.index], sight.now, progress)
+        move = Already(thought=IS_PART) if is_part(step) else plan_step(step, sight, progress)
         if isinstance(move, Missing):
-            move = look_further(step, move, screen, progress, is_stuck=is_stuck)
+            move = look_further(step, move, sight.now, progress, is_stuck=sight.is_stuck)
         match move:
             case Already():
                 thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
-                progress = Progress(index=progress.index + 1, answers=progress.answers)
-                is_stuck = False
+                progress = progress.next_step()
             case Act():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
                 phase = Phase(kind=move.phase, number=progress.count(move.phase) + 1) if move.phase else None
-                action = format_action(progress.index, len(steps), str(step), phase, move.answer)
+                action = format_action(progress.index, len(steps), str(step), phase, move.answer, message)
                 return Decision(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
             case Failed():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
                 return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
             case Missing():
                 raise AssertionError("look_further leaves nothing missing")
-    unsent = find_unsent(steps[-1], screen)
+    unsent = find_unsent(steps[-1], sight.now)
     if unsent:
         return give_up(unsent, thoughts)
-    return _finish(len(steps), progress.answers, thoughts)
+    seen = (*progress.seen, *([message] if message is not None else []))
+    return _finish(steps, sight, replace(progress, seen=seen), thoughts)
 
 
-def plan_step(step: PlainStep, screen: Screen, progress: Progress, *, is_stuck: bool) -> Move:
+def plan_step(step: PlainStep, sight: Sight, progress: Progress) -> Move:
     """What one step leads to on this screen."""
+    screen = sight.now
     match step:
         case Click():
             return plan_click(step, screen, progress)
         case TypeText():
-            return plan_type(step, screen)
+            return plan_type(step, sight, progress)
         case SetValue():
-            return plan_set(step, screen, progress)
+            return plan_set(step, sight, progress)
         case ClearField():
             return plan_clear(step, screen)
         case SelectOption():
-            return plan_select(step, screen, progress)
+            return plan_select(step, sight, progress)
         case PickSuggestion():
             return plan_suggestion(step, screen, progress)
         case Tick():
-            return plan_tick(step, screen)
+            return plan_tick(step, sight, progress)
         case PressKeys():
             return plan_press(step)
         case ScrollBy():
             return plan_scroll(step, screen)
         case ScrollUntil():
-            return plan_scroll_until(step, screen, progress, is_stuck)
+            return plan_scroll_until(step, screen, progress, sight.is_stuck)
         case Drag():
             return plan_drag(step, screen)
         case WaitFor():
@@ -138,18 +147,30 @@ def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Pr
     if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
         return Act(code=("time.sleep(0.7)",), thought=f"{thought} The page may still be loading.", phase="wait")
     downs, ups = progress.count("scroll down"), progress.count("scroll up")
-    down_is_over = ups > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
+    panels = progress.count("panels down")
+    down_is_over = ups + panels > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
     if not down_is_over:
         return Act(
             code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I look further down.", phase="scroll down"
         )
+    if not ups and panels < _MAX_SCROLLS and not (progress.last == "panels down" and is_stuck):
+        return Act(code=_scroll_panels("down", screen), thought=f"{thought} I look in the panels.", phase="panels down")
     up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
-    if not up_is_over:
+    if not up_is_over and not progress.count("panels up"):
         return Act(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I look further up.", phase="scroll up")
+    backs = progress.count("panels up")
+    if panels > 1 and backs < panels + _MAX_SCROLLS and not (progress.last == "panels up" and is_stuck):
+        return Act(code=_scroll_panels("up", screen), thought=f"{thought} I look in the panels.", phase="panels up")
     nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
     return Failed(
         reason=f"I looked up and down and did not find {missing.what}; the nearest texts that I saw: {nearest}"
     )
+
+
+def _scroll_panels(direction: str, screen: Screen) -> tuple[str, ...]:
+    """Turn the wheel beside the middle, where side panels, lists and logs are; what has reached its end stays."""
+    points = [(screen.width * x, screen.height * y) for x, y in _PANEL_POINTS]
+    return tuple(scroll(direction, _PANEL_NOTCHES, at(screen, point)) for point in points)
 
 
 def give_up(reason: str, thoughts: Sequence[str] = ()) -> Decision:
@@ -158,8 +179,18 @@ def give_up(reason: str, thoughts: Sequence[str] = ()) -> Decision:
     return Decision(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
 
 
-def _finish(total: int, answers: Sequence[str], thoughts: Sequence[str]) -> Decision:
+def _finish(steps: Sequence[PlainStep], sight: Sight, progress: Progress, thoughts: list[str]) -> Decision:
+    """Look whether the last act worked, then end."""
+    total = len(steps)
+    move = look_again(steps, sight, progress)
+    if isinstance(move, Act):
+        look = Phase(kind=move.phase, number=progress.num_looks + 1)
+        action = format_action(total - 1, total, str(steps[-1]), look)
+        return Decision(thought=" ".join([*thoughts, move.thought]), action=action, code="\n".join(move.code))
+    if isinstance(move, Failed):
+        return give_up(move.reason, thoughts)
     done = f"all {total} steps are done" if total > 1 else "the step is done"
-    answer = ", answer=" + quote("\n".join(answers)) if answers else ""  # nothing was asked for: no answer
+    # Nothing was asked for: no answer.
+    answer = ", answer=" + quote("\n".join(progress.answers)) if progress.answers else ""
     code = f"computer.terminate(status={quote('success')}{answer})"
     return Decision(thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code)

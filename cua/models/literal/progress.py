@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cua.messages import Message
 
 _ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
 _MARK = re.compile(
-    r"\[(\d+)/(\d+)\] (.*?)(?: · (scroll down|scroll up|wait|open|find option|pick|keys) (\d+))?(?: => (.*))?$", re.S
+    r"\[(?P<step>\d+)/(?P<total>\d+)\] (?:.*?)(?: · (?P<kind>scroll down|scroll up|panels down|panels up|wait|open"
+    r"|find option|pick|keys|type|toggle|look) (?P<number>\d+))?(?: · saw \"(?P<seen>.*?)\")?(?: => (?P<answer>.*))?$",
+    re.S,
 )
+_LOOK = "look"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +32,16 @@ class Progress:
         phases: What was already done for that step.
         answers: What earlier steps read, in order.
         last_action: The last action's text, as the history has it.
+        seen: Messages that came up on the way and say that something is wrong.
+        num_looks: How often the screen was looked at again after the last step.
     """
 
     index: int = 0
     phases: tuple[Phase, ...] = ()
     answers: tuple[str, ...] = ()
     last_action: str = ""
+    seen: tuple[str, ...] = ()
+    num_looks: int = 0
 
     def count(self, kind: str) -> int:
         """How often a kind of phase was gone through in this step."""
@@ -45,12 +52,20 @@ class Progress:
         """The kind of the last phase, empty when the step is fresh."""
         return self.phases[-1].kind if self.phases else ""
 
+    def next_step(self) -> "Progress":
+        """The same run, one step further, without an action."""
+        return replace(self, index=self.index + 1, phases=())
 
-def format_action(index: int, total: int, text: str, phase: Phase | None = None, answer: str | None = None) -> str:
+
+def format_action(
+    index: int, total: int, text: str, phase: Phase | None = None, answer: str | None = None, seen: str | None = None
+) -> str:
     """An action text that `read_progress` understands and a person can read."""
     marked = f"[{index + 1}/{total}] {' '.join(text.split())}"
     if phase is not None:
         marked += f" · {phase.kind} {phase.number}"
+    if seen is not None:
+        marked += f' · saw "{" ".join(seen.split())}"'
     if answer is not None:
         marked += f" => {' '.join(answer.split())}"
     return marked
@@ -69,13 +84,15 @@ def read_progress(messages: Sequence[Message], total: int) -> Progress:
 
 def _advance(progress: Progress, action: str, total: int) -> Progress:
     mark = _MARK.match(action)
-    if mark is None or int(mark[2]) != total:
+    if mark is None or int(mark["total"]) != total:
         return progress
-    index, kind, answer = int(mark[1]) - 1, mark[4], mark[6]
-    answers = (*progress.answers, answer) if answer is not None else progress.answers
+    index, kind = int(mark["step"]) - 1, mark["kind"]
+    answers = (*progress.answers, mark["answer"]) if mark["answer"] is not None else progress.answers
+    seen = (*progress.seen, mark["seen"]) if mark["seen"] is not None else progress.seen
+    common = Progress(index=index, answers=answers, seen=seen, last_action=action)
     if kind is None:
-        return Progress(index=index + 1, answers=answers, last_action=action)
-    phases = progress.phases if index == progress.index else ()
-    return Progress(
-        index=index, phases=(*phases, Phase(kind=kind, number=int(mark[5]))), answers=answers, last_action=action
-    )
+        return replace(common, index=index + 1)
+    phase = Phase(kind=kind, number=int(mark["number"]))
+    if kind == _LOOK:
+        return replace(common, index=index + 1, num_looks=phase.number)
+    return replace(common, phases=(*(progress.phases if index == progress.index else ()), phase))

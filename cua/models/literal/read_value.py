@@ -6,6 +6,7 @@ from cua.models.literal.find_target import choose
 from cua.models.literal.find_text import Found, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
+from cua.models.literal.text_match import CONTAINED, WHOLE
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 
@@ -56,9 +57,14 @@ def _below(screen: Screen, label: Box) -> str | None:
 
 
 def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
-    rows, headers = keep_best(find_text(screen, anchor)), keep_best(find_text(screen, target.text))
+    rows = keep_best(find_text(screen, anchor))
+    headers = [place for place in find_text(screen, target.text) if place.fit >= CONTAINED]
     cells = [
-        (abs(line.box_px.center[0] - header.box_px.center[0]) - 20 * header.fit - 20 * row.fit, line)
+        (
+            _header_rank(header, row),
+            abs(line.box_px.center[0] - header.box_px.center[0]) - 20 * header.fit - 20 * row.fit,
+            line,
+        )
         for row in rows
         for header in headers
         for line in screen.lines
@@ -67,7 +73,12 @@ def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
         and line.box_px.overlap_x(header.box_px) > -12
         and line is not row.line
     ]
-    return _text(min(cells, key=lambda cell: cell[0])[1]) if cells else None
+    return _text(min(cells, key=lambda cell: cell[:2])[2]) if cells else None
+
+
+def _header_rank(header: Found, row: Found) -> tuple[bool, bool, int]:
+    """Which text is the column's head: one that is no button, in full, and the nearest one above the row."""
+    return header.button is not None, header.fit < WHOLE, row.box_px.top - header.box_px.bottom
 
 
 def _text(line: TextLine) -> str:

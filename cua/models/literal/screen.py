@@ -18,6 +18,10 @@ from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectan
 
 _NUM_REMEMBERED = 4
 _DIMMED_CONTRAST = 185
+_HEADING_RATIO = 1.3
+_HOME_RATIO = 0.75
+_SIDES = "[]|(){}"
+_SIDE_PX = 5
 
 
 @dataclass(eq=False)
@@ -79,6 +83,16 @@ class Screen:
             if line is not None:
                 found.append(line)
         return found
+
+    @cached_property
+    def text_height_px(self) -> float:
+        """How high most lines of text are; 0 when there is none."""
+        heights = sorted(line.box_px.height for line in self.lines)
+        return float(heights[len(heights) // 2]) if heights else 0.0
+
+    def is_large(self, box: Box) -> bool:
+        """Whether a text is set larger than most, as headings are."""
+        return len(self.lines) > 1 and box.height >= _HEADING_RATIO * self.text_height_px
 
     def contrast(self, box: Box) -> int:
         """The strongest difference between a text and its background, 0 to 255."""
@@ -169,7 +183,31 @@ def decode_picture(picture: bytes) -> NDArray[np.uint8]:
 def split_at_rectangles(lines: list[TextLine], rectangles: list[Rectangle]) -> list[TextLine]:
     """Cut lines that run over the edge of a rectangle: neighbouring buttons, tabs, cells."""
     boxes = [rectangle.box_px for rectangle in rectangles if rectangle.box_px.height < 200]
-    return [part for line in lines for part in _split_line(line, boxes)]
+    parts = (part for line in lines for part in _split_line(line, boxes))
+    return [trimmed for part in parts for trimmed in _without_border(part, boxes)]
+
+
+def _without_border(line: TextLine, boxes: list[Box]) -> list[TextLine]:
+    """A line without the brackets or bars at its ends that are sides of a rectangle; none when nothing is left."""
+    start, end = 0, len(line.text)
+    while start < end and (line.text[start].isspace() or _is_side(line, start, boxes)):
+        start += 1
+    while end > start and (line.text[end - 1].isspace() or _is_side(line, end - 1, boxes)):
+        end -= 1
+    if (start, end) == (0, len(line.text)):
+        return [line]
+    return [line.part(start, end)] if end > start else []
+
+
+def _is_side(line: TextLine, index: int, boxes: list[Box]) -> bool:
+    if line.text[index] not in _SIDES:
+        return False
+    left, right = line.char_x_px[index]
+    return any(
+        left - _SIDE_PX <= side <= right + _SIDE_PX and box.overlap_y(line.box_px) > 0.5 * line.box_px.height
+        for box in boxes
+        for side in (box.left, box.right)
+    )
 
 
 def _split_line(line: TextLine, boxes: list[Box]) -> list[TextLine]:
@@ -189,4 +227,7 @@ def _split_line(line: TextLine, boxes: list[Box]) -> list[TextLine]:
 
 def _home(box: Box, boxes: list[Box]) -> int:
     x, y = box.center
-    return next((index for index, home in enumerate(boxes) if home.has_point(x, y) and home.height > box.height), -1)
+    return next(
+        (index for index, home in enumerate(boxes) if home.has_point(x, y) and home.height > _HOME_RATIO * box.height),
+        -1,
+    )

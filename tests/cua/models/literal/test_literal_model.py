@@ -74,6 +74,7 @@ async def test_missing_target_is_waited_for_then_looked_for_then_given_up() -> N
         '[1/1] Click "Resubmit" · wait 1',
         '[1/1] Click "Resubmit" · wait 2',
         '[1/1] Click "Resubmit" · scroll down 1',
+        '[1/1] Click "Resubmit" · panels down 1',
         '[1/1] Click "Resubmit" · scroll up 1',
     ]
     assert turn.code.startswith(

@@ -1,0 +1,158 @@
+"""Signs on the screen that an act did not work: messages, red lines, refusing pages, questions left open."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cua.models.literal.differences import find_new_lines, share_kept
+from cua.models.literal.find_field import find_field_boxes
+from cua.models.literal.find_text import find_button, joined_lines
+from cua.models.literal.screen import Screen
+from cua.models.literal.text_match import CONTAINED, fit_texts, squash
+from cua.models.literal.trouble_words import HARMLESS, PAGES, PLAIN, QUESTIONS, SENTENCES
+from visual_tools.box import Box
+from visual_tools.ink import find_background
+from visual_tools.ocr import TextLine
+
+_SAME_PAGE = 0.4
+_SAME_FORM = 0.6
+"""Shares of a screen's lines that stay: below the first it is another page, below the second another part of one."""
+
+_MAX_MESSAGES = 10
+_MAX_NOTICES = 4
+_MAX_LOUD = 3
+_MAX_PAGE_LINES = 15
+_MIN_MESSAGE_CHARS = 6
+
+
+def find_trouble(before: Screen, now: Screen, named: Sequence[str], *, is_form: bool) -> str | None:
+    """A message that came up between two screens and says that something is wrong; None when there is none.
+
+    Args:
+        before: The screen on which something was done.
+        now: A screen after it.
+        named: Texts of the instruction: words that stand in them are no trouble.
+        is_form: Whether a form was filled or sent: then single words such as "failed" are messages, not contents.
+    """
+    new = [line for line in find_new_lines(before, now) if not _is_named(line.text, named)]
+    if not new:
+        return _find_red_field(before, now) if is_form else None
+    kept = share_kept(before, now)
+    is_same_page = kept >= _SAME_PAGE
+    num_texts = len({line.text for line in new})
+    is_few = num_texts <= _MAX_MESSAGES
+    is_quiet_message = kept >= _SAME_FORM and num_texts <= (_MAX_MESSAGES if is_form else _MAX_NOTICES)
+    fields = find_field_boxes(now)
+    loud = [line for line in new if _is_loud(now, line)]
+    for line in [*new, *(joined_lines(new) if is_few else [])]:
+        is_loud = any(part.box_px.intersection(line.box_px) > 0 for part in loud)
+        is_message = is_quiet_message
+        if is_loud:
+            is_message = is_same_page or (len(loud) <= _MAX_LOUD and line.box_px.top < 0.6 * now.height)
+        is_beside = any(_is_beside(line.box_px, field) for field in fields)
+        words = _find_words(line.text, named, is_plain=is_form and (is_loud or (is_beside and is_message)))
+        if words and is_message:
+            return line.text
+        if is_form and is_same_page and is_few and is_loud and is_beside and _is_message_like(now, line, named):
+            return line.text
+    if not is_same_page:
+        return _find_refusal(now, new, named)
+    return _find_red_field(before, now) if is_form and is_few else None
+
+
+def find_question(before: Screen, now: Screen, named: Sequence[str]) -> str | None:
+    """A question that came up and was not answered: "Delete the file?" with its buttons."""
+    new = find_new_lines(before, now)
+    buttons = [line for line in new if find_button(now, line.box_px) is not None]
+    if not buttons and now.dialog is None:
+        return None
+    for line in [*new, *joined_lines(new[:_MAX_MESSAGES])]:
+        found = QUESTIONS.search(line.text)
+        if found is not None and not _is_named(found[0], named) and line not in buttons:
+            return line.text
+    return None
+
+
+def still_stands(text: str, now: Screen) -> bool:
+    """Whether a message that was seen earlier is on the screen."""
+    wanted = squash(text)
+    return any(wanted == squash(line.text) for line in [*now.lines, *joined_lines(now.lines)])
+
+
+def _find_red_field(before: Screen, now: Screen) -> str | None:
+    """A field whose border turned red; its name is the text in it or nearest to it."""
+    if before.image.shape != now.image.shape:
+        return None
+    for box in find_field_boxes(now):
+        above = Box(box.left + 4, box.top - 1, box.right - 4, box.top)
+        below = Box(box.left + 4, box.bottom, box.right - 4, box.bottom + 1)
+        is_red = all(_is_reddish_strip(now, strip) for strip in (above, below))
+        if is_red and not any(_is_reddish_strip(before, strip) for strip in (above, below)):
+            return f"a field at {box.left}, {box.top} that turned red"
+    return None
+
+
+def _is_reddish_strip(screen: Screen, strip: Box) -> bool:
+    pixels = screen.crop(strip).reshape(-1, 3)
+    return pixels.size > 0 and _is_reddish(np.median(pixels, axis=0), least=0.4)
+
+
+def _find_refusal(now: Screen, new: Iterable[TextLine], named: Sequence[str]) -> str | None:
+    """What a page says that refuses or is not there: few lines, one of them known for it."""
+    if len(now.lines) > _MAX_PAGE_LINES:
+        return None
+    for line in new:
+        found = PAGES.search(line.text) or SENTENCES.search(HARMLESS.sub("", line.text))
+        if found is not None and not _is_named(found[0], named):
+            return line.text
+    return None
+
+
+def _find_words(text: str, named: Sequence[str], *, is_plain: bool) -> str | None:
+    clean = HARMLESS.sub(" ", text.replace("’", "'"))
+    for pattern in (SENTENCES, PLAIN) if is_plain else (SENTENCES,):
+        for found in pattern.finditer(clean):
+            if not _is_named(found[0], named):
+                return found[0]
+    return None
+
+
+def _is_named(words: str, named: Sequence[str]) -> bool:
+    return any(words.casefold().strip() in text.casefold() for text in named)
+
+
+def _is_message_like(screen: Screen, line: TextLine, named: Sequence[str]) -> bool:
+    """Whether a text is long enough for a message, is no button, and holds nothing that was typed."""
+    if len(line.text) < _MIN_MESSAGE_CHARS or find_button(screen, line.box_px) is not None:
+        return False
+    quoted = {words for text in named for words in re.findall(r'"([^"]{3,})"', text)}
+    return not any(fit.score >= CONTAINED for words in quoted for fit in fit_texts(words, line.text))
+
+
+def _is_beside(text: Box, field: Box) -> bool:
+    """Whether a text stands right below, right above or right of a field, where its message would be."""
+    is_below = -4 <= text.top - field.bottom < 1.6 * max(text.height, 12) and text.overlap_x(field) > 0
+    is_right = 0 <= text.left - field.right < 60 and text.overlap_y(field) > 0
+    return is_below or is_right
+
+
+def _is_loud(screen: Screen, line: TextLine) -> bool:
+    """Whether a text is red, or stands on red or pink."""
+    crop = screen.crop(line.box_px.padded(2))
+    if crop.size == 0:
+        return False
+    background = find_background(crop)
+    difference = np.abs(crop.astype(np.int16) - background.astype(np.int16)).max(axis=2)
+    ink = crop[difference >= max(40, int(difference.max() * 0.7))]
+    is_red_ink = ink.size > 0 and _is_reddish(np.median(ink.reshape(-1, 3), axis=0), least=0.4)
+    return bool(is_red_ink or _is_reddish(background, least=0.035))
+
+
+def _is_reddish(colour: NDArray[Any], least: float) -> bool:
+    """Whether red leads by a share of itself and green and blue are alike: no orange, no brown, no violet."""
+    red, green, blue = (float(value) for value in colour)
+    lead = red - max(green, blue)
+    return red >= 50 and lead >= max(least * red, 8) and abs(green - blue) <= 0.6 * lead + 6
