@@ -42,7 +42,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "cua/models/retry.py": ("tests/cua/models/test_retry.py",),
     "cua/trajectory/writer.py": ("tests/cua/trajectory/test_trajectory_writer.py",),
     "cua/trajectory/load.py": ("tests/cua/trajectory/test_trajectory_load.py",),
-    "cua/trajectory/lines.py": ("tests/cua/trajectory/test_trajectory_load.py",),
+    "cua/trajectory/lines.py": (
+        "tests/cua/trajectory/test_trajectory_load.py",
+        "tests/cua/trajectory/test_trajectory_writer.py",
+    ),
     "cua/guard/guard.py": ("tests/cua/guard",),
     "cua/guard/risk.py": ("tests/cua/guard",),
     "cua/guard/rules.py": ("tests/cua/guard",),
