@@ -140,10 +140,11 @@ class Sandbox:
         async with self._rooms_lock:
             if folder not in self._rooms:
                 self._numbers += 1
+                number = self._numbers  # others go on counting meanwhile
                 need = await asyncio.to_thread(measure_need, folder, limits.disk_bytes, limits.num_files)
-                fd = await self._zygote.open_room(self._numbers, *need)
+                fd = await self._zygote.open_room(number, *need)
                 room = Room(folder, fd, NOBODY if self._plan.is_root else None)
-                self._rooms[folder] = _Shared(room=room, number=self._numbers)
+                self._rooms[folder] = _Shared(room=room, number=number)
             shared = self._rooms[folder]
             shared.num_kernels += 1
             return shared.room

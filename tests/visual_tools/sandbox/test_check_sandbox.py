@@ -39,6 +39,8 @@ OPEN_TO_ANYBODY = {
     "the layout of memory cannot be made predictable",
     "nothing stays in this machine's shared memory and message queues",
     "the line of another kernel cannot be joined",
+    "what others do with files cannot be watched",
+    "what names this machine, this start of it and its folders is hidden",
 }
 """Attacks that succeed for an ordinary user where nothing isolates, on any Linux."""
 
