@@ -92,13 +92,23 @@ def test_a_schema_checks_the_answer(tmp_path: Path) -> None:
     [
         ("http://127.0.0.1:9/", "127.0.0.1:9"),
         ("http://no-such-host.invalid/", "no-such-host.invalid"),
-        ("htp://x", "htp"),
     ],
 )
 def test_a_page_that_cannot_be_opened_is_an_error_of_the_world(tmp_path: Path, url: str, text: str) -> None:
     ended = cua(tmp_path, "task", "Look", "--url", url, "-m", script(tmp_path, DONE), "--output-format", "json")
     assert (ended.code, ended.result["status"], ended.result["source"]) == (75, "error", "env")
     assert text in ended.result["reason"]
+
+
+@pytest.mark.parametrize("url", ["htp://x", "notaurl://", "not a url", "file", "http://"])
+def test_a_page_that_is_no_address_is_wrong_usage_and_nothing_is_started(tmp_path: Path, url: str) -> None:
+    (tmp_path / "runs").mkdir()
+    ended = cua(
+        tmp_path / "runs", "task", "Look", "--url", url, "-m", script(tmp_path, DONE), "--output-format", "json"
+    )
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "the start page cannot be opened" in ended.stderr and "Traceback" not in ended.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_five_unusable_replies_end_as_capped(tmp_path: Path) -> None:
