@@ -40,6 +40,7 @@ def test_small_and_large_ones_are_left_out_and_numbers_stay_dense() -> None:
     found = find_components(mask, min_area_px=5, max_area_px=100)
     assert found.components == (Component(label=1, area_px=25, box_px=Box(10, 1, 15, 6), centroid_px=(12.0, 3.0)),)
     assert np.array_equal(np.unique(found.labels), [0, 1])
+    assert find_components(mask, min_area_px=25, max_area_px=25).components == found.components
     assert find_components(mask).largest == find_components(mask)[-1]
 
 
