@@ -1,5 +1,6 @@
 """The working folder's twin in memory: what goes in and comes out, what is left out, what a bound file's end does."""
 
+import asyncio
 import os
 import tempfile
 from dataclasses import replace
@@ -159,6 +160,19 @@ def test_what_is_there_has_room(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 8 * MB)
     num_bytes, num_files = measure_need(tmp_path, 10 * MB, 100)
     assert (num_bytes >= 24 * MB, num_files) == (True, 100)
+
+
+async def test_kernels_made_at_once_have_the_room_of_their_folder(tmp_path: Path) -> None:
+    """Two in each of six folders."""
+    async with await Sandbox.start("bubblewrap", SMALL) as sandbox:
+        folders = [tmp_path / str(number % 6) for number in range(12)]
+        kernels = await asyncio.gather(*(sandbox.make_kernel(folder) for folder in folders))
+        await asyncio.gather(*(kernel.run(f"open('{n}', 'w').close()") for n, kernel in enumerate(kernels)))
+        results = await asyncio.gather(
+            *(kernel.run("import os; print(*sorted(os.listdir('.')))") for kernel in kernels)
+        )
+        assert [set(result.text.split()) for result in results] == [{str(n % 6), str(n % 6 + 6)} for n in range(12)]
+    assert [set(os.listdir(folder)) for folder in folders[:6]] == [{str(n), str(n + 6)} for n in range(6)]  # noqa: PTH208
 
 
 async def test_a_file_of_the_system_may_be_replaced(tmp_path: Path) -> None:
