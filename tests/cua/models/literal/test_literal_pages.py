@@ -211,12 +211,12 @@ FORMS: list[tuple[str, str, str, object]] = [
     (
         "chooser",
         (
-            'Enter a name that starts with "Gua" and ends with "la" into Country, select Ann, Zoe and Bob in Guests, '
+            'Enter a name that starts with "Gua" and ends with "la" into Country, select Ann in Guests, '
             "check the 2nd radio button and click Send."
         ),
         "[country.value, [...guests.selectedOptions].map(o => o.value).join(), "
         "document.querySelector('[name=seat]:checked')?.value, document.title]",
-        ["Guatemala", "Ann,Bob,Zoe", "b", "Sent"],
+        ["Guatemala", "Ann", "b", "Sent"],
     ),
     ("keypad", "Click 9, then click *, click 6, click - , click 4 and click =", "out.textContent", "50"),
 ]
