@@ -50,7 +50,13 @@ class Looker:
         world.clear_overlay()
         page = world.tabs.active
         world.tabs.set_title(page, settled.title)
-        notes = [*world.notes, *(world.overlay.notes() if world.overlay else ()), settled.note, picture_note]
+        notes = [
+            *world.notes,
+            world.surplus_note(),
+            *(world.overlay.notes() if world.overlay else ()),
+            settled.note,
+            picture_note,
+        ]
         world.notes.clear()
         picture = world.camera.compose(picture, world.overlay, pointer_px)
         observation = Observation(

@@ -34,6 +34,7 @@ class BrowserOptions:
         action_timeout_s: Longest wait for a page to take an input.
         step_timeout_s: No action of a step begins later than this.
         quiet_s: A page is at rest when nothing changed in it for this long.
+        max_tabs: How many tabs there can be; what a page opens beyond that is closed at once.
         draw_pointer: Draw a mouse pointer into the screenshot.
         extra_args: More command line arguments for the browser.
         env: Environment of the browser process; None is that of this process.
@@ -63,6 +64,7 @@ class BrowserOptions:
     action_timeout_s: float = 10.0
     step_timeout_s: float = 180.0
     quiet_s: float = 0.05
+    max_tabs: int = 20
     draw_pointer: bool = False
     extra_args: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
@@ -75,5 +77,7 @@ class BrowserOptions:
         for name in ("settle_timeout_s", "navigation_timeout_s", "action_timeout_s", "step_timeout_s", "quiet_s"):
             if not 0 <= getattr(self, name) < 1e6:
                 raise ValueError(f"{name} is a number of seconds, got {getattr(self, name)}")
+        if self.max_tabs < 1:
+            raise ValueError(f"max_tabs needs at least 1, got {self.max_tabs}")
         if "" in self.masked_texts:
             raise ValueError("masked_texts holds an empty text, which would mask everything")

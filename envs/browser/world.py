@@ -62,7 +62,7 @@ class World:
         self.firewall = Firewall(rules, gate)
         self.traffic = Traffic(context)
         self.settler = Settler(options, self.traffic, self.interrupts, self)
-        self._targets = Targets()
+        self._targets = Targets(options.max_tabs)
         self.camera = Camera(options, redact)
         self._options = options
         self._rules = rules
@@ -94,13 +94,19 @@ class World:
     async def ensure_page(self) -> None:
         """Have a tab, and have the active one in front."""
         if not self.tabs.pages:
-            self._on_page(await self.context.new_page())
+            await self._open_blank()
         if not isinstance(self.overlay, DialogBox):
             await self.tabs.bring_to_front()
 
     async def new_tab(self) -> None:
-        """Open a blank tab."""
-        self._on_page(await self.context.new_page())
+        """Open a blank tab.
+
+        Raises:
+            ActionError: There are too many already.
+        """
+        if self._targets.is_full:
+            raise ActionError(f"there can be {self._options.max_tabs} tabs, and there are; close one first")
+        await self._open_blank()
 
     async def goto(self, address: str) -> None:
         """Open an address in the active tab; returns when the document begins to come.
@@ -135,7 +141,7 @@ class World:
             url = page.url
             await self._bounded(page.close())
             self._forget(page)
-            await self.new_tab()
+            await self._open_blank()
             message = f"the page {url} crashed and was closed"
             if url not in self._crash_urls and urlsplit(url).scheme in ("http", "https", "file"):
                 self._crash_urls.add(url)
@@ -163,6 +169,10 @@ class World:
             await self._bounded(self.context.storage_state(path=self._options.save_storage_state))
         await self._bounded(self.context.close())
 
+    async def _open_blank(self) -> None:
+        with self._targets.own():
+            self._on_page(await self.context.new_page())
+
     async def _bounded(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something that may fail, because things are gone, or hang."""
         from playwright.async_api import Error
@@ -174,6 +184,10 @@ class World:
         """How many windows are about to open."""
         return self._targets.num_coming(len(self.tabs.pages))
 
+    def surplus_note(self) -> str | None:
+        """What to tell the agent of new tabs that were too many."""
+        return self._targets.take_note()
+
     def has_overlay(self) -> bool:
         """Whether something stands over the page."""
         return self.overlay is not None
@@ -184,7 +198,7 @@ class World:
             self.overlay = None
 
     def _on_page(self, page: "Page") -> None:
-        if self._is_closing or not self.tabs.add(page):
+        if self._is_closing or len(self.tabs.pages) >= self._options.max_tabs or not self.tabs.add(page):
             return
         page.on("close", self._on_close)
         page.on("crash", self._on_crash)

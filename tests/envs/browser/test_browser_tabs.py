@@ -2,10 +2,11 @@
 
 import pytest
 
-from envs.actions import Click, Hotkey, KeyDown, KeyUp, PressKey, TypeText
-from envs.browser import BrowserEnv
+from envs.actions import Click, Hotkey, KeyDown, KeyUp, PressKey, TypeText, Wait
+from envs.browser import BrowserEnv, BrowserOptions
+from envs.env import InstructionTask
 from envs.observation import Tab
-from tests.envs.browser.driving import OpenPage, click, do, picture
+from tests.envs.browser.driving import OpenPage, click, do, picture, until
 from tests.envs.browser.pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
@@ -170,3 +171,49 @@ async def test_keys_held_in_one_tab_do_not_stay_down_there(env: BrowserEnv, page
     await do(env, KeyUp(key="ctrl"), Hotkey(keys=("ctrl", "1")))
     await click(env, "#pad")
     assert await env.page.evaluate("ctrl") is False
+
+
+FLOOD = """<button id=go onclick="window.open('{second}')">go</button>
+<script>window.opened = 0; setInterval(() => {{ window.opened++; window.open('{popup}') }}, 50)</script>"""
+
+
+@pytest.mark.parametrize("popup", ["/json", "/slow?s=5"])
+async def test_pop_ups_without_end_are_closed_and_the_agent_is_told(pages: PageServer, popup: str) -> None:
+    flood = pages.serve(FLOOD.format(second=pages.serve("two"), popup=popup))
+    env = BrowserEnv(BrowserOptions(start_url=flood, max_tabs=4))
+    notes: list[str] = []
+    try:
+        await env.reset(InstructionTask(instruction="test"))
+        opener = env.page.context.pages[0]
+        for _ in range(4):
+            observation = (await env.step([Wait(duration_s=0.5)])).observation
+            notes += observation.notes
+            assert len(observation.tabs) <= 4
+            assert len(env.page.context.pages) < 20
+        assert await opener.evaluate("opened") > 10
+    finally:
+        await env.close()
+    assert any(note.endswith("closed at once: there can be 4 tabs; close some to open others") for note in notes)
+
+
+async def test_an_agent_opens_tabs_up_to_the_limit(pages: PageServer) -> None:
+    start = pages.serve(f"<a id=go target=_blank href='{pages.serve('two', title='second')}'>go</a>", title="first")
+    env = BrowserEnv(BrowserOptions(start_url=start, max_tabs=2))
+    try:
+        await env.reset(InstructionTask(instruction="test"))
+        assert titles(await click(env, "#go")) == [("first", False), ("second", True)]
+        observation = (await env.step([Hotkey(keys=("ctrl", "t"))])).observation
+        assert observation.last_action_error == "there can be 2 tabs, and there are; close one first"
+        await do(env, Hotkey(keys=("ctrl", "1")))
+        observation = await click(env, "#go")
+        note = "1 new tab was closed at once: there can be 2 tabs; close some to open others"
+        assert (titles(observation), observation.notes) == ([("first", True), ("second", False)], (note,))
+        await do(env, Hotkey(keys=("ctrl", "2")), Hotkey(keys=("ctrl", "w")))
+
+        async def is_closed() -> bool:
+            return titles((await env.step([])).observation) == [("first", True)]
+
+        await until(is_closed)
+        assert titles(await click(env, "#go")) == [("first", False), ("second", True)]
+    finally:
+        await env.close()
