@@ -12,7 +12,7 @@ from visual_tools.ink import find_background
 from visual_tools.require import require
 
 _MIN_SIDE_PX = 9
-_MAX_SIDE_PX = 34
+MAX_SIDE_PX = 34
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,13 @@ class Toggle:
     is_on: bool
 
 
-def find_toggles(image: NDArray[np.uint8]) -> list[Toggle]:
-    """Toggles on a picture, or better on the part of it around a label: (H, W, 3) uint8 RGB."""
+def find_toggles(image: NDArray[np.uint8], max_side_px: int = MAX_SIDE_PX) -> list[Toggle]:
+    """Toggles on a picture, or better on the part of it around a label.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        max_side_px: Height of the largest; a sharp screen has more pixels for the same box.
+    """
     cv2 = require("cv2", "literal")
     if image.size == 0:
         return []
@@ -48,14 +53,14 @@ def find_toggles(image: NDArray[np.uint8]) -> list[Toggle]:
             if any(box.intersection(known) > 0.5 * box.area for known in found):
                 continue
             shape = (labels[top : box.bottom, left : box.right] == index).astype(np.uint8)
-            toggle = _read(image[top : box.bottom, left : box.right], shape, box)
+            toggle = _read(image[top : box.bottom, left : box.right], shape, box, max_side_px)
             if toggle is not None:
                 found[box] = toggle
     return sorted(found.values(), key=lambda toggle: (toggle.box_px.top, toggle.box_px.left))
 
 
-def _read(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box) -> Toggle | None:
-    if not (_MIN_SIDE_PX <= box.height <= _MAX_SIDE_PX and _MIN_SIDE_PX <= box.width <= 2.6 * _MAX_SIDE_PX):
+def _read(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box, max_side_px: int) -> Toggle | None:
+    if not (_MIN_SIDE_PX <= box.height <= max_side_px and _MIN_SIDE_PX <= box.width <= 2.6 * max_side_px):
         return None
     ratio = box.width / box.height
     if 1.5 <= ratio <= 2.6:

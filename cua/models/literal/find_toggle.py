@@ -10,7 +10,7 @@ from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, measure_contrast
-from visual_tools.toggles import Toggle, find_toggles
+from visual_tools.toggles import MAX_SIDE_PX, Toggle, find_toggles
 
 _REACH_LEFT_PX = 90
 _REACH_RIGHT_PX = 420
@@ -18,8 +18,9 @@ _RIGHT_COST_PX = 8.0
 _TAKEN_COST_PX = 60.0
 _MIN_MARK_CONTRAST = 40
 _MAX_MARK_RATIO = 1.35
+_MAX_SIDE_PER_TEXT = 2.2
 """How far from its label a toggle may stand, and what counts against one: standing right of the label, and standing
-nearer to another text."""
+nearer to another text. A toggle may be taller than usual where its label is: on a sharp screen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,11 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
     left, right = (0, screen.width) if is_row else (label.left - _REACH_LEFT_PX, label.right + _REACH_RIGHT_PX)
     near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
+    side_px = max(MAX_SIDE_PX, round(_MAX_SIDE_PER_TEXT * label.height))
     toggles = [
-        toggle for toggle in find_toggles(screen.crop(near)) if not _is_other(screen, toggle, _shift(toggle, near))
+        toggle
+        for toggle in find_toggles(screen.crop(near), side_px)
+        if not _is_other(screen, toggle, _shift(toggle, near))
     ]
     ranked = sorted(
         (

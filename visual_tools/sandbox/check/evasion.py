@@ -170,7 +170,7 @@ watching_files = cell_attack(
     for path in ("/usr/bin", planted.base, os.path.dirname(planted.base), planted.home, "."):
         attempt(path, lambda: syscall("inotify_add_watch", syscall("inotify_init1", 0), path.encode(), 0xFFF))
     """,
-    at_least=5,
+    at_least=4,
 )
 
 traces_of_the_machine = cell_attack(
