@@ -20,6 +20,9 @@ _MIN_NOTCHED_FILL = 0.55
 _MIN_SIDE_COVER = 0.65
 """A letter that nearly touches a border cuts a notch into a low field: then all four sides must be there."""
 
+_MAX_CARET_PX = (3, 60)
+"""How wide a text caret is with the pixels beside it at most, and how high a field whose inside it cuts in two."""
+
 _MIN_LINE_PX = 48
 _MAX_LINE_THICKNESS_PX = 4
 
@@ -55,6 +58,8 @@ def find_rectangles(
 ) -> list[Rectangle]:
     """Flat rectangular regions, smallest first; nested ones are all there.
 
+    A field that a text caret cuts in two is one region.
+
     Args:
         image: (H, W, 3) uint8 RGB.
         min_side_px: Smaller ones are left out.
@@ -81,7 +86,34 @@ def find_rectangles(
         # An edge pixel lies left of or above its step, so the region starts one pixel late on neither side.
         box = Box(left, top, left + width + 1, top + height + 1).clipped(image.shape[1], image.shape[0])
         found.append(Rectangle(box_px=box, colour=(red, green, blue), fill=min(fill, 1.0)))
-    return sorted(found, key=lambda rectangle: rectangle.box_px.area)
+    return sorted(_join_at_carets(image, found), key=lambda rectangle: rectangle.box_px.area)
+
+
+def _join_at_carets(image: NDArray[np.uint8], found: Sequence[Rectangle]) -> list[Rectangle]:
+    """Join neighbours that only a text caret parts: unlike the line between two cells, it does not reach the border."""
+    ends: dict[int, list[Rectangle]] = {}
+    for right in sorted(found, key=lambda rectangle: rectangle.box_px.left):
+        near = range(right.box_px.left - _MAX_CARET_PX[0], right.box_px.left + 2)
+        beside = (each for x in near for each in ends.get(x, ()))
+        left = next((each for each in beside if _is_caret_between(image, each, right)), None)
+        if left is not None:
+            ends[left.box_px.right].remove(left)
+            box = left.box_px.union(right.box_px)
+            right = Rectangle(box_px=box, colour=left.colour, fill=min(left.fill, right.fill))
+        ends.setdefault(right.box_px.right, []).append(right)
+    return [rectangle for group in ends.values() for rectangle in group]
+
+
+def _is_caret_between(image: NDArray[np.uint8], left: Rectangle, right: Rectangle) -> bool:
+    one, other = left.box_px, right.box_px
+    if max(one.height, other.height) > _MAX_CARET_PX[1]:
+        return False
+    if abs(one.top - other.top) > 1 or abs(one.bottom - other.bottom) > 1 or left.colour != right.colour:
+        return False
+    top, bottom = max(one.top, other.top), min(one.bottom, other.bottom)
+    gap = image[top:bottom, one.right - 2 : other.left + 2].astype(np.int16)
+    ends = np.abs(gap[[0, -1]] - np.array(left.colour)).max(axis=(1, 2))
+    return bool((ends <= _EDGE_STEP).any())
 
 
 def _outline_area(mask: NDArray[np.uint8]) -> float:

@@ -49,6 +49,20 @@ def test_a_letter_that_touches_the_border_does_not_hide_the_field() -> None:
     assert any(abs(box.left - 51) <= 1 and abs(box.width - 78) <= 2 for box in boxes(canvas))
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_caret_does_not_cut_a_field_in_two(width: int) -> None:
+    canvas = Canvas().box(50, 40, 200, 60, outline="#767676").box(110, 42, 110 + width, 58, fill="black")
+
+    assert Box(51, 41, 199, 59) in boxes(canvas)
+    assert not any(box.width < 100 for box in boxes(canvas))
+
+
+def test_a_line_from_border_to_border_parts_two_cells() -> None:
+    canvas = Canvas().box(50, 40, 200, 60, outline="#767676").box(110, 40, 111, 60, fill="#767676")
+
+    assert {Box(51, 41, 110, 59), Box(111, 41, 199, 59)} <= set(boxes(canvas))
+
+
 def test_a_barrier_closes_a_border_that_a_label_opens() -> None:
     canvas = (
         Canvas().box(50, 40, 250, 90, outline="black").box(70, 30, 150, 50, fill="white").text(74, 33, "Label", size=12)

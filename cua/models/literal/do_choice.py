@@ -1,10 +1,11 @@
 """Lists, checkboxes and radio buttons, and giving a labelled thing a value."""
 
 import re
+from dataclasses import replace
 
 from cua.models.literal.differences import find_changed_boxes
 from cua.models.literal.do_keyboard import type_and_check
-from cua.models.literal.do_listbox import is_listbox, plan_listbox
+from cua.models.literal.do_listbox import find_list_row, find_row_in, is_listbox, plan_listbox, press_row
 from cua.models.literal.do_pointer import locate, miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_target import choose
@@ -19,14 +20,11 @@ from cua.models.literal.text_match import WHOLE, fit_texts, squash
 from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
-from visual_tools.toggles import find_toggles
 
 _MAX_LIST_SCROLLS = 3
 _MAX_TOGGLES = 2
 _MIN_CUT_CHARS = 2
 _ARROW_PX = 26
-_MIN_LIST_PX = 36
-_ROW_INDENT_PX = 14
 _DOTS = re.compile(r"\s*(?:…|\.{2,}|‥)\s*$")
 
 
@@ -114,10 +112,9 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         if found is None:
             return miss(screen, step.field)
         if not has_down_arrow(screen.crop(found.box_px)):
-            row = _find_listed(screen, step.option.text, found)
+            row = find_row_in(screen, step.option.text, found.box_px)
             if row is not None:
-                code = (f"pyautogui.click({at(screen, row.point)})",)
-                return Act(code=code, thought=f'The row "{row.line.text}" stands in {found.why}.')
+                return press_row(screen, row, is_more=step.is_more)
             toggle = find_toggle(screen, _in_group(step.option, step.field))
             if toggle is not None and progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
                 return Failed(reason=f'"{toggle.label}" is off still after I pressed it')
@@ -128,7 +125,7 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
         return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
-        return _verify(step, step.field, screen, found, progress)
+        return _verify(step, step.field, screen, found or _find_again(step.field, sight, progress), progress)
     row = _find_row(screen, step.option.text, found, sight.before)
     if row is not None:
         return Act(
@@ -143,6 +140,17 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
     return _type_option(step.option.text, "The row is not seen; I type its name.")
 
 
+def _find_again(field: Target, sight: Sight, progress: Progress) -> Field | None:
+    """A list that was told by the text in it, which the chosen row replaced: what stands in its place now."""
+    oldest = min(len(progress.phases), len(sight.pictures) - 1)  # before the list was opened
+    for count in range(oldest, 0, -1):
+        earlier = sight.back(count)
+        was = find_field(earlier, field, kind="list") if earlier is not None else None
+        if was is not None:
+            return replace(was, label=None, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
+    return None
+
+
 def _type_option(option: str, thought: str) -> Act:
     return Act(code=(f"pyautogui.write({quote(option)})", "pyautogui.press('enter')"), thought=thought, phase="keys")
 
@@ -150,7 +158,9 @@ def _type_option(option: str, thought: str) -> Act:
 def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | None, progress: Progress) -> Move:
     """After a row was pressed: the field shows the option, or keys are tried, which also native lists take."""
     option = step.option.text
-    if found is None or shows_option(screen, found, option):
+    if found is None:
+        return Failed(reason=f'I pressed the row "{option}", and the list {field} is not seen any more')
+    if shows_option(screen, found, option):
         return Already(thought=f'"{option}" is chosen.')
     if progress.last == "pick" and not _may_show(found, option) and has_down_arrow(screen.crop(found.box_px)):
         typed = (
@@ -183,32 +193,6 @@ def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:
         return False
     room = box.right - line.box_px.right
     return _DOTS.search(line.text) is not None or room < _ARROW_PX + line.box_px.height
-
-
-def find_list_row(screen: Screen, option: str) -> Found | None:
-    """The row of an option in a list that is always open: a box that holds lines of text and nothing else."""
-    for place in find_text(screen, option):
-        if place.fit < WHOLE:
-            break
-        for rectangle in screen.rectangles:
-            box = rectangle.box_px
-            if not box.contains(place.box_px, slack_px=1) or not _MIN_LIST_PX < box.height < 0.6 * screen.height:
-                continue
-            if box.width > 0.5 * screen.width or place.line.box_px.left - box.left > _ROW_INDENT_PX:
-                continue
-            lefts = [line.box_px.left for line in screen.lines_in(box)]
-            if len(lefts) > 1 and max(lefts) - min(lefts) <= 4 and not find_toggles(screen.crop(box)):
-                return place
-    return None
-
-
-def _find_listed(screen: Screen, option: str, found: Field) -> Found | None:
-    """The option's row in a list that is always open: one of several lines inside of the box."""
-    rows = screen.lines_in(found.box_px)
-    if len(rows) < 2:
-        return None
-    places = [place for place in find_text(screen, option) if place.fit >= WHOLE]
-    return next((place for place in places if found.box_px.has_point(*place.box_px.center)), None)
 
 
 def _may_show(found: Field, option: str) -> bool:
@@ -251,9 +235,7 @@ def _select_anywhere(step: SelectOption, sight: Sight, progress: Progress) -> Mo
     screen = sight.now
     row = find_list_row(screen, step.option.text) if step.option.relation is None else None
     if row is not None and not progress.phases:
-        return Act(
-            code=(f"pyautogui.click({at(screen, row.point)})",), thought=f'The list has a row "{row.line.text}".'
-        )
+        return press_row(screen, row, is_more=step.is_more)
     toggle = find_toggle(screen, step.option)
     is_beside = toggle is not None and toggle.label_box.left - toggle.box_px.right < 40
     if is_beside or progress.count("toggle"):

@@ -8,7 +8,9 @@ from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_text import find_button
 from cua.models.literal.moves import Act, Already, Failed, Move, at
 from cua.models.literal.progress import Progress
+from cua.models.literal.read_back import check_typed
 from cua.models.literal.screen import Screen
+from cua.models.literal.sight import Sight
 from cua.models.literal.steps import PickSuggestion, PlainStep, Target
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
@@ -21,14 +23,14 @@ _MIN_OPEN = 3
 _SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
 
 
-def plan_suggestion(step: PickSuggestion, screen: Screen, progress: Progress) -> Move:
+def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> Move:
     """Type the beginning, look at the list below the field, press the entry that fits, see whether it took."""
-    wanted = step.field or Target(role="field")
+    screen, wanted = sight.now, step.field or Target(role="field")
     found = find_field(screen, wanted)
     if found is None:
         return miss(screen, wanted)
     if not progress.count("open"):
-        code = type_into(found, step.start or step.part or step.end, screen)
+        code = type_into(found, _typed(step), screen)
         return Act(code=code, thought=f"The field is {found.why}; I type the beginning and look.", phase="open")
     if progress.count("pick"):
         listed = find_suggestions(screen, found)
@@ -41,7 +43,21 @@ def plan_suggestion(step: PickSuggestion, screen: Screen, progress: Progress) ->
     if fitting:
         code = (f"pyautogui.click({at(screen, fitting[0].box_px.center)})",)
         return Act(code=code, thought=f'The suggestion "{fitting[0].text}" {step.words}.', phase="pick")
-    return _look_further(step, screen, found, rows, progress)
+    wrong = _check_beginning(step, wanted, sight) if progress.last == "open" else None
+    return Failed(reason=wrong) if wrong is not None else _look_further(step, screen, found, rows, progress)
+
+
+def _typed(step: PickSuggestion) -> str:
+    return step.start or step.part or step.end
+
+
+def _check_beginning(step: PickSuggestion, field: Target, sight: Sight) -> str | None:
+    """What is wrong with the beginning that was just typed, read back; None when it stands in the field."""
+    before = sight.before
+    typed_into = find_field(before, field) if before is not None else None
+    if before is None or typed_into is None:
+        return None
+    return check_typed(_typed(step), typed_into, before, sight.now)
 
 
 def _without_caret(text: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Find the input field that a label belongs to."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from cua.models.literal.find_target import distance
 from cua.models.literal.find_text import Found, find_named, find_text, keep_best
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Target
+from cua.models.literal.steps import Role, Target
 from cua.models.literal.text_match import WHOLE, fit_texts
 from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
@@ -19,6 +19,7 @@ from visual_tools.widgets import find_rectangles
 
 Kind = Literal["", "text", "list"]
 
+_NO_FIELDS: frozenset[Role] = frozenset({"button", "link", "tab", "menu", "result"})
 _GOOD_COST = 1.1
 _MAX_COST = 2.2
 _MAX_FIELD_SHARE = 0.4
@@ -64,6 +65,8 @@ def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
         kind: "text" when it is to be typed into: lists come last; "list" the other way round.
     """
     boxes = find_field_boxes(screen)
+    if not target.text and target.phrase and target.role in _NO_FIELDS:
+        target = replace(target, text=target.phrase)  # "Link" is the name of a field when it is to be filled
     if not target.text:
         return _find_unnamed(screen, target, boxes)
     labels = _find_labels(screen, target)
@@ -401,5 +404,5 @@ def _may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
 
 
 def _make(screen: Screen, box: Box, label: TextLine | None, why: str) -> Field:
-    inside = [line for line in screen.lines_in(box) if line is not label or box.contains(line.box_px)]
+    inside = [line for line in screen.lines_in(box) if line is not label or box.contains(line.box_px, slack_px=2)]
     return Field(box_px=box, label=label, texts=tuple(line.text for line in inside), why=why)

@@ -4,11 +4,15 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
+
+from cua.models.literal.find_button import list_buttons
 from cua.models.literal.find_field import find_fields, find_lists
 from cua.models.literal.find_text import find_button, is_coloured
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Role
 from visual_tools.box import Box
+from visual_tools.ink import find_ink, measure_contrast
 from visual_tools.ocr import TextLine
 from visual_tools.toggles import Toggle, find_toggles
 
@@ -16,14 +20,15 @@ _ROW_PX = 8
 _TEXT_SHARE = 0.3
 _INDENT_PX = 6
 _MAX_UNEVEN = 1.7
-_MAX_BUTTON_PX = (300, 80)
+_MIN_MARK_CONTRAST = 40
+_MAX_MARK_RATIO = 1.35
 
 
 def find_kind(screen: Screen, role: Role) -> list[Box]:
     """All things of a kind that can be told apart by their looks, in reading order; empty for the other kinds."""
     match role:
         case "button":
-            return _in_reading_order(_find_buttons(screen))
+            return list_buttons(screen)
         case "field":
             return _in_reading_order(find_fields(screen))
         case "list":
@@ -38,31 +43,19 @@ def find_kind(screen: Screen, role: Role) -> list[Box]:
             return []
 
 
-def _find_buttons(screen: Screen) -> list[Box]:
-    """Small rectangles with one or two lines in their middle, none of them inside another."""
-    found: list[Box] = []
-    for rectangle in screen.rectangles:
-        box = rectangle.box_px
-        lines = screen.lines_in(box)
-        if not 1 <= len(lines) <= 2 or box.height > _MAX_BUTTON_PX[1] or box.width > _MAX_BUTTON_PX[0]:
-            continue
-        left, right = min(line.box_px.left for line in lines), max(line.box_px.right for line in lines)
-        is_centred = abs((left - box.left) - (box.right - right)) <= max(8, 0.25 * box.width)
-        if is_centred and not any(box.contains(inner) for inner in found):
-            found.append(box)
-    return found
-
-
 def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
-    """Checkboxes or radio buttons of one size; round and square letters inside a text are none."""
+    """Checkboxes or radio buttons of one size; letters inside a text and icon buttons are none."""
     found = [
         toggle
         for toggle in find_toggles(screen.image)
-        if (toggle.kind == "radio") == (role == "radio") and not any(_is_letter(toggle, line) for line in screen.lines)
+        if (toggle.kind == "radio") == (role == "radio")
+        and not any(_is_letter(toggle, line) for line in screen.lines)
+        and not is_other(screen, toggle, toggle.box_px)
     ]
     if not found:
         return []
-    height, _ = Counter(toggle.box_px.height for toggle in found).most_common(1)[0]
+    counts = Counter(toggle.box_px.height for toggle in found)
+    height = max(counts, key=lambda each: (counts[each], -each))  # small buttons are larger than checkboxes
     alike = [toggle for toggle in found if abs(toggle.box_px.height - height) <= 2]
     return sorted(alike, key=lambda toggle: _place(toggle.box_px))
 
@@ -71,6 +64,30 @@ def _is_letter(toggle: Toggle, line: TextLine) -> bool:
     """Whether a round or square shape is a part of a text of several letters."""
     shared = toggle.box_px.intersection(line.box_px)
     return len(line.text) > 2 and shared > _TEXT_SHARE * toggle.box_px.area
+
+
+def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
+    """Whether a small box is no toggle: a letter of a text, an icon button, or a spot of one colour.
+
+    What is on bears a mark: a tick, a dash or a dot, which is no taller than it is wide. A letter mostly is, and an
+    avatar or a lamp has none.
+    """
+    if toggle.kind == "switch":
+        return False
+    words = (found for line in screen.lines if line.box_px.contains(box, slack_px=2) for found in line.words)
+    if any(len(word) > 2 and word.isalnum() and place.has_point(*box.center) for word, place in words):
+        return True
+    if not toggle.is_on:
+        return False
+    x, y = (round(value) for value in box.center)
+    cross = (Box(box.left + 2, y - 1, box.right - 2, y + 1), Box(x - 1, box.top + 2, x + 1, box.bottom - 2))
+    if all(measure_contrast(screen.crop(strip)) < _MIN_MARK_CONTRAST for strip in cross):
+        return True
+    ink = find_ink(screen.crop(box.padded(-max(3, round(0.2 * box.width)))))
+    if not ink.any():
+        return False
+    rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
+    return bool(np.ptp(rows) + 1 > _MAX_MARK_RATIO * (np.ptp(columns) + 1))
 
 
 def _find_links(screen: Screen) -> list[Box]:

@@ -2,22 +2,17 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from cua.models.literal.find_kind import find_plain_toggles
+from cua.models.literal.find_kind import find_plain_toggles, is_other
 from cua.models.literal.find_target import choose
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Target
 from visual_tools.box import Box
-from visual_tools.ink import find_ink, measure_contrast
 from visual_tools.toggles import MAX_SIDE_PX, Toggle, find_toggles
 
 _REACH_LEFT_PX = 90
 _REACH_RIGHT_PX = 420
 _RIGHT_COST_PX = 8.0
 _TAKEN_COST_PX = 60.0
-_MIN_MARK_CONTRAST = 40
-_MAX_MARK_RATIO = 1.35
 _MAX_SIDE_PER_TEXT = 2.2
 """How far from its label a toggle may stand, and what counts against one: standing right of the label, and standing
 nearer to another text. A toggle may be taller than usual where its label is: on a sharp screen."""
@@ -52,7 +47,7 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
     toggles = [
         toggle
         for toggle in find_toggles(screen.crop(near), side_px)
-        if not _is_other(screen, toggle, _shift(toggle, near))
+        if not is_other(screen, toggle, _shift(toggle, near))
     ]
     ranked = sorted(
         (
@@ -78,30 +73,6 @@ def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
         return None
     toggle = toggles[ordinal - 1 if ordinal > 0 else -1]
     return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
-
-
-def _is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
-    """Whether a small box is no toggle: a letter of a text, an icon button, or a spot of one colour.
-
-    What is on bears a mark: a tick, a dash or a dot, which is no taller than it is wide. A letter mostly is, and an
-    avatar or a lamp has none.
-    """
-    if toggle.kind == "switch":
-        return False
-    words = (found for line in screen.lines if line.box_px.contains(box, slack_px=2) for found in line.words)
-    if any(len(word) > 2 and word.isalnum() and place.has_point(*box.center) for word, place in words):
-        return True
-    if not toggle.is_on:
-        return False
-    x, y = (round(value) for value in box.center)
-    cross = (Box(box.left + 2, y - 1, box.right - 2, y + 1), Box(x - 1, box.top + 2, x + 1, box.bottom - 2))
-    if all(measure_contrast(screen.crop(strip)) < _MIN_MARK_CONTRAST for strip in cross):
-        return True
-    ink = find_ink(screen.crop(box.padded(-max(3, round(0.2 * box.width)))))
-    if not ink.any():
-        return False
-    rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
-    return bool(np.ptp(rows) + 1 > _MAX_MARK_RATIO * (np.ptp(columns) + 1))
 
 
 def _shift(toggle: Toggle, near: Box) -> Box:

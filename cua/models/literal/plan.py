@@ -115,7 +115,7 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress) -> Move:
         case SelectOption():
             return plan_select(step, sight, progress)
         case PickSuggestion():
-            return plan_suggestion(step, screen, progress)
+            return plan_suggestion(step, sight, progress)
         case Tick():
             return plan_tick(step, sight, progress)
         case PressKeys():

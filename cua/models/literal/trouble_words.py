@@ -22,6 +22,7 @@ _SENTENCES = (
     r"|not (?:saved|sent|created|updated|changed|deleted|submitted|accepted|authori[sz]ed)|login failed",
     r"something went wrong|(?:went|gone) wrong|access denied|permission denied|not permitted|forbidden|unauthori[sz]ed"
     r"|(?:no|insufficient) permissions?|try again|has expired|was rejected|(?:card|payment) (?:was )?declined",
+    r"nothing (?:was|has been|got|could be) \w+|(?:has|have|had|contains?) (?:\w+ )?(?:problems?|errors?)\b",
     r"(?:fix|correct) the|there (?:was|were|is|are) (?:a|an|some|\d+) (?:problem|error|issue)|\d+ errors?\b"
     r"|out of stock"
     r"|should be (?:a|an|at|in|less|more|greater|between)|enter a (?:valid|number|whole)|(?:number|value)s? only",
@@ -46,7 +47,7 @@ _SENTENCES = (
     r"|обязательн|ошибка|неверн|недопустим|заполните|запрещ",
 )
 _PLAIN = (
-    r"errors?|fail(?:ed|ure|s)?|wrong|denied|rejected|declined|missing|required|invalid|incorrect|not found"
+    r"errors?|problems?|fail(?:ed|ure|s)?|wrong|denied|rejected|declined|missing|required|invalid|incorrect|not found"
     r"|forbidden|expired|empty|fehler|falsch|erreur|requis|error|errore|erro|fout"
 )
 _PAGES = (

@@ -197,6 +197,14 @@ async def test_text_goes_into_the_field(env: BrowserEnv, page: str, instruction:
     assert (outcome.status, await env.page.evaluate("f.value")) == ("success", "Hello there"), outcome.answer
 
 
+async def test_a_caret_does_not_make_two_fields_of_one(env: BrowserEnv) -> None:
+    page = f"{LIGHT}<p>Password <input type=password id=f><p>Again <input type=password id=g>"
+
+    outcome = await follow_on(env, page, 'Enter the password "cl1v4" into both text fields.')
+
+    assert (outcome.status, await env.page.evaluate("[f.value, g.value]")) == ("success", ["cl1v4", "cl1v4"])
+
+
 LISTS = {
     "a value that is cut": (
         f"{LIGHT}<p>Country <select id=f style='width:64px'><option>Peru<option>United States of America</select>",
@@ -225,6 +233,19 @@ LISTS = {
         "Select Legal in Team.",
         "[f.value, document.querySelectorAll('[type=checkbox]:checked').length]",
         ["Legal", 0],
+    ),
+    "a list named by the text in it, which the option replaces": (
+        f"{LIGHT}<p><select id=f><option>Choose a colour<option>Green<option>Purple</select>",
+        'Select Purple in "Choose a colour".',
+        "f.value",
+        "Purple",
+    ),
+    "a checkbox beside small buttons with a letter": (
+        f"{LIGHT}<p><button style='width:21px;height:21px;padding:0'>r</button> <button style='width:21px;height:21px;"
+        "padding:0'>c</button><p><input type=checkbox id=f>",
+        "Tick the checkbox.",
+        "f.checked",
+        True,
     ),
 }
 

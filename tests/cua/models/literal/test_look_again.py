@@ -256,3 +256,22 @@ async def test_text_goes_into_the_field_and_not_into_the_small_list_beside_its_l
     outcome = await follow_on(env, page, "Type 5551234 into Phone.")
 
     assert (outcome.status, await env.page.evaluate("p.value")) == ("success", "5551234"), outcome.answer
+
+
+async def test_an_option_is_not_chosen_when_its_list_is_gone(env: BrowserEnv) -> None:
+    gone = "setTimeout(() => document.body.textContent = 'Nothing here.')"
+    page = f'{LIGHT}<p>Team <select onchange="{gone}"><option>Sales<option>Legal</select>'
+
+    outcome = await follow_on(env, page, "Select Legal in Team.")
+
+    assert outcome.status == "failure", outcome.actions
+    assert "Legal" in outcome.answer
+
+
+async def test_the_beginning_of_a_suggestion_is_read_back(env: BrowserEnv) -> None:
+    page = f"{LIGHT}<p>Herb <input onfocus=other.focus()><p>City <input id=other>"
+
+    outcome = await follow_on(env, page, 'Enter an item that starts with "Celand" and ends with "ine" in Herb.')
+
+    assert outcome.status == "failure", outcome.actions
+    assert "another place" in outcome.answer
