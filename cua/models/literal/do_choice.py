@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from cua.models.literal.differences import find_changed_boxes
+from cua.models.literal.differences import find_changed_boxes, has_changed_inside
 from cua.models.literal.do_keyboard import type_and_check
 from cua.models.literal.do_listbox import find_list_row, find_row_in, is_listbox, plan_listbox, press_row
 from cua.models.literal.do_pointer import locate, miss
@@ -125,7 +125,7 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
         return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
-        return _verify(step, step.field, screen, found or _find_again(step.field, sight, progress), progress)
+        return _verify(step, step.field, found or _find_again(step.field, sight, progress), sight, progress)
     row = _find_row(screen, step.option.text, found, sight.before)
     if row is not None:
         return Act(
@@ -155,21 +155,22 @@ def _type_option(option: str, thought: str) -> Act:
     return Act(code=(f"pyautogui.write({quote(option)})", "pyautogui.press('enter')"), thought=thought, phase="keys")
 
 
-def _verify(step: SelectOption, field: Target, screen: Screen, found: Field | None, progress: Progress) -> Move:
+def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight, progress: Progress) -> Move:
     """After a row was pressed: the field shows the option, or keys are tried, which also native lists take."""
-    option = step.option.text
+    option, screen = step.option.text, sight.now
     if found is None:
         return Failed(reason=f'I pressed the row "{option}", and the list {field} is not seen any more')
     if shows_option(screen, found, option):
         return Already(thought=f'"{option}" is chosen.')
-    if progress.last == "pick" and not _may_show(found, option) and has_down_arrow(screen.crop(found.box_px)):
+    may_show = _may_show(found, option, sight, progress)
+    if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(found.box_px)):
         typed = (
             f"pyautogui.click({at(screen, found.box_px.center)})",
             f"pyautogui.write({quote(option)})",
             "pyautogui.press('enter')",
         )
         return Act(code=typed, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
-    if progress.count("pick") and _may_show(found, option):
+    if progress.count("pick") and may_show:
         return Already(thought=f'I pressed the row "{option}"; the list shows "{found.text}".')
     if progress.count("pick"):
         return Failed(reason=f'I pressed the row "{option}", and the list {field} shows "{found.text}"')
@@ -195,10 +196,13 @@ def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:
     return _DOTS.search(line.text) is not None or room < _ARROW_PX + line.box_px.height
 
 
-def _may_show(found: Field, option: str) -> bool:
-    """Whether the field may show an option: it does, in part, or nothing can be read in it."""
+def _may_show(found: Field, option: str, sight: Sight, progress: Progress) -> bool:
+    """Whether the field may show an option: it does, in part, or what it shows cannot be read and has changed."""
     legible = [text for text in found.texts if len(text) > 2]
-    return not legible or any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
+    if legible:
+        return any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
+    before = sight.back(min(len(progress.phases), len(sight.pictures) - 1))
+    return before is not None and has_changed_inside(before, sight.now, found.box_px)
 
 
 def _find_row(screen: Screen, option: str, found: Field | None, before: Screen | None) -> Found | None:

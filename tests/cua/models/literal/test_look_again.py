@@ -268,6 +268,17 @@ async def test_an_option_is_not_chosen_when_its_list_is_gone(env: BrowserEnv) ->
     assert "Legal" in outcome.answer
 
 
+async def test_an_option_is_not_chosen_when_nothing_can_be_read_and_nothing_changed(env: BrowserEnv) -> None:
+    page = (
+        f"{LIGHT}<p>Team <select style='color:transparent;width:130px' onchange='this.selectedIndex=0'><option "
+        "style='color:#000'>Sales<option style='color:#000'>Legal</select>"
+    )
+
+    outcome = await follow_on(env, page, "Select Legal in Team.")
+
+    assert outcome.status == "failure", outcome.actions
+
+
 async def test_the_beginning_of_a_suggestion_is_read_back(env: BrowserEnv) -> None:
     page = f"{LIGHT}<p>Herb <input onfocus=other.focus()><p>City <input id=other>"
 
