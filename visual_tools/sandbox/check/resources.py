@@ -1,6 +1,7 @@
 """Attacks that use up the machine. Each stops by itself at a few times the limit, where nothing else stops it."""
 
 import asyncio
+import tempfile
 import time
 from pathlib import Path
 
@@ -263,9 +264,18 @@ def _remove_many(folder: Path) -> None:
         path.unlink()
 
 
+def _time_files(folder: Path, number: int) -> float:
+    """Seconds that this disk takes, at this moment, to make so many files; a tenth of them is made."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        began = time.monotonic()
+        for position in range(number // 10):
+            (Path(name) / f"f{position}").touch()
+        return 10 * (time.monotonic() - began)
+
+
 @check("limit", "a folder of 20000 files does not hold up the caller", place="own")
 async def crowded_folder(scene: Scene) -> str:
-    """They are all new, and all would be listed. How long a machine takes to make them says nothing."""
+    """They are all new, all are handed out and listed. How long a machine takes to make them says nothing."""
     cell = """
     began = time.monotonic()
     for number in range(20000):
@@ -276,6 +286,7 @@ async def crowded_folder(scene: Scene) -> str:
         began = time.monotonic()
         result = await scene.run(cell, kernel=kernel, timeout_s=60.0)
         held_up_s = time.monotonic() - began - parse_answers(result).facts.get("milliseconds", 0) / 1000
+        held_up_s -= await asyncio.to_thread(_time_files, kernel.folder.parent, 20000)
         if result.status != "ok" or held_up_s > 20:
             raise Breach(f"held up for {held_up_s:.1f} s: {tell_end(result)}")
         if (num_made := sum(1 for _ in kernel.folder.iterdir())) < 20000:
