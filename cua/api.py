@@ -8,17 +8,17 @@ from typing import Any
 
 from cua.agent import Agent, Start
 from cua.answer import AnswerSchema, load_schema
-from cua.assemble import make_env, make_guard, make_header, make_options, make_settings_model
+from cua.assemble import make_env, make_guard, make_header, make_options, make_secrets, make_settings_model
 from cua.config import Settings, load_settings
 from cua.end import RunResult
 from cua.errors import ConfigError
 from cua.masking import Masker
 from cua.model import Model
 from cua.redaction import redacted, redacting
-from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
 from cua.watch import Watch
 from envs import Env, InstructionTask, Task
+from envs.http_login import HttpLogin, split_login
 
 MAX_INSTRUCTION_CHARS = 200_000
 
@@ -38,7 +38,7 @@ async def run_task(
 
     Args:
         instruction: What to do, or a `Task` that can also prepare and verify.
-        url: Page to start at (browser).
+        url: Page to start at (browser). A user name and a password in it are used, and recorded nowhere.
         app: Program to start (desktop).
         schema: What the final answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
         model: A model object (the caller closes it), or a name as in the settings.
@@ -58,16 +58,18 @@ async def run_task(
     resolved = load_settings({**settings, **named}).settings
     if model is not None and not isinstance(model, str):
         resolved = replace(resolved, model=model.name)
+    url, login = split_login(url) if url else (url, None)
     parts = _Parts(
         settings=resolved,
         url=url,
+        login=login,
         app=app,
         schema=schema,
         watch=watch or Watch(),
         model=None if isinstance(model, str) else model,
         env=None if isinstance(env, str) else env,
     )
-    header = make_header(resolved, task.instruction, url=url, app=app)
+    header = make_header(resolved, task.instruction, url=url, app=app, has_login=login is not None)
     with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
         return await parts.run(task, Start(), writer)
 
@@ -96,6 +98,8 @@ async def resume_task(
     if record.is_tool_run:
         raise ConfigError(f"{run_dir.name} is a run of `cua ask`, whose variables are gone: ask again")
     kept = dict(record.header.settings.get("settings", {}))
+    if "***@" in str(kept.get("proxy")) and "proxy" not in settings:
+        raise ConfigError("the password of the proxy is not in the record; give it again: --set proxy=ADDRESS")
     parts = _Parts(
         settings=load_settings({**kept, **settings}).settings,
         url=_where(record),
@@ -105,7 +109,10 @@ async def resume_task(
     )
     steps, note = resume_steps(record)
     start = Start(
-        steps=steps, usage=record.usage, time_s=_spent_s(record), note=note and f"The run was resumed: {note}."
+        steps=steps,
+        usage=record.usage,
+        time_s=_spent_s(record),
+        note=_resume_note(note, is_login_lost=_is_login_lost(record, parts.secrets.logins)),
     )
     with closing(TrajectoryWriter.reopen(run_dir, parts.secrets.redact)) as writer:
         return await parts.run(InstructionTask(instruction=record.instruction), start, writer)
@@ -125,11 +132,12 @@ class _Parts:
         app: str | None,
         schema: str | AnswerSchema | None,
         watch: Watch,
+        login: HttpLogin | None = None,
         model: Model | None = None,
         env: Env | None = None,
     ) -> None:
         self.settings, self.url, self.app = settings, url, app
-        self.secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+        self.secrets = make_secrets(settings, login)
         self.watch = watch = redacting(watch, self.secrets)
         self.runs_dir = settings.runs_dir or default_runs_dir()
         self.options = make_options(settings, load_schema(schema) if isinstance(schema, str) else schema)
@@ -181,6 +189,17 @@ def _task(instruction: str | Task) -> Task:
             f"the instruction has {len(task.instruction)} characters, at most {MAX_INSTRUCTION_CHARS} are accepted"
         )
     return task
+
+
+def _is_login_lost(record: RunRecord, logins: tuple[HttpLogin, ...]) -> bool:
+    return bool(record.header.settings.get("url_had_login")) and not logins
+
+
+def _resume_note(note: str | None, *, is_login_lost: bool) -> str | None:
+    notes = [note] if note else []
+    if is_login_lost:
+        notes.append("the password in the address that it began at is not in the record; http_auth gives it again")
+    return f"The run was resumed: {'; '.join(notes)}." if notes else None
 
 
 def _where(record: RunRecord) -> str | None:

@@ -3,7 +3,7 @@
 import importlib.metadata
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from cua.config import Settings
 from cua.errors import ConfigError
 from cua.events import Listener, Noted, Thinking
 from cua.guard import Approver, Guard, Rules, load_rules
+from cua.http_auth import load_http_auth
 from cua.model import Model
 from cua.protocol import ProtocolOptions
-from cua.secrets import Secrets
+from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunHeader
 from envs import Env, EnvSetupError
+from envs.http_login import HttpLogin
 
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""
@@ -27,6 +29,21 @@ MIN_SIDE_PX, MAX_SIDE_PX = 64, 16_384
 """Smallest and largest side of a page or a private display."""
 INSTANT = "kimi-k2.5-instant"
 """The preset that turns thinking off; the prompt's variant follows it."""
+
+
+def make_secrets(settings: Settings, login: HttpLogin | None = None) -> Secrets:
+    """Everything that nobody may see.
+
+    Args:
+        settings: Name the files.
+        login: The one of the start page's address; it wins over the file's.
+
+    Raises:
+        ConfigError: A file is missing or wrong.
+    """
+    secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+    logins = load_http_auth(settings.http_auth) if settings.http_auth else ()
+    return replace(secrets, logins=(*logins, login) if login is not None else logins)
 
 
 def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
@@ -128,13 +145,15 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
     )
 
 
-def make_header(settings: Settings, instruction: str, *, url: str | None, app: str | None) -> RunHeader:
+def make_header(
+    settings: Settings, instruction: str, *, url: str | None, app: str | None, has_login: bool = False
+) -> RunHeader:
     """What a run's record begins with; enough to build the same run again, without secrets."""
     return RunHeader(
         instruction=instruction,
         env=settings.env,
         model=settings.model,
-        settings={"settings": recorded_settings(settings), "url": url, "app": app},
+        settings={"settings": recorded_settings(settings), "url": url, "app": app, "url_had_login": has_login},
         versions=versions_of(PACKAGES),
     )
 
@@ -187,6 +206,7 @@ def _browser(settings: Settings, url: str | None, secrets: Secrets, files_dir: P
             allowed_domains=settings.allow_domains,
             denied_domains=settings.deny_domains,
             masked_texts=secrets.values,
+            http_logins=secrets.logins,
         )
     )
 

@@ -42,7 +42,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 def redacting(watch: Watch, secrets: Secrets) -> Watch:
     """The same watchers, who get to see placeholders where secret values stood."""
-    if not secrets.by_name:
+    if not secrets.values:
         return watch
     return dataclasses.replace(
         watch,

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from cua.errors import CodeError, ConfigError
 from envs import Action, TypeText
+from envs.http_login import HttpLogin
 from envs.secret_forms import SecretForms
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
@@ -37,14 +38,16 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """All secrets of a run, by name."""
+    """All secrets of a run, by name, and the logins of its browser, which the model never types."""
 
     by_name: Mapping[str, Secret] = field(default_factory=dict)
+    logins: tuple[HttpLogin, ...] = ()
 
     @property
     def values(self) -> tuple[str, ...]:
         """The values, for masking pictures."""
-        return tuple(secret.value for secret in self.by_name.values())
+        logins = [text for login in self.logins for text in login.secrets]
+        return (*(secret.value for secret in self.by_name.values()), *logins)
 
     def fill(self, actions: Sequence[Action], url: str | None) -> tuple[Action, ...]:
         """Actions with placeholders replaced, to be handed to the env and to nothing else.
@@ -72,7 +75,9 @@ class Secrets:
     @property
     def forms(self) -> SecretForms:
         """What finds the values in texts."""
-        return _forms(tuple((secret.value, "{{" + name + "}}") for name, secret in self.by_name.items()))
+        named = [(secret.value, "{{" + name + "}}") for name, secret in self.by_name.items()]
+        logins = [(text, "***") for login in self.logins for text in login.secrets]
+        return _forms((*named, *logins))
 
     def values_in(self, actions: Sequence[Action]) -> tuple[str, ...]:
         """The secret values that these actions type."""

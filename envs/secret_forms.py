@@ -19,6 +19,9 @@ _ESCAPED = {"\n": "n", "\r": "r", "\t": "t"}
 _SLASHES = r"\\{1,8}+"
 """Backslashes before an escape: each program that quotes another one's text doubles them. Taken whole, in one step."""
 _GAP = "[\xad\u200b-\u200f\u2060\ufeff]{0,4}+(?:(?:\r?\n|" + _SLASHES + "n)[ \t]{0,40}+)?"
+_LOGIN = re.compile(r"(?<=://)(?!git@)[^\s/?#\"<>\\]{1,300}@")
+_LOGIN_BEGUN = re.compile(r":(?:/(?:/[^\s/?#\"<>\\]{0,300})?)?$")
+_LONGEST_LOGIN_CHARS = 304
 _RUNS = re.compile(r"\\+|[^\\]", re.DOTALL)
 _LONGEST_FORM_CHARS = 120
 """Of one character: a gap with its line end and blanks, and the character escaped several times."""
@@ -41,11 +44,17 @@ class SecretForms:
         self.longest_chars = max((len(value) for value, _ in ordered), default=0) * _LONGEST_FORM_CHARS
 
     def __call__(self, text: str) -> str:
-        """The text without the values."""
+        """The text without the values, and without the user names and passwords of addresses."""
+        text = _LOGIN.sub("***@", text) if "@" in text else text
         return self._pattern.sub(self._word, text) if self._pattern is not None else text
 
     def cut_at(self, text: str) -> int:
         """Where a text may be cut so that no value that may go on behind its end is cut in two."""
+        cut = self._cut_behind_values(text)
+        begun = _LOGIN_BEGUN.search(text, max(0, cut - _LONGEST_LOGIN_CHARS), cut)
+        return begun.start() if begun is not None else cut
+
+    def _cut_behind_values(self, text: str) -> int:
         limit = max(0, len(text) - self.longest_chars)
         for match in self._pattern.finditer(text) if self._pattern is not None else ():
             if match.end() > limit:
@@ -54,6 +63,11 @@ class SecretForms:
 
     def _word(self, match: re.Match[str]) -> str:
         return self._words[(match.lastindex or 1) - 1]
+
+
+def without_login(url: str) -> str:
+    """An address without the user name and the password in it."""
+    return _LOGIN.sub("", url, count=1) if "@" in url else url
 
 
 def _any_form(value: str) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from apps.cli import terminal
-from cua.assemble import make_env
+from cua.assemble import make_env, make_secrets
 from cua.config import load_settings
-from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunRecord
 from cua.trajectory.replay import ReplayedStep, ReplayResult, reexecute
 from envs import Action, InstructionTask, Observation
@@ -33,7 +32,7 @@ def reexecute_and_exit(record: RunRecord) -> NoReturn:
 
 async def _reexecute(record: RunRecord) -> ReplayResult:
     settings = load_settings(dict(record.header.settings.get("settings", {}))).settings
-    secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+    secrets = make_secrets(settings)
     where = record.header.settings
     env = make_env(settings, url=where.get("url"), app=where.get("app"), secrets=secrets, files_dir=None)
 

@@ -60,6 +60,10 @@ class Settings:
     policy: Path | None = _about("file of action rules", None)
     secrets: Path | None = _about("file of secret values, typed as {{name}}", None)
 
+    http_auth: Path | None = _about(
+        "file of logins ([[login]] origin, username, password) for HTTP authentication", None
+    )
+
     sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = _about(
         "what isolates code that a model writes", "auto"
     )

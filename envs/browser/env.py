@@ -50,6 +50,8 @@ class BrowserEnv:
         self.terminate: Terminate | None = None
         self._rules = DomainRules(allowed=options.allowed_domains, denied=options.denied_domains)
         self._redact = Redactor(options.masked_texts)
+        for login in options.http_logins:
+            self._redact.learn(login.secrets)
         self._folders: Folders | None = None
         self._launched: LaunchedBrowser | None = None
         self._episode: _Episode | None = None
@@ -200,7 +202,7 @@ class BrowserEnv:
             if episode.world.is_connected:
                 await episode.actor.release_all()
             await episode.world.close()
-            if self.options.har_path is not None and self.options.masked_texts:
+            if self.options.har_path is not None:
                 path = har_path_of(Path(self.options.har_path), self._num_episodes)
                 await asyncio.to_thread(scrub_har, path, self._redact)
 

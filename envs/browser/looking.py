@@ -13,6 +13,7 @@ from envs.browser.world import World
 from envs.errors import EnvDiedError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Observation, Tab
+from envs.secret_forms import without_login
 
 _CAPTURE_TIMEOUT_S = 5.0
 _REJOIN_S = 0.5
@@ -63,7 +64,7 @@ class Looker:
             screenshot=picture,
             geometry=ScreenGeometry(native_px=self._options.viewport_px, sent_px=png_size_px(picture)),
             pointer_px=pointer_px,
-            url=self._redact(page.url),
+            url=self._redact(without_login(page.url)),
             title=self._redact(world.tabs.title(page)),
             tabs=tuple(self._redacted_tab(tab) for tab in world.tabs.listed()),
             dialog=self._dialog(),
@@ -132,7 +133,7 @@ class Looker:
         )
 
     def _redacted_tab(self, tab: Tab) -> Tab:
-        return Tab(title=self._redact(tab.title), url=self._redact(tab.url), is_active=tab.is_active)
+        return Tab(title=self._redact(tab.title), url=self._redact(without_login(tab.url)), is_active=tab.is_active)
 
     def _redacted(self, text: str | None) -> str | None:
         return self._redact(text) if text is not None else None

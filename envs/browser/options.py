@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from envs.http_login import HttpLogin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserOptions:
@@ -26,6 +28,7 @@ class BrowserOptions:
         denied_domains: Blocked in any case. `example.com` covers its subdomains, `*` stands for any text.
         har_path: Record of all traffic; the second episode writes `name-2.har`, and so on.
         masked_texts: Secrets blacked out of every screenshot and shown as `***` in texts.
+        http_logins: Given to servers that ask for a password by HTTP authentication, each to its own origin only.
         user_agent: Text sent as the browser's name.
         ignore_https_errors: Accept bad certificates.
         executable_path: Browser program; None is what `find_browser` finds.
@@ -56,6 +59,7 @@ class BrowserOptions:
     denied_domains: tuple[str, ...] = ()
     har_path: Path | str | None = None
     masked_texts: tuple[str, ...] = ()
+    http_logins: tuple[HttpLogin, ...] = ()
     user_agent: str | None = None
     ignore_https_errors: bool = False
     executable_path: Path | str | None = None

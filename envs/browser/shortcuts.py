@@ -7,6 +7,7 @@ from envs.browser.keyboard import chord_of
 from envs.browser.overlays import AddressBar
 from envs.browser.world import World
 from envs.errors import ActionError
+from envs.secret_forms import without_login
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -75,7 +76,7 @@ class Shortcuts:
             case "home":
                 await self._world.goto(self._home_url)
             case "address":
-                self._open_address_bar(tabs.active.url)
+                self._open_address_bar(without_login(tabs.active.url))
             case "new_tab":
                 await self._world.new_tab()
                 self._open_address_bar("")

@@ -12,8 +12,10 @@ from envs.browser.domains import DomainRules
 from envs.browser.files import Folders
 from envs.browser.firewall import Firewall
 from envs.browser.gate import Gate
+from envs.browser.http_errors import error_note
 from envs.browser.inspector import Inspector
 from envs.browser.interrupts import Interrupts
+from envs.browser.logins import Logins
 from envs.browser.navigation import open_url
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox, FileList, Overlay
@@ -23,11 +25,14 @@ from envs.browser.tabs import Tabs
 from envs.browser.targets import Targets
 from envs.browser.traffic import Traffic
 from envs.errors import ActionError, AddressError
+from envs.http_login import split_login
+from envs.secret_forms import without_login
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, FileChooser, Frame, Page
+    from playwright.async_api import BrowserContext, Dialog, Download, FileChooser, Frame, Page, Response
 
 _CLOSE_TIMEOUT_S = 5.0
+_MAX_NOTES = 20
 
 
 class World:
@@ -63,6 +68,8 @@ class World:
         self.traffic = Traffic(context)
         self.settler = Settler(options, self.traffic, self.interrupts, self)
         self._targets = Targets(options.max_tabs)
+        self._logins = Logins(options.http_logins)
+        self._redact = redact
         self.camera = Camera(options, redact)
         self._options = options
         self._rules = rules
@@ -84,12 +91,14 @@ class World:
         await self.firewall.install(self.context)
         self.context.on("page", self._on_page)
         self.context.on("dialog", self._on_dialog)
+        self.context.on("response", self._on_response)
         if self.context.browser is not None:
             self.context.browser.on("disconnected", self._on_gone)
         for page in self.context.pages:
             self._on_page(page)
         await self.ensure_page()
         await self._targets.watch(self.context, self.tabs.active)
+        await self._logins.install(self.context.browser)
 
     async def ensure_page(self) -> None:
         """Have a tab, and have the active one in front."""
@@ -111,12 +120,18 @@ class World:
     async def goto(self, address: str) -> None:
         """Open an address in the active tab; returns when the document begins to come.
 
+        A user name and a password in the address are kept for its origin, and not shown again.
+
         Raises:
             ActionError: It is not an address, it is blocked, or it did not come.
         """
         is_file_start = (self._options.start_url or "").startswith("file:")
         url = to_url(address, more_schemes=frozenset({"file"}) if is_file_start else frozenset())
+        url, login = split_login(url)
         reason = self._rules.why_blocked(url)
+        if login is not None and not reason:
+            self._redact.learn(login.secrets)
+            await self._logins.add(login)
         if reason:
             raise AddressError(f"{url} was not opened: {reason}")
         try:
@@ -138,7 +153,7 @@ class World:
         message = None
         while self.crashed:
             page = self.crashed.pop()
-            url = page.url
+            url = without_login(page.url)
             await self._bounded(page.close())
             self._forget(page)
             await self._open_blank()
@@ -159,6 +174,7 @@ class World:
         if not self.is_connected:
             return
         await self._bounded(self._targets.close())
+        await self._bounded(self._logins.close())
         if isinstance(self.overlay, DialogBox):
             await self._bounded(self.overlay.answer(is_yes=False))
         if self.background:
@@ -248,6 +264,11 @@ class World:
 
     async def _save(self, download: "Download") -> None:
         self.notes.append(await self._folders.save(download))
+
+    def _on_response(self, response: "Response") -> None:
+        note = error_note(response)
+        if note is not None and len(self.notes) < _MAX_NOTES:
+            self.notes.append(note)
 
     def _on_navigated(self, frame: "Frame") -> None:
         if frame.parent_frame is not None:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -24,6 +25,7 @@ from tests.apps.cli.running import (
     wait_until_gone,
     wait_until_in_charge,
 )
+from tests.envs.browser.pages import PageServer
 
 pytestmark = pytest.mark.browser
 
@@ -258,3 +260,57 @@ def test_secrets_reach_the_page_but_no_record(tmp_path: Path) -> None:
     assert record.steps[1].observation.title == str(len("hunter2secret"))
     for path in run.rglob("*"):
         assert path.is_dir() or b"hunter2secret" not in path.read_bytes(), path
+
+
+@pytest.fixture
+def closed_page() -> Iterator[str]:
+    """A page for ann only."""
+    server = PageServer()
+    server.logins["/"] = "ann:tr0ub4dor-3"
+    yield server.url("/")
+    server.close()
+
+
+def test_a_password_in_the_address_logs_in_and_is_recorded_nowhere(tmp_path: Path, closed_page: str) -> None:
+    url = closed_page.replace("//", "//ann:tr0ub4dor-3@")
+    arguments = ["-m", script(tmp_path, CLICK, DONE), "--output-format", "stream-json"]
+    first = cua(tmp_path, "task", f"Look at {url}", "--url", url, *arguments, "--max-steps", "1")
+    record = load_run(only_run(tmp_path))
+    assert (first.code, record.steps[0].observation.title) == (3, "inside")
+    assert record.header.settings["url"] == closed_page
+    again = cua(tmp_path, "task", "--resume", "last", "-m", script(tmp_path, DONE), "--max-steps", "5")
+    assert again.code == 0
+    notes = load_run(only_run(tmp_path)).steps[1].observation.notes
+    assert any("the password in the address that it began at is not in the record" in note for note in notes)
+    assert any(note.startswith("the server answered 401 Unauthorized") for note in notes)
+    texts = [first.stdout, first.stderr, cua(tmp_path, "runs").stdout, cua(tmp_path, "replay", "last").stdout]
+    texts += [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [text for text in texts if "tr0ub4dor" in text]
+
+
+def test_logins_come_from_a_file(tmp_path: Path, closed_page: str) -> None:
+    login = f'[[login]]\norigin = "{closed_page}"\nusername = "ann"\npassword = "tr0ub4dor-3"\n'
+    (tmp_path / "logins.toml").write_text(login)
+    arguments = ["--url", closed_page, "-m", script(tmp_path, DONE), "--set", "http_auth=logins.toml"]
+    assert cua(tmp_path, "task", "Look", *arguments).code == 0
+    run = only_run(tmp_path)
+    assert load_run(run).steps[0].observation.title == "inside"
+    assert not [path for path in run.rglob("*") if path.is_file() and b"tr0ub4dor" in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = 1", "expected tables [[login]]"),
+        ("[[login]]\norigin = 'https://h/path'\nusername = 'a'\npassword = 'sesame'", "is no origin"),
+        ("[[login]]\norigin = 'https://h'\npassword = 'sesame'", "origin, username and password"),
+        ("sesame", "is not TOML"),
+        (2 * "[[login]]\norigin = 'https://h'\nusername = 'a'\npassword = 'sesame'\n", "more than one login"),
+    ],
+)
+def test_a_wrong_file_of_logins_stops_before_anything_starts(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "logins.toml").write_text(text)
+    arguments = ["--url", PAGE, "-m", script(tmp_path, DONE), "--set", "http_auth=logins.toml"]
+    ended = cua(tmp_path, "task", "Look", *arguments)
+    assert (ended.code, ended.stdout, list(tmp_path.glob("*/trajectory.jsonl"))) == (2, "", [])
+    assert told in " ".join(ended.stderr.split()) and "sesame" not in ended.stderr

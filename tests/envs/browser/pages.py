@@ -1,5 +1,6 @@
 """A small web server on loopback for browser tests: pages given as text, and awkward answers."""
 
+import base64
 import http.server
 import itertools
 import ssl
@@ -14,11 +15,13 @@ class PageServer:
 
     Paths with a meaning: `/slow?s=0.5` answers late, `/redirect?to=URL` redirects, `/file/NAME` is a
     download that holds its own name, `/empty` has no content, `/json` is data, `/echo` answers with
-    the request's headers, anything posted to `/upload` is kept.
+    the request's headers, `/status?code=503` answers so, a path of `logins` wants "user:password",
+    anything posted to `/upload` is kept.
     """
 
     def __init__(self, certificate: Path | None = None) -> None:
         self.seen: list[str] = []
+        self.logins: dict[str, str] = {}
         self.uploads: list[bytes] = []
         self._pages: dict[str, bytes] = {}
         self._numbers = itertools.count()
@@ -80,6 +83,14 @@ class PageServer:
                     self._answer(b'{"ok": true}', kind="application/json")
                 elif parts.path == "/echo":
                     self._answer(str(self.headers).encode(), kind="text/plain")
+                elif parts.path == "/status":
+                    self._answer(b"<title>failed</title>", status=int(query["code"]))
+                elif parts.path in server.logins:
+                    login = server.logins[parts.path]
+                    wanted = "Basic " + base64.b64encode(login.encode()).decode()
+                    is_in = self.headers["Authorization"] == wanted
+                    headers = {} if is_in else {"WWW-Authenticate": f'Basic realm="{parts.path}"'}
+                    self._answer(b"<title>inside</title>", status=200 if is_in else 401, headers=headers)
                 elif parts.path in server._pages:
                     self._answer(server._pages[parts.path])
                 else:
