@@ -41,9 +41,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def redacting(watch: Watch, secrets: Secrets) -> Watch:
-    """The same watchers, who get to see placeholders where secret values stood."""
-    if not secrets.values:
-        return watch
+    """The same watchers, who get to see placeholders where secret values stood, and addresses without passwords."""
     return dataclasses.replace(
         watch,
         listener=_redacting_listener(watch.listener, secrets) if watch.listener else None,

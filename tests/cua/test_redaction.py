@@ -84,8 +84,16 @@ def test_a_person_is_asked_without_the_value() -> None:
 
 
 def test_without_secrets_nothing_is_touched() -> None:
-    watch = Watch(listener=lambda event: None)
-    assert redacting(watch, Secrets()) is watch
+    seen: list[Event] = []
+    listener = redacting(Watch(listener=seen.append), Secrets()).listener
+    assert listener is not None
     step = samples.make_step(1)
+    told = StepDone(step=step, usage=Usage())
+    listener(told)
+    listener(Thinking(text="see https:"))
+    listener(Thinking(text="//ann:pw@host/ and"))
+    listener(told)
+    assert seen[0] is told and seen[-1] is told
+    assert "".join(event.text for event in seen if isinstance(event, Thinking)) == "see https://***@host/ and"
     assert redacted(step, SECRETS.redact) is step
     assert redacted(replace(step, error=SECRET), SECRETS.redact) == replace(step, error="{{pin}}")

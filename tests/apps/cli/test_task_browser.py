@@ -288,6 +288,18 @@ def test_a_password_in_the_address_logs_in_and_is_recorded_nowhere(tmp_path: Pat
     assert not [text for text in texts if "tr0ub4dor" in text]
 
 
+def test_passwords_in_the_instruction_and_of_a_proxy_are_recorded_nowhere(tmp_path: Path) -> None:
+    arguments = ["-m", script(tmp_path, CLICK, DONE), "--output-format", "stream-json", "--max-steps", "1"]
+    proxy = "proxy=http://ann:tr0ub4dor-3@127.0.0.1:9"
+    first = cua(tmp_path, "task", "See https://bob:sesame-7@h/", "--url", PAGE, *arguments, "--set", proxy)
+    assert first.code == 3
+    again = cua(tmp_path, "task", "--resume", "last", "-m", script(tmp_path, DONE))
+    assert (again.code, "the password of the proxy is not in the record" in again.stderr) == (2, True)
+    texts = [first.stdout, first.stderr, cua(tmp_path, "replay", "last").stdout]
+    texts += [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [text for text in texts if "tr0ub4dor" in text or "sesame" in text]
+
+
 def test_logins_come_from_a_file(tmp_path: Path, closed_page: str) -> None:
     login = f'[[login]]\norigin = "{closed_page}"\nusername = "ann"\npassword = "tr0ub4dor-3"\n'
     (tmp_path / "logins.toml").write_text(login)
