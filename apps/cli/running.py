@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -94,7 +95,7 @@ class StopSwitch:
     def _hang_up(self) -> None:
         """The terminal is gone: nothing can be written to it any more."""
         for stream in (sys.stdout, sys.stderr):
-            if stream.isatty():
+            if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode):  # a lost terminal says that it is none
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         self._press()
 

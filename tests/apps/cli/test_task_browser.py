@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import pytest
 from cua.trajectory import load_run
 from tests.apps.cli.running import (
     CLICK,
+    CUA,
     DONE,
     PAGE,
     WAIT,
     cua,
     descendants,
+    environment,
     press_ctrl_c,
     script,
     start,
@@ -326,3 +329,38 @@ def test_a_wrong_file_of_logins_stops_before_anything_starts(tmp_path: Path, tex
     ended = cua(tmp_path, "task", "Look", *arguments)
     assert (ended.code, ended.stdout, list(tmp_path.glob("*/trajectory.jsonl"))) == (2, "", [])
     assert told in " ".join(ended.stderr.split()) and "sesame" not in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+def test_a_lost_terminal_and_quit_stop_a_run_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    terminal, end = os.openpty()
+    model = script(tmp_path, CLICK, WAIT, CLICK, DONE)
+    process = subprocess.Popen(
+        [CUA, "task", "Look", "--url", PAGE, "-m", model],
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        text=True,
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    os.close(end)
+    shown = b""
+    while b"Click" not in shown:
+        shown += os.read(terminal, 4096)
+    below = descendants(process)
+    os.kill(process.pid, number)
+    if number == signal.SIGHUP:
+        os.close(terminal)
+    while number != signal.SIGHUP:
+        try:
+            shown += os.read(terminal, 4096)
+        except OSError:  # nobody writes to it any more
+            os.close(terminal)
+            break
+    assert process.wait(timeout=30) == 130
+    assert b"Traceback" not in shown
+    end_of_run = load_run(only_run(tmp_path)).end
+    assert end_of_run is not None and end_of_run.status == "stopped"
+    wait_until_gone(below, tmp_path)
