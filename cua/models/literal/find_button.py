@@ -57,9 +57,10 @@ def find_unnamed_button(screen: Screen, target: Target) -> UnnamedButton | None:
 
 
 def list_buttons(screen: Screen) -> list[Box]:
-    """Boxes that look like buttons: low, with one text or icon in their middle; in reading order."""
+    """Boxes that look like buttons: low, with a text, two or an icon in their middle; in reading order."""
     found = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
-    found += [rectangle.box_px for rectangle in screen.rectangles if _is_icon_button(screen, rectangle.box_px)]
+    inside = [rectangle.box_px for rectangle in screen.rectangles]
+    found += [box for box in inside if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
     boxes = [
         box
         for box in dict.fromkeys(found)
@@ -78,6 +79,16 @@ def _is_icon_button(screen: Screen, box: Box) -> bool:
         return False
     left, right = int(columns[0]), box.width - 6 - int(columns[-1])
     return left > 2 and abs(left - right) <= 4
+
+
+def _holds_two_texts(screen: Screen, box: Box) -> bool:
+    """Whether two texts, below each other or far apart in one line, stand in the middle of a box together."""
+    lines = screen.lines_in(box)
+    if len(lines) != 2:
+        return False
+    both = lines[0].box_px.union(lines[1].box_px)
+    left, right = both.left - box.left, box.right - both.right
+    return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
 
 
 def _find_related(screen: Screen, target: Target, buttons: list[Box]) -> UnnamedButton | None:

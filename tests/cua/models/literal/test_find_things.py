@@ -75,6 +75,14 @@ PRESSED = {
         f"{DARK}<h2>Publish</h2><p>For all to see.<p><button id=b>Publish now</button>",
         "Click Publish.",
     ),
+    "the only button, its words far apart": (
+        f"{LIGHT}<p>Ready?<p><button id=b style='word-spacing:26px'>Click me</button>",
+        "Click the button.",
+    ),
+    "the only button, its words on two lines": (
+        f"{LIGHT}<p>Ready?<p><button id=b>Click<br>me</button>",
+        "Click the button.",
+    ),
     "the button in a card": (
         f"{LIGHT}<div style='border:1px solid #ccc;border-radius:8px;padding:20px;width:500px;height:260px'><h3>Offer"
         "</h3><p>Press below.</p><button id=b>Go</button></div>",
