@@ -106,6 +106,8 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
     if step.field is None:
         return _select_anywhere(step, sight, progress)
     found = find_field(screen, step.field, kind="list")
+    if found is None and step.is_more:
+        found = _find_again(step.field, sight, len(sight.pictures) - 1)  # the marked row hides its outline
     if found is not None and not progress.count("open") and is_listbox(screen, found):
         return plan_listbox(step, screen, progress, found)
     if not progress.count("open"):
@@ -125,7 +127,8 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
         return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
-        return _verify(step, step.field, found or _find_again(step.field, sight, progress), sight, progress)
+        found = found or _find_again(step.field, sight, min(len(progress.phases), len(sight.pictures) - 1))
+        return _verify(step, step.field, found, sight, progress)
     row = _find_row(screen, step.option.text, found, sight.before)
     if row is not None:
         return Act(
@@ -140,9 +143,17 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
     return _type_option(step.option.text, "The row is not seen; I type its name.")
 
 
-def _find_again(field: Target, sight: Sight, progress: Progress) -> Field | None:
-    """A list that was told by the text in it, which the chosen row replaced: what stands in its place now."""
-    oldest = min(len(progress.phases), len(sight.pictures) - 1)  # before the list was opened
+def _find_again(field: Target, sight: Sight, oldest: int) -> Field | None:
+    """A list that is not found on this screen, as the chosen row replaced its text or marks a part of it.
+
+    Args:
+        field: The list.
+        sight: What is seen, and what was seen before.
+        oldest: How many actions ago it may have been seen.
+
+    Returns:
+        What stands now in its place of the oldest of these screens on which it is seen; None when it is on none.
+    """
     for count in range(oldest, 0, -1):
         earlier = sight.back(count)
         was = find_field(earlier, field, kind="list") if earlier is not None else None

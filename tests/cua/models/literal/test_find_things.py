@@ -248,6 +248,13 @@ LISTS = {
         "f.value",
         "Purple",
     ),
+    "two rows of an open list, the first one marked": (
+        f"{LIGHT}<select id=f multiple size=4 style='width:150px'><option>Oslo<option>Berlin<option>Riga<option>Quito"
+        "</select><p><button>Send</button>",
+        "Select Berlin, Riga from the scroll list and click Send.",
+        "[...f.selectedOptions].map(one => one.value)",
+        ["Berlin", "Riga"],
+    ),
     "a checkbox beside small buttons with a letter": (
         f"{LIGHT}<p><button style='width:21px;height:21px;padding:0'>r</button> <button style='width:21px;height:21px;"
         "padding:0'>c</button><p><input type=checkbox id=f>",
