@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cua.models.literal.find_field import is_cell
+from cua.models.literal.field_boxes import is_cell
 from cua.models.literal.find_target import distance, stands_so
 from cua.models.literal.find_text import find_button, find_text, keep_best
 from cua.models.literal.screen import Screen

@@ -4,16 +4,23 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
+from cua.models.literal.field_boxes import (
+    find_field_boxes,
+    find_fields,
+    find_lists,
+    is_button,
+    is_cell,
+    is_filled,
+    is_list,
+    is_tool,
+    may_be_field,
+)
 from cua.models.literal.find_target import distance
 from cua.models.literal.find_text import Found, find_named, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Role, Target
 from cua.models.literal.text_match import WHOLE, fit_texts
-from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
-from visual_tools.ink import find_ink
 from visual_tools.ocr import TextLine
 from visual_tools.widgets import find_rectangles
 
@@ -22,15 +29,10 @@ Kind = Literal["", "text", "list"]
 _NO_FIELDS: frozenset[Role] = frozenset({"button", "link", "tab", "menu", "result"})
 _GOOD_COST = 1.1
 _MAX_COST = 2.2
-_MAX_FIELD_SHARE = 0.4
-_MIN_ROWS = 3
 _DATE = re.compile(r"\b(?:[dmyjt]{2}|[yja]{4})\s*[./-]\s*[dmyjt]{2}\b|\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b", re.I)
 _BUTTON_COST = 1.0
 _OTHER_KIND_COST = 0.6
 _SMALL_PX = 56
-_TOOLBAR_GAP_PX = 12
-_MIN_TOOLS = 3
-_STRONG_COLOUR = 70
 _PAIR_PX = 24
 
 
@@ -105,73 +107,6 @@ def _find_by_format(screen: Screen, target: Target) -> Field | None:
     return _make(screen, boxes[0], None, f"the only field for a {target.text.lower()}") if len(boxes) == 1 else None
 
 
-def find_field_boxes(screen: Screen) -> list[Box]:
-    """Rectangles that may take text: wide enough, low or large, holding no other such rectangle."""
-    boxes: list[Box] = []
-    for rectangle in screen.rectangles:
-        box = rectangle.box_px
-        if box.height < 15 or box.width < 36 or (box.width < 1.2 * box.height and box.height < 60):
-            continue
-        if box.area > 0.75 * screen.width * screen.height or any(
-            box.contains(inner) and inner.height > 14 for inner in boxes
-        ):
-            continue
-        boxes.append(box)
-    return boxes
-
-
-def find_fields(screen: Screen) -> list[Box]:
-    """Boxes that take text: neither buttons nor lists, nor a frame around other things."""
-    boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
-    return [box for box in boxes if not has_down_arrow(screen.crop(box)) and not _is_frame(screen, box)]
-
-
-def find_lists(screen: Screen) -> list[Box]:
-    """Boxes with an arrow that opens them, or else boxes that show several rows."""
-    closed = [box for box in find_field_boxes(screen) if has_down_arrow(screen.crop(box))]
-    return closed or [
-        rectangle.box_px
-        for rectangle in screen.rectangles
-        if len(screen.lines_in(rectangle.box_px)) >= _MIN_ROWS and not _is_page(screen, rectangle.box_px)
-    ]
-
-
-def _is_frame(screen: Screen, box: Box) -> bool:
-    """Whether a box holds other boxes, or lies at the picture's corner, as panels and pages do."""
-    if _is_page(screen, box):
-        return True
-    others = (rectangle.box_px for rectangle in screen.rectangles)
-    return any(other != box and box.contains(other, slack_px=1) and _is_inner(other, box) for other in others)
-
-
-def _is_page(screen: Screen, box: Box) -> bool:
-    return box.left <= 0 or box.top <= 0 or box.area > _MAX_FIELD_SHARE * screen.width * screen.height
-
-
-def _is_inner(other: Box, box: Box) -> bool:
-    return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
-
-
-def is_button(screen: Screen, box: Box) -> bool:
-    """Whether a rectangle holds one short text in its middle, as buttons do."""
-    lines = screen.lines_in(box)
-    if len(lines) != 1 or box.height > 70:
-        return False
-    left, right = lines[0].box_px.left - box.left, box.right - lines[0].box_px.right
-    return abs(left - right) <= max(6, 0.2 * max(left, right)) and left > 6
-
-
-def is_cell(box: Box, boxes: list[Box]) -> bool:
-    """Whether a rectangle is one of a grid: a neighbour of the same height touches its side."""
-    return any(
-        other is not box
-        and abs(other.top - box.top) <= 2
-        and abs(other.bottom - box.bottom) <= 2
-        and min(abs(other.left - box.right), abs(box.left - other.right)) <= 3
-        for other in boxes
-    )
-
-
 def _is_name(target: Target, labels: list[Found]) -> bool:
     """Whether an ordinal is a part of the name: "First name"."""
     return bool(target.phrase) and any(
@@ -199,64 +134,30 @@ def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[t
     costs = []
     for box in boxes:
         found = _cost(screen, label.box_px, box)
-        if found is None or _is_filled(screen, box):
+        if found is None or is_filled(screen, box):
             continue
         cost, how = found
-        cost += _BUTTON_COST if is_button(screen, box) or _is_tool(screen, box, boxes) else 0.0
+        cost += _BUTTON_COST if is_button(screen, box) or is_tool(screen, box, boxes) else 0.0
         cost += 0.7 if is_cell(box, boxes) else 0.0
         cost += 0.5 if len(screen.lines_in(box)) > 1 and box.height < 60 else 0.0
-        if kind == "text" and _is_list(screen, box):
+        if kind == "text" and is_list(screen, box):
             costs += [(cost + 0.1, beside, how) for beside in boxes if _follows(screen, box, beside)]
         cost += _kind_cost(screen, box, kind)
         costs.append((cost, box, how))
     return costs
 
 
-def _is_list(screen: Screen, box: Box) -> bool:
-    return has_down_arrow(screen.crop(box))
-
-
 def _follows(screen: Screen, box: Box, beside: Box) -> bool:
     """Whether a field stands right of a list that shares its label: a country code before a phone number."""
     is_in_row = abs(beside.center[1] - box.center[1]) < 0.4 * box.height
-    return is_in_row and 0 <= beside.left - box.right < _PAIR_PX and not _is_list(screen, beside)
+    return is_in_row and 0 <= beside.left - box.right < _PAIR_PX and not is_list(screen, beside)
 
 
 def _kind_cost(screen: Screen, box: Box, kind: Kind) -> float:
     if not kind:
         return 0.0
-    is_list = _is_list(screen, box)
     small = 0.3 if kind == "text" and box.width < _SMALL_PX else 0.0
-    return small + (_OTHER_KIND_COST if is_list == (kind == "text") else 0.0)
-
-
-def _is_filled(screen: Screen, box: Box) -> bool:
-    """Whether a box is filled with a strong colour, as buttons are and fields are not."""
-    colour = next((each.colour for each in screen.rectangles if each.box_px == box), (0, 0, 0))
-    return max(colour) - min(colour) > _STRONG_COLOUR
-
-
-def _is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
-    """Whether a box is one of a toolbar: low, with its mark in the middle, beside others of its height."""
-    if box.height > 60 or box.width > 150:
-        return False
-    neighbours = [
-        other
-        for other in boxes
-        if abs(other.top - box.top) <= 2
-        and abs(other.height - box.height) <= 3
-        and -box.overlap_x(other) <= _TOOLBAR_GAP_PX * _MIN_TOOLS
-    ]
-    return len(neighbours) >= _MIN_TOOLS or _has_centred_mark(screen, box)
-
-
-def _has_centred_mark(screen: Screen, box: Box) -> bool:
-    """Whether a box holds something, and that in its middle: an icon or a button's text."""
-    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
-    if columns.size < 4:
-        return False
-    left, right = int(columns[0]), box.width - 6 - int(columns[-1])
-    return left > 4 and abs(left - right) <= max(4, 0.2 * max(left, right))
+    return small + (_OTHER_KIND_COST if is_list(screen, box) == (kind == "text") else 0.0)
 
 
 def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
@@ -364,7 +265,7 @@ def _find_framed(screen: Screen, label: Box) -> Box | None:
 
 def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:
     """A field without a name ("the editor", "the field below Notes"): the largest, or the nearest one to an anchor."""
-    usable = [box for box in boxes if _may_be_field(screen, box, boxes)]
+    usable = [box for box in boxes if may_be_field(screen, box, boxes)]
     if target.relation is not None:
         anchors = keep_best(find_text(screen, target.relation.anchor))
         relation = target.relation
@@ -393,14 +294,6 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
     ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
     index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
     return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None
-
-
-def _may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
-    """Whether a box without a label looks like a field: no button, no tool, no cell of a grid, no card."""
-    if is_button(screen, box) or is_cell(box, boxes) or _is_filled(screen, box) or _is_tool(screen, box, boxes):
-        return False
-    lines = screen.lines_in(box)
-    return not any(screen.is_large(line.box_px) for line in lines) and (len(lines) < 2 or box.height >= 60)
 
 
 def _make(screen: Screen, box: Box, label: TextLine | None, why: str) -> Field:

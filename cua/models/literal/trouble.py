@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cua.models.literal.differences import find_new_lines, share_kept
-from cua.models.literal.find_field import find_field_boxes
+from cua.models.literal.field_boxes import find_field_boxes
 from cua.models.literal.find_text import find_button, joined_lines
 from cua.models.literal.screen import Screen
 from cua.models.literal.text_match import CONTAINED, fit_texts, squash

@@ -1,0 +1,123 @@
+"""Which rectangles of a screen take text or open a list: neither buttons, nor tools, nor frames around other things."""
+
+import numpy as np
+
+from cua.models.literal.screen import Screen
+from visual_tools.arrows import has_down_arrow
+from visual_tools.box import Box
+from visual_tools.ink import find_ink
+
+_MAX_FIELD_SHARE = 0.4
+_MIN_ROWS = 3
+_TOOLBAR_GAP_PX = 12
+_MIN_TOOLS = 3
+_STRONG_COLOUR = 70
+
+
+def find_field_boxes(screen: Screen) -> list[Box]:
+    """Rectangles that may take text: wide enough, low or large, holding no other such rectangle."""
+    boxes: list[Box] = []
+    for rectangle in screen.rectangles:
+        box = rectangle.box_px
+        if box.height < 15 or box.width < 36 or (box.width < 1.2 * box.height and box.height < 60):
+            continue
+        if box.area > 0.75 * screen.width * screen.height or any(
+            box.contains(inner) and inner.height > 14 for inner in boxes
+        ):
+            continue
+        boxes.append(box)
+    return boxes
+
+
+def find_fields(screen: Screen) -> list[Box]:
+    """Boxes that take text: neither buttons nor lists, nor a frame around other things."""
+    boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
+    return [box for box in boxes if not is_list(screen, box) and not _is_frame(screen, box)]
+
+
+def find_lists(screen: Screen) -> list[Box]:
+    """Boxes with an arrow that opens them, or else boxes that show several rows."""
+    closed = [box for box in find_field_boxes(screen) if is_list(screen, box)]
+    return closed or [
+        rectangle.box_px
+        for rectangle in screen.rectangles
+        if len(screen.lines_in(rectangle.box_px)) >= _MIN_ROWS and not _is_page(screen, rectangle.box_px)
+    ]
+
+
+def _is_frame(screen: Screen, box: Box) -> bool:
+    """Whether a box holds other boxes, or lies at the picture's corner, as panels and pages do."""
+    if _is_page(screen, box):
+        return True
+    others = (rectangle.box_px for rectangle in screen.rectangles)
+    return any(other != box and box.contains(other, slack_px=1) and _is_inner(other, box) for other in others)
+
+
+def _is_page(screen: Screen, box: Box) -> bool:
+    return box.left <= 0 or box.top <= 0 or box.area > _MAX_FIELD_SHARE * screen.width * screen.height
+
+
+def _is_inner(other: Box, box: Box) -> bool:
+    return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
+
+
+def is_button(screen: Screen, box: Box) -> bool:
+    """Whether a rectangle holds one short text in its middle, as buttons do."""
+    lines = screen.lines_in(box)
+    if len(lines) != 1 or box.height > 70:
+        return False
+    left, right = lines[0].box_px.left - box.left, box.right - lines[0].box_px.right
+    return abs(left - right) <= max(6, 0.2 * max(left, right)) and left > 6
+
+
+def is_cell(box: Box, boxes: list[Box]) -> bool:
+    """Whether a rectangle is one of a grid: a neighbour of the same height touches its side."""
+    return any(
+        other is not box
+        and abs(other.top - box.top) <= 2
+        and abs(other.bottom - box.bottom) <= 2
+        and min(abs(other.left - box.right), abs(box.left - other.right)) <= 3
+        for other in boxes
+    )
+
+
+def is_list(screen: Screen, box: Box) -> bool:
+    """Whether a box has the arrow of a list."""
+    return has_down_arrow(screen.crop(box))
+
+
+def is_filled(screen: Screen, box: Box) -> bool:
+    """Whether a box is filled with a strong colour, as buttons are and fields are not."""
+    colour = next((each.colour for each in screen.rectangles if each.box_px == box), (0, 0, 0))
+    return max(colour) - min(colour) > _STRONG_COLOUR
+
+
+def is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """Whether a box is one of a toolbar: low, with its mark in the middle, beside others of its height."""
+    if box.height > 60 or box.width > 150:
+        return False
+    neighbours = [
+        other
+        for other in boxes
+        if abs(other.top - box.top) <= 2
+        and abs(other.height - box.height) <= 3
+        and -box.overlap_x(other) <= _TOOLBAR_GAP_PX * _MIN_TOOLS
+    ]
+    return len(neighbours) >= _MIN_TOOLS or _has_centred_mark(screen, box)
+
+
+def _has_centred_mark(screen: Screen, box: Box) -> bool:
+    """Whether a box holds something, and that in its middle: an icon or a button's text."""
+    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
+    if columns.size < 4:
+        return False
+    left, right = int(columns[0]), box.width - 6 - int(columns[-1])
+    return left > 4 and abs(left - right) <= max(4, 0.2 * max(left, right))
+
+
+def may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """Whether a box without a label looks like a field: no button, no tool, no cell of a grid, no card."""
+    if is_button(screen, box) or is_cell(box, boxes) or is_filled(screen, box) or is_tool(screen, box, boxes):
+        return False
+    lines = screen.lines_in(box)
+    return not any(screen.is_large(line.box_px) for line in lines) and (len(lines) < 2 or box.height >= 60)
