@@ -62,7 +62,7 @@ class Tokenizer:
     _seen: TextCache = field(default_factory=TextCache, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "max_token_bytes", max(map(len, self.tokens[: self.special.first_id])))
+        object.__setattr__(self, "max_token_bytes", max(map(len, self.tokens[: self.special.first_id]), default=1))
 
     @property
     def vocab_size(self) -> int:

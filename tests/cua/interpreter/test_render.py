@@ -62,7 +62,7 @@ LISTS = st.builds(
 
 
 def read(code):
-    return run(code, GEOMETRY, mode="absolute", limits=Limits(max_wait_s=float("inf")))
+    return run(code, GEOMETRY, mode="absolute", limits=Limits(max_wait_s=float("inf"), max_inputs=9 * 1000))
 
 
 @given(LISTS)
