@@ -1,4 +1,4 @@
-"""Talk to one kernel over its Unix sockets: Jupyter's messages, signed, parsed as JSON, bounded in size."""
+"""Talk to one kernel over its Unix sockets: Jupyter's messages, signed, parsed as JSON, bounded in size and number."""
 
 import asyncio
 import contextlib
@@ -11,12 +11,13 @@ from typing import Any
 
 from visual_tools.errors import SandboxError
 from visual_tools.require import require
+from visual_tools.sandbox.zmtp import ZmtpConnection, ZmtpError
 from visual_tools.sandbox.zygote.plan import CHANNELS
 
 Message = dict[str, Any]
+_KINDS = {"shell": "DEALER", "control": "DEALER", "iopub": "SUB"}
 _ASK_AGAIN_S = 0.02
 _MESSAGE_SLACK_BYTES = 1 << 20
-_NUM_QUEUED = 64
 _LARGE_BYTES = 1 << 18  # messages from here on are read off the event loop
 _SMALL_BYTES = 1 << 14  # messages up to here are read whatever came before: one of them says that the cell has ended
 _MESSAGE_COST_BYTES = 5000  # what reading any message is worth
@@ -39,41 +40,43 @@ class Channels:
     """The sockets of one kernel.
 
     Args:
-        context: ZeroMQ's, asyncio kind.
         folder: Where the sockets' files are.
         key: Signs the messages.
         max_bytes: Longest message that is accepted; a kernel that sends a longer one is cut off.
         on_output: Called with each message of the kernel's output channel, and nothing that is not well formed.
 
     Attributes:
-        is_flooded: Whether more output came than `allow_output` allowed.
+        is_flooded: Whether more came than `allow_output` allowed, or something that is no message at all.
+        is_cut_off: Whether a channel was closed because of what came: the kernel is of no use any more.
     """
 
-    def __init__(
-        self, context: Any, folder: Path, key: str, max_bytes: int, on_output: Callable[[Message], None]
-    ) -> None:
-        zmq = require("zmq", "sandbox")
+    def __init__(self, folder: Path, key: str, max_bytes: int, on_output: Callable[[Message], None]) -> None:
         self._session = require("jupyter_client.session", "sandbox").Session(key=key.encode())
         self._session.unpack = json.loads
-        kinds = {"shell": zmq.DEALER, "control": zmq.DEALER, "iopub": zmq.SUB}
-        self._sockets = {name: context.socket(kinds[name]) for name in CHANNELS}
-        for name, channel in self._sockets.items():
-            channel.linger = 0
-            channel.rcvhwm = _NUM_QUEUED
-            channel.setsockopt(zmq.MAXMSGSIZE, max_bytes + _MESSAGE_SLACK_BYTES)
-            channel.setsockopt(zmq.RECONNECT_IVL, -1)  # what lies at the path later is the kernel's own making
-            if name == "iopub":
-                channel.subscribe(b"")
-            channel.connect(f"ipc://{folder / name}")
+        self._folder = folder
+        self._max_bytes = max_bytes + _MESSAGE_SLACK_BYTES
+        self._connections: dict[str, ZmtpConnection] = {}
+        self._readers: list[asyncio.Task[None]] = []
         self._on_output = on_output
         self._replies: dict[str, asyncio.Future[Message]] = {}
         self._has_output = asyncio.Event()
         self._budget_bytes = max_bytes
+        self.is_cut_off = False
         self.is_flooded = asyncio.Event()
-        self._readers = [asyncio.create_task(self._read(name)) for name in CHANNELS]
 
-    async def wait_until_ready(self) -> None:
-        """Return once the kernel answers and its output arrives here."""
+    async def connect(self) -> None:
+        """Connect to the kernel; return once it answers and its output arrives here.
+
+        Raises:
+            ZmtpError: What listens there is no kernel.
+            OSError: Nobody listens there.
+            asyncio.IncompleteReadError: The kernel ended.
+        """
+        for name in CHANNELS:
+            self._connections[name] = await ZmtpConnection.connect(
+                self._folder / name, _KINDS[name], max_bytes=self._max_bytes, max_frames=_MAX_FRAMES
+            )
+        self._readers = [asyncio.create_task(self._read(name)) for name in CHANNELS]
         while not self._has_output.is_set():
             await self.request("shell", "kernel_info_request", {})
             with contextlib.suppress(TimeoutError):
@@ -92,13 +95,14 @@ class Channels:
         """Send a request; the future gets the reply."""
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._replies[message["header"]["msg_id"]] = future
-        self._sockets[channel].send_multipart(self._session.serialize(message))
+        self._connections[channel].write(self._session.serialize(message))
         return future
 
     def allow_output(self, num_bytes: int) -> None:
         """Take so much output from now on; what comes beyond it is dropped unread, and `is_flooded` is set."""
         self._budget_bytes = num_bytes
-        self.is_flooded.clear()
+        if not self.is_cut_off:
+            self.is_flooded.clear()
 
     def _is_within_budget(self, size_bytes: int) -> bool:
         self._budget_bytes -= size_bytes + _MESSAGE_COST_BYTES
@@ -108,28 +112,37 @@ class Channels:
         return size_bytes <= _SMALL_BYTES
 
     async def _read(self, name: str) -> None:
-        channel = self._sockets[name]
-        while True:
-            frames = await channel.recv_multipart()
-            size_bytes = sum(map(len, frames))
-            if name == "iopub" and not self._is_within_budget(size_bytes):
-                continue
-            if size_bytes < _LARGE_BYTES:
-                message = self._parse(frames)
-            else:
-                message = await asyncio.to_thread(self._parse, frames)
-            if message is None:
-                continue
-            if name == "iopub":
-                self._has_output.set()
-                self._on_output(message)
-            else:
-                reply = self._replies.pop(parent_id(message), None)
-                if reply is not None and not reply.done():
-                    reply.set_result(message)
+        connection = self._connections[name]
+        try:
+            while True:
+                await self._take(name, await connection.read())
+        except ZmtpError:
+            self.is_cut_off = True
+            self.is_flooded.set()
+            connection.close()
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the kernel ended, which its parent tells, or closed its own socket
+
+    async def _take(self, name: str, frames: list[bytes]) -> None:
+        size_bytes = sum(map(len, frames))
+        if not self._is_within_budget(size_bytes):
+            return
+        if size_bytes < _LARGE_BYTES:
+            message = self._parse(frames)
+        else:
+            message = await asyncio.to_thread(self._parse, frames)
+        if message is None:
+            return
+        if name == "iopub":
+            self._has_output.set()
+            self._on_output(message)
+        else:
+            reply = self._replies.pop(parent_id(message), None)
+            if reply is not None and not reply.done():
+                reply.set_result(message)
 
     def _parse(self, frames: list[bytes]) -> Message | None:
-        if len(frames) > _MAX_FRAMES or any(len(frame) > _LARGE_BYTES and _has_many_parts(frame) for frame in frames):
+        if any(len(frame) > _LARGE_BYTES and _has_many_parts(frame) for frame in frames):
             return None
         try:
             _, rest = self._session.feed_identities(frames)
@@ -145,8 +158,8 @@ class Channels:
         """Close the sockets; no more is read."""
         for reader in self._readers:
             reader.cancel()
-        for channel in self._sockets.values():
-            channel.close(0)
+        for connection in self._connections.values():
+            connection.close()
         for reply in self._replies.values():
             reply.cancel()
         self._replies.clear()

@@ -118,11 +118,16 @@ class IsolatedKernel:
         if self._is_closed:
             raise SandboxError("this kernel is closed: make a new one")
         running, cell = self._running, self._cell
-        if running is not None and not running.process.ended.done():
-            is_free = cell is None or cell.is_idle.is_set()
-            if is_free or (cell is not None and await self._stop(running, cell)):
-                return ()  # stopped: the caller of the last cell had gone away
-        why = "it could not be started anew" if running is None else running.process.ended.result()
+        if running is None:
+            why = "it could not be started anew"
+        elif running.channels.is_cut_off and not running.process.ended.done():
+            why = "what it sent was no message of a kernel's"
+        else:
+            if not running.process.ended.done() and (
+                cell is None or cell.is_idle.is_set() or await self._stop(running, cell)
+            ):
+                return ()  # a cell that was still running is stopped: its caller had gone away
+            why = running.process.ended.result()
         await self._restart()
         return (f"the kernel had ended: {why}", _LOST)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 from visual_tools.errors import SandboxError
 from visual_tools.require import require
@@ -21,6 +21,7 @@ from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, Kernel
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _START_S = 30.0
+_END_S = 2.0  # from the end of a kernel's sockets to word of its own end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +44,6 @@ class Sandbox:
         self._folder = folder
         self._plan = plan
         self._zygote = zygote
-        self._context: Any = require("zmq.asyncio", "sandbox").Context(io_threads=1)
         self._numbers = 0
         self._kernels: list[IsolatedKernel] = []
         self._rooms: dict[Path, _Shared] = {}
@@ -189,7 +189,7 @@ class Sandbox:
         listeners = open_listeners(private)
         try:
             process = self._zygote.make(spec, [listener.fileno() for listener in listeners])
-            channels = Channels(self._context, private, key, limits.image_bytes * 4 // 3, on_output)
+            channels = Channels(private, key, limits.image_bytes * 4 // 3, on_output)
         finally:
             for listener in listeners:
                 listener.close()
@@ -211,13 +211,16 @@ class Sandbox:
             asyncio.get_running_loop().run_in_executor(None, remove_tree, str(folder))
 
     async def _wait_until_ready(self, process: KernelProcess, channels: Channels) -> None:
-        ready = asyncio.ensure_future(channels.wait_until_ready())
+        ready = asyncio.ensure_future(channels.connect())
         try:
             await wait_for_first(ready, process.ended, timeout_s=_START_S)
-            if not ready.done():
-                told = process.ended.result() if process.ended.done() else f"no answer in {_START_S:g} s"
-                why = process.error or told
-                raise SandboxError(f"the kernel did not start: {why}")
+            error = ready.exception() if ready.done() else None
+            if ready.done() and error is None:
+                return
+            await wait_for_first(process.ended, timeout_s=_END_S if error else 0)
+            told = str(error) if error else f"no answer in {_START_S:g} s"
+            why = process.error or (process.ended.result() if process.ended.done() else told)
+            raise SandboxError(f"the kernel did not start: {why}")
         finally:
             ready.cancel()
 
@@ -229,7 +232,6 @@ class Sandbox:
         for kernel in self._kernels:
             await kernel.close()
         await self._zygote.close()
-        self._context.destroy(linger=0)
         await asyncio.to_thread(remove_tree, str(self._folder))
 
     async def __aenter__(self) -> "Sandbox":

@@ -1,11 +1,14 @@
 """Attacks on the line between kernel and caller: other kernels' keys and sockets, forged and broken messages."""
 
 import asyncio
+import resource
 import time
+from pathlib import Path
 from textwrap import dedent
 
 from visual_tools.sandbox.check.case import Breach, check
 from visual_tools.sandbox.check.scene import Scene, tell_end
+from visual_tools.sandbox.zygote.plan import CHANNELS
 
 _OWN_LINE = """
 def find_line():
@@ -163,6 +166,42 @@ async def garbage(scene: Scene) -> str:
     return why
 
 
+@check("attack", "a message without an end fills no memory outside", place="own")
+async def endless_message(scene: Scene) -> str:
+    """Frames of no length that each say that one more follows, written to each connection by hand."""
+    before_bytes = _resident_bytes()
+    cells = {
+        name: f"""
+    import socket
+    lines = []
+    for number in range(3, 256):
+        try:
+            line = socket.socket(fileno=os.dup(number))
+            if str(line.getsockname()).endswith("/{name}") and line.getpeername() is not None:
+                lines.append(line)
+        except OSError:
+            continue
+    while lines:
+        for line in lines:
+            try:
+                line.send(b"\\1\\0" * 32768)
+            except OSError:
+                lines.remove(line)
+                break
+    """
+        for name in CHANNELS
+    }
+    why = await _stays_whole(scene, cells)
+    grown_bytes = _resident_bytes() - before_bytes
+    if grown_bytes > 100 * 2**20:
+        raise Breach(f"this process grew by {grown_bytes >> 20} MiB")
+    return why
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
 @check("attack", "forged messages hurt only the kernel that sends them", place="own")
 async def forged_messages(scene: Scene) -> str:
     """With its own key: an early end, unknown kinds, contents of wrong types, a pickle that would make a file."""
@@ -234,4 +273,4 @@ async def mixed_answers(scene: Scene) -> str:
     return "each has its own"
 
 
-CHECKS = (neighbours_key, neighbours_line, garbage, forged_messages, broken_kernel, mixed_answers)
+CHECKS = (neighbours_key, neighbours_line, garbage, endless_message, forged_messages, broken_kernel, mixed_answers)
