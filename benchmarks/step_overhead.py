@@ -2,7 +2,7 @@
 
     python benchmarks/step_overhead.py browser|desktop [--steps 200] [--peer-python PYTHON]
 
-Ours: the agent loop with a scripted model that answers at once, everything on (guard, record on disk,
+Ours: the agent loop with a scripted model that answers at once, everything on (guard asking what each click hits, record on disk,
 report of stages). The peer: what OSWorld's harness does for one step, on the same display in the same
 run: a fresh `python -c "import pyautogui; ..."` process and a screenshot, by scrot and by pyautogui.
 PYTHON is an interpreter that has pyautogui; without it the peer is left out.
@@ -66,7 +66,7 @@ async def measure(env: Env, steps: int, record: Record) -> tuple[list[dict[str, 
         model=ClickingModel(),
         env=env,
         options=options,
-        guard=Guard(mode="yolo"),
+        guard=Guard(mode="auto"),
         record=record,
         listener=listen,
     )
