@@ -2,9 +2,10 @@
 
     python benchmarks/step_overhead.py browser|desktop [--steps 200] [--peer-python PYTHON]
 
-Ours: the agent loop with a scripted model that answers at once, everything on (guard asking what each click hits, record on disk,
-report of stages). The peer: what OSWorld's harness does for one step, on the same display in the same
-run: a fresh `python -c "import pyautogui; ..."` process and a screenshot, by scrot and by pyautogui.
+Ours: the agent loop with a scripted model that answers at once, everything on (guard asking what
+each click hits, record on disk, report of stages). The peer: what OSWorld's harness does for one step,
+on the same display in the same run: a fresh `python -c "import pyautogui; ..."` process and a
+screenshot, by scrot and by pyautogui.
 PYTHON is an interpreter that has pyautogui; without it the peer is left out.
 """
 
