@@ -95,5 +95,19 @@ def test_keys_and_text(action: Action, claim: str, risk: str | None) -> None:
     assert classify(facts(action=action, claim=claim)) == risk
 
 
+@pytest.mark.parametrize(
+    ("text", "claim", "risk"),
+    [
+        ("\n", "Delete the file", "delete"),
+        ("", "Delete the file", "delete"),
+        ("delete\n", "Type delete", None),
+        ("delete", 'Type "delete"', None),
+        ("report", "Type report to delete the account", "delete"),
+    ],
+)
+def test_what_is_typed_is_taken_out_of_the_claim(text: str, claim: str, risk: str | None) -> None:
+    assert classify(facts(action=TypeText(text=text), claim=claim)) == risk
+
+
 def test_typing_a_secret_is_a_risk() -> None:
     assert classify(facts(action=TypeText(text="{{password}}"), uses_secret=True)) == "credentials"
