@@ -23,6 +23,7 @@ class CountingExecutor:
         nan_after: A token after which it is not a number what comes next.
         most_tokens: A larger step runs out of memory.
         broken: Raised by the next step.
+        can_go_on_after_fault: As one with several ranks cannot.
         gate: Each step waits for it.
     """
 
@@ -31,6 +32,7 @@ class CountingExecutor:
         self.nan_after: int | None = None
         self.most_tokens = 10_000
         self.broken: BaseException | None = None
+        self.can_go_on_after_fault = True
         self.gate = threading.Event()
         self.gate.set()
         self.steps: list[StepInput] = []
@@ -40,10 +42,6 @@ class CountingExecutor:
     @property
     def encoded(self) -> frozenset[bytes]:
         return frozenset(self._encoded)
-
-    @property
-    def can_go_on_after_fault(self) -> bool:
-        return True
 
     def run(self, step: StepInput) -> Tensor:
         assert self.gate.wait(timeout=30)

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from model_runtime.engine.contract import EngineOutput
-from model_runtime.errors import RequestError
+from model_runtime.engine.contract import EngineOutput, EngineRequest
+from model_runtime.engine.sampling import GrammarSpec
+from model_runtime.errors import EngineDead, RequestError
 from model_runtime.media import MediaItem, MediaSpan
 from model_runtime.tokenizer import Tokenizer
 from tests.model_runtime.engine.counting import make_engine, make_request, run_all
-from tests.model_runtime.engine.spoken import ToldModel, start_spoken
+from tests.model_runtime.engine.spoken import RandomModel, ToldModel, start_spoken
 
 
 def tokens_of(outputs: list[EngineOutput]) -> list[int]:
@@ -44,6 +45,13 @@ def test_min_tokens_goes_before_an_end_token(tokenizer: Tokenizer) -> None:
     outputs = run_all(engine)["a"]
     assert ord("b") not in tokens_of(outputs)
     assert outputs[-1].finish_reason == "length"
+
+
+def test_an_end_token_ends_as_soon_as_there_are_min_tokens_before_it(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    engine.add(make_request([ord("a")], stop_token_ids=(ord("d"),), min_tokens=2, max_tokens=9))
+    outputs = run_all(engine)["a"]
+    assert (tokens_of(outputs), outputs[-1].finish_reason) == ([98, 99, 100], "stop")
 
 
 def test_a_stop_text_ends_and_is_not_shown(tokenizer: Tokenizer) -> None:
@@ -111,6 +119,37 @@ def test_the_same_prompt_again_comes_from_the_cache(tokenizer: Tokenizer) -> Non
     assert stats.media_encoded_total == 1
 
 
+def picture_request(
+    tokenizer: Tokenizer, before: list[int], name: str, side_px: int = 56, **params: object
+) -> EngineRequest:
+    """A request that shows the same picture as all others, behind other tokens."""
+    item = MediaItem(frames=np.zeros((1, side_px, side_px, 3), np.uint8), content_hash=b"x")
+    pads = [tokenizer.special.media_pad] * item.num_tokens
+    return make_request([*before, *pads, 5], name=name, media=(MediaSpan(offset=len(before), item=item),), **params)
+
+
+@pytest.mark.parametrize("budget", [64, 8])
+def test_a_picture_at_hand_is_counted_once_for_each_request_that_shows_it(tokenizer: Tokenizer, budget: int) -> None:
+    """However many pieces its tokens are computed in; those that come from the cache show no picture at all."""
+    engine, executor = make_engine(tokenizer, max_num_batched_tokens=budget, max_num_seqs=2)
+    for before in ([1], [2], []):
+        engine.add(picture_request(tokenizer, before, str(before), side_px=112, max_tokens=1))
+        run_all(engine)
+    assert sum(len(step.encode) for step in executor.steps) == 1
+    stats = engine.stats()
+    assert (stats.media_encoded_total, stats.media_cached_total) == (1, 2)
+
+
+def test_a_picture_that_several_show_in_one_step_is_counted_as_encoded_once(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    for number in range(3):
+        engine.add(picture_request(tokenizer, [number], str(number), max_tokens=1))
+    run_all(engine)
+    assert [len(step.encode) for step in executor.steps] == [1]
+    stats = engine.stats()
+    assert (stats.media_encoded_total, stats.media_cached_total) == (1, 2)
+
+
 def test_what_is_not_a_number_fails_one_request_and_is_not_shared(tokenizer: Tokenizer) -> None:
     engine, executor = make_engine(tokenizer)
     executor.nan_after = 50
@@ -136,6 +175,56 @@ def test_a_picture_of_a_request_that_failed_is_encoded_anew(tokenizer: Tokenizer
         engine.add(make_request(prompt, name=name, media=(MediaSpan(offset=1, item=item),)))
         assert run_all(engine)[name][0].finish_reason == "error"
     assert [len(step.encode) for step in executor.steps] == [1, 1]
+
+
+def test_a_picture_of_a_request_that_failed_is_encoded_anew_once(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    executor.nan_after = 5
+    engine.add(picture_request(tokenizer, [50], "bad"))
+    assert run_all(engine)["bad"][0].finish_reason == "error"
+    executor.nan_after = None
+    for number in range(2):
+        engine.add(picture_request(tokenizer, [number], str(number), max_tokens=1))
+        run_all(engine)
+    assert [(len(step.drop), len(step.encode)) for step in executor.steps] == [(0, 1), (1, 1), (0, 0)]
+
+
+def test_the_one_with_the_picture_is_given_up_when_memory_runs_out(tokenizer: Tokenizer) -> None:
+    """Its tokens are few, its patches are many."""
+    engine, executor = make_engine(tokenizer)
+    executor.most_tokens = 15
+    engine.add(make_request(list(range(12)), name="text", max_tokens=2))
+    engine.add(picture_request(tokenizer, [1], "picture"))
+    outputs = run_all(engine)
+    assert outputs["picture"][0].finish_reason == "error"
+    assert tokens_of(outputs["text"]) == [12, 13]
+
+
+def test_without_memory_several_ranks_cannot_go_on(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    executor.can_go_on_after_fault = False
+    executor.most_tokens = 2
+    engine.add(make_request([1, 2, 3]))
+    with pytest.raises(EngineDead, match="out of memory with several ranks"):
+        engine.step()
+
+
+def test_another_error_of_a_step_is_no_lack_of_memory(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    executor.broken = RuntimeError("device-side assert triggered")
+    engine.add(make_request([1, 2, 3]))
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        engine.step()
+
+
+def test_scores_of_a_prompt_that_was_aborted_are_not_those_of_the_next_one(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer, max_num_batched_tokens=8, max_num_seqs=2)
+    engine.add(make_request(list(range(20)), prompt_logprobs=0, max_tokens=1))
+    engine.step()
+    engine.abort("a")
+    engine.add(make_request([1, 2], max_tokens=1))
+    (output,) = run_all(engine)["a"]
+    assert output.prompt_logprobs is None
 
 
 def test_the_largest_request_is_given_up_when_memory_runs_out(tokenizer: Tokenizer) -> None:
@@ -179,7 +268,31 @@ async def test_the_model_s_own_end_is_no_end_where_it_is_ignored(
     request = make_request([1, 2], max_tokens=3, ignore_eos=ignores)
     outputs = [output async for output in thread.generate(request)]
     await thread.close()
-    assert (len(outputs), outputs[-1].finish_reason) == (tokens, reason)
+    assert (len(outputs), outputs[-1].finish_reason, outputs[-1].stop_reason) == (tokens, reason, None)
+
+
+async def test_the_end_of_a_grammar_is_one_whatever_else_is_asked_for(tokenizer: Tokenizer) -> None:
+    thread = start_spoken(RandomModel(tokenizer), tokenizer)
+    spec = GrammarSpec(kind="regex", text="ab")
+    request = make_request([1, 2], max_tokens=50, min_tokens=40, ignore_eos=True, grammar=spec)
+    outputs = [output async for output in thread.generate(request)]
+    await thread.close()
+    assert (text_of(outputs), outputs[-1].finish_reason) == ("ab", "stop")
+
+
+def test_a_grammar_that_cannot_be_met_is_refused_before_it_is_queued(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    with pytest.raises(RequestError, match="unclosed group"):
+        engine.admission.check(make_request([1], grammar=GrammarSpec(kind="regex", text="((")))
+
+
+def test_media_stand_where_their_placeholders_are(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    item = MediaItem(frames=np.zeros((1, 56, 56, 3), np.uint8), content_hash=b"x")
+    prompt = [1, *[tokenizer.special.media_pad] * 4, 2]
+    engine.admission.check(make_request(prompt, media=(MediaSpan(offset=1, item=item),)))
+    with pytest.raises(RequestError, match=r"4 media placeholders, and media for 4; .* in order"):
+        engine.admission.check(make_request(prompt, media=(MediaSpan(offset=2, item=item),)))
 
 
 def test_the_longest_prompt_leaves_room_for_one_token(tokenizer: Tokenizer) -> None:

@@ -1,6 +1,7 @@
 """The engine in its thread, seen from an event loop."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -78,6 +79,42 @@ async def test_a_full_queue_says_when_to_come_back(pair: tuple[EngineThread, Cou
     assert busy
     assert all(error.retry_after_s >= 1 and "wait already" in str(error) for error in busy)
     assert len(busy) + sum(isinstance(result, list) for result in results) == 6
+
+
+async def running(thread: EngineThread, count: int) -> None:
+    """Until so many run, and the step that they are in waits for the gate."""
+    while thread.stats().num_running != count:
+        await asyncio.sleep(0.001)
+
+
+async def test_the_queue_takes_as_many_as_it_says(pair: tuple[EngineThread, CountingExecutor]) -> None:
+    thread, executor = pair
+    executor.gate.clear()
+    tasks = [asyncio.create_task(collect(thread, make_request([1], name="first", max_tokens=1)))]
+    await running(thread, 1)
+    tasks += [asyncio.create_task(collect(thread, make_request([i], name=str(i), max_tokens=1))) for i in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(BusyError, match="3 requests wait already; this server queues 3") as caught:
+        thread.check(make_request([9]))
+    assert caught.value.retry_after_s == 1.0
+    executor.gate.set()
+    assert [len(outputs) for outputs in await asyncio.gather(*tasks)] == [1] * 4
+
+
+@pytest.mark.parametrize(("max_waiting", "is_busy"), [(2, True), (3, False)])
+async def test_those_that_the_engine_has_not_begun_wait_too(
+    tokenizer: Tokenizer, max_waiting: int, is_busy: bool
+) -> None:
+    engine, executor = make_engine(tokenizer, max_waiting=max_waiting, max_num_seqs=2)
+    executor.gate.clear()
+    for number in range(4):
+        engine.add(make_request([number], name=str(number), max_tokens=1))
+    thread = EngineThread(engine, tokenizer)
+    await running(thread, 2)
+    with pytest.raises(BusyError) if is_busy else contextlib.nullcontext():
+        thread.check(make_request([9]))
+    executor.gate.set()
+    await thread.close()
 
 
 async def test_a_wrong_request_is_refused_at_once(pair: tuple[EngineThread, CountingExecutor]) -> None:
