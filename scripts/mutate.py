@@ -48,13 +48,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "cua/guard/guard.py": ("tests/cua/guard",),
     "cua/guard/risk.py": ("tests/cua/guard",),
-    "cua/guard/rules.py": ("tests/cua/guard",),
+    "cua/guard/rules.py": ("tests/cua/guard/test_rules.py",),
     "cua/interpreter/limits.py": ("tests/cua/interpreter/test_refusals.py", "tests/cua/interpreter/test_language.py"),
     "cua/interpreter/operators.py": (
         "tests/cua/interpreter/test_refusals.py",
         "tests/cua/interpreter/test_language.py",
     ),
-    "cua/interpreter/coordinates.py": ("tests/cua/interpreter",),
+    "cua/interpreter/coordinates.py": ("tests/cua/interpreter/test_coordinates.py",),
     "cua/protocol/parse.py": ("tests/cua/protocol",),
     "cua/protocol/fences.py": ("tests/cua/protocol",),
     "cua/protocol/history.py": ("tests/cua/protocol",),
@@ -75,10 +75,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "model_runtime/engine/blocks.py": ("tests/model_runtime/engine/test_blocks.py",),
     "model_runtime/engine/prefix.py": ("tests/model_runtime/engine/test_prefix.py",),
     "model_runtime/engine/stops.py": ("tests/model_runtime/engine/test_stops.py",),
-    "model_runtime/server/body.py": (
-        "tests/model_runtime/server/test_errors.py",
-        "tests/model_runtime/server/test_gate.py",
-    ),
+    "model_runtime/server/body.py": ("tests/model_runtime/server/test_body.py",),
+    "model_runtime/engine/engine.py": ("tests/model_runtime/engine/test_engine.py",),
+    "model_runtime/engine/thread.py": ("tests/model_runtime/engine/test_thread.py",),
     "model_runtime/server/gate.py": ("tests/model_runtime/server/test_gate.py",),
 }
 """Modules full of guards, with the quick tests that are theirs."""

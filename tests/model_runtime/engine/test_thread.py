@@ -131,6 +131,7 @@ async def test_an_id_that_is_in_flight_is_refused(pair: tuple[EngineThread, Coun
         await collect(thread, make_request([2]))
     executor.gate.set()
     assert [output.token_ids for output in await task] == [(2,), (3,)]
+    assert [output.token_ids for output in await collect(thread, make_request([3], max_tokens=1))] == [(4,)]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -141,9 +142,48 @@ async def test_a_defect_ends_every_request_and_is_told(tokenizer: Tokenizer) -> 
     for name in ("a", "b"):
         with pytest.raises(EngineDead, match="in a kernel"):
             await collect(thread, make_request([1], name=name))
-    assert "in a kernel" in (thread.fault or "")
     await thread.close()
+    assert "in a kernel" in (thread.fault or "")
     assert executor.is_closed
+
+
+async def test_an_engine_that_cannot_go_on_says_why_in_its_own_words(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    thread = EngineThread(engine, tokenizer)
+    executor.broken = EngineDead("rank 3 is gone")
+    with pytest.raises(EngineDead, match=r"^rank 3 is gone$"):
+        await collect(thread, make_request([1]))
+    await thread.close()
+    assert thread.fault == "rank 3 is gone"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_closing_after_a_defect_waits_for_nobody(tokenizer: Tokenizer) -> None:
+    engine, executor = make_engine(tokenizer)
+    thread = EngineThread(engine, tokenizer)
+    outputs = thread.generate(make_request([1], max_tokens=200))
+    await anext(outputs)  # and no further: it stays in flight
+    executor.broken = ZeroDivisionError("in a kernel")
+    async with asyncio.timeout(60):
+        while thread.fault is None:
+            await asyncio.sleep(0.001)
+        await thread.close(drain_s=3600)
+
+
+def test_an_event_loop_that_is_closed_costs_nobody_else_anything(tokenizer: Tokenizer) -> None:
+    engine, _ = make_engine(tokenizer)
+    thread = EngineThread(engine, tokenizer)
+    left = asyncio.new_event_loop()
+    outputs = thread.generate(make_request([1], name="left", max_tokens=200))
+    left.run_until_complete(anext(outputs))
+    left.close()
+
+    async def others() -> list[EngineOutput]:
+        found = await collect(thread, make_request([5], max_tokens=100))
+        await thread.close()
+        return found
+
+    assert len(asyncio.run(others())) == 100
 
 
 async def test_closing_lets_the_ones_in_flight_finish(tokenizer: Tokenizer) -> None:
@@ -151,7 +191,8 @@ async def test_closing_lets_the_ones_in_flight_finish(tokenizer: Tokenizer) -> N
     thread = EngineThread(engine, tokenizer)
     task = asyncio.create_task(collect(thread, make_request([1], max_tokens=100)))
     await asyncio.sleep(0.01)
-    await thread.close(drain_s=20)
+    async with asyncio.timeout(60):
+        await thread.close(drain_s=3600)
     assert len(await task) == 100
     with pytest.raises(EngineDead, match="shutting down"):
         await collect(thread, make_request([1]))
