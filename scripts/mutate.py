@@ -49,7 +49,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "cua/guard/guard.py": ("tests/cua/guard",),
     "cua/guard/risk.py": ("tests/cua/guard",),
     "cua/guard/rules.py": ("tests/cua/guard/test_rules.py",),
-    "cua/interpreter/limits.py": ("tests/cua/interpreter/test_refusals.py", "tests/cua/interpreter/test_language.py"),
+    "cua/interpreter/limits.py": ("tests/cua/interpreter/test_limits.py",),
     "cua/interpreter/operators.py": (
         "tests/cua/interpreter/test_refusals.py",
         "tests/cua/interpreter/test_language.py",
