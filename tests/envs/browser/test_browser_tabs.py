@@ -4,7 +4,9 @@ import pytest
 
 from envs.actions import Click, Hotkey, KeyDown, KeyUp, PressKey, TypeText, Wait
 from envs.browser import BrowserEnv, BrowserOptions
+from envs.browser.tabs import Tabs
 from envs.env import InstructionTask
+from envs.errors import ActionError
 from envs.observation import Tab
 from tests.envs.browser.driving import OpenPage, click, do, picture, until
 from tests.envs.browser.pages import PageServer
@@ -75,6 +77,61 @@ async def test_switching_tabs(env: BrowserEnv, pages: PageServer) -> None:
     assert observation.last_action_error == "there is no tab 7; there are 3"
     assert (await do(env, KeyDown(key="ctrl"), PressKey(key="tab", presses=2), KeyUp(key="ctrl"))).title == "tab2"
     assert titles(await do(env, Hotkey(keys=("ctrl", "f4")))) == [("tab1", False), ("tab3", True)]
+
+
+async def test_the_order_of_tabs_and_which_one_is_looked_at(env: BrowserEnv, pages: PageServer) -> None:
+    await env.reset(OpenPage(pages.serve("", title="first")))
+    first = env.page
+    second, third, other = [await first.context.new_page() for _ in range(3)]
+    tabs = Tabs()
+    with pytest.raises(ActionError, match="the tab was closed"):
+        _ = tabs.active
+    await tabs.bring_to_front()  # nothing to show yet
+    assert tabs.add(first)
+    assert tabs.add(third)
+    assert not tabs.add(first)
+    assert (tabs.pages, tabs.active) == ([first, third], third)
+    assert tabs.add(second, after=first)
+    assert (tabs.pages, tabs.active) == ([first, second, third], second)
+
+    tabs.activate(other)
+    tabs.set_title(other, "other")
+    tabs.remove(other)
+    assert (tabs.pages, tabs.active, tabs.title(other)) == ([first, second, third], second, "")
+
+    tabs.set_title(second, "second")
+    tabs.set_title(second, None)
+    assert [(tab.title, tab.is_active) for tab in tabs.listed()] == [("", False), ("second", True), ("", False)]
+
+    tabs.activate(first)
+    tabs.remove(second)
+    assert (tabs.pages, tabs.active, tabs.title(second)) == ([first, third], first, "")
+    tabs.remove(first)  # the next one moves up
+    assert tabs.active is third
+    assert tabs.add(other, after=second)  # after one that is gone: at the end
+    assert tabs.pages == [third, other]
+    tabs.remove(other)  # there is none behind it
+    assert tabs.active is third
+    tabs.remove(third)
+    with pytest.raises(ActionError, match="the tab was closed"):
+        _ = tabs.active
+    await other.close()
+    assert not tabs.add(other)
+
+
+async def test_only_a_tab_that_is_not_in_front_is_brought_there(env: BrowserEnv, pages: PageServer) -> None:
+    await env.reset(OpenPage(pages.serve("", title="first")))
+    first = env.page
+    second = await first.context.new_page()
+    tabs = Tabs()
+    for page in (first, second):
+        tabs.add(page)
+        await tabs.bring_to_front()
+    await second.close()
+    await tabs.bring_to_front()  # the browser would refuse it: it is taken for the one in front still
+    tabs.activate(first)
+    await tabs.bring_to_front()
+    assert await first.evaluate("document.visibilityState") == "visible"
 
 
 async def test_back_and_forward_and_reload(env: BrowserEnv, pages: PageServer) -> None:
