@@ -87,3 +87,22 @@ def test_dequantizes_as_compressed_tensors_decompresses():
     compressor = BaseCompressor.get_value_from_registry("pack-quantized")
     peer = compressor.decompress(state, QuantizationScheme(targets=["Linear"], weights=weights))["weight"]
     assert torch.equal(dequantize(state["weight_packed"], scale, peer.dtype), peer)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_scales_and_rounding_are_those_of_compressed_tensors(dtype):
+    """In bf16 its division rounds once more than ours, so the values are compared in float32 only."""
+    from compressed_tensors.quantization import QuantizationArgs
+    from compressed_tensors.quantization.lifecycle.forward import quantize as round_to_scale
+    from compressed_tensors.quantization.utils import calculate_qparams
+
+    weights = QuantizationArgs(num_bits=4, type="int", symmetric=True, strategy="group", group_size=32)
+    weight = torch.randn(64, 128, generator=torch.Generator().manual_seed(4)).to(dtype)
+    weight[0, 0] = -9
+    groups = weight.unflatten(1, (-1, 32))
+    their_scale, zero_point = calculate_qparams(groups.amin(-1), groups.amax(-1), weights)
+    q, scale = quantize(weight)
+    assert torch.equal(scale, their_scale)
+    if dtype == torch.float32:
+        assert q.min() == -8
+        assert torch.equal(q, round_to_scale(weight, their_scale, zero_point, weights).to(torch.int8))

