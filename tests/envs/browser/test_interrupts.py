@@ -8,7 +8,7 @@ import pytest
 
 from envs.browser.interrupts import Interrupted, Interrupts, Reason
 
-LONG_S = 3600.0
+LONG_S = 20.0
 SOON_S = 0.01
 
 
