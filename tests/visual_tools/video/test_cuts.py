@@ -10,6 +10,7 @@ import pytest
 import visual_tools as vt
 from tests.visual_tools.video.making import Picture, Recipe, make_video
 from visual_tools.errors import VideoError
+from visual_tools.video.cuts import Scene, Scenes, _Changes, _find_cuts
 
 SIZE = (192, 108)
 RECIPE = Recipe(size=SIZE, rate=Fraction(25), options={"preset": "ultrafast", "crf": "23", "g": "50"})
@@ -145,12 +146,116 @@ def test_of_two_near_cuts_the_stronger_one_counts(
     assert [frame for frame, _ in find(tmp_path, frames, min_length_s=0.5)] == kept
 
 
+def changes_of(
+    count: int,
+    *,
+    step: dict[int, float] | None = None,
+    moment: dict[int, float] | None = None,
+    second: dict[int, float] | None = None,
+    empty: range = range(0),
+) -> _Changes:
+    """Distances that are 0 but where it is said; a flash lasts 5 frames, half a dissolve 10."""
+    series = np.zeros((3, count))
+    for values, one in zip((step, moment, second), series, strict=True):
+        for frame, value in (values or {}).items():
+            one[frame] = value
+    is_empty = np.isin(np.arange(count), list(empty))
+    return _Changes(step=series[0], moment=series[1], second=series[2], is_empty=is_empty, flash=5, rest=10)
+
+
+def cuts_of(changes: _Changes) -> list[tuple[int, str]]:
+    return [(cut.frame, cut.transition) for cut in _find_cuts(changes, 0.16)]
+
+
+@pytest.mark.parametrize(
+    ("step", "moment", "is_cut"),
+    [
+        ({50: 0.16}, {54: 0.1, 50: 0.1}, True),
+        ({50: 0.15}, {54: 0.1, 50: 0.1}, False),  # too little at once
+        ({50: 0.3}, {54: 0.09, 50: 0.1}, False),  # it does not stay: a flash begins
+        ({50: 0.3}, {54: 0.1, 50: 0.09}, False),  # it was there a moment before: a flash ends
+        ({4: 0.3}, {8: 0.1}, True),  # too early to tell
+        ({5: 0.3}, {9: 0.1}, False),
+        ({98: 0.3}, {99: 0.1, 98: 0.1}, True),  # the last moment that there is
+        ({50: 0.3} | dict.fromkeys((41, 43, 45, 47, 53, 55), 0.13), {54: 0.1, 50: 0.1}, False),  # much changes anyhow
+        ({50: 0.3} | dict.fromkeys((41, 43, 45, 47), 0.13), {54: 0.1, 50: 0.1}, True),  # a few outliers
+        ({50: 0.3} | dict.fromkeys(range(30, 39), 0.13), {54: 0.1, 50: 0.1}, True),  # long before
+        ({3: 0.3} | dict.fromkeys((1, 2, 4, 5), 0.13), {7: 0.1}, False),
+    ],
+)
+def test_a_step_that_stays_and_stands_out_is_a_cut(
+    step: dict[int, float], moment: dict[int, float], is_cut: bool
+) -> None:
+    found = [frame for frame, _ in cuts_of(changes_of(100, step=step, moment=moment))]
+    assert found == [max(step, key=lambda frame: step[frame])] * is_cut
+
+
+@pytest.mark.parametrize(
+    ("empty", "step", "found"),
+    [
+        (range(40, 46), {}, [(43, "fade")]),
+        (range(40, 45), {}, []),  # as long as a flash
+        (range(6), {}, []),  # the video begins so
+        (range(1, 7), {}, [(4, "fade")]),
+        (range(94, 100), {}, []),  # it ends so
+        (range(93, 99), {}, [(96, "fade")]),
+        (range(40, 60), {40: 0.3, 60: 0.3}, [(40, "cut"), (60, "cut")]),  # a black card between two scenes
+        (range(40, 60), {40: 0.3}, [(50, "fade")]),
+        (range(40, 60), {60: 0.3}, [(50, "fade")]),
+        (range(40, 60), {39: 0.3}, [(39, "cut"), (50, "fade")]),
+        (range(40, 60), {61: 0.3, 20: 0.3}, [(20, "cut"), (50, "fade"), (61, "cut")]),
+    ],
+)
+def test_an_empty_stretch_inside_is_a_fade_unless_it_is_cut_to_and_from(
+    empty: range, step: dict[int, float], found: list[tuple[int, str]]
+) -> None:
+    moment = {frame + lag: 0.2 for frame in step for lag in (0, 4)}
+    assert cuts_of(changes_of(100, step=step, moment=moment, empty=empty)) == found
+
+
+@pytest.mark.parametrize(
+    ("second", "cuts", "found"),
+    [
+        ({60: 0.2}, (), [50]),
+        ({60: 0.19}, (), []),
+        ({60: 0.2, 40: 0.07}, (), [50]),
+        ({60: 0.2, 40: 0.09}, (), []),  # much changes before it
+        ({60: 0.2, 80: 0.09}, (), []),  # and after it
+        ({60: 0.2, 62: 0.21}, (), [52]),
+        ({60: 0.2, 58: 0.21}, (), [48]),
+        ({39: 0.2}, (), []),  # too near to the beginning
+        ({40: 0.2}, (), [30]),
+        ({79: 0.2}, (), [69]),
+        ({80: 0.2}, (), []),  # too near to the end
+        ({60: 0.2}, (30,), [30]),  # a cut explains it
+        ({60: 0.2}, (29,), [29, 50]),
+        ({60: 0.2}, (70,), [70]),
+        ({60: 0.2}, (71,), [50, 71]),
+    ],
+)
+def test_what_changes_over_a_second_and_not_before_or_after_is_a_dissolve(
+    second: dict[int, float], cuts: tuple[int, ...], found: list[int]
+) -> None:
+    moment = {frame + lag: 0.2 for frame in cuts for lag in (0, 4)}
+    changes = changes_of(100, step=dict.fromkeys(cuts, 0.3), moment=moment, second=second)
+    assert [frame for frame, _ in cuts_of(changes)] == found
+
+
+@pytest.mark.parametrize(("count", "end"), [(1, "start 1.00)"), (12, "start 1.00)"), (13, "start 1.00; ...)")])
+def test_many_scenes_are_shown_in_part(count: int, end: str) -> None:
+    scene = Scene(start_s=0.0, end_s=1.0, start_frame=0, end_frame=25, transition="start", score=1.0)
+    told = repr(Scenes(path=Path("a/video.mp4"), scenes=(scene,) * count))
+    assert told.startswith(f"Scenes(video.mp4: {count}; 00:00:00.000 start 1.00") and told.endswith(end)
+    assert told.count("start 1.00") == min(count, 12)
+
+
 def test_settings_repr_and_progress(tmp_path: Path) -> None:
     path = make_video(tmp_path, [*show(1, 30), *show(2, 8), *show(3, 30)], RECIPE)
     both = vt.scenes(path, min_length_s=0.1)
     stronger = max((both[1], both[2]), key=lambda scene: scene.score)
     assert [scene.start_frame for scene in vt.scenes(path)] == [0, stronger.start_frame]
-    assert [scene.start_frame for scene in vt.scenes(path, min_length_s=0.1)] == [0, 30, 38]
+    assert [scene.start_frame for scene in vt.scenes(path, min_length_s=0)] == [0, 30, 38]
+    assert [scene.start_frame for scene in vt.scenes(path, min_length_s=0.32)] == [0, 30, 38]  # as far as they are
     seen: list[tuple[int, int]] = []
     scenes = vt.scenes(path, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (68, 68)
