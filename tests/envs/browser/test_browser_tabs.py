@@ -1,7 +1,6 @@
 """Tabs, history and addresses, through what an agent can do."""
 
 import pytest
-from playwright.async_api import Error
 
 from envs.actions import Click, Hotkey, KeyDown, KeyUp, PressKey, TypeText, Wait
 from envs.browser import BrowserEnv, BrowserOptions
@@ -121,6 +120,8 @@ async def test_the_order_of_tabs_and_which_one_is_looked_at(env: BrowserEnv, pag
 
 
 async def test_only_a_tab_that_is_not_in_front_is_brought_there(env: BrowserEnv, pages: PageServer) -> None:
+    from playwright.async_api import Error
+
     await env.reset(OpenPage(pages.serve("", title="first")))
     first, second = [await env.page.context.new_page() for _ in range(2)]
     tabs = Tabs()
