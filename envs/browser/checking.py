@@ -18,7 +18,7 @@ from envs.target import UNKNOWN, Check, Target
 
 _TIMEOUT_S = 2.0
 _RETRIES_S = (0.02, 0.1, 0.3)
-_SILENT = frozenset({"tab", "esc", "shift", "ctrl", "alt", "win", "capslock", *(f"f{n}" for n in range(1, 25))})
+_SILENT = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock", *(f"f{n}" for n in range(1, 25))})
 _EDITING = frozenset("acvxzy")  # with ctrl: select all, copy, paste, cut, undo, redo
 
 
@@ -56,6 +56,8 @@ class Targets:
         overlay = self._world.overlay
         if overlay is not None and (taken := overlay.targets_of_key(stroke.key)) is not None:
             return tuple(map(self._redacted, taken))
+        if stroke.key == "esc":  # it answers a dialog, and activates nothing in a page
+            return ()
         inspector, tabs = self._world.inspector, self._world.tabs
         return await self._ask(lambda: inspector.on_key(tabs.active, stroke))
 

@@ -73,6 +73,17 @@ def test_nothing_is_read_before_a_secret_was_typed() -> None:
     assert Masker().mask(seen) is seen
 
 
+def test_values_of_three_characters_are_masked_and_shorter_ones_are_not() -> None:
+    pytest.importorskip("rapidocr")
+    seen, masker = screen("code QX7 accepted"), Masker()
+    masker.typed(["QX", ""])
+    assert masker.mask(seen) is seen
+    masker.typed(["QX7"])
+    masked = read(masker.mask(seen))
+    assert "QX7" not in masked
+    assert "accepted" in masked
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

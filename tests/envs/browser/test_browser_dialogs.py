@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from envs.actions import Click, Hotkey, PressKey, TypeText
+from envs.actions import Action, Click, Hotkey, PressKey, TypeText
 from envs.browser import BrowserEnv
 from envs.observation import Dialog
 from tests.envs.browser.driving import OpenPage, click, do, middle, picture
@@ -66,6 +66,47 @@ async def test_a_confirmation_is_answered_by_keys(
     observation = await do(env, *[PressKey(key=key) for key in keys])
     assert observation.dialog is None
     assert await env.page.evaluate("answer") is answer
+
+
+TAB, ENTER, SPACE, ESC = (PressKey(key=key) for key in ("tab", "enter", "space", "esc"))
+BACK = Hotkey(keys=("shift", "tab"))
+
+
+@pytest.mark.parametrize(
+    ("opener", "before", "action", "told", "answer"),
+    [
+        ("#ask", [], ENTER, ["OK"], True),
+        ("#ask", [TAB], ENTER, ["Cancel"], False),
+        ("#ask", [BACK], SPACE, ["Cancel"], False),
+        ("#ask", [TAB, BACK], Hotkey(keys=("ctrl", "enter")), ["OK"], True),
+        ("#ask", [TAB], ESC, ["Cancel"], False),
+        ("#ask", [], Hotkey(keys=("esc",)), ["Cancel"], False),
+        ("#tell", [TAB], ENTER, ["OK"], None),
+        ("#tell", [], ESC, [], None),
+        ("#name", [TypeText(text="Bob")], ENTER, ["OK"], "Bob"),
+        ("#name", [TypeText(text="Bob"), TAB], ENTER, ["Cancel"], None),
+        ("#name", [TypeText(text="Bob"), SPACE], TypeText(text="C\nD"), ["OK"], "Bob C"),
+    ],
+)
+async def test_the_button_that_is_told_before_is_the_one_that_a_key_presses(
+    env: BrowserEnv,
+    pages: PageServer,
+    opener: str,
+    before: list[Action],
+    action: Action,
+    told: list[str],
+    answer: object,
+) -> None:
+    await env.reset(OpenPage(pages.serve(BODY)))
+    observation = await click(env, opener)
+    assert observation.dialog is not None
+    if before:
+        await do(env, *before)
+    targets = await env.find_targets(action)
+    assert [target.names for target in targets if target.role == "dialog button"] == [(name,) for name in told]
+    assert all(observation.dialog.message in target.context for target in targets if target.names)
+    assert (await do(env, action)).dialog is None
+    assert await env.page.evaluate("window.answer ?? null") == answer
 
 
 async def test_an_alert_and_what_follows_in_the_same_step(env: BrowserEnv, pages: PageServer) -> None:
