@@ -1,5 +1,6 @@
 import io
 
+import pytest
 from PIL import Image, ImageDraw
 
 from cua.loop_detection import LoopDetector
@@ -27,6 +28,24 @@ def test_the_same_action_on_the_same_screen_counts_up() -> None:
 def test_a_blinking_caret_does_not_hide_a_loop() -> None:
     detector = LoopDetector()
     assert [detector.count([CLICK], screen("a", caret=on)) for on in (False, True, False)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("width_px", "height_px", "count"), [(3, 48, 2), (4, 48, 1), (3, 49, 1), (1, 1, 2), (4, 1, 1), (1, 49, 1)]
+)
+def test_only_a_difference_as_small_as_a_caret_is_passed_over(width_px: int, height_px: int, count: int) -> None:
+    image = Image.new("RGB", (320, 200), "white")
+    image.paste("black", (100, 20, 100 + width_px, 20 + height_px))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    detector = LoopDetector()
+    detector.count([CLICK], screen())
+    assert detector.count([CLICK], buffer.getvalue()) == count
+
+
+def test_the_same_bytes_are_the_same_screen_whatever_they_are() -> None:
+    detector = LoopDetector()
+    assert [detector.count([CLICK], b"reading this would fail") for _ in range(2)] == [1, 2]
 
 
 def test_a_counter_that_changes_by_one_digit_is_not_a_loop() -> None:
