@@ -26,7 +26,7 @@ def to_url(text: str, *, more_schemes: frozenset[str] = frozenset()) -> str:
     scheme = _SCHEME.match(address)
     if scheme and ("://" in address or not _looks_like_port(address, scheme.end())):
         name = scheme[1].lower()
-        if name in ("http", "https") and not re.match(r"https?:/*[^/?#\s]", address, re.IGNORECASE):
+        if name in ("http", "https") and not re.match(r"https?:/*[^/?#:\s]", address, re.IGNORECASE):
             raise AddressError(f"{address!r} names no host; write one such as https://example.com/page")
         if name in _KNOWN | more_schemes:
             return address

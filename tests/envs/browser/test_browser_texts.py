@@ -48,6 +48,21 @@ def test_other_texts_are_refused(typed: str) -> None:
         to_url(typed)
 
 
+@pytest.mark.parametrize(
+    "typed", ["http:", "http://", "https:///", "HTTP://?q=1", "https://#top", "http:// example.com", "http://:80/x"]
+)
+def test_an_address_of_no_host_is_told(typed: str) -> None:
+    with pytest.raises(ActionError, match="names no host; write one such as"):
+        to_url(typed)
+
+
+@pytest.mark.parametrize(
+    "typed", ["http:/example.com", "http://[::1]:80/", "https://a:b@example.com", "http:example.com"]
+)
+def test_an_address_with_a_host_is_taken_however_it_is_written(typed: str) -> None:
+    assert to_url(typed) == typed
+
+
 def test_more_schemes_can_be_taken() -> None:
     assert to_url("file:///tmp/x.html", more_schemes=frozenset({"file"})) == "file:///tmp/x.html"
 
