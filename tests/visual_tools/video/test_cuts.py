@@ -10,7 +10,7 @@ import pytest
 import visual_tools as vt
 from tests.visual_tools.video.making import Picture, Recipe, make_video
 from visual_tools.errors import VideoError
-from visual_tools.video.cuts import Scene, Scenes, _Changes, _find_cuts
+from visual_tools.video.cuts import Scene, Scenes, _Changes, _find_cuts, _is_empty
 
 SIZE = (192, 108)
 RECIPE = Recipe(size=SIZE, rate=Fraction(25), options={"preset": "ultrafast", "crf": "23", "g": "50"})
@@ -239,6 +239,26 @@ def test_what_changes_over_a_second_and_not_before_or_after_is_a_dissolve(
     moment = {frame + lag: 0.2 for frame in cuts for lag in (0, 4)}
     changes = changes_of(100, step=dict.fromkeys(cuts, 0.3), moment=moment, second=second)
     assert [frame for frame, _ in cuts_of(changes)] == found
+
+
+@pytest.mark.parametrize(
+    ("upper", "lower", "is_empty"),
+    [
+        (0, 0, True),
+        (32, 32, True),
+        (33, 33, False),  # dark, yet no black
+        (128, 128, False),
+        (234, 234, False),
+        (235, 235, True),
+        (10, 20, True),
+        (10, 22, False),  # a scene at night: 6 levels of deviation
+        (255, 235, False),
+    ],
+)
+def test_an_empty_frame_is_all_black_or_all_white(upper: int, lower: int, is_empty: bool) -> None:
+    frame = np.full((28, 48, 3), upper, np.float32)
+    frame[14:] = lower
+    assert _is_empty(frame) is is_empty
 
 
 @pytest.mark.parametrize(("count", "end"), [(1, "start 1.00)"), (12, "start 1.00)"), (13, "start 1.00; ...)")])
