@@ -63,6 +63,12 @@ def test_an_address_with_a_host_is_taken_however_it_is_written(typed: str) -> No
     assert to_url(typed) == typed
 
 
+@pytest.mark.parametrize("typed", ["", " \t"])
+def test_an_empty_address_is_told(typed: str) -> None:
+    with pytest.raises(ActionError, match="the address is empty"):
+        to_url(typed)
+
+
 def test_more_schemes_can_be_taken() -> None:
     assert to_url("file:///tmp/x.html", more_schemes=frozenset({"file"})) == "file:///tmp/x.html"
 

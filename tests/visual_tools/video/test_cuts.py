@@ -172,12 +172,14 @@ def cuts_of(changes: _Changes) -> list[tuple[int, str]]:
     [
         ({50: 0.16}, {54: 0.1, 50: 0.1}, True),
         ({50: 0.15}, {54: 0.1, 50: 0.1}, False),  # too little at once
+        ({50: 0.3}, {54: 0.6 * 0.16, 50: 0.6 * 0.16}, True),  # as much as must stay
         ({50: 0.3}, {54: 0.09, 50: 0.1}, False),  # it does not stay: a flash begins
         ({50: 0.3}, {54: 0.1, 50: 0.09}, False),  # it was there a moment before: a flash ends
         ({4: 0.3}, {8: 0.1}, True),  # too early to tell
         ({5: 0.3}, {9: 0.1}, False),
         ({98: 0.3}, {99: 0.1, 98: 0.1}, True),  # the last moment that there is
         ({50: 0.3} | dict.fromkeys((41, 43, 45, 47, 53, 55), 0.13), {54: 0.1, 50: 0.1}, False),  # much changes anyhow
+        ({50: 0.3} | dict.fromkeys((41, 43, 45, 47, 53, 55), 0.3 / 2.5), {54: 0.1, 50: 0.1}, True),
         ({50: 0.3} | dict.fromkeys((41, 43, 45, 47), 0.13), {54: 0.1, 50: 0.1}, True),  # a few outliers
         ({50: 0.3} | dict.fromkeys(range(30, 39), 0.13), {54: 0.1, 50: 0.1}, True),  # long before
         ({3: 0.3} | dict.fromkeys((1, 2, 4, 5), 0.13), {7: 0.1}, False),
@@ -219,6 +221,7 @@ def test_an_empty_stretch_inside_is_a_fade_unless_it_is_cut_to_and_from(
         ({60: 0.2}, (), [50]),
         ({60: 0.19}, (), []),
         ({60: 0.2, 40: 0.07}, (), [50]),
+        ({60: 0.2, 40: 0.2 / 2.5}, (), [50]),
         ({60: 0.2, 40: 0.09}, (), []),  # much changes before it
         ({60: 0.2, 80: 0.09}, (), []),  # and after it
         ({60: 0.2, 62: 0.21}, (), [52]),
