@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from envs.actions import Action, Click, Hotkey, PressKey, TypeText
+from envs.actions import Action, Click, Hotkey, MouseDown, MouseUp, PressKey, TypeText
 from envs.browser import BrowserEnv
 from envs.observation import Dialog
 from tests.envs.browser.driving import OpenPage, click, do, middle, picture
@@ -151,6 +151,20 @@ async def test_a_prompt_is_filled_in(env: BrowserEnv, pages: PageServer, actions
     assert observation.dialog == Dialog(kind="prompt", message="Your name?", default_text="Anna")
     await do(env, *actions)
     assert await env.page.evaluate("answer") == answer
+
+
+async def test_only_a_click_beside_the_field_and_the_buttons_is_refused(env: BrowserEnv, pages: PageServer) -> None:
+    await env.reset(OpenPage(pages.serve(BODY)))
+    await click(env, "#name")
+    x_px, y_px = await button(env, "OK")
+    observation = await do(env, Click(x_px=x_px, y_px=y_px - 56))  # into the field
+    assert observation.dialog is not None
+    for beside in ((20, 600), (x_px, y_px - 120)):
+        error = (await env.step([Click(x_px=beside[0], y_px=beside[1])])).observation.last_action_error
+        assert error is not None and error.endswith("or press Enter or Esc (type to fill in its field)")
+    assert (await do(env, MouseDown(x_px=20, y_px=600), MouseUp(x_px=20, y_px=600))).dialog is not None
+    await do(env, PressKey(key="enter"))
+    assert await env.page.evaluate("answer") == "Anna"
 
 
 async def test_the_text_typed_into_a_prompt_is_seen(env: BrowserEnv, pages: PageServer) -> None:
