@@ -9,16 +9,16 @@ print(result.end.status, result.end.answer)
 
 from cua.agent import Agent, AgentOptions
 from cua.api import resume_task, run_task
-from cua.caps import Caps
-from cua.end import End, RunResult
 from cua.errors import CodeError, ConfigError, CuaError, ModelError, ReplyError, TrajectoryError
 from cua.guard import Guard
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult, Usage
 from cua.model import Model, Tool
+from cua.run.caps import Caps
+from cua.run.end import End, RunResult
+from cua.run.watch import Watch
 from cua.secrets import Secrets
 from cua.step import Step, Turn
 from cua.tool_agent.ask import ask
-from cua.watch import Watch
 
 __all__ = [
     "Agent",

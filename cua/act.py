@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cua.answer import AnswerSchema
-from cua.caps import CapReachedError
-from cua.control import Control, StoppedError
 from cua.decide import Decision
 from cua.errors import CodeError
-from cua.events import NoteKind
 from cua.guard import Guard, StepCheck, Verdict
 from cua.masking import Masker
 from cua.record import Record
 from cua.redaction import redacted
+from cua.run.caps import CapReachedError
+from cua.run.control import Control, StoppedError
+from cua.run.events import NoteKind
 from cua.secrets import Secrets
 from cua.step import Step
 from envs import Action, Env, Observation, StepResult, Terminate

@@ -7,19 +7,19 @@ from typing import Any
 
 from cua.act import Actor, Outcome
 from cua.answer import AnswerSchema
-from cua.caps import CapReachedError, Caps
-from cua.control import Control, StoppedError
 from cua.decide import Decider, Decision
-from cua.end import End, RunResult
 from cua.episode import Episode
 from cua.errors import ModelError, TrajectoryError
-from cua.events import Decided, Event, Listener, Noted, NoteKind, Observed, RunEnded, RunStarted, StepDone
 from cua.guard import Guard
 from cua.masking import MIN_CHARS, Masker
 from cua.messages import Sampling, Usage
 from cua.model import Model
 from cua.protocol import ProtocolOptions
 from cua.record import NoRecord, Record
+from cua.run.caps import CapReachedError, Caps
+from cua.run.control import Control, StoppedError
+from cua.run.end import End, RunResult
+from cua.run.events import Decided, Event, Listener, Noted, NoteKind, Observed, RunEnded, RunStarted, StepDone
 from cua.secrets import Secrets
 from cua.step import Step
 from cua.verdict import judge, judge_capped

@@ -10,13 +10,13 @@ from cua.agent import Agent, Start
 from cua.answer import AnswerSchema, load_schema
 from cua.assemble import make_env, make_guard, make_header, make_options, make_secrets, make_settings_model
 from cua.config import Settings, load_settings
-from cua.end import RunResult
 from cua.errors import ConfigError
 from cua.masking import Masker
 from cua.model import Model
 from cua.redaction import redacted, redacting
+from cua.run.end import RunResult
+from cua.run.watch import Watch
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
-from cua.watch import Watch
 from envs import Env, InstructionTask, Task
 from envs.http_login import HttpLogin, split_login
 
@@ -48,7 +48,7 @@ async def run_task(
             from files and the environment.
 
     Returns:
-        How it ended; `result.end.status` is one of the closed set in `cua.end`.
+        How it ended; `result.end.status` is one of the closed set in `cua.run.end`.
 
     Raises:
         ConfigError: A setting or file is wrong; nothing was started.

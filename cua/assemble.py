@@ -9,14 +9,14 @@ from typing import Any
 
 from cua.agent import AgentOptions
 from cua.answer import AnswerSchema
-from cua.caps import Caps
 from cua.config import Settings
 from cua.errors import ConfigError
-from cua.events import Listener, Noted, Thinking
 from cua.guard import Approver, Guard, Rules, load_rules
 from cua.http_auth import load_http_auth
 from cua.model import Model
 from cua.protocol import ProtocolOptions
+from cua.run.caps import Caps
+from cua.run.events import Listener, Noted, Thinking
 from cua.secrets import Secrets, load_secrets
 from cua.trajectory import RunHeader
 from envs import Env, EnvSetupError

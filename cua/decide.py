@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cua.caps import CapReachedError
-from cua.control import Control
 from cua.episode import Episode
 from cua.errors import CodeError, ReplyError, TruncatedReplyError
-from cua.events import NoteKind
 from cua.interpreter import run as interpret
 from cua.messages import Message, Reply, Sampling, TextPart
 from cua.model import Model
 from cua.protocol import ProtocolOptions, parse, to_messages
 from cua.record import Record
+from cua.run.caps import CapReachedError
+from cua.run.control import Control
+from cua.run.events import NoteKind
 from cua.step import Turn
 from envs import Action, Observation
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from cua.end import RunResult
 from cua.messages import Reply
+from cua.run.end import RunResult
 from cua.step import Step, Turn
 from envs import Action, Observation
 

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from cua.events import Event, Listener, Thinking
 from cua.guard import Approver, Verdict
+from cua.run.events import Event, Listener, Thinking
+from cua.run.watch import Watch
 from cua.secrets import Secrets
 from cua.step import Turn
 from cua.trajectory.codec import open_fields
-from cua.watch import Watch
 from envs import Action
 
 T = TypeVar("T")

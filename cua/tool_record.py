@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from cua.end import RunResult
 from cua.messages import Part, Reply, ToolCall
+from cua.run.end import RunResult
 from cua.tool_step import ToolStep
 
 

@@ -1,7 +1,7 @@
 """From the state of the world to the end of a run: the task's score decides, the agent's word does not."""
 
-from cua.caps import CapReachedError
-from cua.end import End
+from cua.run.caps import CapReachedError
+from cua.run.end import End
 from envs import Env, EnvError, Task, Terminate
 
 

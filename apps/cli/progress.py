@@ -8,8 +8,9 @@ from typing import Any
 import typer
 
 from apps.cli import terminal
-from cua.end import RunResult
-from cua.events import (
+from cua.messages import ImagePart
+from cua.run.end import RunResult
+from cua.run.events import (
     CallReturned,
     CallsStarted,
     Decided,
@@ -22,7 +23,6 @@ from cua.events import (
     Thinking,
     ToolStepDone,
 )
-from cua.messages import ImagePart
 from cua.trajectory.describe import told_arguments
 
 _SHOWN_LINES, _SHOWN_CHARS = 12, 200

@@ -13,7 +13,7 @@ from apps.cli import terminal
 from apps.cli.approve import terminal_approver
 from apps.cli.progress import print_result, result_object, stream_listener, terminal_listener
 from cua import RunResult, Watch
-from cua.control import Control
+from cua.run.control import Control
 
 T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

@@ -5,15 +5,25 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cua.caps import CapReachedError
 from cua.claims import find_claims
-from cua.control import Control, StoppedError
-from cua.end import End, RunResult
 from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
-from cua.events import CallReturned, CallsStarted, Event, Listener, Noted, NoteKind, RunEnded, RunStarted, ToolStepDone
 from cua.guard import Guard
 from cua.messages import Message, Part, Reply, TextPart, Usage
 from cua.model import Model
+from cua.run.caps import CapReachedError
+from cua.run.control import Control, StoppedError
+from cua.run.end import End, RunResult
+from cua.run.events import (
+    CallReturned,
+    CallsStarted,
+    Event,
+    Listener,
+    Noted,
+    NoteKind,
+    RunEnded,
+    RunStarted,
+    ToolStepDone,
+)
 from cua.tool_agent.calls import Caller
 from cua.tool_agent.context import SUMMARY_REQUEST, count_tokens, fold
 from cua.tool_agent.conversation import Fold, to_messages

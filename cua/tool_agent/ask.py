@@ -12,12 +12,13 @@ from typing import Any
 from cua.answer import AnswerSchema, load_schema
 from cua.assemble import make_caps, make_guard, make_settings_model, recorded_settings, versions_of
 from cua.config import Resolved, Settings, load_settings
-from cua.end import RunResult
 from cua.errors import ConfigError
 from cua.evidence import write_bundle
 from cua.messages import Sampling
 from cua.model import Model, Tool
 from cua.redaction import redacted, redacting
+from cua.run.end import RunResult
+from cua.run.watch import Watch
 from cua.secrets import Secrets, load_secrets
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
@@ -32,7 +33,6 @@ from cua.trajectory import RunHeader, default_runs_dir
 from cua.trajectory.run_record import TOOLS_ENV
 from cua.trajectory.sealed_files import FILES, hash_files
 from cua.trajectory.tool_writer import ToolTrajectoryWriter
-from cua.watch import Watch
 from visual_tools.sandbox import Kernel, KernelMaker, Limits
 
 INPUTS = "inputs"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cua.control import Control
 from cua.guard import Guard
 from cua.guard.calls import check_call
 from cua.messages import ToolCall, ToolResult
+from cua.run.control import Control
 from cua.tool_step import CallOutcome
 from cua.tools.toolset import Toolset, failed
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cua.answer import AnswerSchema
-from cua.caps import Caps
 from cua.messages import Sampling
+from cua.run.caps import Caps
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]
 """What happens when the conversation grows past its threshold.

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from cua.end import RunResult
 from cua.messages import Reply, ToolCall
+from cua.run.end import RunResult
 from cua.step import Turn
 from envs import (
     Click,

@@ -6,9 +6,9 @@ A last line that was torn is left out. Anything else that does not fit is damage
 from dataclasses import replace
 from pathlib import Path
 
-from cua.end import RunResult
 from cua.errors import TrajectoryError
 from cua.messages import Reply, Usage
+from cua.run.end import RunResult
 from cua.step import Step
 from cua.trajectory.chain import check_chain
 from cua.trajectory.codec import from_line

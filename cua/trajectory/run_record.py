@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cua.end import End, RunResult
 from cua.messages import Part, Reply, ToolCall, Usage
+from cua.run.end import End, RunResult
 from cua.step import Step, Turn
 from cua.tool_step import ToolStep
 from cua.trajectory.chain import Chain

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from cua.end import RunResult
 from cua.errors import TrajectoryError
+from cua.run.end import RunResult
 from cua.trajectory.codec import from_line
 from cua.trajectory.events import EndedEvent, RunEvent, RunHeader
 from cua.trajectory.folder import TRAJECTORY, default_runs_dir

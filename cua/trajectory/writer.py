@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cua.end import RunResult
 from cua.errors import TrajectoryError
 from cua.messages import Reply
+from cua.run.end import RunResult
 from cua.step import Step, Turn
 from cua.trajectory import images
 from cua.trajectory.chain import hash_line, link

@@ -10,12 +10,12 @@ from PIL import Image
 
 from cua.agent import Agent, AgentOptions, Start
 from cua.answer import AnswerSchema
-from cua.caps import Caps
 from cua.errors import ModelError, TruncatedReplyError
-from cua.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
 from cua.guard import Guard, Verdict
 from cua.messages import ImagePart, Message, Reply, Sampling, Usage
 from cua.models.scripted import ScriptedModel
+from cua.run.caps import Caps
+from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
 from cua.secrets import Secret, Secrets
 from cua.trajectory import TrajectoryWriter, load_run, resume_steps
 from cua.trajectory.run_record import INTERRUPTED

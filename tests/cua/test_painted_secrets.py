@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from cua import run_task
-from cua.events import Event
 from cua.models.scripted import ScriptedModel
-from cua.watch import Watch
+from cua.run.events import Event
+from cua.run.watch import Watch
 
 pytestmark = pytest.mark.browser
 

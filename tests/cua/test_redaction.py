@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from cua.end import End, RunResult
-from cua.events import CallsStarted, Event, Noted, RunEnded, StepDone, Thinking
 from cua.guard import Verdict
 from cua.messages import Reply, ToolCall, Usage
 from cua.redaction import redacted, redacting
+from cua.run.end import End, RunResult
+from cua.run.events import CallsStarted, Event, Noted, RunEnded, StepDone, Thinking
+from cua.run.watch import Watch
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
-from cua.watch import Watch
 from envs import TypeText
 from tests.cua.trajectory import samples
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from cua.agent import Agent, AgentOptions
-from cua.caps import Caps
-from cua.end import RunResult
-from cua.events import Event, Noted
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.retry import RetryPolicy
 from cua.models.scripted import ScriptedModel
+from cua.run.caps import Caps
+from cua.run.end import RunResult
+from cua.run.events import Event, Noted
 from envs import InstructionTask
 from envs.fake import FakeEnv
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, echo, make_agent

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cua.api import run_task
-from cua.end import RunResult
 from cua.model import Model
+from cua.run.end import RunResult
 from envs.browser.find import find_browser
 from envs.desktop.find import find_window_manager, find_xvfb
 from examples.example import Example, load_examples

@@ -7,9 +7,9 @@ from typing import Any
 
 from PIL import Image
 
-from cua.end import End, RunResult
 from cua.evidence import write_bundle
 from cua.messages import ImagePart, Reply, TextPart, ToolCall, ToolResult, Usage
+from cua.run.end import End, RunResult
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs
 from cua.tool_step import CallOutcome, ToolStep
 from cua.trajectory import RunHeader

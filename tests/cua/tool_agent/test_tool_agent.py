@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from cua.answer import AnswerSchema
-from cua.caps import Caps
-from cua.end import End
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
-from cua.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.guard import Guard, Rule, Rules
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult
 from cua.models.scripted import ScriptedModel
+from cua.run.caps import Caps
+from cua.run.end import End
+from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.tool_agent.agent import EMPTY, UNCITED_END, UNKNOWN_END
 from cua.tool_agent.conversation import HIDDEN
 from cua.tool_agent.options import ContextOptions

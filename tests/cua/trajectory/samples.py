@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from cua.end import End, RunResult
 from cua.messages import Reply, ToolCall, Usage
+from cua.run.end import End, RunResult
 from cua.step import Step, Turn
 from cua.trajectory import RunHeader, TrajectoryWriter
 from envs import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cua.end import End
 from cua.errors import TrajectoryError
 from cua.interpreter import run
+from cua.run.end import End
 from cua.step import Turn
 from cua.trajectory import TrajectoryWriter, load_run
 from cua.trajectory.osworld_export import OSWorldNames, export_osworld

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cua.end import End
 from cua.errors import TrajectoryError
+from cua.run.end import End
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
 from cua.trajectory import RunRecord, TrajectoryWriter, load_run

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cua.end import End
 from cua.messages import Reply
+from cua.run.end import End
 from cua.step import Turn
 from cua.trajectory import RunHeader, TrajectoryWriter
 from cua.trajectory.report import write_report

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from cua.end import End
 from cua.messages import Reply, Usage
+from cua.run.end import End
 from cua.trajectory import RunHeader, TrajectoryWriter, load_run
 from cua.trajectory.report import render_report, write_report
 from envs import Click

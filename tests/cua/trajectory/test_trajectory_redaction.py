@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cua.end import End
 from cua.messages import Reply, ToolCall
+from cua.run.end import End
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
 from cua.trajectory import RunHeader, TrajectoryWriter, load_run

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from cua.caps import CapReachedError, describe_time
+from cua.run.caps import CapReachedError, describe_time
 
 T = TypeVar("T")
 _CANCEL_TIMEOUT_S = 5.0

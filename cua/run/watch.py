@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cua.control import Control
-from cua.events import Listener
 from cua.guard import Approver
+from cua.run.control import Control
+from cua.run.events import Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from cua.end import RunResult
 from cua.messages import Reply, Usage
+from cua.run.end import RunResult
 from cua.step import Step, Turn
 from cua.tool_step import CallOutcome, ToolStep
 from envs import Action, Observation

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from cua.caps import CapReachedError
-from cua.control import Control, StoppedError
+from cua.run.caps import CapReachedError
+from cua.run.control import Control, StoppedError
 
 
 async def test_a_pause_holds_and_a_resume_lets_go_also_from_another_thread() -> None:

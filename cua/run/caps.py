@@ -1,13 +1,13 @@
 """Limits of a run.
 
 All are checked before each model call, so that none is overshot by more than one call; the time limit also ends
-a call of the model, a tool call or a step that is going on (`cua.control`).
+a call of the model, a tool call or a step that is going on (`cua.run.control`).
 """
 
 from dataclasses import dataclass
 
-from cua.end import Cap
 from cua.messages import Usage
+from cua.run.end import Cap
 
 
 class CapReachedError(Exception):
