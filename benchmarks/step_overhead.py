@@ -22,8 +22,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from cua import Agent, AgentOptions, Caps, Guard, Message, Reply, Sampling, Tool
 from cua.record import Record
+
+from cua import Agent, AgentOptions, Caps, Guard, Message, Reply, Sampling, Tool
 from cua.trajectory import RunHeader, TrajectoryWriter
 from envs import Env, InstructionTask
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,11 +11,10 @@ from cua.decide import Decision
 from cua.errors import CodeError
 from cua.guard import Guard, StepCheck, Verdict
 from cua.masking import Masker
-from cua.record import Record
 from cua.redaction import redacted
 from cua.run.caps import CapReachedError
-from cua.run.control import Control, StoppedError
-from cua.run.events import NoteKind
+from cua.run.control import StoppedError
+from cua.run.scope import RunScope
 from cua.secrets import Secrets
 from cua.step import Step
 from envs import Action, Env, Observation, StepResult, Terminate
@@ -49,9 +48,7 @@ class Actor:
     secrets: Secrets
     masker: Masker | None
     schema: AnswerSchema | None
-    control: Control
-    record: Record
-    note: Callable[[NoteKind, str], None]
+    scope: RunScope
 
     async def act(self, index: int, decision: Decision, observation: Observation) -> Outcome:
         """Carry out one decision, or refuse it whole.
@@ -68,14 +65,14 @@ class Actor:
             self._check_answer(decision.actions)
             filled = self.secrets.fill(decision.actions, observation.url)
         except CodeError as error:
-            self.note("refused", str(error))
+            self.scope.note("refused", str(error))
             return Outcome(
                 observation=replace(observation, last_action_error=str(error), notes=()),
                 error=str(error),
                 timings={"guard": time.monotonic() - started},
             )
         guarded = time.monotonic()
-        self.record.acting(index, decision.turn, decision.actions)
+        await self.scope.record.acting(index, decision.turn, decision.actions)
         recorded = time.monotonic()
         if self.masker is not None:
             self.masker.typed(self.secrets.values_in(decision.actions))
@@ -100,9 +97,9 @@ class Actor:
 
     async def _carry_out(self, index: int, actions: Sequence[Action], check: StepCheck | None) -> StepResult:
         try:
-            return await self.control.unless_stopped(self.env.step(actions, check))
+            return await self.scope.control.unless_stopped(self.env.step(actions, check))
         except (StoppedError, CapReachedError) as why:
-            self.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
+            self.scope.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
             raise
 
     def typed(self, steps: Sequence[Step]) -> None:
@@ -121,7 +118,7 @@ class Actor:
         """The facts of a step with how far it came, when it was refused midway."""
         if check is None or check.refusal is None:
             return info
-        self.note(
+        self.scope.note(
             "refused",
             f"after {check.num_done} action{'s' * (check.num_done != 1)}: not allowed: {check.refusal.reason}",
         )
@@ -129,11 +126,11 @@ class Actor:
 
     async def _guard(self, decision: Decision, observation: Observation) -> Verdict:
         check = self.guard.check(decision.turn, decision.actions, observation, self.env)
-        verdict = await self.control.unless_stopped(check)
+        verdict = await self.scope.control.unless_stopped(check)
         if verdict.decision == "deny":
             raise CodeError(f"not allowed: {verdict.reason}")
         if verdict.reason:
-            self.note("approved", verdict.reason)
+            self.scope.note("approved", verdict.reason)
         return verdict
 
     def _check_answer(self, actions: Sequence[Action]) -> None:

@@ -3,27 +3,25 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from cua.act import Actor, Outcome
 from cua.answer import AnswerSchema
 from cua.decide import Decider, Decision
 from cua.episode import Episode
-from cua.errors import ModelError, TrajectoryError
 from cua.guard import Guard
 from cua.masking import MIN_CHARS, Masker
 from cua.messages import Sampling, Usage
 from cua.model import Model
 from cua.protocol import ProtocolOptions
-from cua.record import NoRecord, Record
 from cua.run.caps import CapReachedError, Caps
-from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
-from cua.run.events import Decided, Event, Listener, Noted, NoteKind, Observed, RunEnded, RunStarted, StepDone
+from cua.run.events import Decided, Listener, Observed, StepDone
+from cua.run.scope import RunScope, Spent
 from cua.secrets import Secrets
 from cua.step import Step
+from cua.trajectory.writer import TrajectoryWriter
 from cua.verdict import judge, judge_capped
-from envs import Env, EnvError, Observation, Task, Terminate
+from envs import Env, Observation, Task, Terminate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,19 @@ class Start:
 
 
 class Agent:
-    """Runs tasks, one at a time. `control` pauses, resumes, stops and redirects from outside."""
+    """Runs tasks, one at a time. `control` pauses, resumes, stops and redirects from outside.
+
+    Args:
+        model: Decides.
+        env: The world; whoever made it closes it.
+        options: How it works.
+        guard: What may be done.
+        secrets: What is typed below the model.
+        masker: Blacks typed secrets out of pictures.
+        scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the options.
+        record: Where the run is written down, without a `scope`.
+        listener: Told all that happens, without a `scope`.
+    """
 
     def __init__(
         self,
@@ -65,35 +75,29 @@ class Agent:
         guard: Guard | None = None,
         secrets: Secrets | None = None,
         masker: Masker | None = None,
-        record: Record | None = None,
+        scope: RunScope | None = None,
+        record: TrajectoryWriter | None = None,
         listener: Listener | None = None,
     ) -> None:
         self.model = model
         self.env = env
         self.options = options or AgentOptions()
         self.secrets = secrets or Secrets()
-        self.record: Record = record or NoRecord()
-        self.control = Control(max_time_s=self.options.caps.max_time_s)
-        self._listener = listener
+        self.scope = scope or RunScope(caps=self.options.caps, record=record, listener=listener)
+        self.control = self.scope.control
         self._actor = Actor(
             env=env,
             guard=(guard or Guard()).waiting_by(self.control.away),
             secrets=self.secrets,
             masker=masker,
             schema=self.options.answer_schema,
-            control=self.control,
-            record=self.record,
-            note=self._note,
+            scope=self.scope,
         )
         self._decider = Decider(
             model=model,
             protocol=_with_brief(self.options, self.secrets),
             sampling=self.options.sampling,
-            max_parse_errors=self.options.caps.max_parse_errors,
-            control=self.control,
-            record=self.record,
-            check_caps=self._check_caps,
-            note=self._note,
+            scope=self.scope,
         )
 
     async def run(self, task: Task, start: Start | None = None) -> RunResult:
@@ -103,57 +107,22 @@ class Agent:
             Exception: Only what is a defect of ours or of the task's own code.
         """
         start = start or Start()
-        self.control.attach(earlier_s=start.time_s)
-        episode = Episode(
-            instruction=task.instruction,
-            keep_images=self.options.protocol.max_images,
-            usage=start.usage,
-        )
+        episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)
         episode.add(start.steps)
-        self._tell(RunStarted(instruction=task.instruction, run_dir=_run_dir(self.record)))
-        end = await self._to_the_end(task, episode, start)
-        result = RunResult(
-            end=end,
-            num_steps=len(episode.steps),
-            usage=episode.usage,
-            duration_s=self.control.time_s,
-            run_dir=_run_dir(self.record),
-        )
-        result = self._written(result)
-        self._tell(RunEnded(result=result))
-        return result
+        spent = Spent(usage=start.usage, num_steps=len(start.steps), time_s=start.time_s)
+        self.scope.begin(task.instruction, spent)
+        end = await self.scope.to_the_end(lambda: self._episode(task, episode, start))
+        return await self.scope.finish(end, num_steps=len(episode.steps))
 
-    def _written(self, result: RunResult) -> RunResult:
-        """The result, on disk; or, when that fails, the result that says so."""
-        if result.end.source == "record":
-            return result
+    async def _episode(self, task: Task, episode: Episode, start: Start) -> End:
         try:
-            self.record.ended(result)
-        except TrajectoryError as error:
-            end = replace(result.end, status="error", source="record", reason=str(error), retryable=True)
-            return replace(result, end=end)
-        return result
-
-    async def _to_the_end(self, task: Task, episode: Episode, start: Start) -> End:
-        try:
-            try:
-                self._note_short_secrets()
-                self._actor.typed(start.steps)
-                seen = await self.control.unless_stopped(self.env.reset(task))
-                observation = await self._actor.without_secrets(seen)
-                return await self._loop(task, episode, _with_note(observation, start.note))
-            finally:
-                await task.teardown(self.env)
-        except CapReachedError as cap:  # before there was anything to judge
-            return End(status="capped", cap=cap.cap, reason=str(cap))
-        except StoppedError as error:
-            return End(status="stopped", reason=str(error))
-        except ModelError as error:
-            return End(status="error", source="model", reason=str(error), retryable=error.retryable)
-        except EnvError as error:
-            return End(status="error", source="env", reason=str(error), retryable=error.retryable)
-        except TrajectoryError as error:
-            return End(status="error", source="record", reason=str(error), retryable=True)
+            self._note_short_secrets()
+            self._actor.typed(start.steps)
+            seen = await self.control.unless_stopped(self.env.reset(task))
+            observation = await self._actor.without_secrets(seen)
+            return await self._loop(task, episode, _with_note(observation, start.note))
+        finally:
+            await task.teardown(self.env)
 
     async def _loop(self, task: Task, episode: Episode, observation: Observation) -> End:
         try:
@@ -161,7 +130,7 @@ class Agent:
                 await self.control.checkpoint()
                 observation, terminate = await self._step(episode, observation)
                 if terminate is not None:
-                    self.record.observed(episode.next_index, observation)  # the last screen, for people
+                    await self.scope.record.observed(episode.next_index, observation)  # the last screen, for people
                     return await judge(task, self.env, terminate)
         except CapReachedError as cap:
             return await judge_capped(task, self.env, cap)
@@ -169,11 +138,11 @@ class Agent:
     async def _step(self, episode: Episode, observation: Observation) -> tuple[Observation, Terminate | None]:
         self._take_redirect(episode)
         index, started_at, started = episode.next_index, time.time(), time.monotonic()
-        self.record.observed(index, observation)
+        await self.scope.record.observed(index, observation)
         record_s = time.monotonic() - started
-        self._tell(Observed(index=index, observation=observation))
+        self.scope.emit(Observed(index=index, observation=observation))
         decision = await self._decider.decide(episode, observation)
-        self._tell(Decided(index=index, turn=decision.turn, actions=decision.actions))
+        self.scope.emit(Decided(index=index, turn=decision.turn, actions=decision.actions))
         nudge = self._check_loop(episode, decision, observation)
         outcome = await self._actor.act(index, decision, observation)
         step = Step(
@@ -186,31 +155,24 @@ class Agent:
             started_at=started_at,
             timings=_timings(decision, outcome, record_s),
         )
-        self.record.acted(step, outcome.reward, outcome.info)
+        await self.scope.record.acted(step, outcome.reward, outcome.info)
         episode.add([step])
-        self._tell(StepDone(step=step, usage=episode.usage))
+        self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
         return _with_note(outcome.observation, nudge), outcome.terminate
 
     def _note_short_secrets(self) -> None:
         short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_CHARS]
         if short:
             names = ", ".join("{{" + name + "}}" for name in short)
-            self._note(
+            self.scope.note(
                 "secrets",
                 f"{names}: shorter than {MIN_CHARS} characters, so texts that merely look alike are redacted too, and "
                 "pictures are not searched for it by OCR",
             )
 
-    def _check_caps(self, episode: Episode) -> None:
-        reached = self.options.caps.reached(
-            num_steps=len(episode.steps), time_s=self.control.time_s, usage=episode.usage
-        )
-        if reached:
-            raise CapReachedError(*reached)
-
     def _check_loop(self, episode: Episode, decision: Decision, observation: Observation) -> str | None:
         count = episode.loops.count(decision.actions, observation.screenshot)
-        caps = self.options.caps
+        caps = self.scope.caps
         if count >= caps.loop_cap:
             raise CapReachedError("loop", f"the same action on the same screen, {count} times")
         if episode.loops.num_waits >= caps.wait_cap:
@@ -218,22 +180,14 @@ class Agent:
         if count < caps.loop_nudge:
             return None
         text = f"You did the same thing on the same screen {count} times and nothing changed. Try another way."
-        self._note("loop", text)
+        self.scope.note("loop", text)
         return text
 
     def _take_redirect(self, episode: Episode) -> None:
         instruction = self.control.take_redirect()
         if instruction is not None:
             episode.instruction = instruction
-            self._note("redirect", instruction)
-
-    def _note(self, kind: NoteKind, text: str) -> None:
-        self.record.note(kind, text)
-        self._tell(Noted(kind=kind, text=text))
-
-    def _tell(self, event: Event) -> None:
-        if self._listener is not None:
-            self._listener(event)
+            self.scope.note("redirect", instruction)
 
 
 def _with_brief(options: AgentOptions, secrets: Secrets) -> ProtocolOptions:
@@ -254,8 +208,3 @@ def _timings(decision: Decision, outcome: Outcome, record_s: float) -> dict[str,
 
 def _with_note(observation: Observation, note: str | None) -> Observation:
     return replace(observation, notes=(*observation.notes, note)) if note else observation
-
-
-def _run_dir(record: Any) -> str | None:
-    run_dir = getattr(record, "run_dir", None)
-    return str(run_dir) if run_dir is not None else None

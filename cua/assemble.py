@@ -171,6 +171,7 @@ def make_caps(settings: Settings) -> Caps:
     """The limits that the settings name."""
     return Caps(
         max_steps=settings.max_steps,
+        max_calls=settings.max_calls,
         max_time_s=settings.max_time,
         max_tokens=settings.max_tokens,
         max_cost_usd=settings.max_cost,

@@ -1,7 +1,6 @@
 """From an observation to actions: history, model, parser, interpreter; with another try when a reply is unusable."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cua.episode import Episode
@@ -10,10 +9,8 @@ from cua.interpreter import run as interpret
 from cua.messages import Message, Reply, Sampling, TextPart
 from cua.model import Model
 from cua.protocol import ProtocolOptions, parse, to_messages
-from cua.record import Record
 from cua.run.caps import CapReachedError
-from cua.run.control import Control
-from cua.run.events import NoteKind
+from cua.run.scope import RunScope
 from cua.step import Turn
 from envs import Action, Observation
 
@@ -33,21 +30,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """Asks the model until it gets a usable answer or a limit is reached.
-
-    Attributes:
-        check_caps: Raises `CapReachedError` when there is no room for another call; runs before each one.
-        note: Tells the watcher and the record.
-    """
+    """Asks the model until it gets a usable answer or a limit is reached."""
 
     model: Model
     protocol: ProtocolOptions
     sampling: Sampling | None
-    max_parse_errors: int
-    control: Control
-    record: Record
-    check_caps: Callable[[Episode], None]
-    note: Callable[[NoteKind, str], None]
+    scope: RunScope
 
     async def decide(self, episode: Episode, observation: Observation) -> Decision:
         """One usable decision.
@@ -57,35 +45,32 @@ class Decider:
             ModelError: The model cannot be reached.
             StoppedError: A person stopped the run.
         """
+        self.scope.begin_step()
         messages = to_messages(episode.instruction, episode.steps, observation, self.protocol)
         sampling, error_text = self.sampling, ""
         correction: list[Message] = []
         started, interpret_s = time.monotonic(), 0.0
-        for _ in range(self.max_parse_errors):
-            self.check_caps(episode)
+        max_errors = self.scope.caps.max_parse_errors
+        for _ in range(max_errors):
             try:
-                reply = await self.control.unless_stopped(
-                    self.model.generate([*messages, *correction], sampling=sampling)
-                )
-                episode.usage += reply.usage
-                self.record.replied(episode.next_index, reply)
+                reply = await self.scope.generate(self.model, [*messages, *correction], sampling=sampling)
+                await self.scope.record.replied(episode.next_index, reply)
                 interpret_started = time.monotonic()
                 turn, actions = self._read(reply, observation)
                 interpret_s = time.monotonic() - interpret_started
             except TruncatedReplyError as error:
                 if error.reply is not None:
-                    episode.usage += error.reply.usage
-                    self.record.replied(episode.next_index, error.reply)
+                    await self.scope.record.replied(episode.next_index, error.reply)
                 error_text, sampling = str(error), self._longer(sampling)
-                self.note("parse_error", error_text)
+                self.scope.note("parse_error", error_text)
             except (ReplyError, CodeError) as error:
                 error_text, correction = str(error), _correct(reply, str(error))
-                self.note("parse_error", error_text)
+                self.scope.note("parse_error", error_text)
             else:
                 model_s = interpret_started - started
                 return Decision(reply=reply, turn=turn, actions=actions, model_s=model_s, interpret_s=interpret_s)
         raise CapReachedError(
-            "parse_errors", f"{self.max_parse_errors} replies in a row could not be used; the last one: {error_text}"
+            "parse_errors", f"{max_errors} replies in a row could not be used; the last one: {error_text}"
         )
 
     def _read(self, reply: Reply, observation: Observation) -> tuple[Turn, tuple[Action, ...]]:

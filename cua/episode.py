@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cua.loop_detection import LoopDetector
-from cua.messages import Usage
 from cua.step import Step
 from cua.trajectory.resume import forget_picture
 
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """Instruction, steps so far, usage.
+    """Instruction and steps so far.
 
     Attributes:
         instruction: What the agent is told now; a redirect changes it.
@@ -22,7 +21,6 @@ class Episode:
     instruction: str
     keep_images: int
     steps: list[Step] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
     loops: LoopDetector = field(default_factory=LoopDetector)
 
     @property

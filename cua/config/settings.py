@@ -79,6 +79,7 @@ class Settings:
     )
 
     max_steps: int = _about("limit on steps; 30 for `cua ask` unless set", 100, least=1, most=1000000)
+    max_calls: int | None = _about("limit on tool calls of the whole run", None, least=1, most=1000000)
     max_time: float | None = _about(
         "limit on seconds of work; ends a call or a step that is going on", None, least=0.1, most=31536000
     )

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from cua.messages import Usage
 from cua.run.end import Cap
 
+_NOTHING = Usage()
+
 
 class CapReachedError(Exception):
     """A limit of ours is used up."""
@@ -24,6 +26,7 @@ class Caps:
 
     Attributes:
         max_steps: Steps, counted over resumes. Source of 100: report, Appendix E.7.
+        max_calls: Tool calls, each of a reply by itself. Source of the word: report, section 5; its step is one call.
         max_time_s: Seconds of work; waiting for a person (pause, approval) does not count.
         max_tokens: Input and output tokens together.
         max_cost_usd: Money, by the price table.
@@ -35,6 +38,7 @@ class Caps:
     """
 
     max_steps: int | None = 100
+    max_calls: int | None = None
     max_time_s: float | None = None
     max_tokens: int | None = None
     max_cost_usd: float | None = None
@@ -43,10 +47,14 @@ class Caps:
     loop_cap: int = 6
     wait_cap: int = 60
 
-    def reached(self, *, num_steps: int, time_s: float, usage: Usage) -> tuple[Cap, str] | None:
+    def reached(
+        self, *, num_steps: int = 0, num_calls: int = 0, time_s: float = 0.0, usage: Usage = _NOTHING
+    ) -> tuple[Cap, str] | None:
         """The first limit that is used up, with a line for a person; None while there is room."""
         if self.max_steps is not None and num_steps >= self.max_steps:
             return "steps", f"{num_steps} of {self.max_steps} steps used"
+        if self.max_calls is not None and num_calls >= self.max_calls:
+            return "calls", f"{num_calls} of {self.max_calls} tool calls used"
         if self.max_time_s is not None and time_s >= self.max_time_s:
             return "time", describe_time(time_s, self.max_time_s)
         if self.max_tokens is not None and usage.total_tokens >= self.max_tokens:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ class Control:
 
     def __init__(self, *, max_time_s: float | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._children: weakref.WeakSet[Control] = weakref.WeakSet()
         self._stop = asyncio.Event()
         self._go = asyncio.Event()
         self._go.set()
@@ -35,6 +37,17 @@ class Control:
         self._earlier_s = 0.0
         self._waited_s = 0.0
         self._away_since: list[float] = []
+
+    def make_child(self, *, max_time_s: float | None = None) -> "Control":
+        """Switches of a part of this run, with a clock of its own: what is switched here holds there too."""
+        child = Control(max_time_s=max_time_s)
+        child._loop = self._loop
+        self._children.add(child)
+        if self.is_paused:
+            child.pause()
+        if self.is_stopped:
+            child.stop(self.stop_reason)
+        return child
 
     def attach(self, *, earlier_s: float = 0.0) -> None:
         """Bind to the running event loop and start the clock; called by the agent when a run starts.
@@ -58,15 +71,21 @@ class Control:
     def pause(self) -> None:
         """Hold the run before its next model call."""
         self._call(self._go.clear)
+        for child in tuple(self._children):
+            child.pause()
 
     def resume(self) -> None:
         """Let a paused run go on."""
         self._call(self._go.set)
+        for child in tuple(self._children):
+            child.resume()
 
     def stop(self, reason: str = "stopped by the user") -> None:
         """End the run as `stopped`, also while the model is thinking."""
         self.stop_reason = reason
         self._call(self._stop.set)
+        for child in tuple(self._children):
+            child.stop(reason)
 
     def redirect(self, instruction: str) -> None:
         """Give the agent a new instruction from its next step on."""
@@ -131,6 +150,15 @@ class Control:
             if not self._away_since:
                 self._waited_s += time.monotonic() - since
 
+    def check_time(self) -> None:
+        """Check that there is time left.
+
+        Raises:
+            CapReachedError: The time is used up.
+        """
+        if self._max_time_s is not None and self.time_s >= self._max_time_s and not self._away_since:
+            raise CapReachedError("time", describe_time(self.time_s, self._max_time_s))
+
     def _time_left_s(self) -> float | None:
         if self._max_time_s is None:
             return None
@@ -140,8 +168,7 @@ class Control:
     def _check(self) -> None:
         if self.is_stopped:
             raise StoppedError(self.stop_reason)
-        if self._max_time_s is not None and self.time_s >= self._max_time_s and not self._away_since:
-            raise CapReachedError("time", describe_time(self.time_s, self._max_time_s))
+        self.check_time()
 
     async def _until_go(self) -> None:
         stop, go = asyncio.ensure_future(self._stop.wait()), asyncio.ensure_future(self._go.wait())

@@ -6,7 +6,7 @@ from typing import Literal
 from cua.messages import Usage
 
 Status = Literal["succeeded", "failed", "unverified", "capped", "stopped", "error"]
-Cap = Literal["steps", "time", "tokens", "cost", "parse_errors", "loop"]
+Cap = Literal["steps", "calls", "time", "tokens", "cost", "parse_errors", "loop"]
 ErrorSource = Literal["model", "env", "record", "task", "sandbox"]
 
 

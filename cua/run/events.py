@@ -12,7 +12,29 @@ from envs import Action, Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted:
+class AgentIds:
+    """Whose run it is.
+
+    Attributes:
+        run_id: The run, with all its agents; the name of its folder. "" for one that is not recorded.
+        agent_id: The agent; a run's first one is `main`.
+        parent_id: The agent that made this one; "" for the first.
+    """
+
+    run_id: str = ""
+    agent_id: str = "main"
+    parent_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AgentEvent:
+    """What all events have."""
+
+    ids: AgentIds = AgentIds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(_AgentEvent):
     """The run has its folder and its world is being started."""
 
     instruction: str
@@ -20,7 +42,7 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observed(_AgentEvent):
     """The agent looks at a screen."""
 
     index: int
@@ -28,14 +50,14 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thinking:
+class Thinking(_AgentEvent):
     """A piece of the model's answer as it streams in: its reasoning, or its text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class Decided(_AgentEvent):
     """The model answered and the answer could be read."""
 
     index: int
@@ -44,7 +66,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepDone:
+class StepDone(_AgentEvent):
     """A step is finished and on disk."""
 
     step: Step
@@ -52,7 +74,7 @@ class StepDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallsStarted:
+class CallsStarted(_AgentEvent):
     """The model called tools and they begin to work."""
 
     index: int
@@ -60,7 +82,7 @@ class CallsStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallReturned:
+class CallReturned(_AgentEvent):
     """One tool call came back; several may come in any order."""
 
     index: int
@@ -68,7 +90,7 @@ class CallReturned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolStepDone:
+class ToolStepDone(_AgentEvent):
     """A step of a tool-using run is finished and on disk."""
 
     step: ToolStep
@@ -79,7 +101,7 @@ NoteKind = Literal["parse_error", "refused", "approved", "loop", "redirect", "re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class Noted(_AgentEvent):
     """Something worth telling that is not a step."""
 
     kind: NoteKind
@@ -87,7 +109,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnded:
+class RunEnded(_AgentEvent):
     """The run is over."""
 
     result: RunResult

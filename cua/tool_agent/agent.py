@@ -6,33 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cua.claims import find_claims
-from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
+from cua.errors import ContextOverflowError, TruncatedReplyError
 from cua.guard import Guard
 from cua.messages import Message, Part, Reply, TextPart, Usage
 from cua.model import Model
 from cua.run.caps import CapReachedError
-from cua.run.control import Control, StoppedError
+from cua.run.control import StoppedError
 from cua.run.end import End, RunResult
 from cua.run.events import (
     CallReturned,
     CallsStarted,
-    Event,
     Listener,
-    Noted,
-    NoteKind,
-    RunEnded,
-    RunStarted,
     ToolStepDone,
 )
+from cua.run.scope import RunScope
 from cua.tool_agent.calls import Caller
 from cua.tool_agent.context import SUMMARY_REQUEST, count_tokens, fold
 from cua.tool_agent.conversation import Fold, to_messages
 from cua.tool_agent.ids import with_own_ids
 from cua.tool_agent.options import ToolAgentOptions
-from cua.tool_record import NoToolRecord, ToolRecord
 from cua.tool_step import CallOutcome, ToolStep
 from cua.tools.toolset import Toolset
-from visual_tools.errors import SandboxError
+from cua.trajectory.writer import TrajectoryWriter
 
 CUT = (
     "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
@@ -45,7 +40,17 @@ LOST_END = "the model's answer; it cites {marks}, and the run has no such result
 
 
 class ToolAgent:
-    """Answers one question with tools. `control` pauses and stops it from outside."""
+    """Answers one question with tools. `control` pauses and stops it from outside.
+
+    Args:
+        model: Answers and calls.
+        toolset: What it may call.
+        options: How it works.
+        guard: What may be done.
+        scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the options.
+        record: Where the run is written down, without a `scope`.
+        listener: Told all that happens, without a `scope`.
+    """
 
     def __init__(
         self,
@@ -54,21 +59,20 @@ class ToolAgent:
         toolset: Toolset,
         options: ToolAgentOptions,
         guard: Guard | None = None,
-        record: ToolRecord | None = None,
+        scope: RunScope | None = None,
+        record: TrajectoryWriter | None = None,
         listener: Listener | None = None,
     ) -> None:
         self.model = model
         self.toolset = toolset
         self.options = options
-        self.control = Control(max_time_s=options.caps.max_time_s)
+        self.scope = scope or RunScope(caps=options.caps, record=record, listener=listener)
+        self.control = self.scope.control
         self.steps: list[ToolStep] = []
-        self.usage = Usage()
-        self._record: ToolRecord = record or NoToolRecord()
-        self._listener = listener
         self._caller = Caller(
             toolset=toolset,
             guard=(guard or Guard()).waiting_by(self.control.away),
-            control=self.control,
+            scope=self.scope,
             is_isolated=options.is_isolated,
             returned=self._returned,
         )
@@ -91,45 +95,20 @@ class ToolAgent:
         Raises:
             Exception: Only what is a defect of ours.
         """
-        self.control.attach()
         self._question = tuple(question)
-        words = "".join(part.text for part in question if isinstance(part, TextPart))
-        self._tell(RunStarted(instruction=words, run_dir=self._record.shown_dir))
-        end = await self._to_the_end()
-        result = self._written(
-            RunResult(
-                end=end,
-                num_steps=len(self.steps),
-                usage=self.usage,
-                duration_s=self.control.time_s,
-                run_dir=self._record.shown_dir,
-            )
-        )
-        self._tell(RunEnded(result=result))
-        return result
+        self.scope.begin("".join(part.text for part in question if isinstance(part, TextPart)))
+        end = await self.scope.to_the_end(self._answer)
+        return await self.scope.finish(end, num_steps=len(self.steps))
 
-    async def _to_the_end(self) -> End:
-        try:
-            self._record.asked(self._question)
-            return await self._loop()
-        except CapReachedError as cap:
-            return End(status="capped", cap=cap.cap, reason=str(cap))
-        except StoppedError as error:
-            return End(status="stopped", reason=str(error))
-        except ContextOverflowError as error:
-            return End(status="failed", reason=f"context overflow: {error}")
-        except ModelError as error:
-            return End(status="error", source="model", reason=str(error), retryable=error.retryable)
-        except SandboxError as error:
-            return End(status="error", source="sandbox", reason=str(error), retryable=True)
-        except TrajectoryError as error:
-            return End(status="error", source="record", reason=str(error), retryable=True)
+    async def _answer(self) -> End:
+        await self.scope.record.asked(self._question)
+        return await self._loop()
 
     async def _loop(self) -> End:
         while True:
             await self.control.checkpoint()
             await self._fold_if_long()
-            self._check_caps()
+            self.scope.begin_step()
             answer = await self._step()
             if answer is not None:
                 return End(status="unverified", reason=self._why_unverified(), answer=answer)
@@ -142,8 +121,8 @@ class ToolAgent:
         outcomes: tuple[CallOutcome, ...] = ()
         answer = None
         if reply.tool_calls and remark is None:
-            self._record.calling(index, reply.tool_calls)
-            self._tell(CallsStarted(index=index, reply=reply))
+            await self.scope.record.calling(index, reply.tool_calls)
+            self.scope.emit(CallsStarted(index=index, reply=reply))
             outcomes = await self._call(index, reply)
         elif remark is None:
             answer, remark = self._read_answer(reply.content)
@@ -155,14 +134,14 @@ class ToolAgent:
             started_at=started_at,
             timings={"model": model_s, "tools": time.monotonic() - started},
         )
-        self._finish(step)
+        await self._finish(step)
         return answer
 
     async def _call(self, index: int, reply: Reply) -> tuple[CallOutcome, ...]:
         try:
             return await self._caller.run(reply.tool_calls, self.num_calls)
         except (StoppedError, CapReachedError) as why:
-            self._note("cut", f"step {index} was cut off: its {len(reply.tool_calls)} calls were ended ({why})")
+            self.scope.note("cut", f"step {index} was cut off: its {len(reply.tool_calls)} calls were ended ({why})")
             raise
 
     async def _ask(self, index: int) -> tuple[Reply, str | None]:
@@ -177,7 +156,7 @@ class ToolAgent:
             remark = CUT.format(tokens=f" of {limit} tokens" if limit else "")
             reply = replace(error.reply, tool_calls=())  # arguments that were cut are not to be run
         reply = with_own_ids(reply, self.num_calls)
-        self._record.replied(index, reply)
+        await self.scope.record.replied(index, reply)
         return reply, remark
 
     async def _generate_within_context(self) -> Reply:
@@ -189,19 +168,13 @@ class ToolAgent:
             return await self._generate(self._messages())
 
     async def _generate(self, messages: Sequence[Message]) -> Reply:
-        work = self.model.generate(messages, self.toolset.tools, self.options.sampling)
         try:
-            reply = await self.control.unless_stopped(work)
+            reply = await self.scope.generate(self.model, messages, self.toolset.tools, self.options.sampling)
         except TruncatedReplyError as error:
-            self._count(error.reply)
+            self._last_usage = error.reply.usage if error.reply else self._last_usage
             raise
-        self._count(reply)
+        self._last_usage = reply.usage
         return reply
-
-    def _count(self, reply: Reply | None) -> None:
-        if reply is not None:
-            self.usage += reply.usage
-            self._last_usage = reply.usage
 
     def _read_answer(self, content: str) -> tuple[str | None, str | None]:
         """The answer, or what the model must be told instead."""
@@ -223,16 +196,16 @@ class ToolAgent:
             return LOST_END.format(marks=", ".join(dict.fromkeys(lost)))
         return UNKNOWN_END if any(claim.citations for claim in claims) else UNCITED_END
 
-    def _finish(self, step: ToolStep) -> None:
+    async def _finish(self, step: ToolStep) -> None:
         self.steps.append(step)
-        self._record.called(step)
-        self._tell(ToolStepDone(step=step, usage=self.usage))
+        await self.scope.record.called(step)
+        self.scope.emit(ToolStepDone(step=step, usage=self.scope.budget.usage))
         if step.remark is None:
             self._num_unusable = 0
             return
         self._num_unusable += 1
-        self._note("parse_error", step.remark)
-        if self._num_unusable >= self.options.caps.max_parse_errors:
+        self.scope.note("parse_error", step.remark)
+        if self._num_unusable >= self.scope.caps.max_parse_errors:
             raise CapReachedError(
                 "parse_errors", f"{self._num_unusable} replies in a row could not be used; the last one: {step.remark}"
             )
@@ -247,42 +220,16 @@ class ToolAgent:
         strategy = self.options.context.strategy
         self._fold, note = await fold(self._fold, self.steps, why, strategy, self._sum_up)
         self._last_usage = None
-        self._note("context", f"{strategy}: {note}")
+        self.scope.note("context", f"{strategy}: {note}")
 
     def _messages(self) -> list[Message]:
         return to_messages(self.options.system_prompt, self._question, self.steps, self._fold)
 
     async def _sum_up(self) -> str:
         """A summary of the conversation by the model itself."""
-        self._check_caps()
         request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
-        work = self.model.generate([*self._messages(), request], (), self.options.sampling)
-        reply = await self.control.unless_stopped(work)
-        self._count(reply)
+        reply = await self.scope.generate(self.model, [*self._messages(), request], (), self.options.sampling)
         return reply.content
 
-    def _check_caps(self) -> None:
-        reached = self.options.caps.reached(num_steps=len(self.steps), time_s=self.control.time_s, usage=self.usage)
-        if reached:
-            raise CapReachedError(*reached)
-
-    def _written(self, result: RunResult) -> RunResult:
-        """The result, on disk; or, when that fails, the result that says so."""
-        if result.end.source == "record":
-            return result
-        try:
-            self._record.ended(result)
-        except TrajectoryError as error:
-            return replace(result, end=End(status="error", source="record", reason=str(error), retryable=True))
-        return result
-
     def _returned(self, outcome: CallOutcome) -> None:
-        self._tell(CallReturned(index=len(self.steps) + 1, outcome=outcome))
-
-    def _note(self, kind: NoteKind, text: str) -> None:
-        self._record.note(kind, text)
-        self._tell(Noted(kind=kind, text=text))
-
-    def _tell(self, event: Event) -> None:
-        if self._listener is not None:
-            self._listener(event)
+        self.scope.emit(CallReturned(index=len(self.steps) + 1, outcome=outcome))

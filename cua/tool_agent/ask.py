@@ -29,10 +29,9 @@ from cua.tools.ipython import IPythonTool
 from cua.tools.service import Service
 from cua.tools.shell import ShellTool
 from cua.tools.view_image import ViewImageTool
-from cua.trajectory import RunHeader, default_runs_dir
+from cua.trajectory import RunHeader, TrajectoryWriter, default_runs_dir
 from cua.trajectory.run_record import TOOLS_ENV
 from cua.trajectory.sealed_files import FILES, hash_files
-from cua.trajectory.tool_writer import ToolTrajectoryWriter
 from visual_tools.sandbox import Kernel, KernelMaker, Limits
 
 INPUTS = "inputs"
@@ -104,7 +103,7 @@ async def ask(
         return redacted(result, asked.secrets.redact)
 
 
-def _seal(writer: ToolTrajectoryWriter) -> None:
+def _seal(writer: TrajectoryWriter) -> None:
     """Write down what the code has left, now that none of it runs any more, and the evidence beside the record."""
     files, is_whole = hash_files(writer.run_dir)
     writer.sealed(files, is_whole=is_whole)
@@ -182,7 +181,7 @@ def visual_settings(resolved: Resolved) -> Settings:
     return settings
 
 
-def _make_writer(asked: _Asked, maker: KernelMaker) -> ToolTrajectoryWriter:
+def _make_writer(asked: _Asked, maker: KernelMaker) -> TrajectoryWriter:
     settings = asked.settings
     header = RunHeader(
         instruction=asked.words,
@@ -193,16 +192,14 @@ def _make_writer(asked: _Asked, maker: KernelMaker) -> ToolTrajectoryWriter:
         versions=versions_of(PACKAGES),
         settings={"settings": recorded_settings(settings), "inputs": [_recorded(file) for file in asked.inputs]},
     )
-    return ToolTrajectoryWriter.create(settings.runs_dir or default_runs_dir(), header, asked.secrets.redact)
+    return TrajectoryWriter.create(settings.runs_dir or default_runs_dir(), header, asked.secrets.redact)
 
 
 def _recorded(file: InputFile) -> dict[str, Any]:
     return {"name": file.name, "size_bytes": file.size_bytes, "is_copied": file.is_copied, "sha256": file.sha256}
 
 
-async def _make_agent(
-    asked: _Asked, maker: KernelMaker, writer: ToolTrajectoryWriter, stack: AsyncExitStack
-) -> ToolAgent:
+async def _make_agent(asked: _Asked, maker: KernelMaker, writer: TrajectoryWriter, stack: AsyncExitStack) -> ToolAgent:
     folder = writer.run_dir / FILES
     readable = [Path(file.name) for file in asked.inputs if not file.is_copied]
     kernel = await maker.make_kernel(folder, readable=readable)

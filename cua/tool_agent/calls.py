@@ -9,9 +9,11 @@ from typing import Any
 from cua.guard import Guard
 from cua.guard.calls import check_call
 from cua.messages import ToolCall, ToolResult
-from cua.run.control import Control
+from cua.run.scope import RunScope
 from cua.tool_step import CallOutcome
 from cua.tools.toolset import Toolset, failed
+
+NO_MORE_CALLS = "This call was not made: the run's limit of tool calls is reached."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Caller:
 
     toolset: Toolset
     guard: Guard
-    control: Control
+    scope: RunScope
     is_isolated: bool
     returned: Callable[[CallOutcome], None]
 
@@ -36,12 +38,14 @@ class Caller:
             StoppedError: A person stopped the run.
             CapReachedError: The time is used up.
         """
-        refusals = [await self.control.unless_stopped(self._refusal(call)) for call in calls]
+        num_granted = self.scope.budget.take_calls(len(calls))
+        refusals = [await self.scope.control.unless_stopped(self._refusal(call)) for call in calls[:num_granted]]
+        refusals += [NO_MORE_CALLS] * (len(calls) - num_granted)
         work = [
             self._one(call, number, refusal)
             for number, (call, refusal) in enumerate(zip(calls, refusals, strict=True), start=first_number)
         ]
-        return tuple(await self.control.unless_stopped(_all(work)))
+        return tuple(await self.scope.control.unless_stopped(_all(work)))
 
     async def _refusal(self, call: ToolCall) -> str | None:
         verdict = await check_call(self.guard, call, is_isolated=self.is_isolated)

@@ -2,8 +2,8 @@
 
 A step is told by four events, in this order, so that a reader knows after a crash how far it came:
 `observed` (before the model is asked), `replied`, `acting` (before anything is done) and `acted`.
-Every line also has `event` (its class, the tag of the union), `at` (Unix time in seconds) and, last, `prev`: the hash
-of the line before it (`chain.py`).
+Every line also has `event` (its class, the tag of the union), `at` (Unix time in seconds), `agent` and `parent` (who
+did it, and for whom) and, last, `prev`: the hash of the line before it (`chain.py`).
 """
 
 from collections.abc import Mapping
@@ -32,8 +32,9 @@ from envs import (
     Wait,
 )
 
-SCHEMA_VERSION = 2
-"""Goes up when an older reader would misread a newer record. 2: lines are chained, a tool-using run is sealed."""
+SCHEMA_VERSION = 3
+"""Goes up when an older reader would misread a newer record. 2: lines are chained, a tool-using run is sealed.
+3: a record may hold the lines of several agents."""
 CHAINED_SINCE = 2
 
 
@@ -75,6 +76,7 @@ class RunHeader:
         versions: Version by package, and of Python.
         settings: All that `--resume` needs to build the same run again (command line, resolved config).
         started_at: Unix time in seconds; 0 lets the writer put the current time in.
+        run_id: Name of the run's folder; the writer puts it in.
         schema_version: Format of this record.
     """
 
@@ -88,23 +90,31 @@ class RunHeader:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     started_at: float = 0.0
+    run_id: str = ""
     schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunEvent:
-    """First line of a record."""
+class _Line:
+    """What every line has. `agent` did it; `parent` is the agent that it works for, "" for the run's first one."""
 
     at: float
+    agent: str = "main"
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent(_Line):
+    """First line of a record."""
+
     header: RunHeader
     event: Literal["run"] = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedEvent:
+class ObservedEvent(_Line):
     """What the model is about to see. `image` is the SHA-256 of the picture, its name in `images/`."""
 
-    at: float
     index: int
     observation: Observation
     image: Annotated[str, Field(pattern=r"^(|[0-9a-f]{64})$")]
@@ -112,20 +122,18 @@ class ObservedEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepliedEvent:
+class RepliedEvent(_Line):
     """The model's whole answer; an index may have several, when one of them could not be read."""
 
-    at: float
     index: int
     reply: Reply
     event: Literal["replied"] = "replied"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActingEvent:
+class ActingEvent(_Line):
     """Written and on disk before the first of `actions` is carried out."""
 
-    at: float
     index: int
     turn: Turn
     actions: tuple[RecordedAction, ...]
@@ -133,10 +141,9 @@ class ActingEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActedEvent:
+class ActedEvent(_Line):
     """A step is finished. `turn` and `actions` stand here only when no equal `acting` line came before."""
 
-    at: float
     index: int
     error: str | None
     started_at: float
@@ -174,29 +181,26 @@ class RecordedOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedEvent:
+class AskedEvent(_Line):
     """A tool-using run begins with this question; its steps are `replied`, `calling` and `called`."""
 
-    at: float
     parts: tuple[RecordedPart, ...]
     event: Literal["asked"] = "asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallingEvent:
+class CallingEvent(_Line):
     """Written and on disk before the first of `calls` is carried out."""
 
-    at: float
     index: int
     calls: tuple[ToolCall, ...]
     event: Literal["calling"] = "calling"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CalledEvent:
+class CalledEvent(_Line):
     """A step of a tool-using run is finished."""
 
-    at: float
     index: int
     outcomes: tuple[RecordedOutcome, ...]
     remark: str | None
@@ -206,7 +210,7 @@ class CalledEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(_Line):
     """Something worth knowing that is not a step.
 
     Attributes:
@@ -217,7 +221,6 @@ class Note:
         data: Details (the raw reply of a parse error, the rule of a guard).
     """
 
-    at: float
     kind: str
     text: str
     index: int = 0
@@ -226,24 +229,22 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumedEvent:
+class ResumedEvent(_Line):
     """The run goes on in a new process; what was being done is closed as interrupted."""
 
-    at: float
     event: Literal["resumed"] = "resumed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedEvent:
+class EndedEvent(_Line):
     """Last line of a record, unless the run is resumed or its files are sealed."""
 
-    at: float
     result: RunResult
     event: Literal["ended"] = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SealedEvent:
+class SealedEvent(_Line):
     """Behind the end of a tool-using run, when nothing writes to its folder any more.
 
     Attributes:
@@ -252,7 +253,6 @@ class SealedEvent:
         is_whole: Whether those are all.
     """
 
-    at: float
     files: Mapping[str, str]
     is_whole: bool
     event: Literal["sealed"] = "sealed"

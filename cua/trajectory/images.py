@@ -24,7 +24,7 @@ class ImageFolder:
         """Where the picture of that hash is."""
         return self._folder / f"{sha256}.png"
 
-    def put(self, png: bytes, *, is_durable: bool) -> str:
+    def put(self, png: bytes, *, is_durable: bool) -> tuple[str, bool]:
         """Keep a picture and tell its hash; an equal one is not written again, an empty one not at all.
 
         Args:
@@ -32,20 +32,21 @@ class ImageFolder:
             is_durable: Wait until the disk has them.
 
         Returns:
-            SHA-256 in hex, or "" for no picture.
+            SHA-256 in hex, or "" for no picture; and whether a file was written.
 
         Raises:
             OSError: The picture cannot be written; no half file is left under its name.
             TrajectoryError: The folder of pictures is a link.
         """
         if not png:
-            return ""
+            return "", False
         check_no_link(self._folder)
         sha256 = sha256_of(png)
-        if sha256 not in self._known and not self._is_whole(sha256, len(png)):
+        is_new = sha256 not in self._known and not self._is_whole(sha256, len(png))
+        if is_new:
             write_atomically(self.path(sha256), png, is_durable=is_durable)
         self._known.add(sha256)
-        return sha256
+        return sha256, is_new
 
     def get(self, sha256: str) -> bytes:
         """The picture of that hash; b"" for the hash "".

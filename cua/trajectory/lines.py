@@ -58,6 +58,15 @@ class AppendOnlyLines:
             raise
         self._size_bytes += len(line)
 
+    def sync(self) -> None:
+        """Wait until the disk has all lines.
+
+        Raises:
+            OSError: It does not take them.
+        """
+        if self._fd is not None:
+            os.fsync(self._fd)
+
     def close(self) -> None:
         """Let the file go. May be called twice."""
         if self._fd is not None:

@@ -34,7 +34,7 @@ from cua.trajectory.events import (
 from cua.trajectory.folder import TRAJECTORY
 from cua.trajectory.images import ImageFolder
 from cua.trajectory.lines import whole_lines
-from cua.trajectory.run_record import Outcome, Pending, RunRecord, interrupted_step
+from cua.trajectory.run_record import MAIN, Outcome, Pending, RunRecord, interrupted_step
 from cua.trajectory.tool_reader import ToolReader
 from envs import Observation
 
@@ -74,8 +74,11 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
 class _Reader:
     """Puts events together to steps. A `ValueError` means that an event cannot stand where it stands."""
 
-    def __init__(self, run_dir: Path, *, with_tool_pictures: bool) -> None:
+    def __init__(self, run_dir: Path, *, with_tool_pictures: bool, agent: str = MAIN, parent: str = "") -> None:
         self._run_dir = run_dir
+        self._agent, self._parent = agent, parent
+        self._with_tool_pictures = with_tool_pictures
+        self._others: dict[str, _Reader] = {}
         self._tools = ToolReader(ImageFolder(run_dir) if with_tool_pictures else None)
         self._header: RunHeader | None = None
         self._steps: list[Step] = []
@@ -91,7 +94,28 @@ class _Reader:
         self._last_at = 0.0
 
     def read(self, event: Event) -> None:
-        """Take the next event."""
+        """Take the next event of any agent."""
+        if event.agent == self._agent:
+            self._read(event)
+            return
+        if self._header is None:
+            raise ValueError("a record begins with its one 'run' event")
+        other = self._others.get(event.agent)
+        if other is None:
+            is_known = event.parent in (self._agent, *self._others)
+            if not is_known:
+                raise ValueError(f"agent {event.agent!r} works for {event.parent!r}, which is unknown")
+            other = self._others[event.agent] = _Reader(
+                self._run_dir,
+                with_tool_pictures=self._with_tool_pictures,
+                agent=event.agent,
+                parent=event.parent,
+            )
+            other._header = self._header
+        other._read(event)
+        self._last_at = event.at
+
+    def _read(self, event: Event) -> None:
         if isinstance(event, RunEvent) != (self._header is None):
             raise ValueError("a record begins with its one 'run' event")
         self._last_at = event.at
@@ -140,11 +164,14 @@ class _Reader:
             notes=tuple(self._notes),
             discarded=tuple(self._discarded),
             result=self._result,
-            usage=self._usage,
+            usage=sum((other._usage for other in self._others.values()), self._usage),
             images=self._images,
             resumed_at=tuple(self._resumed_at),
             last_at=self._last_at,
             sealed=self._sealed,
+            agent=self._agent,
+            parent=self._parent,
+            agents={name: other.record() for name, other in self._others.items()},
         )
 
     def _open(self, index: int) -> Pending:
@@ -192,8 +219,9 @@ class _Reader:
 
     def _resumed(self, event: ResumedEvent) -> None:
         self._resumed_at.append(event.at)
-        self._result = None
-        self._drop_pending(event.at)
+        for reader in (self, *self._others.values()):
+            reader._result = None
+            reader._drop_pending(event.at)
 
     def _drop_pending(self, at: float) -> None:
         """Close what was going on: as an interrupted step when it may have acted, else as nothing."""

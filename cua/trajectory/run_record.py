@@ -14,6 +14,9 @@ from cua.trajectory.events import Note, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
 
+MAIN = "main"
+"""The name of a run's first agent."""
+
 TOOLS_ENV = "tools"
 """`RunHeader.env` of a tool-using run."""
 
@@ -83,12 +86,15 @@ class RunRecord:
         notes: Everything else worth knowing, in order of time.
         discarded: Replies that led to nothing (unreadable, or given up at a restart), with their step.
         result: How the run ended, with its totals; None while it runs or when it broke off.
-        usage: Sum over all replies, those included that could not be read.
+        usage: Sum over all replies, those included that could not be read, and those of agents that worked for it.
         images: SHA-256 of the picture by step index ("" for none), the pending step's included.
         resumed_at: When the run was taken up again, Unix time in seconds.
         last_at: When the last event was written, Unix time in seconds.
         sealed: Hashes of the files that the code of a tool-using run has written; None until its very end.
         chain: Whether the lines follow from each other, and the fingerprint of all of them.
+        agent: Whose record this is.
+        parent: The agent that it worked for; "" for the run's first one.
+        agents: The records of the run's other agents, by name; only in that of the first one.
     """
 
     run_dir: Path
@@ -108,6 +114,9 @@ class RunRecord:
     last_at: float = 0.0
     sealed: SealedEvent | None = None
     chain: Chain = field(default_factory=Chain)
+    agent: str = MAIN
+    parent: str = ""
+    agents: Mapping[str, "RunRecord"] = field(default_factory=dict)
 
     @property
     def is_tool_run(self) -> bool:

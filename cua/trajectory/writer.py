@@ -1,63 +1,55 @@
-"""Writes the record of a run while it happens.
+"""Writes the record of a run while it happens, as one of its agents sees it.
 
 Every event is handed to the operating system before its method returns, so a killed process loses
-nothing. Two events also wait for the disk: `observed`, right before the model is asked, and `acting`,
-right before something is done that must not be done twice.
+nothing. Some events also wait for the disk: what is right before the model is asked (`observed`, `asked`), and what is
+right before something is done that must not be done twice (`acting`, `calling`). Agents use it through
+`cua.trajectory.journal`, which does the waiting off the event loop.
 """
 
-import os
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cua.errors import TrajectoryError
-from cua.messages import Reply
+from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall
 from cua.run.end import RunResult
+from cua.run.events import AgentIds
 from cua.step import Step, Turn
-from cua.trajectory import images
-from cua.trajectory.chain import hash_line, link
-from cua.trajectory.codec import to_line
-from cua.trajectory.disk_errors import told
+from cua.tool_step import CallOutcome, ToolStep
 from cua.trajectory.events import (
     ActedEvent,
     ActingEvent,
+    AskedEvent,
+    CalledEvent,
+    CallingEvent,
     EndedEvent,
     Event,
     Note,
     ObservedEvent,
+    RecordedOutcome,
+    RecordedPart,
     RepliedEvent,
-    ResumedEvent,
-    RunEvent,
     RunHeader,
+    SealedEvent,
 )
-from cua.trajectory.folder import TRAJECTORY, make_run_dir
-from cua.trajectory.lines import AppendOnlyLines, whole_lines
-from cua.trajectory.load import load_run
-from cua.trajectory.lock import RunLock
+from cua.trajectory.record_file import RecordFile
 from envs import Action, Observation
 
 
 class TrajectoryWriter:
-    """The record of one run, being written. Made by `create` or `reopen`; ends with `close` or `with`.
+    """The record of one agent, being written. Made by `create`, `reopen` or `for_agent`; ends with `close` or `with`.
 
     Attributes:
-        run_dir: The run's folder.
+        file: Where it goes.
+        ids: Whose record it is.
     """
 
-    def __init__(self, run_dir: Path, lock: RunLock, redact: Callable[[str], str], *, is_durable: bool) -> None:
+    def __init__(self, file: RecordFile, ids: AgentIds) -> None:
         """Not for callers: see `create` and `reopen`."""
-        self.run_dir = run_dir
-        self._lock = lock
-        self._redact = redact
-        self._is_durable = is_durable
-        self._images = images.ImageFolder(run_dir)
-        self._lines: AppendOnlyLines | None = None
-        self._last_hash: str | None = ""  # None: an earlier version began this record, without a chain
+        self.file = file
+        self.ids = ids
         self._index = 0
         self._observation: Observation | None = None
         self._reply: Reply | None = None
@@ -78,28 +70,14 @@ class TrajectoryWriter:
             runs_dir: The folder of all runs.
             header: What the run is started with.
             redact: Replaces secret values by `{{name}}`; every text goes through it, the folder's name too.
-            is_durable: Wait for the disk at `observed` and `acting`; False leaves that to the operating
+            is_durable: Wait for the disk where that is promised; False leaves it to the operating
                 system (which survives a killed process, but not a power cut).
 
         Raises:
             TrajectoryError: The folder cannot be made or written.
         """
-        started_at = header.started_at or time.time()
-        with told("write", Path(runs_dir)):
-            run_dir = make_run_dir(Path(runs_dir).absolute(), redact(header.instruction), started_at)
-            try:
-                writer = cls(run_dir, RunLock(run_dir), redact, is_durable=is_durable)
-                with _closed_on_error(writer):
-                    (run_dir / images.FOLDER).mkdir(mode=0o700)
-                    writer._lines = AppendOnlyLines(run_dir / TRAJECTORY)
-                    event = RunEvent(at=started_at, header=replace(header, started_at=started_at))
-                    writer._append(event, is_durable=True)
-                    if is_durable:
-                        _sync_folder(run_dir)
-            except (OSError, TrajectoryError):
-                shutil.rmtree(run_dir, ignore_errors=True)  # a run that never began
-                raise
-        return writer
+        file = RecordFile.create(Path(runs_dir), header, redact, is_durable=is_durable)
+        return cls(file, AgentIds(run_id=file.run_dir.name))
 
     @classmethod
     def reopen(cls, run_dir: Path | str, redact: Callable[[str], str] = str, *, is_durable: bool = True) -> Self:
@@ -111,19 +89,17 @@ class TrajectoryWriter:
         Raises:
             TrajectoryError: Another process writes this run, or its record is damaged or was edited.
         """
-        folder = Path(run_dir).absolute()
-        path = folder / TRAJECTORY
-        with told("write", folder):
-            path.stat()
-            writer = cls(folder, RunLock(folder), redact, is_durable=is_durable)
-            with _closed_on_error(writer):
-                chain = load_run(folder, images=0).chain
-                if chain.status == "broken":
-                    raise TrajectoryError(f"{path} was {chain.describe()}; a run goes on only from its own record")
-                writer._last_hash = chain.fingerprint if chain.status == "whole" else None
-                writer._lines = AppendOnlyLines(path, keep_bytes=sum(len(line) + 1 for line in whole_lines(path)))
-                writer._append(ResumedEvent(at=time.time()), is_durable=True)
-        return writer
+        file = RecordFile.reopen(Path(run_dir), redact, is_durable=is_durable)
+        return cls(file, AgentIds(run_id=file.run_dir.name))
+
+    def for_agent(self, agent_id: str) -> Self:
+        """The same record, for an agent that works for this one."""
+        return type(self)(self.file, replace(self.ids, agent_id=agent_id, parent_id=self.ids.agent_id))
+
+    @property
+    def run_dir(self) -> Path:
+        """The run's folder."""
+        return self.file.run_dir
 
     def observed(self, index: int, observation: Observation) -> None:
         """Keep what the model is about to see. On disk when this returns.
@@ -131,8 +107,7 @@ class TrajectoryWriter:
         Raises:
             TrajectoryError: It cannot be written; the record stays readable up to here.
         """
-        with told("write", self.run_dir):
-            image = self._images.put(observation.screenshot, is_durable=self._is_durable)
+        image = self.file.put_image(observation.screenshot, is_durable=True)
         event = ObservedEvent(at=time.time(), index=index, observation=observation, image=image)
         self._append(event, is_durable=True)
         self._index, self._observation, self._reply, self._acting = index, observation, None, None
@@ -186,6 +161,41 @@ class TrajectoryWriter:
         )
         self._observation = self._reply = self._acting = None
 
+    def asked(self, question: Sequence[Part]) -> None:
+        """Keep the question of a tool-using run; its pictures must be PNG. On disk when this returns.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        self._append(AskedEvent(at=time.time(), parts=self._recorded(question)), is_durable=True)
+
+    def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
+        """Keep what is about to be called. On disk when this returns.
+
+        Raises:
+            TrajectoryError: It cannot be written; do not carry the calls out.
+        """
+        self._index = index
+        self._append(CallingEvent(at=time.time(), index=index, calls=tuple(calls)), is_durable=True)
+
+    def called(self, step: ToolStep) -> None:
+        """Keep a finished step of a tool-using run.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        self._index = step.index
+        self._append(
+            CalledEvent(
+                at=time.time(),
+                index=step.index,
+                outcomes=tuple(self._outcome(outcome) for outcome in step.outcomes),
+                remark=step.remark,
+                started_at=step.started_at,
+                timings=step.timings,
+            )
+        )
+
     def note(self, kind: str, text: str, **data: Any) -> None:
         """Keep something worth knowing: a guard's decision, a nudge, a pause, a reply that could not be read.
 
@@ -207,11 +217,21 @@ class TrajectoryWriter:
         """
         self._append(EndedEvent(at=time.time(), result=result), is_durable=True)
 
+    def sealed(self, files: Mapping[str, str], *, is_whole: bool) -> None:
+        """Keep the hashes of what the code has written. On disk when this returns.
+
+        Args:
+            files: SHA-256 by name in `files/`.
+            is_whole: Whether those are all.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        self._append(SealedEvent(at=time.time(), files=files, is_whole=is_whole), is_durable=True)
+
     def close(self) -> None:
         """Let the files and the lock go. May be called twice."""
-        if self._lines is not None:
-            self._lines.close()
-        self._lock.release()
+        self.file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -222,33 +242,26 @@ class TrajectoryWriter:
         self.close()
 
     def _append(self, event: Event, *, is_durable: bool = False) -> None:
-        if self._lines is None:
-            raise TrajectoryError(f"the record in {self.run_dir} is not open")
-        with told("write", self.run_dir):
-            line = to_line(event, self._redact)
-            if self._last_hash is not None:
-                line = link(line, self._last_hash)
-            self._lines.append(line, is_durable=is_durable and self._is_durable)
-        if self._last_hash is not None:
-            self._last_hash = hash_line(line)
+        whose = replace(event, agent=self.ids.agent_id, parent=self.ids.parent_id)
+        self.file.append(whose, is_durable=is_durable)
 
+    def _outcome(self, outcome: CallOutcome) -> RecordedOutcome:
+        return RecordedOutcome(
+            number=outcome.number,
+            call=outcome.call,
+            parts=self._recorded(outcome.result.parts),
+            is_error=outcome.result.is_error,
+            display=outcome.result.display,
+            data=outcome.result.data,
+            duration_s=outcome.duration_s,
+        )
 
-@contextmanager
-def _closed_on_error(writer: TrajectoryWriter) -> Iterator[None]:
-    """Close the writer when the block does not get through."""
-    with ExitStack() as stack:
-        stack.callback(writer.close)
-        yield
-        stack.pop_all()
+    def _recorded(self, parts: Sequence[Part]) -> tuple[RecordedPart, ...]:
+        return tuple(self._part(part) for part in parts)
 
-
-def _sync_folder(folder: Path) -> None:
-    """Put the names inside a folder on disk (where the system can)."""
-    try:
-        fd = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows does not open folders
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    def _part(self, part: Part) -> RecordedPart:
+        if isinstance(part, ImagePart):
+            return RecordedPart(part="image", image=self.file.put_image(part.data, is_durable=False))
+        if isinstance(part, TextPart):
+            return RecordedPart(part="text", text=part.text)
+        raise TypeError(f"a {type(part).__name__} has no place in the record of a tool-using run")

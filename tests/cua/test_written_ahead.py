@@ -10,7 +10,6 @@ from cua.messages import TextPart, ToolResult
 from cua.models.scripted import ScriptedModel
 from cua.trajectory import RunHeader, TrajectoryWriter
 from cua.trajectory.run_record import TOOLS_ENV
-from cua.trajectory.tool_writer import ToolTrajectoryWriter
 from envs import Action, InstructionTask
 from envs.fake import FakeEnv
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, make_agent
@@ -61,7 +60,7 @@ async def test_actions_of_the_gui_agent(tmp_path: Path) -> None:
 async def test_calls_of_the_agent_with_tools(tmp_path: Path) -> None:
     header = RunHeader(instruction="How many?", env=TOOLS_ENV, model="scripted")
     seen: list[tuple[Any, ...]] = []
-    with ToolTrajectoryWriter.create(tmp_path, header) as writer:
+    with TrajectoryWriter.create(tmp_path, header) as writer:
 
         async def answer(arguments: Mapping[str, Any]) -> ToolResult:
             event = last_event(writer.run_dir)

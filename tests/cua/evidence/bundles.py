@@ -12,10 +12,9 @@ from cua.messages import ImagePart, Reply, TextPart, ToolCall, ToolResult, Usage
 from cua.run.end import End, RunResult
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs
 from cua.tool_step import CallOutcome, ToolStep
-from cua.trajectory import RunHeader
+from cua.trajectory import RunHeader, TrajectoryWriter
 from cua.trajectory.run_record import TOOLS_ENV
 from cua.trajectory.sealed_files import hash_files
-from cua.trajectory.tool_writer import ToolTrajectoryWriter
 from tests.cua.trajectory.samples import png
 from visual_tools.sandbox import Kernel, Limits
 
@@ -49,7 +48,7 @@ def write_bundle_of(folder: Path, *, answer: str = ANSWER) -> Path:
         model="scripted",
         settings={"settings": {}, "inputs": [_entry(file) for file in inputs]},
     )
-    with ToolTrajectoryWriter.create(folder / "runs", header, is_durable=False) as writer:
+    with TrajectoryWriter.create(folder / "runs", header, is_durable=False) as writer:
         copy_inputs(inputs, writer.run_dir / "inputs", writer.run_dir / "files")
         writer.asked((TextPart(text="How many?"),))
         call = ToolCall(id="functions.ipython:0", name="ipython", arguments=json.dumps({"code": CODE}))

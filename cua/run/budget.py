@@ -1,0 +1,160 @@
+"""What a run may use, shared by everybody who works in it: an agent alone, or a parent and a hundred children.
+
+A call of the model is reserved before it is made and settled by what it used. How much that will be is not known
+before, so calls run side by side only while there is room for all of them; towards the end of the budget they run
+one after the other. So a limit is overshot by one call at most, however many agents share it, as long as no call
+takes more than `_MARGIN` times the largest one before it. Steps and tool calls are counted exactly.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from cua.messages import Usage
+from cua.run.caps import CapReachedError, Caps
+from cua.run.end import Cap
+
+_MARGIN = 2.0
+
+
+@dataclass(slots=True)
+class Reservation:
+    """Room for one call of the model.
+
+    Attributes:
+        usage: What the call used; set before the reservation ends.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+
+
+class Budget:
+    """Counts what is used and holds the limits. For one event loop; not for several threads.
+
+    Args:
+        caps: The limits; those that are no amounts (parse errors, loops, time) are others' business.
+        usage: What was used before, in an earlier part of the run.
+        num_steps: Steps of an earlier part.
+        num_calls: Tool calls of an earlier part.
+        parent: What this one is a part of: all that is used here counts there too.
+        name: What a message calls it, such as `the whole run`.
+
+    Attributes:
+        usage: Tokens and money up to now.
+        num_steps: Steps begun.
+        num_calls: Tool calls begun.
+    """
+
+    def __init__(
+        self,
+        caps: Caps,
+        *,
+        usage: Usage | None = None,
+        num_steps: int = 0,
+        num_calls: int = 0,
+        parent: "Budget | None" = None,
+        name: str = "",
+    ) -> None:
+        self.caps = caps
+        self.usage = usage or Usage()
+        self.num_steps, self.num_calls = num_steps, num_calls
+        self._parent = parent
+        self._name = name
+        self._num_open = self._num_settled = 0
+        self._largest = Usage()
+        self._settled: asyncio.Event = asyncio.Event() if parent is None else parent._settled
+
+    def make_child(self, caps: Caps, name: str = "") -> "Budget":
+        """A part of this budget with limits of its own."""
+        return Budget(caps, parent=self, name=name)
+
+    def check(self) -> None:
+        """Check that there is room for something more.
+
+        Raises:
+            CapReachedError: A limit is used up, here or further up.
+        """
+        for level in self._levels():
+            reached = level.caps.reached(num_calls=level.num_calls, usage=level.usage)
+            if reached:
+                raise level._error(*reached)
+
+    def begin_step(self) -> None:
+        """Count a step.
+
+        Raises:
+            CapReachedError: No step is left, here or further up; nothing is counted.
+        """
+        self.check()
+        for level in self._levels():
+            most = level.caps.max_steps
+            if most is not None and level.num_steps >= most:
+                raise level._error("steps", f"{level.num_steps} of {most} steps used")
+        for level in self._levels():
+            level.num_steps += 1
+
+    def take_calls(self, num_calls: int) -> int:
+        """Count tool calls; how many of them may be made, the first ones."""
+        rooms = [level.caps.max_calls - level.num_calls for level in self._levels() if level.caps.max_calls is not None]
+        granted = max(0, min([num_calls, *rooms]))
+        for level in self._levels():
+            level.num_calls += granted
+        return granted
+
+    @asynccontextmanager
+    async def model_call(self) -> AsyncIterator[Reservation]:
+        """Room for one call of the model; waits while calls under way may use it all up.
+
+        Raises:
+            CapReachedError: A limit is used up, here or further up.
+        """
+        self.check()
+        while any(level._is_crowded() for level in self._levels()):
+            self._settled.clear()
+            await self._settled.wait()
+            self.check()
+        for level in self._levels():
+            level._num_open += 1
+        reservation = Reservation()
+        try:
+            yield reservation
+        finally:
+            for level in self._levels():
+                level._settle(reservation.usage)
+            self._settled.set()
+
+    def _levels(self) -> Iterator["Budget"]:
+        level: Budget | None = self
+        while level is not None:
+            yield level
+            level = level._parent
+
+    def _settle(self, used: Usage) -> None:
+        self._num_open, self._num_settled = self._num_open - 1, self._num_settled + 1
+        self.usage += used
+        largest = self._largest
+        self._largest = Usage(
+            input_tokens=max(largest.total_tokens, used.total_tokens),
+            cost_usd=max(largest.cost_usd or 0.0, used.cost_usd or 0.0),
+        )
+
+    def _is_crowded(self) -> bool:
+        """Whether one more call beside those under way might overshoot a limit by more than itself."""
+        if not self._num_open:
+            return False
+        if self._num_settled == 0:  # nothing is known of the size of a call
+            return self.caps.max_tokens is not None or self.caps.max_cost_usd is not None
+        coming = self._num_open * _MARGIN
+        tokens, cost_usd = self._largest.total_tokens, self._largest.cost_usd or 0.0
+        return _is_short(self.caps.max_tokens, self.usage.total_tokens, coming * tokens) or _is_short(
+            self.caps.max_cost_usd, self.usage.cost_usd, coming * cost_usd
+        )
+
+    def _error(self, cap: Cap, reason: str) -> CapReachedError:
+        return CapReachedError(cap, f"{self._name}: {reason}" if self._name else reason)
+
+
+def _is_short(most: float | None, used: float | None, coming: float) -> bool:
+    """Whether what is coming may use a limit up."""
+    return most is not None and used is not None and used + coming >= most

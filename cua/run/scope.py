@@ -1,0 +1,169 @@
+"""What a loop works in: whose run it is, its switches, its limits, its record, and the one way in which it ends.
+
+The GUI agent, the agent with tools and whatever comes later differ in their loops and share this. A scope may have
+children (`make_child`): they use up their parent's budget, stop with it and write into its journal.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
+from cua.messages import Message, Reply, Sampling, Usage
+from cua.model import Model, Tool
+from cua.run.budget import Budget
+from cua.run.caps import CapReachedError, Caps
+from cua.run.control import Control, StoppedError
+from cua.run.end import End, RunResult
+from cua.run.events import AgentIds, Event, Listener, Noted, NoteKind, RunEnded, RunStarted
+from cua.trajectory.journal import Journal
+from cua.trajectory.writer import TrajectoryWriter
+from envs import EnvError
+from visual_tools.errors import SandboxError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What an earlier part of a run has used."""
+
+    usage: Usage = field(default_factory=Usage)
+    num_steps: int = 0
+    num_calls: int = 0
+    time_s: float = 0.0
+
+
+class RunScope:
+    """One agent's part of a run.
+
+    Args:
+        caps: Limits of this agent.
+        record: Where it is written down; None keeps nothing.
+        listener: Told all that happens.
+
+    Attributes:
+        ids: Whose run it is.
+        caps: Limits of this agent.
+        control: Pauses, resumes, stops and redirects it from outside.
+        budget: What it has used and may use.
+        record: Where it is written down.
+    """
+
+    def __init__(
+        self, *, caps: Caps, record: TrajectoryWriter | Journal | None = None, listener: Listener | None = None
+    ) -> None:
+        self.record = record if isinstance(record, Journal) else Journal(record)
+        self.ids = self.record.ids
+        self.caps = caps
+        self.control = Control(max_time_s=caps.max_time_s)
+        self.budget = Budget(caps)
+        self._listener = listener
+
+    def make_child(self, agent_id: str, caps: Caps) -> "RunScope":
+        """A scope for an agent that works for this one.
+
+        Args:
+            agent_id: Its name in the journal, unlike any other's.
+            caps: Its own limits; those of this scope hold besides.
+        """
+        child = RunScope(caps=caps, record=self.record.for_agent(agent_id), listener=self._listener)
+        child.control = self.control.make_child(max_time_s=caps.max_time_s)
+        child.budget = self.budget.make_child(caps)
+        return child
+
+    def begin(self, instruction: str, spent: Spent | None = None) -> None:
+        """The run starts: its clock, and word of it to whoever listens."""
+        spent = spent or Spent()
+        self.control.attach(earlier_s=spent.time_s)
+        self.budget.usage += spent.usage
+        self.budget.num_steps += spent.num_steps
+        self.budget.num_calls += spent.num_calls
+        self.emit(RunStarted(instruction=instruction, run_dir=self.record.shown_dir))
+
+    async def to_the_end(self, work: Callable[[], Awaitable[End]]) -> End:
+        """Do the work of a run; what breaks it becomes its end.
+
+        Raises:
+            Exception: Only what is a defect of ours or of a task's own code.
+        """
+        try:
+            return await work()
+        except CapReachedError as cap:
+            return End(status="capped", cap=cap.cap, reason=str(cap))
+        except StoppedError as error:
+            return End(status="stopped", reason=str(error))
+        except ContextOverflowError as error:
+            return End(status="failed", reason=f"context overflow: {error}")
+        except ModelError as error:
+            return End(status="error", source="model", reason=str(error), retryable=error.retryable)
+        except EnvError as error:
+            return End(status="error", source="env", reason=str(error), retryable=error.retryable)
+        except SandboxError as error:
+            return End(status="error", source="sandbox", reason=str(error), retryable=True)
+        except TrajectoryError as error:
+            return End(status="error", source="record", reason=str(error), retryable=True)
+
+    async def finish(self, end: End, num_steps: int) -> RunResult:
+        """The result, on disk; or, when that fails, the result that says so."""
+        result = RunResult(
+            end=end,
+            num_steps=num_steps,
+            usage=self.budget.usage,
+            duration_s=self.control.time_s,
+            run_dir=self.record.shown_dir,
+        )
+        try:
+            if end.source != "record":
+                await self.record.ended(result)
+        except TrajectoryError as error:
+            result = replace(
+                result, end=replace(end, status="error", source="record", reason=str(error), retryable=True)
+            )
+        finally:
+            await self.record.close()
+        self.emit(RunEnded(result=result))
+        return result
+
+    def begin_step(self) -> None:
+        """Count a step.
+
+        Raises:
+            CapReachedError: A limit is used up.
+        """
+        self.control.check_time()
+        self.budget.begin_step()
+
+    async def generate(
+        self, model: Model, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """One call of the model within the limits; a stop ends it.
+
+        Raises:
+            CapReachedError: A limit is used up.
+            StoppedError: A person stopped the run.
+            ModelError: As the model raises it; a reply that was cut has its tokens counted.
+        """
+        return await self.control.unless_stopped(self._generate(model, messages, tools, sampling))
+
+    async def _generate(
+        self, model: Model, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling | None
+    ) -> Reply:
+        self.control.check_time()
+        async with self.budget.model_call() as reservation:
+            try:
+                reply = await model.generate(messages, tools, sampling)
+            except TruncatedReplyError as error:
+                if error.reply is not None:
+                    reservation.usage = error.reply.usage
+                raise
+            reservation.usage = reply.usage
+            return reply
+
+    def note(self, kind: NoteKind, text: str, **data: Any) -> None:
+        """Write down and tell something that is not a step."""
+        self.record.note(kind, text, **data)
+        self.emit(Noted(kind=kind, text=text))
+
+    def emit(self, event: Event) -> None:
+        """Tell whoever listens, with the ids of this agent."""
+        if self._listener is not None:
+            self._listener(event if self.ids == AgentIds() else replace(event, ids=self.ids))

@@ -1,0 +1,167 @@
+"""The files of a record while it is written: its lines, chained and locked, and its pictures."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from cua.errors import TrajectoryError
+from cua.trajectory.chain import hash_line, link
+from cua.trajectory.codec import to_line
+from cua.trajectory.disk_errors import told
+from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
+from cua.trajectory.folder import TRAJECTORY, make_run_dir
+from cua.trajectory.images import FOLDER, ImageFolder
+from cua.trajectory.lines import AppendOnlyLines, whole_lines
+from cua.trajectory.load import load_run
+from cua.trajectory.lock import RunLock
+
+
+class RecordFile:
+    """The record of one run on disk, for all of the run's agents. Not for several threads at once.
+
+    Attributes:
+        run_dir: The run's folder.
+        is_grouped: Whether durable writes wait for `sync`, so that many of them share one wait for the disk.
+    """
+
+    def __init__(self, run_dir: Path, lock: RunLock, redact: Callable[[str], str], *, is_durable: bool) -> None:
+        """Not for callers: see `create` and `reopen`."""
+        self.run_dir = run_dir
+        self.is_grouped = False
+        self._lock = lock
+        self._redact = redact
+        self._is_durable = is_durable
+        self._images = ImageFolder(run_dir)
+        self._lines: AppendOnlyLines | None = None
+        self._last_hash: str | None = ""  # None: an earlier version began this record, without a chain
+        self._unsynced: list[Path] = []
+        self._is_synced = True
+
+    @classmethod
+    def create(cls, runs_dir: Path, header: RunHeader, redact: Callable[[str], str], *, is_durable: bool) -> Self:
+        """Make a new run folder and write its first line.
+
+        Raises:
+            TrajectoryError: The folder cannot be made or written.
+        """
+        started_at = header.started_at or time.time()
+        with told("write", runs_dir):
+            run_dir = make_run_dir(runs_dir.absolute(), redact(header.instruction), started_at)
+            try:
+                record = cls(run_dir, RunLock(run_dir), redact, is_durable=is_durable)
+                with record._closed_on_error():
+                    (run_dir / FOLDER).mkdir(mode=0o700)
+                    record._lines = AppendOnlyLines(run_dir / TRAJECTORY)
+                    header = replace(header, started_at=started_at, run_id=run_dir.name)
+                    record.append(RunEvent(at=started_at, header=header), is_durable=True)
+                    if is_durable:
+                        _sync_folder(run_dir)
+            except (OSError, TrajectoryError):
+                shutil.rmtree(run_dir, ignore_errors=True)  # a run that never began
+                raise
+        return record
+
+    @classmethod
+    def reopen(cls, run_dir: Path, redact: Callable[[str], str], *, is_durable: bool) -> Self:
+        """Go on with a run: drop a torn last line and write `resumed`.
+
+        Raises:
+            TrajectoryError: Another process writes this run, or its record is damaged or was edited.
+        """
+        folder = run_dir.absolute()
+        path = folder / TRAJECTORY
+        with told("write", folder):
+            path.stat()
+            record = cls(folder, RunLock(folder), redact, is_durable=is_durable)
+            with record._closed_on_error():
+                chain = load_run(folder, images=0).chain
+                if chain.status == "broken":
+                    raise TrajectoryError(f"{path} was {chain.describe()}; a run goes on only from its own record")
+                record._last_hash = chain.fingerprint if chain.status == "whole" else None
+                record._lines = AppendOnlyLines(path, keep_bytes=sum(len(line) + 1 for line in whole_lines(path)))
+                record.append(ResumedEvent(at=time.time()), is_durable=True)
+        return record
+
+    def append(self, event: Event, *, is_durable: bool = False) -> None:
+        """Write one line.
+
+        Args:
+            event: What happened.
+            is_durable: Wait for the disk; until `sync` where writes are grouped.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        if self._lines is None:
+            raise TrajectoryError(f"the record in {self.run_dir} is not open")
+        with told("write", self.run_dir):
+            line = to_line(event, self._redact)
+            if self._last_hash is not None:
+                line = link(line, self._last_hash)
+            is_awaited = is_durable and self._is_durable
+            self._lines.append(line, is_durable=is_awaited and not self.is_grouped)
+            self._is_synced = self._is_synced and not is_awaited
+        if self._last_hash is not None:
+            self._last_hash = hash_line(line)
+
+    def put_image(self, png: bytes, *, is_durable: bool) -> str:
+        """Keep a picture; its hash.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        is_awaited = is_durable and self._is_durable
+        with told("write", self.run_dir):
+            sha256, is_new = self._images.put(png, is_durable=is_awaited and not self.is_grouped)
+        if is_new and is_awaited and self.is_grouped:
+            self._unsynced.append(self._images.path(sha256))
+        return sha256
+
+    def sync(self) -> None:
+        """Wait until the disk has all durable writes up to here: the pictures first, then the lines that name them.
+
+        Raises:
+            TrajectoryError: The disk does not take them.
+        """
+        unsynced, self._unsynced = self._unsynced, []
+        if self._lines is None or self._is_synced:
+            return
+        with told("write", self.run_dir):
+            for path in unsynced:
+                _sync_file(path)
+            self._lines.sync()
+        self._is_synced = True
+
+    def close(self) -> None:
+        """Let the files and the lock go. May be called twice."""
+        if self._lines is not None:
+            self._lines.close()
+        self._lock.release()
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            yield
+            stack.pop_all()
+
+
+def _sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names inside a folder on disk (where the system can)."""
+    try:
+        _sync_file(folder)
+    except PermissionError:  # Windows does not open folders
+        return
