@@ -76,7 +76,6 @@ class RunHeader:
         versions: Version by package, and of Python.
         settings: All that `--resume` needs to build the same run again (command line, resolved config).
         started_at: Unix time in seconds; 0 lets the writer put the current time in.
-        run_id: Name of the run's folder; the writer puts it in.
         schema_version: Format of this record.
     """
 
@@ -90,7 +89,6 @@ class RunHeader:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     started_at: float = 0.0
-    run_id: str = ""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -105,9 +103,10 @@ class _Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent(_Line):
-    """First line of a record."""
+    """First line of a record. `run_id` is the name that the run's folder was given."""
 
     header: RunHeader
+    run_id: str = ""
     event: Literal["run"] = "run"
 
 

@@ -9,10 +9,9 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
 from typing import Any
 
-from cua.errors import TrajectoryError
 from cua.messages import Part, Reply, ToolCall
 from cua.run.end import RunResult
 from cua.run.events import AgentIds
@@ -28,13 +27,13 @@ class Journal:
 
     Args:
         writer: Writes the lines; None keeps nothing, for throw-away runs.
-        thread: Of the run's first agent; for `for_agent` only.
+        committer: Of the run's first agent; for `for_agent` only.
     """
 
-    def __init__(self, writer: TrajectoryWriter | None, thread: "_CommitThread | None" = None) -> None:
+    def __init__(self, writer: TrajectoryWriter | None, committer: "_Committer | None" = None) -> None:
         self._writer = writer
-        self._is_shared = thread is not None
-        self._thread = thread or (None if writer is None else _CommitThread(writer.file))
+        self._is_shared = committer is not None
+        self._committer = committer or (None if writer is None else _Committer(writer.file))
 
     @property
     def ids(self) -> AgentIds:
@@ -48,7 +47,7 @@ class Journal:
 
     def for_agent(self, agent_id: str) -> "Journal":
         """The same record, for an agent that works for this one."""
-        return Journal(self._writer.for_agent(agent_id) if self._writer else None, self._thread)
+        return Journal(self._writer.for_agent(agent_id) if self._writer else None, self._committer)
 
     async def observed(self, index: int, observation: Observation) -> None:
         """Step `index` begins with this observation. On disk when this returns.
@@ -89,53 +88,60 @@ class Journal:
     def note(self, kind: str, text: str, **data: Any) -> None:
         """Something that is not a step; written in its turn. A failure is raised by the next call."""
         writer = self._writer
-        if writer is not None and self._thread is not None:
-            self._thread.submit(lambda: writer.note(kind, text, **data), None)
+        if writer is not None and self._committer is not None:
+            self._committer.write_later(lambda: writer.note(kind, text, **data))
 
     async def close(self) -> None:
         """Write what is under way and end the thread; the writer stays open. For an agent's child this does nothing."""
-        if self._thread is not None and not self._is_shared:
-            await asyncio.to_thread(self._thread.stop)
+        if self._committer is not None and not self._is_shared:
+            await asyncio.to_thread(self._committer.close)
 
     async def _done(self, write: Callable[[TrajectoryWriter], None]) -> None:
         writer = self._writer
-        if writer is None or self._thread is None:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._thread.submit(lambda: write(writer), future)
-        await future
+        if writer is not None and self._committer is not None:
+            await self._committer.write(lambda: write(writer))
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    work: Callable[[], None]
-    future: "asyncio.Future[None] | None"
+class _Committer:
+    """One thread that does all the writing of a record, in order.
 
-
-class _CommitThread:
-    """Takes jobs in order; those that have gathered while the disk was busy share the next wait for it."""
+    What gathers while the disk is busy is written together, and shares the next wait for the disk.
+    """
 
     def __init__(self, file: RecordFile) -> None:
         self._file = file
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._failure: TrajectoryError | None = None
+        self._lost: BaseException | None = None
 
-    def submit(self, work: Callable[[], None], future: "asyncio.Future[None] | None") -> None:
-        """Have a job done. Called on the event loop."""
-        if self._thread is None:
-            self._file.is_grouped = True
-            self._thread = threading.Thread(target=self._run, name="k25-journal", daemon=True)
-            self._thread.start()
-        self._jobs.put(_Job(work, future))
+    async def write(self, work: Callable[[], None]) -> None:
+        """Have something written, and wait until it is."""
+        if self._lost is not None:
+            error, self._lost = self._lost, None
+            raise error
+        await asyncio.wrap_future(self._submit(work))
 
-    def stop(self) -> None:
-        """Do what is left and end the thread; a later job starts it again."""
+    def write_later(self, work: Callable[[], None]) -> None:
+        """Have something written in its turn; what goes wrong is raised by the next `write`."""
+        self._submit(work).add_done_callback(self._keep_error)
+
+    def close(self) -> None:
+        """Do what is left and end the thread; what is written later starts it again."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)
             thread.join()
-            self._file.is_grouped, self._failure = False, None
+            self._file.is_grouped = False
+
+    def _submit(self, work: Callable[[], None]) -> "Future[None]":
+        if self._thread is None:
+            self._file.is_grouped = True
+            self._thread = threading.Thread(target=self._run, name="k25-journal", daemon=True)
+            self._thread.start()
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # who waits for it may be cancelled: it is written all the same
+        self._jobs.put((work, done))
+        return done
 
     def _run(self) -> None:
         is_over = False
@@ -147,39 +153,26 @@ class _CommitThread:
             is_over = None in jobs
             self._commit([job for job in jobs if job is not None])
 
-    def _commit(self, jobs: Sequence[_Job]) -> None:
-        results = [(job, self._attempt(job.work)) for job in jobs]
-        failed = self._attempt(self._file.sync)
-        _resolve([(job.future, error or failed) for job, error in results if job.future is not None])
-
-    def _attempt(self, work: Callable[[], None]) -> Exception | None:
-        """Do it; what went wrong. Once a line is lost nothing more is written: the record ends there."""
-        if self._failure is not None:
-            return self._failure
+    def _commit(self, jobs: Sequence["_Job"]) -> None:
+        written = []
+        for work, done in jobs:
+            try:
+                work()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                written.append(done)
         try:
-            work()
-        except TrajectoryError as error:
-            self._failure = error
-            return error
-        except Exception as error:  # a defect, raised where the event came from
-            return error
-        return None
-
-
-def _resolve(done: Sequence[tuple["asyncio.Future[None]", Exception | None]]) -> None:
-    """Wake those who wait, each on its own event loop."""
-    loops = {future.get_loop() for future, _ in done}
-    for loop in loops:
-        mine = [(future, error) for future, error in done if future.get_loop() is loop]
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(_wake, mine)
-
-
-def _wake(done: Sequence[tuple["asyncio.Future[None]", Exception | None]]) -> None:
-    for future, error in done:
-        if future.done():
-            continue
-        if error is None:
-            future.set_result(None)
+            self._file.sync()
+        except BaseException as error:
+            for done in written:
+                done.set_exception(error)
         else:
-            future.set_exception(error)
+            for done in written:
+                done.set_result(None)
+
+    def _keep_error(self, done: "Future[None]") -> None:
+        self._lost = done.exception() or self._lost
+
+
+_Job = tuple[Callable[[], None], "Future[None]"]

@@ -81,6 +81,7 @@ class _Reader:
         self._others: dict[str, _Reader] = {}
         self._tools = ToolReader(ImageFolder(run_dir) if with_tool_pictures else None)
         self._header: RunHeader | None = None
+        self._run_id = ""
         self._steps: list[Step] = []
         self._outcomes: list[Outcome] = []
         self._pending: Pending | None = None
@@ -111,7 +112,7 @@ class _Reader:
                 agent=event.agent,
                 parent=event.parent,
             )
-            other._header = self._header
+            other._header, other._run_id = self._header, self._run_id
         other._read(event)
         self._last_at = event.at
 
@@ -126,7 +127,7 @@ class _Reader:
                         f"written in format {event.header.schema_version}, this version reads up to {SCHEMA_VERSION}: "
                         "upgrade cua-k25"
                     )
-                self._header = event.header
+                self._header, self._run_id = event.header, event.run_id
             case ObservedEvent():
                 self._observed(event)
             case RepliedEvent() if self._tools.is_open:
@@ -155,6 +156,7 @@ class _Reader:
         return RunRecord(
             run_dir=self._run_dir,
             header=self._header,
+            run_id=self._run_id or self._run_dir.name,
             steps=tuple(self._steps),
             question=self._tools.question,
             tool_steps=tuple(self._tools.steps),

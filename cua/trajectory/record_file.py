@@ -57,8 +57,9 @@ class RecordFile:
                 with record._closed_on_error():
                     (run_dir / FOLDER).mkdir(mode=0o700)
                     record._lines = AppendOnlyLines(run_dir / TRAJECTORY)
-                    header = replace(header, started_at=started_at, run_id=run_dir.name)
-                    record.append(RunEvent(at=started_at, header=header), is_durable=True)
+                    header = replace(header, started_at=started_at)
+                    event = RunEvent(at=started_at, header=header, run_id=run_dir.name)
+                    record.append(event, is_durable=True)
                     if is_durable:
                         _sync_folder(run_dir)
             except (OSError, TrajectoryError):
@@ -105,7 +106,7 @@ class RecordFile:
                 line = link(line, self._last_hash)
             is_awaited = is_durable and self._is_durable
             self._lines.append(line, is_durable=is_awaited and not self.is_grouped)
-            self._is_synced = self._is_synced and not is_awaited
+            self._is_synced = self._is_synced and not (is_awaited and self.is_grouped)
         if self._last_hash is not None:
             self._last_hash = hash_line(line)
 
@@ -128,14 +129,13 @@ class RecordFile:
         Raises:
             TrajectoryError: The disk does not take them.
         """
-        unsynced, self._unsynced = self._unsynced, []
         if self._lines is None or self._is_synced:
             return
+        unsynced, self._unsynced, self._is_synced = self._unsynced, [], True
         with told("write", self.run_dir):
             for path in unsynced:
                 _sync_file(path)
             self._lines.sync()
-        self._is_synced = True
 
     def close(self) -> None:
         """Let the files and the lock go. May be called twice."""

@@ -92,6 +92,7 @@ class RunRecord:
         last_at: When the last event was written, Unix time in seconds.
         sealed: Hashes of the files that the code of a tool-using run has written; None until its very end.
         chain: Whether the lines follow from each other, and the fingerprint of all of them.
+        run_id: Name that the run's folder was given.
         agent: Whose record this is.
         parent: The agent that it worked for; "" for the run's first one.
         agents: The records of the run's other agents, by name; only in that of the first one.
@@ -114,6 +115,7 @@ class RunRecord:
     last_at: float = 0.0
     sealed: SealedEvent | None = None
     chain: Chain = field(default_factory=Chain)
+    run_id: str = ""
     agent: str = MAIN
     parent: str = ""
     agents: Mapping[str, "RunRecord"] = field(default_factory=dict)

@@ -125,7 +125,7 @@ async def test_all_write_one_journal_and_each_is_read_back(tmp_path: Path) -> No
         await scope.record.close()
     record = load_run(writer.run_dir)
     assert record.chain.status == "whole"
-    assert (len(record.agents), record.header.run_id) == (NUM_AGENTS, writer.run_dir.name)
+    assert (len(record.agents), record.run_id) == (NUM_AGENTS, writer.run_dir.name)
     for number in range(NUM_AGENTS):
         child = record.agents[f"child-{number}"]
         assert (child.agent, child.parent, child.end) == (f"child-{number}", "main", results[number].end)

@@ -43,6 +43,8 @@ def test_a_line_is_one_line_of_standard_json() -> None:
     assert json.loads(line, parse_constant=pytest.fail) == {
         "event": "note",
         "at": 1.5,
+        "agent": "main",
+        "parent": "",
         "kind": "info",
         "text": "a\nb\u2028c ü 漢 🙂",
         "index": 3,

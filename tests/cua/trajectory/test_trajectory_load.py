@@ -90,7 +90,7 @@ def test_a_later_format_says_what_to_do(tmp_path: Path) -> None:
     data = json.loads(first)
     data["header"]["schema_version"] = 99
     path.write_bytes(json.dumps(data).encode() + b"\n" + rest)
-    with pytest.raises(TrajectoryError, match="written in format 99, this version reads up to 2: upgrade cua-k25"):
+    with pytest.raises(TrajectoryError, match="written in format 99, this version reads up to 3: upgrade cua-k25"):
         load_run(run_dir)
 
 
