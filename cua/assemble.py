@@ -25,6 +25,8 @@ from envs.http_login import HttpLogin
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""
 PACKAGES = ("playwright", "mss", "rapidocr", "openai")
+BROWSER_OPTIONS = ("viewport", "device_scale", "headed", "locale", "timezone", "allow_domains", "deny_domains")
+DESKTOP_OPTIONS = ("screen", "display", "monitor")
 MIN_SIDE_PX, MAX_SIDE_PX = 64, 16_384
 """Smallest and largest side of a page or a private display."""
 INSTANT = "kimi-k2.5-instant"
@@ -152,10 +154,30 @@ def make_header(
     return RunHeader(
         instruction=instruction,
         env=settings.env,
+        env_options=_chosen(settings, BROWSER_OPTIONS if settings.env == "browser" else DESKTOP_OPTIONS),
         model=settings.model,
+        protocol=_chosen(settings, ("thinking", "max_images", "coordinates")),
+        sampling=recorded_sampling(settings),
+        limits=recorded_limits(settings),
         settings={"settings": recorded_settings(settings), "url": url, "app": app, "url_had_login": has_login},
         versions=versions_of(PACKAGES),
     )
+
+
+def recorded_limits(settings: Settings) -> dict[str, Any]:
+    """The limits of a run that are set, for a reader of its record."""
+    return _chosen(settings, ("max_steps", "max_calls", "max_time", "max_tokens", "max_cost", "max_output_tokens"))
+
+
+def recorded_sampling(settings: Settings) -> dict[str, Any]:
+    """The sampling settings that are set, for a reader of its record."""
+    return _chosen(settings, ("preset", "temperature", "top_p"))
+
+
+def _chosen(settings: Settings, names: Sequence[str]) -> dict[str, Any]:
+    """Settings by name as JSON values; those that are unset are left out."""
+    values = recorded_settings(settings)
+    return {name: values[name] for name in names if values[name] not in (None, (), "")}
 
 
 def recorded_settings(settings: Settings) -> dict[str, Any]:

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from cua.answer import AnswerSchema, load_schema
-from cua.assemble import make_caps, make_guard, make_settings_model, recorded_settings, versions_of
+from cua.assemble import (
+    make_caps,
+    make_guard,
+    make_settings_model,
+    recorded_limits,
+    recorded_sampling,
+    recorded_settings,
+    versions_of,
+)
 from cua.config import Resolved, Settings, load_settings
 from cua.errors import ConfigError
 from cua.evidence import write_bundle
@@ -188,7 +196,8 @@ def _make_writer(asked: _Asked, maker: KernelMaker) -> TrajectoryWriter:
         env=TOOLS_ENV,
         env_options={"sandbox": maker.backend},
         model=asked.model.name,
-        limits={"max_steps": settings.max_steps, "max_output_tokens": settings.max_output_tokens},
+        sampling=recorded_sampling(settings),
+        limits=recorded_limits(settings),
         versions=versions_of(PACKAGES),
         settings={"settings": recorded_settings(settings), "inputs": [_recorded(file) for file in asked.inputs]},
     )
