@@ -14,6 +14,7 @@ from cua.models.body import BodyReader
 from cua.models.draft import Delta, Draft
 from cua.models.endpoint import find_endpoint
 from cua.models.failures import connection_failure, status_failure
+from cua.models.gate import gate_of
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.presets import automatic_sampling
 from cua.models.prices import PriceTable
@@ -165,7 +166,8 @@ class OpenAICompatModel:
     async def _try(self, request: dict[str, Any], num_earlier_calls: int) -> Reply:
         started = time.perf_counter()
         try:
-            draft = await self._exchange(request)
+            async with gate_of(self.endpoint.base_url).call():
+                draft = await self._exchange(request)
         except ModelError as error:
             error.args = (self.endpoint.redact(str(error)),)
             raise

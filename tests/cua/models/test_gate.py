@@ -1,0 +1,143 @@
+"""The gate in front of an endpoint: how many get through, and what a refusal does to all of them."""
+
+import asyncio
+
+import pytest
+
+from cua.models.gate import EndpointGate, gate_of
+from cua.models.retry import Clock, OverloadedError
+
+
+class FakeClock:
+    """Time that goes on when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+    def clock(self, share: float = 0.0) -> Clock:
+        return Clock(now=lambda: self.now_s, sleep=self.sleep, uniform=lambda low, high: low + share * (high - low))
+
+
+async def refuse(gate: EndpointGate, retry_after_s: float | None = None) -> None:
+    with pytest.raises(OverloadedError):
+        async with gate.call():
+            raise OverloadedError("slow down", retry_after_s=retry_after_s)
+
+
+async def test_no_more_than_the_limit_are_under_way_and_the_first_come_first() -> None:
+    gate = EndpointGate(3)
+    order: list[int] = []
+    most = 0
+
+    async def call(number: int) -> None:
+        nonlocal most
+        async with gate.call():
+            order.append(number)
+            most = max(most, gate.num_open)
+            await asyncio.sleep(0.001)
+
+    await asyncio.gather(*(call(number) for number in range(50)))
+    assert (most, order, gate.num_open) == (3, list(range(50)), 0)
+
+
+async def test_a_refusal_halves_what_is_under_way_and_calls_that_work_bring_it_back() -> None:
+    gate = EndpointGate(64)
+    holding = asyncio.Event()
+
+    async def hold() -> None:
+        async with gate.call():
+            await holding.wait()
+
+    others = [asyncio.create_task(hold()) for _ in range(15)]
+    await asyncio.sleep(0)
+    await refuse(gate)
+    assert gate.limit == 8.0
+    holding.set()
+    await asyncio.gather(*others)
+    assert 9.0 < gate.limit < 10.0  # 15 calls worked: not quite two more
+    for _ in range(3000):
+        async with gate.call():
+            pass
+    assert gate.limit == 64
+
+
+async def test_refusals_of_calls_that_were_under_way_together_count_once() -> None:
+    fake = FakeClock()
+    gate = EndpointGate(64, clock=fake.clock())
+    go = asyncio.Event()
+
+    async def fail() -> None:
+        with pytest.raises(OverloadedError):
+            async with gate.call():
+                await go.wait()
+                raise OverloadedError("slow down", retry_after_s=None)
+
+    together = [asyncio.create_task(fail()) for _ in range(32)]
+    await asyncio.sleep(0)
+    fake.now_s += 1
+    go.set()
+    await asyncio.gather(*together)
+    assert gate.limit == 16
+    fake.now_s += 1
+    for _ in range(10):
+        fake.now_s += 1
+        await refuse(gate)
+    assert gate.limit == 1
+    async with asyncio.timeout(1), gate.call():  # one always gets through
+        pass
+
+
+async def test_a_wish_of_the_server_holds_all_back_with_jitter() -> None:
+    fake = FakeClock()
+    gate = EndpointGate(64, max_hold_s=50, clock=fake.clock(share=0.5))
+    await refuse(gate, retry_after_s=20)
+    async with gate.call():
+        assert fake.slept == [21.0]  # and half of a tenth
+    await refuse(gate, retry_after_s=1_000_000)
+    async with gate.call():
+        assert fake.slept[1:] == [52.5]
+
+
+async def test_one_who_gives_up_waiting_leaves_its_place_to_the_next() -> None:
+    gate = EndpointGate(1)
+    done: list[str] = []
+
+    async def call(name: str) -> None:
+        async with gate.call():
+            done.append(name)
+            await asyncio.sleep(0.01)
+
+    first, second, third = (asyncio.create_task(call(name)) for name in "abc")
+    await asyncio.sleep(0.001)
+    second.cancel()
+    async with asyncio.timeout(2):
+        await asyncio.gather(first, second, third, return_exceptions=True)
+    assert (done, gate.num_open) == (["a", "c"], 0)
+
+
+async def test_one_who_is_cancelled_at_its_turn_passes_it_on() -> None:
+    gate = EndpointGate(1)
+
+    async def call() -> None:
+        async with gate.call():
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(5):
+        for _ in range(200):
+            tasks = [asyncio.create_task(call()) for _ in range(5)]
+            for number in range(8):
+                await asyncio.sleep(0)
+                tasks[number % 5].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert gate.num_open == 0
+        await call()
+
+
+async def test_all_who_name_an_endpoint_share_its_gate() -> None:
+    assert gate_of("http://a/v1") is gate_of("http://a/v1")
+    assert gate_of("http://a/v1") is not gate_of("http://b/v1")
