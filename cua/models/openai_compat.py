@@ -14,7 +14,7 @@ from cua.models.body import BodyReader
 from cua.models.draft import Delta, Draft
 from cua.models.endpoint import find_endpoint
 from cua.models.failures import connection_failure, status_failure
-from cua.models.gate import gate_of
+from cua.models.gate import EndpointGate, gate_of
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.presets import automatic_sampling
 from cua.models.prices import PriceTable
@@ -69,6 +69,7 @@ class OpenAICompatModel:
         on_delta: Told each piece of a streamed reply, for live display.
         on_retry: Told before each wait for a retry.
         clock: Time and chance of the retries.
+        gate: How many calls get through at once; None is the one that all share who use this endpoint.
 
     Raises:
         ConfigError: No endpoint is configured, or it is malformed.
@@ -81,6 +82,7 @@ class OpenAICompatModel:
         on_delta: Callable[[Delta], None] | None = None,
         on_retry: Callable[[Retry], None] | None = None,
         clock: Clock | None = None,
+        gate: EndpointGate | None = None,
     ) -> None:
         self.name = options.model
         self.options = options
@@ -89,6 +91,7 @@ class OpenAICompatModel:
         self._on_delta = on_delta
         self._on_retry = on_retry
         self._clock = clock or Clock()
+        self._own_gate = gate
         self._encoder = ImageEncoder(options.image_format)
         self._client: Any = None
 
@@ -166,7 +169,7 @@ class OpenAICompatModel:
     async def _try(self, request: dict[str, Any], num_earlier_calls: int) -> Reply:
         started = time.perf_counter()
         try:
-            async with gate_of(self.endpoint.base_url).call():
+            async with (self._own_gate or gate_of(self.endpoint.base_url)).call():
                 draft = await self._exchange(request)
         except ModelError as error:
             error.args = (self.endpoint.redact(str(error)),)

@@ -8,6 +8,7 @@ from PIL import Image
 
 from cua.messages import Message, TextPart
 from cua.models.draft import Delta
+from cua.models.gate import EndpointGate
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.retry import Clock, Retry
 
@@ -45,6 +46,7 @@ def make_client(base_url: str, **options: Any) -> Watched:
         on_delta=deltas.append,
         on_retry=retries.append,
         clock=time.clock,
+        gate=EndpointGate(clock=time.clock),
     )
     return Watched(model, time, deltas, retries)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cua.errors import ModelError
+from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.retry import OverloadedError, RetryPolicy
 from tests.cua.models.clients import Connect, Watched, user
 from tests.cua.models.conftest import REPLY
@@ -74,6 +75,19 @@ async def test_retry_after_in_seconds_and_as_a_date(server: FakeOpenAI, connect:
     assert 28 <= date <= 33
     assert milliseconds == pytest.approx(2.75)
     assert unreadable == 8.0, "the fourth wait of the usual series"
+
+
+async def test_a_wish_of_the_server_to_one_client_holds_all_others_of_that_endpoint(server: FakeOpenAI) -> None:
+    server.next(status(429, retry_after="0.4"))
+    options = OpenAICompatOptions(model="fake", base_url=server.base_url, retry=RetryPolicy(max_retries=0))
+    one, two = OpenAICompatModel(options), OpenAICompatModel(options)
+    with pytest.raises(OverloadedError):
+        await one.generate(user())
+    began = time.monotonic()
+    await two.generate(user())
+    assert time.monotonic() - began >= 0.4
+    await one.close()
+    await two.close()
 
 
 async def test_retry_after_beyond_the_limit_is_not_waited_for(server: FakeOpenAI, connect: Connect) -> None:
