@@ -35,7 +35,7 @@ FACTOR = 1000
 TARGETS: dict[str, tuple[str, ...]] = {
     "cua/act.py": ("tests/cua/test_agent.py", "tests/cua/test_control.py"),
     "cua/decide.py": ("tests/cua/test_agent.py", "tests/cua/test_caps.py"),
-    "cua/caps.py": ("tests/cua/test_caps.py",),
+    "cua/run/caps.py": ("tests/cua/run/test_caps.py",),
     "cua/loop_detection.py": ("tests/cua/test_loop_detection.py",),
     "cua/secrets.py": ("tests/cua/test_secrets.py",),
     "cua/masking.py": ("tests/cua/test_masking.py",),
