@@ -33,8 +33,8 @@ LIMIT_NAME = re.compile(r"_?[A-Z][A-Z0-9_]+$")
 FACTOR = 1000
 
 TARGETS: dict[str, tuple[str, ...]] = {
-    "cua/act.py": ("tests/cua/test_agent.py", "tests/cua/test_control.py"),
-    "cua/decide.py": ("tests/cua/test_agent.py", "tests/cua/test_caps.py"),
+    "cua/act.py": ("tests/cua/test_agent.py", "tests/cua/run/test_control.py"),
+    "cua/decide.py": ("tests/cua/test_agent.py", "tests/cua/run/test_caps.py"),
     "cua/run/caps.py": ("tests/cua/run/test_caps.py",),
     "cua/loop_detection.py": ("tests/cua/test_loop_detection.py",),
     "cua/secrets.py": ("tests/cua/test_secrets.py",),
