@@ -1,5 +1,7 @@
 """Clicks, hovering and drags."""
 
+from collections.abc import Collection
+
 from cua.models.literal.find_button import find_unnamed_button
 from cua.models.literal.find_field import find_field
 from cua.models.literal.find_kind import find_kind
@@ -17,9 +19,9 @@ _MENU_PX = (320, 420)
 _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
 
 
-def plan_click(step: Click, screen: Screen, progress: Progress) -> Move:
-    """Click, double-click or hover."""
-    point, why = locate(step.target, screen)
+def plan_click(step: Click, screen: Screen, progress: Progress, typed: Collection[str] = ()) -> Move:
+    """Click, double-click or hover; `typed` is what the steps before typed."""
+    point, why = locate(step.target, screen, typed)
     if point is None and why:
         return Failed(reason=why)
     if point is None:
@@ -50,7 +52,7 @@ def plan_drag(step: Drag, screen: Screen) -> Move:
     return Act(code=code, thought=f"{why}. {why_end}".strip())
 
 
-def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
+def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple[tuple[float, float] | None, str]:
     """The point of a target in pixels and why it is that one; None when it is not on the screen."""
     if target.position is not None:
         return (target.position[0] * screen.width, target.position[1] * screen.height), "The point is given."
@@ -70,7 +72,7 @@ def locate(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, 
         found = find_field(screen, target)
         if found is not None:
             return found.box_px.center, f"It is {found.why}."
-    choice = choose(screen, target, to_press=True)
+    choice = choose(screen, target, to_press=True, typed=typed)
     if choice is None:
         return None, ""
     return choice.place.point, f"{choice.why}."
@@ -94,11 +96,11 @@ def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | 
     return boxes[ordinal - 1 if ordinal > 0 else -1].center, f"I see {len(boxes)} of that kind."
 
 
-def find_pressed(screen: Screen, target: Target) -> Found | None:
+def find_pressed(screen: Screen, target: Target, typed: Collection[str] = ()) -> Found | None:
     """What a click on a target presses; None when that is no text, or not there."""
     if target.position is not None or not (target.text or target.phrase):
         return None
-    choice = choose(screen, target, to_press=True)
+    choice = choose(screen, target, to_press=True, typed=typed)
     return choice.place if choice is not None else None
 
 

@@ -12,6 +12,9 @@ _MIN_ROWS = 3
 _TOOLBAR_GAP_PX = 12
 _MIN_TOOLS = 3
 _STRONG_COLOUR = 70
+_SELECTED_PX = 5
+_MAX_PADDING_PX = 44
+_SAME_COLOUR = 12
 
 
 def find_field_boxes(screen: Screen) -> list[Box]:
@@ -59,6 +62,39 @@ def _is_page(screen: Screen, box: Box) -> bool:
 
 def _is_inner(other: Box, box: Box) -> bool:
     return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
+
+
+def find_home(screen: Screen, text: Box, boxes: list[Box]) -> Box | None:
+    """The field in which a text stands as its placeholder or value; None for a label, a button, a heading of a card.
+
+    Args:
+        screen: Where it stands.
+        text: The text.
+        boxes: What may be fields.
+    """
+    for box in boxes:
+        if not box.contains(text, slack_px=2):
+            continue
+        words = [line for line in screen.lines_in(box) if len(line.text) > 1]  # an icon is read as one letter
+        if any(not text.has_point(*line.box_px.center) for line in words):
+            continue
+        left, right = text.left - box.left, box.right - text.right
+        if is_filled(screen, box) and max(left, right) <= _SELECTED_PX:
+            return _widen(screen, box)
+        if not is_filled(screen, box) and not is_cell(box, boxes) and not is_button(screen, box):
+            is_low = box.height <= min(4 * text.height, text.height + _MAX_PADDING_PX)
+            return box if is_low and left < right else None
+    return None
+
+
+def _widen(screen: Screen, selected: Box) -> Box:
+    """The field of a text that is selected: it goes on to the right of the mark in one colour."""
+    row = screen.image[int(selected.center[1]), selected.right + 2 :].astype(np.int16)
+    if not len(row):
+        return selected
+    same = np.abs(row - row[0]).max(axis=1) <= _SAME_COLOUR
+    length = len(row) if same.all() else int(np.argmin(same))
+    return Box(selected.left, selected.top, selected.right + 2 + length, selected.bottom)
 
 
 def is_button(screen: Screen, box: Box) -> bool:

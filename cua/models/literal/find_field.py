@@ -7,6 +7,7 @@ from typing import Literal
 from cua.models.literal.field_boxes import (
     find_field_boxes,
     find_fields,
+    find_home,
     find_lists,
     is_button,
     is_cell,
@@ -33,6 +34,7 @@ _DATE = re.compile(r"\b(?:[dmyjt]{2}|[yja]{4})\s*[./-]\s*[dmyjt]{2}\b|\b\d{1,4}[
 _BUTTON_COST = 1.0
 _OTHER_KIND_COST = 0.6
 _SMALL_PX = 56
+_HOME_COST = 0.5
 _PAIR_PX = 24
 
 
@@ -78,7 +80,7 @@ def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
         (
             (cost + 2.0 * (1 - label.fit), box, label, how)
             for label in labels
-            for cost, box, how in _costs(screen, label, boxes, kind)
+            for cost, box, how in _costs_of(screen, label, boxes, kind)
         ),
         key=lambda item: item[0],
     )
@@ -128,6 +130,20 @@ def _find_labels(screen: Screen, target: Target) -> list[Found]:
             (distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0
         ),
     )[:1]
+
+
+def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
+    """The boxes that may be meant by a text: the field that shows it, or those that stand to it as to a label."""
+    home = find_home(screen, label.line.box_px, boxes)
+    if home is not None:
+        return [
+            (
+                _HOME_COST + min(0.4, (label.box_px.left - home.left) / 200) + _kind_cost(screen, home, kind),
+                home,
+                "with",
+            )
+        ]
+    return _costs(screen, label, boxes, kind)
 
 
 def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:

@@ -1,11 +1,13 @@
 """Find the target of a step: its text, told apart by relation and ordinal."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from cua.models.literal.field_boxes import find_field_boxes, find_home
 from cua.models.literal.find_text import Found, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Relation, Role, Target
-from cua.models.literal.text_match import CONTAINED, WHOLE
+from cua.models.literal.text_match import CONTAINED, WHOLE, squash
 from visual_tools.box import Box
 
 _PRESSED: frozenset[Role] = frozenset({"button", "link", "tab", "menu"})
@@ -28,13 +30,14 @@ class Choice:
     why: str
 
 
-def choose(screen: Screen, target: Target, *, to_press: bool = False) -> Choice | None:
+def choose(screen: Screen, target: Target, *, to_press: bool = False, typed: Collection[str] = ()) -> Choice | None:
     """The place that a target means, or None when it is not on the screen.
 
     Args:
         screen: Where to look.
         target: What to find.
         to_press: Whether it is to be pressed: then buttons and links come before headings that hold their words.
+        typed: What was typed before: a field that shows it is not what is meant when it stands somewhere else as well.
     """
     if target.phrase and target.phrase != target.text:
         named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
@@ -42,7 +45,7 @@ def choose(screen: Screen, target: Target, *, to_press: bool = False) -> Choice 
             return Choice(place=named[0], why=f'"{target.phrase}" stands there word for word')
     found = find_text(screen, target.text)
     if to_press or target.role in _PRESSED:
-        found = _pressable_first(found, target)
+        found = _without_field(screen, _pressable_first(found, target), typed)
     if target.relation is not None:
         return _choose_related(screen, found, target, target.relation)
     return _choose_ordinal(found, target)
@@ -60,6 +63,20 @@ def _pressable_first(found: list[Found], target: Target) -> list[Found]:
         short = [place for place in plain if place.button is not None and place.fit >= CONTAINED]
         return [place for place in short if len(place.line.text) <= 3 * len(target.text)] + found
     return found
+
+
+def _without_field(screen: Screen, found: list[Found], typed: Collection[str]) -> list[Found]:
+    """The places without the field that shows what was typed, which stands above its results and suggestions."""
+    echoes = [place for place in found if is_echo(screen, place, typed)]
+    first = min(echoes, key=lambda place: place.box_px.top, default=None)
+    others = [place for place in found if place is not first]
+    return others if any(place.fit >= WHOLE for place in others) else found
+
+
+def is_echo(screen: Screen, place: Found, typed: Collection[str]) -> bool:
+    """Whether a text was typed before and stands where a field shows its text."""
+    is_typed = squash(place.line.text) in {squash(text) for text in typed}
+    return is_typed and find_home(screen, place.line.box_px, find_field_boxes(screen)) is not None
 
 
 def _choose_ordinal(found: list[Found], target: Target) -> Choice | None:

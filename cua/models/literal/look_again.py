@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from cua.models.literal.differences import find_effects
 from cua.models.literal.do_pointer import find_pressed
+from cua.models.literal.find_target import is_echo
 from cua.models.literal.moves import Act, Failed
 from cua.models.literal.progress import Progress
 from cua.models.literal.sight import Sight
@@ -24,6 +25,7 @@ from cua.models.literal.steps import (
     Tick,
     TypeText,
     WaitFor,
+    find_typed,
 )
 from cua.models.literal.trouble import find_question, find_trouble, still_stands
 
@@ -86,15 +88,16 @@ def look_again(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> 
 
 
 def _had_no_effect(steps: Sequence[PlainStep], sight: Sight) -> bool:
-    """Whether a form's button, or a heading, was pressed and nothing but itself looks different."""
+    """Whether a form's button, a heading or what was typed was pressed and nothing but itself looks different."""
     last, before = steps[-1], sight.back(2)
     if before is None or not isinstance(last, Click) or last.button != "left" or not last.clicks:
         return False
-    pressed = find_pressed(before, last.target)
+    typed = find_typed(steps)
+    pressed = find_pressed(before, last.target, typed)
     if pressed is None:
         return False
     is_submit = pressed.button is not None and _is_form(steps, Progress(index=len(steps)))
-    if not is_submit and not pressed.is_heading:
+    if not is_submit and not pressed.is_heading and not is_echo(before, pressed, typed):
         return False
     return not find_effects(before, sight.now, pressed.button or pressed.line.box_px)
 

@@ -1,6 +1,6 @@
 """From a list of steps, a screen and the progress so far to the next action: pure, without memory."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from cua.models.literal.do_choice import plan_select, plan_set, plan_tick
@@ -42,6 +42,7 @@ from cua.models.literal.steps import (
     TypeText,
     WaitFor,
     WaitSeconds,
+    find_typed,
 )
 
 _MAX_WAITS = 2
@@ -76,7 +77,11 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Deci
         return give_up(f'after step {progress.index} of {len(steps)} ({last}) the screen says "{message}"')
     while progress.index < len(steps):
         step = settle_list(steps[progress.index], sight.now, progress)
-        move = Already(thought=IS_PART) if is_part(step) else plan_step(step, sight, progress)
+        move = (
+            Already(thought=IS_PART)
+            if is_part(step)
+            else plan_step(step, sight, progress, find_typed(steps[: progress.index]))
+        )
         if isinstance(move, Missing):
             move = look_further(step, move, sight.now, progress, is_stuck=sight.is_stuck)
         match move:
@@ -100,12 +105,12 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Deci
     return _finish(steps, sight, replace(progress, seen=seen), thoughts)
 
 
-def plan_step(step: PlainStep, sight: Sight, progress: Progress) -> Move:
-    """What one step leads to on this screen."""
+def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
+    """What one step leads to on this screen; `typed` is what the steps before typed."""
     screen = sight.now
     match step:
         case Click():
-            return plan_click(step, screen, progress)
+            return plan_click(step, screen, progress, typed)
         case TypeText():
             return plan_type(step, sight, progress)
         case SetValue():

@@ -66,6 +66,8 @@ def _read_inside(screen: Screen, box: Box) -> str:
 
 def _is_shown(text: str, seen: str) -> bool:
     wanted, read = squash(text), squash(seen)
+    if not re.search(r"\d", text):
+        wanted, read = (re.sub("l+", "l", words) for words in (wanted, read))  # "ill" is read with too few strokes
     if not wanted:
         return text.strip() in seen
     if any(fit.score >= CONTAINED for fit in fit_texts(text, seen)) or wanted in read:

@@ -1,5 +1,6 @@
 """What an instruction may ask for: plain data, one small class a kind of step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -315,6 +316,15 @@ PlainStep = (
     | Report
     | CheckShown
 )
+
+
+def find_typed(steps: Sequence[PlainStep]) -> list[str]:
+    """What steps type, in order."""
+    return [
+        step.value if isinstance(step, SetValue) else step.text
+        for step in steps
+        if isinstance(step, (TypeText, SetValue))
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
 _QUOTES = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'") | dict.fromkeys(map(ord, "“”„‟″«»"), '"')
-_CONFUSED = str.maketrans({"0": "o", "1": "l", "i": "l", "|": "l", "!": "l", "5": "s", "ı": "l", "—": "-"})
+_CONFUSED = str.maketrans({"0": "o", "1": "l", "i": "l", "|": "l", "!": "l", "5": "s", "ı": "l", "—": "-", "川": "lll"})
 """What readers of small print mix up: zero and O, one and l and I, five and S."""
 
 WHOLE = 0.88
@@ -18,6 +18,7 @@ CONTAINED = 0.7
 
 _FUZZY_RATIO = 0.8
 _MIN_FUZZY_LENGTH = 4
+_MISREAD_CHARS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +119,31 @@ def _fit_fuzzy(wanted: str, seen: str) -> float:
     one, other = squash(wanted), squash(seen)
     if min(len(one), len(other)) < _MIN_FUZZY_LENGTH or re.sub(r"\D", "", wanted) != re.sub(r"\D", "", seen):
         return 0.0
-    if one.startswith(other) or other.startswith(one):
-        return 0.0  # "Saved" is another word than "Save", not a misread one
-    ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
-    return 0.3 + 0.35 * ratio if ratio >= _FUZZY_RATIO else 0.0
+    if one in other or other in one:
+        return 0.0  # "Saved" and "Unsaved" are other words than "Save", not misread ones
+    words, seen_words = normalize(wanted).split(), normalize(seen).split()
+    if len(words) == len(seen_words):
+        pairs = [(squash(word), squash(other)) for word, other in zip(words, seen_words, strict=True)]
+        ratio = min(_ratio_of_misread(*pair) for pair in pairs)
+    else:
+        ratio = _ratio_of_misread(one, other)  # the reader lost or found a blank
+    return 0.3 + 0.35 * ratio if ratio else 0.0
+
+
+def _ratio_of_misread(one: str, other: str) -> float:
+    """How alike two texts are when one may be a misread other, else 0.
+
+    Readers take one letter for another or for two (m, rn), here and there; words of five letters that differ in one
+    are two words.
+    """
+    if one == other or (len(one) == len(other) + 1 <= _MIN_FUZZY_LENGTH and other and (other in one)):
+        return 1.0  # "As" of which "s" was read
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        sizes = (end - start, other_end - other_start)
+        if kind != "equal" and (max(sizes) > _MISREAD_CHARS or abs(sizes[0] - sizes[1]) > 1):
+            return 0.0
+    return matcher.ratio() if matcher.ratio() > _FUZZY_RATIO else 0.0
 
 
 def nearness(wanted: str, seen: str) -> float:

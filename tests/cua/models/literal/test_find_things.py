@@ -174,6 +174,37 @@ async def test_what_cannot_be_told_apart_is_not_pressed(
     assert await env.page.evaluate("log.textContent") == ""
 
 
+SEARCH = (
+    "<div style='display:inline-block;border:1px solid #888;border-radius:5px;padding:9px;width:300px'><small>&#128269;"
+    "</small> <input id=q style='border:0;outline:0;font:inherit' onkeydown=\"if (event.key == 'Enter') r.hidden = "
+    '0"></div>'
+)
+FOUND = {
+    "a result below": (
+        f"{LIGHT}<p>Search</p>{SEARCH}<div id=r hidden><p><a id=b>Staff</a></div>",
+        "success",
+        "last: b",
+    ),
+    "nothing is found": (f"{LIGHT}<p>Search</p>{SEARCH}<div id=r hidden><p>0 pages</div>", "failure", ""),
+    "a row of suggestions, dark": (
+        f"{DARK}<p>Search</p><input id=q style='width:300px' oninput='r.hidden = 0'><div id=r hidden style='"
+        "width:300px;border:1px solid #667'><div id=b style='padding:8px;background:#2a3442'>Staff</div></div>",
+        "success",
+        "last: b",
+    ),
+}
+
+
+@pytest.mark.parametrize(("page", "status", "last"), FOUND.values(), ids=FOUND)
+async def test_a_result_is_pressed_and_not_what_was_typed_to_find_it(
+    env: BrowserEnv, page: str, status: str, last: str
+) -> None:
+    outcome = await follow_on(env, page, 'Type "Staff" into Search and press Enter. Click "Staff".')
+
+    assert outcome.status == status, (outcome.actions, outcome.answer)
+    assert not last or await env.page.evaluate("log.textContent") == last
+
+
 async def test_a_column_is_named_by_its_head_and_not_by_the_toolbar(env: BrowserEnv) -> None:
     outcome = await follow_on(env, LIGHT + TABLE, "Tell me the Amount in the row of Hotel.")
 
@@ -197,12 +228,38 @@ FIELDS = {
     ),
 }
 
+STACKED = "style='display:block;width:300px;margin:4px 0;padding:8px;font-size:14px'"
+LARGE = "style='display:block;width:500px;padding:8px;font-size:26px'"
+TAGS = f"<input {STACKED} placeholder='tag name'><textarea {STACKED} placeholder='Text'></textarea>"
+FIELDS |= {
+    "a placeholder, the next field close below": (
+        f"{LIGHT}<input id=f {STACKED} placeholder=Name><input {STACKED} placeholder=City>",
+        "Type Hello there into Name.",
+    ),
+    "a value in large letters, other fields below": (
+        f"{LIGHT}<input id=f {LARGE} value='New page'>{TAGS}",
+        'Type "Hello there" into "New page".',
+    ),
+    "a value that is selected, dark": (
+        f"{DARK}<input id=f {LARGE} value='New page'>{TAGS}<script>f.focus();f.select()</script>",
+        'Type "Hello there" into "New page".',
+    ),
+}
+
 
 @pytest.mark.parametrize(("page", "instruction"), FIELDS.values(), ids=FIELDS)
 async def test_text_goes_into_the_field(env: BrowserEnv, page: str, instruction: str) -> None:
     outcome = await follow_on(env, page, instruction)
 
     assert (outcome.status, await env.page.evaluate("f.value")) == ("success", "Hello there"), outcome.answer
+
+
+async def test_a_reader_that_loses_a_thin_stroke_is_no_other_text(env: BrowserEnv) -> None:
+    page = f"{LIGHT}<input id=f {STACKED} placeholder=Name>"
+
+    outcome = await follow_on(env, page, 'Type "Bob Hill" into Name.')
+
+    assert (outcome.status, await env.page.evaluate("f.value")) == ("success", "Bob Hill"), outcome.answer
 
 
 async def test_a_caret_does_not_make_two_fields_of_one(env: BrowserEnv) -> None:

@@ -61,6 +61,41 @@ def test_other_texts_do_not_fit(wanted: str, seen: str) -> None:
     assert best(wanted, seen) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        ("Harbours", "Harbour notes"),
+        ("Prices", "Price list"),
+        ("Publish", "Unpublish"),
+        ("Publish page", "Unpublish page"),
+        ("Lock the file", "Unlockthe file"),
+        ("Enable two-step login", "Disable two-step login"),
+        ("Option A", "Option B"),
+        ("Delete the first entry", "Delete the last entry"),
+        ("Show hidden files", "Hide hidden files"),
+        ("Boats", "Boots"),
+    ],
+)
+def test_another_word_is_not_taken_for_a_misread_one(wanted: str, seen: str) -> None:
+    assert best(wanted, seen) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        ("Settings", "Settlngs"),
+        ("Save As...", "Save s..."),
+        ("Remember me", "Rernember me"),
+        ("Reimbursable", "Reimbursabie"),
+        ("Account settings", "Accountsettinqs"),
+        ("Description", "Descripton"),
+        ("Download report", "Dovvnload report"),
+    ],
+)
+def test_a_letter_or_two_may_be_misread(wanted: str, seen: str) -> None:
+    assert best(wanted, seen) > 0.0
+
+
 def test_several_places_in_one_line_are_all_found() -> None:
     assert [(fit.start, fit.end) for fit in fit_texts("Edit", "Edit and Edit")] == [(0, 4), (9, 13)]
 
