@@ -18,6 +18,7 @@ _JOINT = re.compile(
     r"|\s*,\s*(?:and\s+)?|\s+and\s+(?:also\s+)?|\s*(?:→|=>|->)\s*",
     re.I,
 )
+_SENTENCE = re.compile(r"\s+[A-Z][a-z]")
 _FIND = re.compile(r"(?:^|\s)(?:find|locate|look\s+for)\s*$", re.I)
 """What does not end a step at "and": "find and click X"."""
 
@@ -44,12 +45,13 @@ class Quotes:
 
 
 def mask_quotes(instruction: str) -> tuple[str, Quotes]:
-    """Replace each quoted text by a mark that no splitting touches."""
+    """Replace each quoted text by a mark that no splitting touches; a full stop in its quotes may end the sentence."""
     texts: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
         texts.append(next(group for group in match.groups() if group is not None))
-        return f"\ue000{len(texts) - 1}\ue001"
+        ends_sentence = texts[-1].endswith((".", "!", "?")) and _SENTENCE.match(instruction, match.end())
+        return f"\ue000{len(texts) - 1}\ue001" + ("." if ends_sentence else "")
 
     return _QUOTED.sub(keep, instruction), Quotes(tuple(texts))
 

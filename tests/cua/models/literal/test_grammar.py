@@ -297,6 +297,19 @@ CASES: list[tuple[str, list[object]]] = [
     ("", []),
 ]
 
+CASES.append(
+    (
+        'Press ctrl+end. Type "She comes in May." Type "new" into Summary. Click "Save!" Press Enter.',
+        [
+            PressKeys(keys=("ctrl", "end")),
+            TypeText(text="She comes in May."),
+            TypeText(text="new", field=plain("Summary")),
+            Click(target=quoted("Save!")),
+            PressKeys(keys=("enter",)),
+        ],
+    )
+)
+
 
 @pytest.mark.parametrize(("instruction", "steps"), CASES, ids=[case[0][:40] for case in CASES])
 def test_instruction_is_read_as_steps(instruction: str, steps: list[object]) -> None:
