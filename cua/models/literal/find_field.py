@@ -34,7 +34,7 @@ _DATE = re.compile(r"\b(?:[dmyjt]{2}|[yja]{4})\s*[./-]\s*[dmyjt]{2}\b|\b\d{1,4}[
 _BUTTON_COST = 1.0
 _OTHER_KIND_COST = 0.6
 _SMALL_PX = 56
-_HOME_COST = 0.5
+_HOME_COST = 0.3
 _PAIR_PX = 24
 
 
@@ -138,7 +138,7 @@ def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> lis
     if home is not None:
         return [
             (
-                _HOME_COST + min(0.4, (label.box_px.left - home.left) / 200) + _kind_cost(screen, home, kind),
+                _HOME_COST + min(0.1, (label.box_px.left - home.left) / 400) + _kind_cost(screen, home, kind),
                 home,
                 "with",
             )
