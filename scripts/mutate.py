@@ -82,7 +82,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "model_runtime/server/body.py": ("tests/model_runtime/server/test_body.py",),
     "model_runtime/engine/engine.py": ("tests/model_runtime/engine/test_engine.py",),
     "model_runtime/engine/thread.py": ("tests/model_runtime/engine/test_thread.py",),
-    "model_runtime/server/gate.py": ("tests/model_runtime/server/test_gate.py",),
+    "model_runtime/server/middleware.py": ("tests/model_runtime/server/test_middleware.py",),
 }
 """Modules full of guards, with the quick tests that are theirs."""
 

@@ -1,9 +1,10 @@
-"""The application: routes, error answers, and what every request passes."""
+"""The application: its routes, what operators ask (`/health`, `/metrics`, `/version`, `/v1/models`), error answers."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from importlib import metadata
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,18 +15,30 @@ from starlette.responses import JSONResponse, Response
 
 from model_runtime.engine.contract import EngineClient
 from model_runtime.errors import RequestError, RuntimeFault
+from model_runtime.server.chat_completions import complete_chat
+from model_runtime.server.completions import complete_text
 from model_runtime.server.errors import ClientGoneError, dump, error_body, error_headers, status_of
-from model_runtime.server.exchange import Exchange
-from model_runtime.server.gate import Gate
-from model_runtime.server.metrics import Metrics
-from model_runtime.server.openapi import answers_of, body_of, describe
+from model_runtime.server.media import MediaProcessor, MediaReader
+from model_runtime.server.metrics import AccessLogRecord, Metrics
+from model_runtime.server.middleware import RequestMiddleware
+from model_runtime.server.openapi import (
+    ChatAnswer,
+    DetokenizedAnswer,
+    HealthAnswer,
+    ModelAnswer,
+    ModelsAnswer,
+    TextAnswer,
+    TokensAnswer,
+    VersionAnswer,
+    answers_of,
+    body_of,
+    describe,
+)
 from model_runtime.server.options import ServerOptions
-from model_runtime.server.reading.media import MediaProcessor, MediaReader
-from model_runtime.server.routes import chat, service, text, tokens
-from model_runtime.server.schemas import answers
-from model_runtime.server.schemas.chat import ChatRequest
-from model_runtime.server.schemas.text import DetokenizeRequest, TextRequest, TokenizeRequest
+from model_runtime.server.responses import state_of
+from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest
 from model_runtime.server.state import Drain, ServerState
+from model_runtime.server.tokenize import detokenize, tokenize
 
 _POLL_S = 10.0
 _SAMPLING_ERRORS = (400, 404, 408, 413, 429, 500, 503, 504)
@@ -50,7 +63,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
     )
     app = FastAPI(
         title="Kimi K2.5 runtime",
-        version=service.find_version(),
+        version=find_version(),
         description="OpenAI-compatible. Unknown fields are ignored and named in the header `x-ignored-fields`.",
         lifespan=_lifespan,
         redirect_slashes=False,
@@ -66,7 +79,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
     app.add_exception_handler(Exception, _show_bug)
     replaceable: Any = app
     replaceable.openapi = lambda: describe(app, has_keys=bool(options.api_keys))
-    app.add_middleware(Gate, options=options, metrics=state.metrics, drain=state.drain)
+    app.add_middleware(RequestMiddleware, options=options, metrics=state.metrics, drain=state.drain)
     if options.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(options.cors_origins), allow_methods=["*"], allow_headers=["*"]
@@ -115,15 +128,15 @@ def _add_routes(app: FastAPI) -> None:
             responses=answers_of(answer, *statuses, text=text),
         )
 
-    post("/v1/chat/completions", chat.complete_chat, ChatRequest, answers.ChatAnswer, stream=True)
-    post("/v1/completions", text.complete_text, TextRequest, answers.TextAnswer, stream=True)
-    post("/tokenize", tokens.tokenize, TokenizeRequest, answers.TokensAnswer)
-    post("/detokenize", tokens.detokenize, DetokenizeRequest, answers.DetokenizedAnswer)
-    get("/v1/models", service.list_models, answers.ModelsAnswer)
-    get("/v1/models/{name:path}", service.show_model, answers.ModelAnswer, 404)
-    get("/health", service.show_health, answers.HealthAnswer, 503)
-    get("/metrics", service.show_metrics, None, text=service.METRICS_TYPE)
-    get("/version", service.show_version, answers.VersionAnswer)
+    post("/v1/chat/completions", complete_chat, ChatRequest, ChatAnswer, stream=True)
+    post("/v1/completions", complete_text, TextRequest, TextAnswer, stream=True)
+    post("/tokenize", tokenize, TokenizeRequest, TokensAnswer)
+    post("/detokenize", detokenize, DetokenizeRequest, DetokenizedAnswer)
+    get("/v1/models", list_models, ModelsAnswer)
+    get("/v1/models/{name:path}", show_model, ModelAnswer, 404)
+    get("/health", show_health, HealthAnswer, 503)
+    get("/metrics", show_metrics, None, text=METRICS_TYPE)
+    get("/version", show_version, VersionAnswer)
 
 
 def _error(error: RequestError | RuntimeFault, headers: dict[str, str] | None = None) -> Response:
@@ -153,5 +166,58 @@ async def _show_http_error(request: Request, error: Exception) -> Response:
 
 async def _show_bug(request: Request, error: Exception) -> Response:
     text = "the server failed; its log has the reason under this request's x-request-id"
-    exchange: Exchange = request.state.exchange
-    return _error(RequestError(text, code="internal_error", status=500), {"x-request-id": exchange.request_id})
+    record: AccessLogRecord = request.state.access_log_record
+    return _error(RequestError(text, code="internal_error", status=500), {"x-request-id": record.request_id})
+
+
+METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+
+
+async def show_health(request: Request) -> Response:
+    """200 while requests are taken, 503 with the reason while not."""
+    state = state_of(request)
+    reason = "the server is shutting down" if state.drain.is_draining else state.engine.fault
+    if reason is None:
+        return JSONResponse({"status": "ok"})
+    error = RequestError(reason, code="unhealthy", status=503)
+    return JSONResponse(error_body(error) | {"status": "unhealthy"}, status_code=503)
+
+
+async def show_metrics(request: Request) -> Response:
+    """Prometheus' text format."""
+    return Response(state_of(request).metrics.render(), headers={"content-type": METRICS_TYPE})
+
+
+async def show_version(request: Request) -> Response:
+    """The version of this package."""
+    return JSONResponse({"version": find_version()})
+
+
+async def list_models(request: Request) -> Response:
+    """The model, under each of its names."""
+    state = state_of(request)
+    return JSONResponse({"object": "list", "data": [_model(name, state) for name in state.model_names]})
+
+
+async def show_model(request: Request, name: str) -> Response:
+    """One model by its name, which may hold slashes."""
+    state = state_of(request)
+    return JSONResponse(_model(state.check_model(name), state))
+
+
+def find_version() -> str:
+    """Of the installed distribution; `unknown` in a bare source tree."""
+    try:
+        return metadata.version("cua-k25")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _model(name: str, state: ServerState) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": state.started_s,
+        "owned_by": "model_runtime",
+        "max_model_len": state.engine.card.max_model_len,
+    }

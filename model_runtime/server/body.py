@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from model_runtime.errors import RequestError
 from model_runtime.server.errors import ClientGoneError
-from model_runtime.server.schemas.common import OpenModel
+from model_runtime.server.schemas import OpenModel
 
 Asked = TypeVar("Asked", bound=OpenModel)
 

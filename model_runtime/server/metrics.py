@@ -1,13 +1,76 @@
-"""What Prometheus reads at `/metrics`: the engine's counters and times, and the server's own."""
+"""The access log, and what Prometheus reads at `/metrics`: the engine's counters and times, and the server's own.
 
+A record holds what the log line and the metrics need of a request; never what was said in it.
+"""
+
+import logging
+import re
+import time
+import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from model_runtime.engine.contract import EngineClient, EngineStats
-from model_runtime.server.exchange import Exchange
+from model_runtime.server.answer_parts import Usage
+
+LOG = logging.getLogger("model_runtime.access")
+
+_PROBED = ("/health", "/metrics")
+_GIVEN_ID = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+@dataclass(slots=True, kw_only=True)
+class AccessLogRecord:
+    """One request on its way.
+
+    Attributes:
+        request_id: The client's `X-Request-Id`, or one of ours.
+        status: Of the answer as sent.
+        late_status: What it would have been, had it not been streaming already; 499 for a client that left.
+        usage: Token counts so far.
+        finish_reasons: One for each choice.
+        problems: How replies left the model's format.
+    """
+
+    request_id: str
+    method: str
+    path: str
+    status: int = 0
+    late_status: int | None = None
+    usage: Usage = field(default_factory=Usage)
+    finish_reasons: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    started_s: float = field(default_factory=time.perf_counter)
+
+    @property
+    def took_s(self) -> float:
+        """Since the request's head arrived."""
+        return time.perf_counter() - self.started_s
+
+    @property
+    def shown_status(self) -> int:
+        """The status that tells how it ended."""
+        return self.late_status or self.status
+
+    def log(self) -> None:
+        """The access log's line; what probes ask all day is for debugging only."""
+        usage = self.usage
+        LOG.log(
+            logging.DEBUG if self.path in _PROBED and self.status == 200 else logging.INFO,
+            "id=%s %s %s status=%d prompt=%d cached=%d completion=%d ms=%.1f",
+            *(self.request_id, self.method, self.path, self.shown_status),
+            *(usage.num_prompt, usage.num_cached, usage.num_completion, self.took_s * 1000),
+        )
+
+
+def make_request_id(given: str) -> str:
+    """The client's id where it is short printable ASCII, else a new one."""
+    return given if _GIVEN_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}"
+
 
 PREFIX = "k25_"
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
@@ -43,14 +106,14 @@ class _EngineCollector:
 
     def collect(self) -> Iterable[Metric]:
         stats = self._metrics.stats
-        for name, (field, text) in _GAUGES.items():
-            yield GaugeMetricFamily(PREFIX + name, text, value=getattr(stats, field))
+        for name, (counter, text) in _GAUGES.items():
+            yield GaugeMetricFamily(PREFIX + name, text, value=getattr(stats, counter))
         used = stats.num_blocks - stats.num_free_blocks
         yield GaugeMetricFamily(PREFIX + "cache_blocks_used", "Blocks of the latent cache in use", value=used)
         share = stats.cached_tokens_total / stats.prompt_tokens_total if stats.prompt_tokens_total else 0.0
         yield GaugeMetricFamily(PREFIX + "prefix_cache_hit_ratio", "Of all prompt tokens since the start", value=share)
-        for name, (field, text) in _COUNTERS.items():
-            yield CounterMetricFamily(PREFIX + name, text, value=getattr(stats, field))
+        for name, (counter, text) in _COUNTERS.items():
+            yield CounterMetricFamily(PREFIX + name, text, value=getattr(stats, counter))
 
 
 class Metrics:
@@ -91,20 +154,20 @@ class Metrics:
                 for value in seconds:
                     histogram.observe(value)
 
-    def count(self, exchange: Exchange, route: str) -> None:
+    def count(self, record: AccessLogRecord, route: str) -> None:
         """Take note of a request that ended.
 
         Args:
-            exchange: What is known of it.
+            record: What is known of it.
             route: The path of its route, `other` for unknown paths.
         """
-        self._requests.labels(route, str(exchange.shown_status)).inc()
-        self._e2e.observe(exchange.took_s)
-        if exchange.shown_status == 499:
+        self._requests.labels(route, str(record.shown_status)).inc()
+        self._e2e.observe(record.took_s)
+        if record.shown_status == 499:
             self._aborted.inc()
-        for reason in exchange.finish_reasons:
+        for reason in record.finish_reasons:
             self._choices.labels(reason).inc()
-        for problem in exchange.problems:
+        for problem in record.problems:
             self._problems.labels(problem).inc()
 
     def render(self) -> bytes:

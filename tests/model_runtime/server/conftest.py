@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from model_runtime.server import ServerOptions, make_app
-from model_runtime.server.reading.media import MediaProcessor
+from model_runtime.server.media import MediaProcessor
 from tests.model_runtime.fakes import FakeEngine, FakeProcessor
 
 Ask = Callable[..., TestClient]

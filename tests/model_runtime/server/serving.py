@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from model_runtime.server import ServerOptions, make_app
-from model_runtime.server.reading.media import MediaProcessor
+from model_runtime.server.media import MediaProcessor
 from model_runtime.server.run import listen, make_server, run_server
 from tests.model_runtime.fakes import FakeEngine, FakeProcessor
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from model_runtime.errors import RequestError
 from model_runtime.server.body import ignored_fields, parse_body, read_body
 from model_runtime.server.errors import ClientGoneError
-from model_runtime.server.schemas.common import OpenModel, StrictModel
+from model_runtime.server.schemas import OpenModel, StrictModel
 
 
 class Circle(StrictModel):

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.errors import MediaError
-from model_runtime.server.reading.data_url import read_data_url
+from model_runtime.server.media import read_data_url
 
 FUZZ = settings(max_examples=int(os.environ.get("FUZZ_EXAMPLES", "60")), deadline=None, derandomize=True, database=None)
 HEADS = st.sampled_from(["data:image/png;base64,", "data:;base64,", "data:image/png,", "data:", "data:text/a;base64,"])

@@ -7,13 +7,11 @@ from starlette.responses import Response
 
 from model_runtime.cancellation import run_in_thread
 from model_runtime.errors import RequestError
-from model_runtime.server.attendance import Attendance
 from model_runtime.server.body import read_body
 from model_runtime.server.errors import Json, dump
-from model_runtime.server.reading.prompt import read_flags, read_prompt
-from model_runtime.server.reading.tools import load_tools
-from model_runtime.server.routes.run import state_of
-from model_runtime.server.schemas.text import DetokenizeRequest, TokenizeRequest
+from model_runtime.server.prompt import load_tools, read_flags, read_prompt
+from model_runtime.server.responses import RequestDeadline, state_of
+from model_runtime.server.schemas import DetokenizeRequest, TokenizeRequest
 from model_runtime.server.state import ServerState
 from model_runtime.tokenizer import TokenBudget
 
@@ -31,7 +29,7 @@ async def tokenize(request: Request) -> Response:
     async with _attend(request, state):
         ids = await _count(asked, state)
         shown = {"count": len(ids), "max_model_len": state.engine.card.max_model_len, "tokens": ids}
-        return await _answer(lambda: shown)
+        return await _make_answer(lambda: shown)
 
 
 async def _count(asked: TokenizeRequest, state: ServerState) -> list[int]:
@@ -60,13 +58,13 @@ async def detokenize(request: Request) -> Response:
             raise RequestError(text, param="tokens")
         return {"prompt": state.engine.tokenizer.decode(asked.tokens)}
 
-    return await _answer(decode)
+    return await _make_answer(decode)
 
 
-def _attend(request: Request, state: ServerState) -> Attendance:
-    return Attendance(request.receive, timeout_s=state.options.request_timeout_s, queue_timeout_s=None)
+def _attend(request: Request, state: ServerState) -> RequestDeadline:
+    return RequestDeadline(request.receive, timeout_s=state.options.request_timeout_s, queue_timeout_s=None)
 
 
-async def _answer(make: Callable[[], Json]) -> Response:
+async def _make_answer(make: Callable[[], Json]) -> Response:
     """JSON that is made and written in a thread: it can be as long as what was asked."""
     return Response(await run_in_thread(lambda: dump(make())), media_type="application/json")

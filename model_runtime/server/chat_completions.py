@@ -1,12 +1,15 @@
-"""One choice of a chat answer: deltas of the engine through the parser to a message, or to pieces of chunks."""
+"""`POST /v1/chat/completions`: deltas of the engine through the parser to messages, whole or as chunks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.requests import Request
+
 from model_runtime.chat.parser import (
     ContentText,
     Event,
+    ParserOptions,
     Problem,
     ReasoningText,
     ReplyParser,
@@ -16,16 +19,39 @@ from model_runtime.chat.parser import (
     collect_reply,
 )
 from model_runtime.chat.tool_ids import IdMap, next_call_id
-from model_runtime.engine.contract import EngineOutput, TokenLogprob
-from model_runtime.server.replies.logprobs import chat_logprobs
-from model_runtime.server.replies.reply import StreamWishes
+from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogprob
+from model_runtime.server.answer_parts import (
+    DONE,
+    ReplyHead,
+    StreamOutputOptions,
+    Usage,
+    chat_logprobs,
+    format_event,
+    read_stream_options,
+)
+from model_runtime.server.body import read_body
+from model_runtime.server.errors import dump
+from model_runtime.server.metrics import AccessLogRecord
+from model_runtime.server.prompt import load_tools, read_flags, read_prompt
+from model_runtime.server.responses import (
+    Answer,
+    Prepared,
+    make_answer,
+    make_choices,
+    make_reply_id,
+    record_of,
+    state_of,
+)
+from model_runtime.server.sampling import chat_params
+from model_runtime.server.schemas import ChatRequest
+from model_runtime.server.state import ServerState
 from model_runtime.tokenizer import Tokenizer
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatWishes:
+class ChatOutputOptions:
     """What a chat answer shows.
 
     Attributes:
@@ -38,7 +64,7 @@ class ChatWishes:
         call_ids: Of the conversation, to name new calls.
     """
 
-    stream: StreamWishes
+    stream: StreamOutputOptions
     with_calls: bool = True
     max_calls: int | None = None
     with_logprobs: bool = False
@@ -53,17 +79,17 @@ class ChatChoice:
     Args:
         index: Of the choice.
         parser: Of its text.
-        wishes: What is shown.
+        options: What is shown.
         in_reasoning: Whether the prompt ends inside an open reasoning block.
         tokenizer: The model's.
     """
 
     def __init__(
-        self, index: int, parser: ReplyParser, wishes: ChatWishes, *, in_reasoning: bool, tokenizer: Tokenizer
+        self, index: int, parser: ReplyParser, options: ChatOutputOptions, *, in_reasoning: bool, tokenizer: Tokenizer
     ) -> None:
         self._index = index
         self._parser = parser
-        self._wishes = wishes
+        self._options = options
         self._tokenizer = tokenizer
         self._in_reasoning = in_reasoning
         self._reasoning_ends = frozenset(tokenizer.special.reasoning_ends)
@@ -108,7 +134,7 @@ class ChatChoice:
             choices.insert(0, self._chunk({"role": "assistant", "content": ""}))
         if self.finish_reason is not None:
             choices.append(self._chunk({}) | self._end())
-        if choices and (self._wishes.with_logprobs or self._wishes.with_token_ids):
+        if choices and (self._options.with_logprobs or self._options.with_token_ids):
             next((choice for choice in choices if "role" not in choice["delta"]), choices[0]).update(self._extras())
         return choices
 
@@ -124,7 +150,7 @@ class ChatChoice:
         if reply.tool_calls:
             message["tool_calls"] = [
                 {
-                    "id": next_call_id(self._wishes.call_ids, call.name, index),
+                    "id": next_call_id(self._options.call_ids, call.name, index),
                     "type": "function",
                     "function": {"name": call.name, "arguments": call.arguments},
                 }
@@ -138,9 +164,9 @@ class ChatChoice:
     def _extras(self) -> Json:
         """Log-probabilities and ids that have not been shown yet."""
         extras: Json = {}
-        if self._wishes.with_logprobs:
+        if self._options.with_logprobs:
             extras["logprobs"] = {"content": chat_logprobs(self._logprobs, self._tokenizer), "refusal": None}
-        if self._wishes.with_token_ids:
+        if self._options.with_token_ids:
             extras["token_ids"] = self._token_ids
         self._logprobs, self._token_ids = [], []
         return extras
@@ -148,8 +174,8 @@ class ChatChoice:
     def _is_shown(self, event: Event) -> bool:
         if isinstance(event, ReasoningText | ContentText):
             return True
-        most = self._wishes.max_calls
-        return self._wishes.with_calls and (most is None or event.index < most)
+        most = self._options.max_calls
+        return self._options.with_calls and (most is None or event.index < most)
 
     def _delta(self, event: Event) -> Json:
         match event:
@@ -158,7 +184,7 @@ class ChatChoice:
             case ContentText(text):
                 return {"content": text}
             case ToolCallStart(index, _, name):
-                call = {"index": index, "id": next_call_id(self._wishes.call_ids, name, index), "type": "function"}
+                call = {"index": index, "id": next_call_id(self._options.call_ids, name, index), "type": "function"}
                 return {"tool_calls": [call | {"function": {"name": name, "arguments": ""}}]}
             case ToolCallArguments(index, text):
                 return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
@@ -188,3 +214,100 @@ def join_texts(events: Iterable[Event]) -> list[Event]:
             case _:
                 joined.append(event)
     return joined
+
+
+class ChatReply:
+    """The answer to a chat request.
+
+    Args:
+        head: Of the answer.
+        choices: Its sequences.
+        options: What is shown.
+        record: Told the counts at the end.
+    """
+
+    def __init__(
+        self, head: ReplyHead, choices: list[ChatChoice], options: ChatOutputOptions, record: AccessLogRecord
+    ) -> None:
+        self._head = head
+        self._choices = choices
+        self._options = options
+        self._record = record
+        self._usage = record.usage = Usage(len(choices))
+
+    def take(self, index: int, output: EngineOutput) -> bytes:
+        """Add a step of one choice. See `Reply.take`."""
+        choice = self._choices[index]
+        self._usage.take(index, output)
+        events = choice.take(output)
+        if choice.finish_reason is not None:
+            self._record.finish_reasons.append(choice.finish_reason)
+            self._record.problems += choice.problems
+        if not self._options.stream.is_stream:
+            choice.keep(events)
+            return b""
+        return b"".join(self._head.to_event(chunk, self._extra_fields(chunk)) for chunk in choice.chunks(events))
+
+    def end(self) -> bytes:
+        """The answer, or the end of the stream."""
+        if not self._options.stream.is_stream:
+            body = self._head.to_json([choice.whole() for choice in self._choices]) | {"usage": self._count()}
+            ids = {"prompt_token_ids": self._options.prompt_ids} if self._options.with_token_ids else {}
+            return dump(body | ids)
+        last = self._head.to_json([]) | {"usage": self._count()}
+        return (format_event(last) if self._options.stream.usage_at_end else b"") + DONE
+
+    def _count(self) -> Json:
+        self._usage.num_reasoning = sum(choice.num_reasoning for choice in self._choices)
+        return self._usage.to_json()
+
+    def _extra_fields(self, choice: Json) -> Json:
+        """Fields of a chunk other than its choice."""
+        extra: Json = {}
+        if self._options.with_token_ids and "role" in choice["delta"]:
+            extra["prompt_token_ids"] = self._options.prompt_ids
+        if self._options.stream.usage_at_end:
+            extra["usage"] = self._count() if self._options.stream.usage_always else None
+        return extra
+
+
+async def complete_chat(request: Request) -> Answer:
+    """Continue a conversation."""
+    state = state_of(request)
+    asked = await read_body(request, ChatRequest, timeout_s=state.options.body_timeout_s)
+    return make_answer(state, asked, lambda: _prepare(state, asked, record_of(request)))
+
+
+async def _prepare(state: ServerState, asked: ChatRequest, record: AccessLogRecord) -> Prepared:
+    model = state.check_model(asked.model)
+    stream = read_stream_options(asked)
+    flags = read_flags(asked)
+    tools = await load_tools(asked, state.options.max_tools)
+    params = chat_params(asked, thinking=flags["thinking"], grammar=tools.grammar)
+    tokenizer = state.engine.tokenizer
+    most_tokens = state.engine.card.max_prompt_len
+    chat = await read_prompt(asked, flags, tools.declared, state.media, tokenizer, most_tokens=most_tokens)
+    reply_id = make_reply_id("chatcmpl")
+    request = EngineRequest(
+        request_id=reply_id,
+        prompt=chat.prompt,
+        params=params,
+        starts_in_reasoning=chat.thinking,
+        priority=asked.priority or 0,
+    )
+    options = ChatOutputOptions(
+        stream=stream,
+        with_calls=tools.with_calls,
+        max_calls=tools.max_calls,
+        with_logprobs=bool(asked.logprobs),
+        with_token_ids=bool(asked.return_token_ids),
+        prompt_ids=chat.prompt.token_ids,
+        call_ids=chat.call_ids,
+    )
+    reading = ParserOptions(starts_in_reasoning=chat.thinking, tools=tools.declared, special=tokenizer.special)
+    choices = [
+        ChatChoice(index, ReplyParser(reading), options, in_reasoning=chat.thinking, tokenizer=tokenizer)
+        for index in range(asked.n or 1)
+    ]
+    head = ReplyHead(reply_id, "chat.completion.chunk" if stream.is_stream else "chat.completion", model)
+    return make_choices(request, asked.n or 1), ChatReply(head, choices, options, record)

@@ -1,4 +1,4 @@
-"""What every request passes, before and after the application: id, key, size, drain, log line, counts."""
+"""ASGI middleware that every request passes: id, key, size, drain, log line, counts."""
 
 import hashlib
 import hmac
@@ -9,8 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from model_runtime.errors import RequestError
 from model_runtime.server.errors import dump, error_body, error_headers
-from model_runtime.server.exchange import Exchange, make_request_id
-from model_runtime.server.metrics import Metrics
+from model_runtime.server.metrics import AccessLogRecord, Metrics, make_request_id
 from model_runtime.server.options import ServerOptions
 from model_runtime.server.state import Drain
 
@@ -18,7 +17,7 @@ OPEN_PATHS = frozenset({"/health"})
 _SHOWN_PATH_CHARS = 120
 
 
-class Gate:
+class RequestMiddleware:
     """ASGI middleware around the whole application.
 
     Args:
@@ -42,26 +41,26 @@ class Gate:
             return
         headers = Headers(scope=scope)
         path = scope["path"].encode("unicode_escape").decode()[:_SHOWN_PATH_CHARS]
-        exchange = Exchange(
+        record = AccessLogRecord(
             request_id=make_request_id(headers.get("x-request-id", "")), method=scope["method"], path=path
         )
-        scope.setdefault("state", {})["exchange"] = exchange
+        scope.setdefault("state", {})["access_log_record"] = record
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                exchange.status = message["status"]
-                MutableHeaders(scope=message)["x-request-id"] = exchange.request_id
+                record.status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = record.request_id
             await send(message)
 
         with self._drain.counting():
             try:
                 await self._pass(scope, headers, receive, send_marked)
             except Exception:
-                exchange.late_status = 500
+                record.late_status = 500
                 raise
             finally:
-                self._metrics.count(exchange, getattr(scope.get("route"), "path", "other"))
-                exchange.log()
+                self._metrics.count(record, getattr(scope.get("route"), "path", "other"))
+                record.log()
 
     async def _pass(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 from model_runtime.engine.sampling.params import GrammarSpec, SamplingParams
 from model_runtime.errors import RequestError
-from model_runtime.server.schemas.chat import ChatRequest
-from model_runtime.server.schemas.common import SamplingFields
-from model_runtime.server.schemas.text import TextRequest
+from model_runtime.server.schemas import ChatRequest, SamplingFields, TextRequest
 
 TOP_P = 0.95
 THINKING_TEMPERATURE, INSTANT_TEMPERATURE = 1.0, 0.6

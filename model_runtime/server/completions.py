@@ -1,0 +1,268 @@
+"""`POST /v1/completions`: text or token ids in, text and token ids out, whole or as chunks."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from starlette.requests import Request
+
+from model_runtime.cancellation import run_in_thread
+from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogprob
+from model_runtime.errors import RequestError
+from model_runtime.media import Prompt
+from model_runtime.server.answer_parts import (
+    DONE,
+    ReplyHead,
+    StreamOutputOptions,
+    Usage,
+    format_event,
+    prompt_logprobs_json,
+    read_stream_options,
+    text_logprobs,
+)
+from model_runtime.server.body import read_body
+from model_runtime.server.errors import dump
+from model_runtime.server.metrics import AccessLogRecord
+from model_runtime.server.responses import (
+    Answer,
+    Prepared,
+    make_answer,
+    make_choices,
+    make_reply_id,
+    record_of,
+    state_of,
+)
+from model_runtime.server.sampling import text_params
+from model_runtime.server.schemas import MAX_CHOICES, TextRequest
+from model_runtime.server.state import ServerState
+from model_runtime.tokenizer import TokenBudget, Tokenizer
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOutputOptions:
+    """What a completion shows.
+
+    Attributes:
+        stream: How it is streamed.
+        has_echo: The prompt stands before the answer.
+        is_echo_only: Nothing of the answer is shown (`max_tokens` 0).
+        with_logprobs: Log-probabilities of the tokens.
+        with_prompt_logprobs: Those of the prompt, in a list of their own.
+        with_token_ids: Ids of prompt and answer.
+        with_control_tokens: Control tokens show by their names.
+    """
+
+    stream: StreamOutputOptions
+    has_echo: bool = False
+    is_echo_only: bool = False
+    with_logprobs: bool = False
+    with_prompt_logprobs: bool = False
+    with_token_ids: bool = False
+    with_control_tokens: bool = False
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What a choice has to show and has not shown yet."""
+
+    text: str = ""
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob | None] = field(default_factory=list)
+    logprob_ids: list[int] = field(default_factory=list)
+
+
+class TextChoice:
+    """One sequence of a completion.
+
+    Args:
+        index: Of the choice.
+        prompt_ids: Its prompt.
+        options: What is shown.
+        tokenizer: The model's.
+    """
+
+    def __init__(
+        self, index: int, prompt_ids: tuple[int, ...], options: TextOutputOptions, tokenizer: Tokenizer
+    ) -> None:
+        self._index = index
+        self._prompt_ids = prompt_ids
+        self._options = options
+        self._tokenizer = tokenizer
+        self._piece = _Piece()
+        self._offset = 0
+        self._has_begun = False
+        self._first_extras: Json = {}
+        self.finish_reason: str | None = None
+        self._stop_reason: str | int | None = None
+
+    def take(self, output: EngineOutput) -> None:
+        """Add a step."""
+        if not self._has_begun:
+            self._begin(output)
+        if not self._options.is_echo_only:
+            self._piece.text += "".join(map(self._shown, output.deltas))
+            self._piece.token_ids += output.token_ids
+            self._piece.logprobs += output.logprobs
+            self._piece.logprob_ids += output.token_ids
+        if output.finish_reason is not None:
+            self.finish_reason = "length" if self._options.is_echo_only else output.finish_reason
+            self._stop_reason = output.stop_reason
+
+    def pop(self) -> Json | None:
+        """The choice with what is new, or None where that is nothing."""
+        piece = self._piece
+        if not (piece.text or self._first_extras or self.finish_reason):
+            return None
+        choice: Json = {
+            "index": self._index,
+            "text": piece.text,
+            "logprobs": None,
+            "finish_reason": self.finish_reason,
+            "stop_reason": self._stop_reason,
+        }
+        if self._options.with_logprobs:
+            choice["logprobs"] = text_logprobs(piece.logprobs, piece.logprob_ids, self._tokenizer, self._offset)
+            self._offset += sum(map(len, choice["logprobs"]["tokens"]))
+        if self._options.with_token_ids:
+            choice["token_ids"] = piece.token_ids
+        choice |= self._first_extras
+        self._piece, self._first_extras = _Piece(), {}
+        return choice
+
+    def _begin(self, output: EngineOutput) -> None:
+        self._has_begun = True
+        if self._options.has_echo:
+            self._piece.text = self._tokenizer.decode(self._prompt_ids)
+            if self._options.with_logprobs:
+                self._piece.logprobs += output.prompt_logprobs or ()
+                self._piece.logprob_ids += self._prompt_ids
+        if self._options.with_token_ids:
+            self._first_extras["prompt_token_ids"] = self._prompt_ids
+        if self._options.with_prompt_logprobs:
+            shown = prompt_logprobs_json(output.prompt_logprobs or (), self._tokenizer)
+            self._first_extras["prompt_logprobs"] = shown
+
+    def _shown(self, delta: str | int) -> str:
+        if isinstance(delta, str):
+            return delta
+        return self._tokenizer.special.text_of(delta) if self._options.with_control_tokens else ""
+
+
+class TextReply:
+    """The answer to a completion request.
+
+    Args:
+        head: Of the answer.
+        choices: Its sequences, all of the first prompt before those of the second.
+        num_choices: For each prompt.
+        options: What is shown.
+        record: Told the counts at the end.
+    """
+
+    def __init__(
+        self,
+        head: ReplyHead,
+        choices: list[TextChoice],
+        num_choices: int,
+        options: TextOutputOptions,
+        record: AccessLogRecord,
+    ) -> None:
+        self._head = head
+        self._choices = choices
+        self._options = options
+        self._record = record
+        self._usage = record.usage = Usage(num_choices)
+
+    def take(self, index: int, output: EngineOutput) -> bytes:
+        """Add a step of one choice. See `Reply.take`."""
+        choice = self._choices[index]
+        if self._options.is_echo_only:
+            output = replace(output, token_ids=())
+        self._usage.take(index, output)
+        choice.take(output)
+        if choice.finish_reason is not None:
+            self._record.finish_reasons.append(choice.finish_reason)
+        if not self._options.stream.is_stream:
+            return b""
+        shown = choice.pop()
+        return b"" if shown is None else self._head.to_event(shown, self._extra_fields())
+
+    def end(self) -> bytes:
+        """The answer, or the end of the stream."""
+        if not self._options.stream.is_stream:
+            shown = [choice for choice in map(TextChoice.pop, self._choices) if choice is not None]
+            return dump(self._head.to_json(shown) | {"usage": self._usage.to_json()})
+        last = self._head.to_json([]) | {"usage": self._usage.to_json()}
+        return (format_event(last) if self._options.stream.usage_at_end else b"") + DONE
+
+    def _extra_fields(self) -> Json:
+        """Fields of a chunk other than its choice."""
+        if not self._options.stream.usage_at_end:
+            return {}
+        return {"usage": self._usage.to_json() if self._options.stream.usage_always else None}
+
+
+async def complete_text(request: Request) -> Answer:
+    """Continue a text, or token ids."""
+    state = state_of(request)
+    asked = await read_body(request, TextRequest, timeout_s=state.options.body_timeout_s)
+    return make_answer(state, asked, lambda: _prepare(state, asked, record_of(request)))
+
+
+async def _prepare(state: ServerState, asked: TextRequest, record: AccessLogRecord) -> Prepared:
+    model = state.check_model(asked.model)
+    params = text_params(asked)
+    options = TextOutputOptions(
+        stream=read_stream_options(asked),
+        has_echo=bool(asked.echo),
+        is_echo_only=asked.max_tokens == 0,
+        with_logprobs=asked.logprobs is not None,
+        with_prompt_logprobs=asked.prompt_logprobs is not None,
+        with_token_ids=bool(asked.return_token_ids),
+        with_control_tokens=asked.skip_special_tokens is False,
+    )
+    tokenizer = state.engine.tokenizer
+    prompts = await run_in_thread(read_prompts, asked, tokenizer, state.engine.card.max_prompt_len)
+    n, reply_id = asked.n or 1, make_reply_id("cmpl")
+    requests: list[EngineRequest] = []
+    for number, token_ids in enumerate(prompts):
+        request = EngineRequest(
+            request_id=f"{reply_id}-{number}",
+            prompt=Prompt(token_ids=tuple(token_ids)),
+            params=params,
+            priority=asked.priority or 0,
+        )
+        requests += make_choices(request, n)
+    choices = [TextChoice(i, one.prompt.token_ids, options, tokenizer) for i, one in enumerate(requests)]
+    head = ReplyHead(reply_id, "text_completion", model)
+    return requests, TextReply(head, choices, n, options, record)
+
+
+def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> list[list[int]]:
+    """Token ids of each prompt.
+
+    Raises:
+        RequestError: There are too many, one is empty or too long, or one holds placeholders of media.
+    """
+    given = asked.prompt
+    texts = [given] if isinstance(given, str) else [one for one in given if isinstance(one, str)]
+    lists = [one for one in given if isinstance(one, list)]
+    num_prompts = len(texts) or len(lists) or 1
+    if num_prompts * (asked.n or 1) > MAX_CHOICES:
+        text = f"{num_prompts} prompts with n {asked.n or 1} make more than {MAX_CHOICES} choices; send fewer"
+        raise RequestError(text, param="prompt")
+    encode = tokenizer.encode_with_special if asked.parse_special_tokens else tokenizer.encode
+    prompts = [encode(text, TokenBudget(most_tokens)) for text in texts]
+    if not texts and not isinstance(given, str):
+        prompts = lists or [[one for one in given if isinstance(one, int)]]
+    for token_ids in prompts:
+        TokenBudget(most_tokens).spend(len(token_ids))
+        if not token_ids:
+            raise RequestError("the prompt is empty; expected one token or more", param="prompt")
+        if tokenizer.special.media_pad in token_ids:
+            text = (
+                "the prompt holds <|media_pad|>, for which there is no picture here; send pictures to the chat endpoint"
+            )
+            raise RequestError(text, param="prompt")
+    return prompts

@@ -1,0 +1,282 @@
+"""Pictures and videos of a request: data URLs or URLs of the web, decoded in threads, kept for the next request.
+
+Data URLs are `data:image/png;base64,iVBORw0...` (RFC 2397). Blanks are dropped everywhere in the data: the model card's
+own example has one after the comma.
+
+A server may allow URLs of the web. Names are resolved here, every address is looked at, and the connection goes to the
+very address that was looked at: a name that answers differently a second time gains nothing. Each redirect starts over.
+No proxies, no credentials.
+"""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import ipaddress
+import re
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+from model_runtime.cancellation import run_in_thread
+from model_runtime.chat.messages import ImagePart, VideoPart
+from model_runtime.errors import MediaError, RequestError
+from model_runtime.media import MediaItem
+from model_runtime.require import require
+from model_runtime.server.options import MediaAccess
+from model_runtime.server.schemas import ImageIn, VideoIn
+
+_HEAD = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*(?P<base64>;base64)?$", re.IGNORECASE)
+_BLANKS = re.compile(r"\s+")
+_ANY_TYPE = "application/octet-stream"
+_MAX_HEAD_CHARS = 200
+
+
+def is_data_url(url: str) -> bool:
+    """Whether the URL carries its data."""
+    return url[:5].lower() == "data:"
+
+
+def read_data_url(url: str, kind: str, *, max_bytes: int) -> bytes:
+    """The bytes of a data URL.
+
+    Args:
+        url: The URL.
+        kind: `image` or `video`: what its media type must begin with, where it has one.
+        max_bytes: More are refused before they are decoded.
+
+    Raises:
+        MediaError: It is malformed, of another kind, or too large.
+    """
+    comma = url.find(",", 0, _MAX_HEAD_CHARS)
+    head = _HEAD.match(url[:comma].strip()) if comma >= 0 else None
+    if head is None or not head["base64"]:
+        shown = url[:40].split(",")[0]
+        raise MediaError(f"found {shown!r}; expected data:{kind}/...;base64,...", code="invalid_data_url")
+    found = (head["type"] or _ANY_TYPE).lower()
+    if found != _ANY_TYPE and not found.startswith(f"{kind}/"):
+        raise MediaError(f"the data URL is of type {found}; expected {kind}/...", code="invalid_media_type")
+    if (len(url) - comma) * 3 // 4 > max_bytes + _MAX_HEAD_CHARS + len(url) // 50:  # room for line ends
+        raise too_large(kind, max_bytes)
+    data = _decode(url[comma + 1 :], kind)
+    if len(data) > max_bytes:
+        raise too_large(kind, max_bytes)
+    return data
+
+
+def too_large(kind: str, max_bytes: int) -> MediaError:
+    """More bytes than one item may have."""
+    return MediaError(f"the {kind} is larger than {max_bytes} bytes; send a smaller one", code="media_too_large")
+
+
+def _decode(text: str, kind: str) -> bytes:
+    if _BLANKS.search(text):
+        text = _BLANKS.sub("", text)
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise MediaError(f"the {kind} is not valid base64: {error}", code="invalid_base64") from None
+    if not data:
+        raise MediaError(f"the {kind} is empty", code="invalid_media")
+    return data
+
+
+MAX_REDIRECTS = 3
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+async def fetch(url: str, kind: str, access: MediaAccess) -> bytes:
+    """The bytes behind a URL.
+
+    Args:
+        url: Of scheme http or https.
+        kind: `image` or `video`, for messages.
+        access: Limits of time and size, and hosts that may be private.
+
+    Raises:
+        MediaError: The URL is refused or malformed, cannot be fetched in time, or has too much behind it.
+    """
+    httpx = require("httpx")
+    try:
+        async with (
+            asyncio.timeout(access.fetch_timeout_s),
+            httpx.AsyncClient(trust_env=False, timeout=access.fetch_timeout_s) as client,
+        ):
+            for _ in range(1 + MAX_REDIRECTS):
+                found = await _get(client, url, kind, access)
+                if isinstance(found, bytes):
+                    return found
+                url = urljoin(url, found)
+    except TimeoutError:
+        raise _failed(kind, f"it did not come within {access.fetch_timeout_s:g} s") from None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+        raise _failed(kind, type(error).__name__) from None
+    raise _failed(kind, f"more than {MAX_REDIRECTS} redirects")
+
+
+async def _get(client: Any, url: str, kind: str, access: MediaAccess) -> bytes | str:
+    """The bytes, or where they are said to be."""
+    host, port, is_tls = _check_url(url, kind)
+    address = await _find_address(host, port, access)
+    request_url = client.build_request("GET", url).url.copy_with(host=str(address))
+    headers = {
+        "host": host if port in (80, 443) else f"{host}:{port}",
+        "accept": f"{kind}/*",
+        "accept-encoding": "identity",
+    }
+    extensions = {"sni_hostname": host} if is_tls else {}
+    async with client.stream("GET", request_url, headers=headers, extensions=extensions) as response:
+        if response.is_redirect and "location" in response.headers:
+            return str(response.headers["location"])
+        if response.status_code != 200:
+            raise _failed(kind, f"its server answered {response.status_code}")
+        data = bytearray()
+        async for piece in response.aiter_raw():
+            data += piece
+            if len(data) > access.max_item_bytes:
+                raise too_large(kind, access.max_item_bytes)
+        return bytes(data)
+
+
+def _check_url(url: str, kind: str) -> tuple[str, int, bool]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        raise _failed(kind, "its URL is malformed") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _failed(kind, "a redirect or URL is neither http nor https")
+    if parts.username is not None or parts.password is not None:
+        raise _failed(kind, "its URL holds a user name or password")
+    return parts.hostname, port, parts.scheme == "https"
+
+
+async def _find_address(host: str, port: int, access: MediaAccess) -> Address:
+    """The first address of a name, all of them allowed."""
+    rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
+    if host not in access.private_hosts and not all(map(is_public, addresses)):
+        text = f"the host {host[:80]!r} has an address that is not public; this server fetches from public ones only"
+        raise MediaError(text, code="forbidden_url")
+    return addresses[0]
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address belongs to the public internet, also where IPv6 wraps another one."""
+    if isinstance(address, ipaddress.IPv6Address):
+        is_nat64 = int(address) >> 32 == 0x64FF9B << 64  # RFC 6052
+        spoken_to = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if is_nat64 else address.ipv4_mapped
+        if spoken_to is not None:
+            return is_public(spoken_to)
+        tunnelled = (address.sixtofour, *(address.teredo or ()))
+        if any(one is not None and not is_public(one) for one in tunnelled):
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _failed(kind: str, why: str) -> MediaError:
+    return MediaError(f"the {kind} cannot be fetched: {why}", code="media_fetch_failed")
+
+
+Chunks = tuple[tuple[str, MediaItem], ...]
+Loaded = ImagePart | VideoPart
+Result = TypeVar("Result")
+
+
+class MediaProcessor(Protocol):
+    """Bytes of a picture or video to what the model takes; may be called from several threads."""
+
+    def image(self, data: bytes) -> MediaItem:
+        """A picture."""
+        ...
+
+    def video(self, data: bytes) -> Chunks:
+        """A video as chunks, each with the time of its first frame."""
+        ...
+
+
+class MediaReader:
+    """Reads the media of requests.
+
+    An agent sends its last screenshots with every step; decoded pictures are kept, so that only new ones cost time.
+
+    Args:
+        processor: Who decodes.
+        access: Limits, and whether URLs may be fetched.
+    """
+
+    def __init__(self, processor: MediaProcessor, access: MediaAccess) -> None:
+        self._processor = processor
+        self._access = access
+        self._kept: OrderedDict[bytes, MediaItem] = OrderedDict()
+        self._kept_bytes = 0
+        self._lock = Lock()
+
+    async def read(self, parts: Sequence[tuple[str, ImageIn | VideoIn]]) -> list[Loaded]:
+        """Load parts, in their order.
+
+        Args:
+            parts: Each with its path in the request, for messages.
+
+        Raises:
+            RequestError: There are too many.
+            MediaError: One cannot be loaded; the first one in order is told.
+        """
+        most = self._access.max_items
+        if len(parts) > most:
+            text = f"the request has {len(parts)} pictures and videos; at most {most} are taken"
+            raise RequestError(text, param="messages", code="too_many_images")
+        loaded = await asyncio.gather(*(self._read(path, part) for path, part in parts), return_exceptions=True)
+        done: list[Loaded] = []
+        for one in loaded:
+            if isinstance(one, BaseException):
+                raise one
+            done.append(one)
+        return done
+
+    async def _read(self, path: str, part: ImageIn | VideoIn) -> Loaded:
+        try:
+            if isinstance(part, ImageIn):
+                return ImagePart(await self._load(part.image_url.url.strip(), "image", self._image))
+            return VideoPart(await self._load(part.video_url.url.strip(), "video", self._processor.video))
+        except MediaError as error:
+            error.param = error.param or path
+            raise
+
+    async def _load(self, url: str, kind: str, decode: Callable[[bytes], Result]) -> Result:
+        if is_data_url(url):
+            most = self._access.max_item_bytes
+            return await run_in_thread(lambda: decode(read_data_url(url, kind, max_bytes=most)))
+        scheme = url.partition(":")[0].lower()
+        if scheme not in ("http", "https"):
+            raise MediaError(f"found {url[:40]!r}; expected a data URL: data:{kind}/...;base64,...", code="invalid_url")
+        if not self._access.allow_http:
+            text = f"this server fetches nothing from the web; send the {kind} as data:{kind}/...;base64,..."
+            raise MediaError(text, code="forbidden_url")
+        data = await fetch(url, kind, self._access)
+        return await run_in_thread(decode, data)
+
+    def _image(self, data: bytes) -> MediaItem:
+        if not self._access.cache_bytes:
+            return self._processor.image(data)
+        key = hashlib.blake2b(data, digest_size=32).digest()
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        item = self._processor.image(data)
+        self._keep(key, item)
+        return item
+
+    def _keep(self, key: bytes, item: MediaItem) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = item
+                self._kept_bytes += item.frames.nbytes
+            while self._kept_bytes > self._access.cache_bytes:
+                _, oldest = self._kept.popitem(last=False)
+                self._kept_bytes -= oldest.frames.nbytes

@@ -1,0 +1,287 @@
+"""A chat request to a prompt and a grammar: messages, media, tools, ids of calls, the template, the tokenizer."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model_runtime.cancellation import run_in_thread
+from model_runtime.chat import encode_chat, render_chat
+from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall, ToolSpec
+from model_runtime.chat.tool_ids import IdMap, rewrite_history
+from model_runtime.engine.grammar.tools import make_tools_grammar
+from model_runtime.engine.sampling.params import GrammarSpec
+from model_runtime.errors import RequestError
+from model_runtime.media import Prompt
+from model_runtime.server.media import Loaded, MediaReader
+from model_runtime.server.schemas import (
+    ChatRequest,
+    ImageIn,
+    MessageIn,
+    ObjectFormat,
+    RefusalIn,
+    SchemaFormat,
+    TextIn,
+    ToolCallIn,
+    ToolChoice,
+    VideoIn,
+)
+from model_runtime.tokenizer import TokenBudget, Tokenizer
+
+MAX_INLINE_CHARS = 2000
+"""Up to so much text, template and tokenizer take less time than the way into a thread and back."""
+MAX_INLINE_MESSAGES = 20
+
+
+async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict[str, Loaded]:
+    """The media of a conversation by their paths in the request.
+
+    Raises:
+        RequestError: There are too many pictures and videos.
+        MediaError: A picture or video cannot be loaded.
+    """
+    found = list(_media(messages))
+    loaded = await reader.read(found) if found else []
+    return {path: part for (path, _), part in zip(found, loaded, strict=True)}
+
+
+def make_messages(messages: Sequence[MessageIn], loaded: Mapping[str, Loaded]) -> list[ChatMessage]:
+    """The conversation with its media."""
+    return [_message(index, message, loaded) for index, message in enumerate(messages)]
+
+
+def is_small(messages: Sequence[MessageIn]) -> bool:
+    """Whether it takes no thread to read a conversation: a few messages of little text, and no calls."""
+    return len(messages) <= MAX_INLINE_MESSAGES and sum(map(_num_chars, messages)) <= MAX_INLINE_CHARS
+
+
+def _num_chars(message: MessageIn) -> int:
+    """Characters of a message, or too many where it has parts that are not counted."""
+    if message.tool_calls or len(message.content or ()) > MAX_INLINE_MESSAGES:
+        return MAX_INLINE_CHARS + 1
+    texts = [message.reasoning_content, message.reasoning, message.name, message.tool_call_id]
+    for part in message.content or ():
+        match part:
+            case TextIn(text=text) | RefusalIn(refusal=text):
+                texts.append(text)
+    return sum(len(text or "") for text in texts)
+
+
+def _media(messages: Sequence[MessageIn]) -> Iterator[tuple[str, ImageIn | VideoIn]]:
+    for i, message in enumerate(messages):
+        for k, part in enumerate(message.content or ()):
+            if isinstance(part, ImageIn | VideoIn):
+                yield f"messages.{i}.content.{k}", part
+
+
+def _message(index: int, message: MessageIn, loaded: Mapping[str, Loaded]) -> ChatMessage:
+    parts: list[Part] = []
+    for k, part in enumerate(message.content or ()):
+        match part:
+            case TextIn(text=text) | RefusalIn(refusal=text):
+                parts.append(TextPart(text))
+            case _:
+                parts.append(loaded[f"messages.{index}.content.{k}"])
+    is_assistant = message.role == "assistant"
+    return ChatMessage(
+        role="system" if message.role == "developer" else message.role,
+        parts=tuple(parts),
+        name=message.name,
+        reasoning=(message.reasoning_content or message.reasoning) if is_assistant else None,
+        tool_calls=tuple(map(_call, message.tool_calls or ())) if is_assistant else (),
+        tool_call_id=message.tool_call_id if message.role == "tool" else None,
+    )
+
+
+def _call(call: ToolCallIn) -> ToolCall:
+    arguments = call.function.arguments
+    text = json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments
+    return ToolCall(id=call.id, name=call.function.name, arguments=text or "{}")
+
+
+_TEMPLATE_FLAGS = ("thinking", "preserve_thinking")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatPrompt:
+    """A conversation as the engine takes it.
+
+    Attributes:
+        prompt: Token ids and media.
+        thinking: Whether the prompt ends inside an open reasoning block.
+        call_ids: Ids of its calls.
+    """
+
+    prompt: Prompt
+    thinking: bool
+    call_ids: IdMap
+
+
+def read_flags(asked: ChatRequest) -> dict[str, bool]:
+    """The template's flags; `thinking` can be said in three ways.
+
+    Raises:
+        RequestError: A flag is not true or false, or is said twice and differently.
+    """
+    flags: dict[str, Any] = {}
+    for name, value in (asked.chat_template_kwargs or {}).items():
+        path = f"chat_template_kwargs.{name[:64]}"
+        if name not in _TEMPLATE_FLAGS:
+            known = " and ".join(_TEMPLATE_FLAGS)
+            raise RequestError(f"{path}: the template has no such flag; it has {known}", param=path)
+        if not isinstance(value, bool):
+            raise RequestError(f"{path}: found {value!r:.40}; expected true or false", param=path)
+        flags[name] = value
+    said = asked.thinking.type if asked.thinking is not None else None
+    if said is not None and flags.setdefault("thinking", said == "enabled") != (said == "enabled"):
+        text = f"thinking.type is {said}, and chat_template_kwargs.thinking says otherwise; leave one of them out"
+        raise RequestError(text, param="thinking")
+    if asked.reasoning_effort == "none":
+        flags.setdefault("thinking", False)
+    return {"thinking": True} | flags
+
+
+async def read_prompt(
+    asked: ChatRequest,
+    flags: dict[str, bool],
+    tools: Sequence[ToolSpec],
+    media: MediaReader,
+    tokenizer: Tokenizer,
+    *,
+    most_tokens: int,
+) -> ChatPrompt:
+    """The prompt of a chat request.
+
+    Args:
+        asked: The request.
+        flags: See `read_flags`.
+        tools: As the template takes them.
+        media: Loads pictures and videos.
+        tokenizer: The model's.
+        most_tokens: A longer prompt is refused before all of it is tokens.
+
+    Raises:
+        RequestError: A result answers no call, a picture cannot be loaded, or the prompt is too long.
+    """
+    loaded = await load_media(asked.messages, media)
+
+    def make() -> ChatPrompt:
+        messages = make_messages(asked.messages, loaded)
+        return _make_prompt(messages, flags, tools, tokenizer, TokenBudget(most_tokens))
+
+    return make() if not tools and is_small(asked.messages) else await run_in_thread(make)
+
+
+def _make_prompt(
+    messages: Sequence[ChatMessage],
+    flags: dict[str, bool],
+    tools: Sequence[ToolSpec],
+    tokenizer: Tokenizer,
+    budget: TokenBudget,
+) -> ChatPrompt:
+    rewritten, call_ids = rewrite_history(messages)
+    pieces = render_chat(rewritten, tools, **flags)
+    return ChatPrompt(prompt=encode_chat(pieces, tokenizer, budget), thinking=flags["thinking"], call_ids=call_ids)
+
+
+NO_CALLS = GrammarSpec(kind="regex", text=r"(?s:.*)")
+"""Any text and no control token: for requests that declare tools and forbid calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """Tools of a request.
+
+    Attributes:
+        declared: As the template takes them; they stay declared where calls are forbidden, so that the beginning of
+            a running conversation stays the same and keeps its place in the prefix cache.
+        with_calls: Whether calls are passed on.
+        max_calls: How many; None for any number.
+        grammar: What the answer must match, response format included.
+    """
+
+    declared: tuple[ToolSpec, ...] = ()
+    with_calls: bool = True
+    max_calls: int | None = None
+    grammar: GrammarSpec | None = None
+
+
+async def load_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
+    """The tools of a request; schemas are looked through in a thread.
+
+    Raises:
+        RequestError: See `read_tools`.
+    """
+    if not asked.tools and asked.response_format is None:
+        return read_tools(asked, max_tools)
+    return await asyncio.to_thread(read_tools, asked, max_tools)
+
+
+def read_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
+    """The tools of a request.
+
+    Raises:
+        RequestError: There are too many, two have one name, or the choice names none of them.
+    """
+    declared = _declared(asked, max_tools)
+    choice = asked.tool_choice or ("auto" if declared else "none")
+    if not declared and choice not in ("none", "auto"):
+        text = f"tool_choice is {_shown(choice)}, and there are no tools; declare one, or leave it out"
+        raise RequestError(text, param="tool_choice")
+    names = [tool["function"]["name"] for tool in declared]
+    if isinstance(choice, ToolChoice) and choice.function.name not in names:
+        known = ", ".join(names[:20])
+        text = f"tool_choice names {choice.function.name[:64]!r}; the declared tools are {known}"
+        raise RequestError(text, param="tool_choice")
+    content = _content_grammar(asked)
+    if not declared or choice == "none":
+        return ToolUse(declared=declared, with_calls=False, grammar=content or (NO_CALLS if declared else None))
+    if content is not None and choice == "auto":
+        text = "response_format is set beside tools; set tool_choice to none for an answer, or to required for calls"
+        raise RequestError(text, param="response_format", code="unsupported_parameter")
+    is_parallel = asked.parallel_tool_calls is not False
+    may_call = declared
+    if isinstance(choice, ToolChoice):
+        may_call = tuple(tool for tool in declared if tool["function"]["name"] == choice.function.name)
+        is_parallel = False
+    grammar = make_tools_grammar(
+        may_call,
+        tool_choice="auto" if choice == "auto" else "required",
+        parallel=is_parallel,
+        first_index=sum(len(message.tool_calls or ()) for message in asked.messages if message.role == "assistant"),
+    )
+    return ToolUse(declared=declared, max_calls=None if is_parallel else 1, grammar=grammar)
+
+
+def _declared(asked: ChatRequest, max_tools: int) -> tuple[dict[str, Any], ...]:
+    tools = asked.tools or []
+    if len(tools) > max_tools:
+        text = f"the request declares {len(tools)} tools; at most {max_tools} are taken"
+        raise RequestError(text, param="tools", code="too_many_tools")
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        if tool.function.name in seen:
+            path = f"tools.{index}.function.name"
+            raise RequestError(f"{path}: a second tool is called {tool.function.name!r}; names must differ", param=path)
+        seen.add(tool.function.name)
+    return tuple(tool.model_dump(exclude_unset=True) for tool in tools)
+
+
+def _content_grammar(asked: ChatRequest) -> GrammarSpec | None:
+    wanted = asked.response_format
+    if isinstance(wanted, ObjectFormat):
+        return GrammarSpec(kind="json_object")
+    if isinstance(wanted, SchemaFormat):
+        schema = wanted.json_schema.schema_
+        if schema is None:
+            path = "response_format.json_schema.schema"
+            raise RequestError(
+                f"{path}: missing; expected a JSON schema", param=path, code="missing_required_parameter"
+            )
+        return GrammarSpec(kind="json_schema", text=json.dumps(schema, ensure_ascii=False))
+    return None
+
+
+def _shown(choice: object) -> str:
+    return choice.function.name[:64] if isinstance(choice, ToolChoice) else str(choice)

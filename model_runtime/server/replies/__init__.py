@@ -1,1 +1,0 @@
-"""What the engine puts out, as OpenAI's API shows it: whole answers and chunks of streams."""

@@ -1,1 +1,0 @@
-"""What the server answers, a file for each group of paths."""

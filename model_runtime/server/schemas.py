@@ -1,0 +1,303 @@
+"""Bodies of requests: what may be asked of `/v1/chat/completions`, `/v1/completions`, `/tokenize`, `/detokenize`."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic_core import PydanticCustomError
+
+MAX_CHOICES = 128
+
+
+class StrictModel(BaseModel):
+    """Strings are not numbers, numbers are not booleans."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class OpenModel(StrictModel):
+    """A request: fields it does not know are kept aside, and named in the answer's header `x-ignored-fields`."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+
+class StreamOptions(StrictModel):
+    """What a stream carries beside the deltas."""
+
+    include_usage: StrictBool | None = Field(default=None, description="A last chunk with token counts and no choices.")
+    continuous_usage_stats: StrictBool | None = Field(default=None, description="Token counts with every chunk.")
+
+
+Stop = Annotated[str, Field(min_length=1, max_length=1024)]
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class SamplingFields(OpenModel):
+    """Sampling, ends of a sequence, streaming. Ranges are those of `engine.sampling.SamplingParams`."""
+
+    model: str | None = Field(
+        default=None, description="A name that /v1/models lists; left out, the only model answers."
+    )
+    temperature: float | None = Field(default=None, ge=0, le=100, description="0 takes the likeliest token.")
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=-1, lt=2**31, description="0 or -1 for all tokens.")
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    repetition_penalty: float | None = Field(default=None, ge=1e-3, le=10)
+    seed: int | None = Field(
+        default=None, ge=-(2**63), lt=2**63, description="Choice i of several samples with seed + i."
+    )
+    max_tokens: int | None = Field(default=None, ge=0, lt=2**31, description="None for what the context leaves.")
+    min_tokens: int | None = Field(default=None, ge=0, lt=2**31)
+    stop: Stop | Annotated[list[Stop], Field(max_length=16)] | None = Field(
+        default=None, description="Texts that end the answer; they are not part of it."
+    )
+    stop_token_ids: Annotated[list[TokenId], Field(max_length=64)] | None = None
+    ignore_eos: StrictBool | None = Field(default=None, description="Go on after the model's own end tokens.")
+    n: int | None = Field(default=None, ge=1, le=MAX_CHOICES, description="Choices; they share the work on the prompt.")
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    return_token_ids: StrictBool | None = Field(
+        default=None, description="Give `prompt_token_ids` and `token_ids` with each choice: tokens out for tokens in."
+    )
+    priority: int | None = Field(default=None, ge=-1000, le=1000, description="Lower runs first.")
+    logit_bias: dict[str, float] | None = Field(default=None, description="Not supported; refused unless empty.")
+
+    @property
+    def unknown_fields(self) -> list[str]:
+        """Names of fields that were sent and are not looked at."""
+        extra: dict[str, Any] = self.model_extra or {}
+        return list(extra)
+
+
+class MediaUrl(StrictModel):
+    """Where a picture or video is: a data URL, or http(s) where the server allows it."""
+
+    url: str = Field(min_length=1)
+    detail: Any = Field(
+        default=None, description="Not looked at: pictures are always read at the model's own resolution."
+    )
+
+
+def _url(value: Any) -> Any:
+    return {"url": value} if isinstance(value, str) else value
+
+
+def _parts(value: Any) -> Any:
+    if not isinstance(value, str | list):
+        raise PydanticCustomError("content", "a string or a list of parts")
+    return [{"type": "text", "text": value}] if isinstance(value, str) else value
+
+
+AnyUrl = Annotated[
+    MediaUrl, BeforeValidator(_url, json_schema_input_type=MediaUrl | Annotated[str, Field(min_length=1)])
+]
+
+
+class TextIn(StrictModel):
+    """Text. Nothing in it becomes a control token."""
+
+    type: Literal["text"]
+    text: str
+
+
+class RefusalIn(StrictModel):
+    """What an assistant said instead of an answer; read as text."""
+
+    type: Literal["refusal"]
+    refusal: str
+
+
+class ImageIn(StrictModel):
+    """A picture, in any role's message, tool results included."""
+
+    type: Literal["image_url"]
+    image_url: AnyUrl
+
+
+class VideoIn(StrictModel):
+    """A video; frames are sampled at 2 a second."""
+
+    type: Literal["video_url"]
+    video_url: AnyUrl
+
+
+PartIn = Annotated[TextIn | RefusalIn | ImageIn | VideoIn, Field(discriminator="type")]
+ContentIn = Annotated[list[PartIn], BeforeValidator(_parts, json_schema_input_type=str | list[PartIn])]
+
+
+class FunctionIn(StrictModel):
+    """The function of a call."""
+
+    name: str = Field(min_length=1)
+    arguments: str | dict[str, Any] | None = Field(
+        default=None, description="JSON text, kept as it comes; or the object."
+    )
+
+
+class ToolCallIn(StrictModel):
+    """A call that an assistant made."""
+
+    id: str = Field(min_length=1)
+    type: Literal["function"] = "function"
+    function: FunctionIn
+
+
+class MessageIn(StrictModel):
+    """One message; fields of other roles are not looked at."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: ContentIn | None = None
+    name: str | None = None
+    reasoning_content: str | None = Field(default=None, description="An assistant's reasoning in a running tool loop.")
+    reasoning: str | None = Field(default=None, description="The same under the name that other servers use.")
+    tool_calls: list[ToolCallIn] | None = None
+    tool_call_id: str | None = None
+
+
+class FunctionSpec(StrictModel):
+    """A function that the model may call."""
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = Field(default=None, description="JSON schema of the arguments.")
+    strict: StrictBool | None = Field(
+        default=None, description="Hold the arguments to the schema while they are sampled."
+    )
+
+
+class ToolIn(StrictModel):
+    """A tool; only functions exist."""
+
+    type: Literal["function"]
+    function: FunctionSpec
+
+
+class ChosenFunction(StrictModel):
+    """The name of a function."""
+
+    name: str
+
+
+class ToolChoice(StrictModel):
+    """This function has to be called."""
+
+    type: Literal["function"]
+    function: ChosenFunction
+
+
+class Thinking(StrictModel):
+    """Moonshot's switch for reasoning."""
+
+    type: Literal["enabled", "disabled"] | None = None
+    budget_tokens: int | None = Field(default=None, ge=0, lt=2**31)
+
+
+class SchemaSpec(StrictModel):
+    """A named JSON schema."""
+
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | StrictBool | None = Field(default=None, alias="schema")
+    strict: StrictBool | None = None
+
+
+class TextFormat(StrictModel):
+    """Any text."""
+
+    type: Literal["text"]
+
+
+class ObjectFormat(StrictModel):
+    """Some JSON object."""
+
+    type: Literal["json_object"]
+
+
+class SchemaFormat(StrictModel):
+    """JSON that a schema allows; held to it while it is sampled."""
+
+    type: Literal["json_schema"]
+    json_schema: SchemaSpec
+
+
+ResponseFormat = Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")]
+
+
+class ChatRequest(SamplingFields):
+    """A conversation to continue."""
+
+    messages: list[MessageIn] = Field(min_length=1)
+    tools: list[ToolIn] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
+    parallel_tool_calls: StrictBool | None = None
+    response_format: ResponseFormat | None = None
+    max_completion_tokens: int | None = Field(default=None, ge=0, lt=2**31, description="The newer name of max_tokens.")
+    logprobs: StrictBool | None = Field(default=None, description="Of every token, reasoning and markers included.")
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    thinking: Thinking | None = None
+    thinking_budget: int | None = Field(default=None, ge=0, lt=2**31, description="Tokens that reasoning may take.")
+    chat_template_kwargs: dict[str, Any] | None = Field(default=None, description="`thinking`: false answers at once.")
+    reasoning_effort: str | None = Field(
+        default=None, description="`none` switches reasoning off; others are not looked at."
+    )
+    functions: list[Any] | None = Field(default=None, description="Not supported; use tools.")
+    function_call: Any = Field(default=None, description="Not supported; use tool_choice.")
+    audio: Any = Field(default=None, description="Not supported.")
+    modalities: list[str] | None = Field(default=None, description="Text only.")
+    web_search_options: Any = Field(default=None, description="Not supported.")
+
+
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+Texts = Annotated[list[str], Field(min_length=1)]
+
+
+class TextRequest(SamplingFields):
+    """A prompt to continue, as text or as token ids.
+
+    Tokens in, tokens out: send `prompt` as a list of ids and set `return_token_ids`; with `logprobs: 0`, `token_ids`
+    and `logprobs.token_logprobs` of a choice are lists of equal length, one entry for each sampled token, the end
+    token included. Log-probabilities are those of the model, before temperature and filters.
+    """
+
+    prompt: str | TokenIds | Texts | Annotated[list[TokenIds], Field(min_length=1)] = Field(
+        description="Text spells no control tokens unless parse_special_tokens is set; media placeholders are refused."
+    )
+    max_tokens: int | None = Field(default=16, ge=0, lt=2**31, description="0 only with echo.")
+    logprobs: int | None = Field(
+        default=None, ge=0, le=20, description="Alternatives at each token; 0 for the token alone."
+    )
+    prompt_logprobs: int | None = Field(default=None, ge=0, le=20, description="The same for the tokens of the prompt.")
+    echo: StrictBool | None = Field(default=None, description="Put the prompt before the answer.")
+    skip_special_tokens: StrictBool | None = Field(
+        default=None, description="False shows control tokens by their names."
+    )
+    parse_special_tokens: StrictBool | None = Field(
+        default=None, description="True reads names of control tokens in text as control tokens. For trusted text only."
+    )
+    best_of: int | None = Field(default=None, ge=1, description="Not supported beyond n.")
+    suffix: str | None = Field(default=None, description="Not supported.")
+
+
+class TokenizeRequest(OpenModel):
+    """A text, or a conversation as the chat endpoint takes it, to be counted."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Annotated[list[MessageIn], Field(min_length=1)] | None = None
+    tools: list[ToolIn] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+    @property
+    def chat(self) -> ChatRequest | None:
+        """The conversation as a chat request."""
+        if self.messages is None:
+            return None
+        return ChatRequest(messages=self.messages, tools=self.tools, chat_template_kwargs=self.chat_template_kwargs)
+
+
+class DetokenizeRequest(OpenModel):
+    """Token ids to show."""
+
+    model: str | None = None
+    tokens: list[TokenId]
