@@ -19,7 +19,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 from visual_tools.sandbox import Limits, Sandbox
 from visual_tools.sandbox.contract import Kernel
-from visual_tools.sandbox.zygote.usage import find_tree, read_pss
+from visual_tools.sandbox.zygote.process_tree import find_tree, read_pss
 
 CELL = "x = 1 + 1\nprint(x)"
 

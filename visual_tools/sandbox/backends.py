@@ -23,7 +23,7 @@ MODES: dict[Backend, tuple[Mode, ...]] = {
     "none": ("none",),
 }
 ISOLATING: tuple[Backend, ...] = ("bubblewrap", "landlock")
-_TRIAL_S = 30.0
+_PREFLIGHT_S = 30.0
 _TOLD = {
     "nested": "namespaces, without network, with another user, for each kernel; starts in milliseconds",
     "exec": "one bubblewrap for each kernel, which starts in a second or two",
@@ -72,7 +72,7 @@ def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
         links=bubblewrap.find_links(),
         import_paths=tuple(bubblewrap.find_import_paths()),
         wrapper=tuple(bubblewrap.make_single_argv(program)) if mode == "exec" and program else (),
-        trial_dir=folder,
+        preflight_dir=folder,
         cache_dir=_find_cache_dir(),
     )
     if plan.is_root:
@@ -102,12 +102,12 @@ def try_mode(mode: Mode) -> str:
     with tempfile.TemporaryDirectory(prefix="k25-kernels-") as folder:
         try:
             wrapper, plan = make_plan(mode, folder)
-            return _run_trial(make_argv(wrapper, replace(plan, is_trial=True)))
+            return _run_preflight(make_argv(wrapper, replace(plan, is_preflight=True)))
         except SandboxError as error:
             return str(error)
 
 
-def _run_trial(argv: Sequence[str]) -> str:
+def _run_preflight(argv: Sequence[str]) -> str:
     try:
         done = subprocess.run(
             argv,
@@ -116,11 +116,11 @@ def _run_trial(argv: Sequence[str]) -> str:
             text=True,
             errors="replace",
             env=make_env("/tmp"),
-            timeout=_TRIAL_S,
+            timeout=_PREFLIGHT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer in {_TRIAL_S:g} s"
+        return f"no answer in {_PREFLIGHT_S:g} s"
     words = (done.stdout + done.stderr).strip().splitlines()
     return words[-1] if words else ("" if done.returncode == 0 else f"exit code {done.returncode}")
 

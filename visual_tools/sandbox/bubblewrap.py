@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import visual_tools
-from visual_tools.sandbox.zygote.disks import FIXED, ROOMS
+from visual_tools.sandbox.zygote.filesystem import FIXED, NEW_ROOT, ROOMS
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, SIZE_MARK
-from visual_tools.sandbox.zygote.rooms import NEW_ROOT
 
 _ROOT_NAMES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from visual_tools.sandbox.contract import CellError, CellImage, Limits
-from visual_tools.sandbox.zygote.pictures import LEFT_OUT_KEY, ORIGINAL_KEY
+from visual_tools.sandbox.zygote.display import LEFT_OUT_KEY, ORIGINAL_KEY
 
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from visual_tools.sandbox.walk import Walk
-from visual_tools.sandbox.zygote.rooms import hand_over
+from visual_tools.sandbox.zygote.filesystem import hand_over
 
 MAX_FILES = 20_000
 MAX_DEPTH = 64

@@ -287,7 +287,7 @@ class ZygoteClient:
 
 
 def _describe_end(code: int) -> str:
-    """Why a kernel ended, from the exit code of its keeper: above 128 the kernel's signal, below 0 the keeper's."""
+    """Why a kernel ended, from the exit code of its init: above 128 the kernel's signal, below 0 the init's."""
     if code < 0:
         return "it was killed"
     if code <= 128:

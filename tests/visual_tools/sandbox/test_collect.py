@@ -12,7 +12,7 @@ import pytest
 from visual_tools.sandbox import Kernel, Limits
 from visual_tools.sandbox.channels import _has_many_parts
 from visual_tools.sandbox.collect import Clipped, Collector, clean
-from visual_tools.sandbox.zygote.pictures import LEFT_OUT_KEY, ORIGINAL_KEY
+from visual_tools.sandbox.zygote.display import LEFT_OUT_KEY, ORIGINAL_KEY
 
 LIMITS = Limits()
 HOSTILE = {

@@ -10,8 +10,8 @@ import pytest
 
 from visual_tools.sandbox.snapshot import find_written, take_snapshot
 from visual_tools.sandbox.walk import Walk, open_folder, remove_tree
-from visual_tools.sandbox.zygote.rooms import hand_over
-from visual_tools.sandbox.zygote.usage import Measure
+from visual_tools.sandbox.zygote.filesystem import hand_over
+from visual_tools.sandbox.zygote.process_tree import Measure
 
 DEPTH = 3000  # with names of 200 bytes: 600 kB of path, PATH_MAX is 4 kB
 

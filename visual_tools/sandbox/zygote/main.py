@@ -21,12 +21,12 @@ import time
 from typing import Any
 
 from visual_tools.sandbox.walk import remove_tree
-from visual_tools.sandbox.zygote import system
-from visual_tools.sandbox.zygote.birth import give_birth
-from visual_tools.sandbox.zygote.disks import Disks, enter_namespaces, keep_files
+from visual_tools.sandbox.zygote import isolation
+from visual_tools.sandbox.zygote.filesystem import Disks, enter_namespaces, keep_files
+from visual_tools.sandbox.zygote.kernel_monitor import KernelMonitor
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, KernelSpec, Plan, plan_from_json, spec_from_json
-from visual_tools.sandbox.zygote.rehearsal import rehearse
-from visual_tools.sandbox.zygote.ward import Ward
+from visual_tools.sandbox.zygote.preflight import preflight
+from visual_tools.sandbox.zygote.spawn import spawn_kernel
 
 _PACKET_BYTES = 1 << 18
 _TICK_S = 0.2
@@ -38,8 +38,8 @@ def main() -> None:
     plan = plan_from_json(sys.argv[1])
     if plan.mode == "nested":
         prepare_places(plan)
-    if plan.is_trial:
-        print(rehearse(plan, plan.trial_dir))
+    if plan.is_preflight:
+        print(preflight(plan, plan.preflight_dir))
         return
     zygote = Zygote(plan)
     try:
@@ -66,7 +66,7 @@ class Zygote:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._host = socket.socket(fileno=plan.control_fd)
-        self._wards: dict[int, Ward] = {}
+        self._monitors: dict[int, KernelMonitor] = {}
         self._folders: list[str] = []
         self._disks = Disks(is_root=plan.is_root)
         self._app: Any = None
@@ -86,8 +86,8 @@ class Zygote:
         Raises:
             SystemExit: Kernels cannot be made; it is printed why.
         """
-        system.adopt_orphans()
-        why = rehearse(self._plan, self._plan.trial_dir)
+        isolation.adopt_orphans()
+        why = preflight(self._plan, self._plan.preflight_dir)
         if why:
             raise SystemExit(why)
         if self._plan.mode != "exec":
@@ -95,8 +95,7 @@ class Zygote:
         self._tell({"ready": True})
 
     def _import(self) -> None:
-        from visual_tools.sandbox.zygote.app import prepare_app
-        from visual_tools.sandbox.zygote.preload import compile_loops, freeze, import_all, warm_up
+        from visual_tools.sandbox.zygote.kernel_app import compile_loops, freeze, import_all, prepare_app, warm_up
 
         import_all()
         self._app = prepare_app()
@@ -108,7 +107,7 @@ class Zygote:
     def serve(self) -> None:
         """Obey until the host is gone."""
         while True:
-            timeout_ms = _TICK_S * 1000 if self._wards else None
+            timeout_ms = _TICK_S * 1000 if self._monitors else None
             ready = [fd for fd, _ in self._poll.poll(timeout_ms)]
             for fd in ready:
                 if fd == self._host.fileno():
@@ -136,10 +135,10 @@ class Zygote:
         request = json.loads(data)
         if "make" in request:
             self._make(request["make"], spec_from_json(json.dumps(request["spec"])), fds)
-        elif "kill" in request and request["kill"] in self._wards:
-            self._wards[request["kill"]].kill()
-        elif "busy" in request and request["busy"] in self._wards:
-            num_ended = self._wards[request["busy"]].set_busy(request["is_busy"], request["limit_s"])
+        elif "kill" in request and request["kill"] in self._monitors:
+            self._monitors[request["kill"]].kill()
+        elif "busy" in request and request["busy"] in self._monitors:
+            num_ended = self._monitors[request["busy"]].set_busy(request["is_busy"], request["limit_s"])
             if num_ended:
                 self._tell({"left": request["busy"], "num_ended": num_ended})
         elif "room" in request:
@@ -168,18 +167,18 @@ class Zygote:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # the fork must not write to our pipe
         child = os.fork()
         if child == 0:
-            give_birth(self._plan, spec, sockets, write_end, self._become)
+            spawn_kernel(self._plan, spec, sockets, write_end, self._become)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         for fd in (*sockets, write_end):
             os.close(fd)
         is_outside = self._plan.mode in ("landlock", "none")
         on_disk = (*(() if spec.room else (spec.folder,)), *((spec.private_dir,) if is_outside else ()))
         folders = [self._host_path(folder) for folder in on_disk]
-        self._wards[number] = Ward(spec, child, read_end, folders, is_outside=is_outside)
+        self._monitors[number] = KernelMonitor(spec, child, read_end, folders, is_outside=is_outside)
         self._poll.register(read_end, select.POLLIN)
 
     def _become(self, ports: dict[str, int], spec: KernelSpec, report: int) -> None:
-        from visual_tools.sandbox.zygote.app import run_app
+        from visual_tools.sandbox.zygote.kernel_app import run_app
 
         os.environ["HOME"] = spec.inside_dir
         run_app(self._app, ports, spec, report)
@@ -188,18 +187,18 @@ class Zygote:
         return HOST_ROOT + path if self._plan.mode == "nested" else path
 
     def _listen(self, fd: int) -> None:
-        for number, ward in self._wards.items():
-            if ward.report == fd:
-                self._read_report(number, ward)
+        for number, monitor in self._monitors.items():
+            if monitor.report == fd:
+                self._read_report(number, monitor)
                 return
         raise SystemExit("the host is gone")
 
-    def _read_report(self, number: int, ward: Ward) -> None:
-        fd = ward.report
-        for message in ward.read_reports():
+    def _read_report(self, number: int, monitor: KernelMonitor) -> None:
+        fd = monitor.report
+        for message in monitor.read_reports():
             if "error" in message:
                 self._tell({"failed": number, "error": message["error"]})
-        if ward.report < 0:
+        if monitor.report < 0:
             self._poll.unregister(fd)
 
     def _reap(self) -> None:
@@ -211,32 +210,32 @@ class Zygote:
                 self._forget(pid, os.waitstatus_to_exitcode(status))
 
     def _forget(self, pid: int, code: int) -> None:
-        for number, ward in list(self._wards.items()):
-            if ward.is_waiting_for(pid):
-                self._read_report(number, ward)
-            if ward.is_end(pid):
-                while ward.report >= 0:
-                    self._read_report(number, ward)
-                del self._wards[number]
+        for number, monitor in list(self._monitors.items()):
+            if monitor.is_waiting_for(pid):
+                self._read_report(number, monitor)
+            if monitor.is_end(pid):
+                while monitor.report >= 0:
+                    self._read_report(number, monitor)
+                del self._monitors[number]
                 self._tell({"ended": number, "code": code})
 
     def _watch(self) -> None:
         now = time.monotonic()
-        for number, ward in self._wards.items():
+        for number, monitor in self._monitors.items():
             try:
-                what = ward.look(now)
+                what = monitor.look(now)
             except (OSError, ValueError) as error:  # of this kernel's making: it may not cost the others theirs
                 what = f"what it uses could not be found out ({error})"
             if what:
                 self._tell({"over": number, "what": what})
-                ward.kill()
+                monitor.kill()
 
     def leave(self) -> None:
         """End everything and remove what is left."""
         until = time.monotonic() + _LEAVE_S
-        while self._wards and time.monotonic() < until:
-            for ward in self._wards.values():
-                ward.kill()
+        while self._monitors and time.monotonic() < until:
+            for monitor in self._monitors.values():
+                monitor.kill()
             self._reap()
             time.sleep(_LEAVE_PAUSE_S)
         for folder in self._folders:

@@ -31,9 +31,9 @@ class Plan:
         links: Symbolic links at the root, name to target (`bin` to `usr/bin`).
         import_paths: To be put before `sys.path`.
         wrapper: For the mode `exec`, the command line of bubblewrap up to what differs between kernels.
-        trial_dir: Empty folder for a rehearsal.
+        preflight_dir: Empty folder for the preflight.
         cache_dir: Where compiled loops are kept from one zygote to the next; "" for nowhere. Kernels do not see it.
-        is_trial: Rehearse, print why kernels cannot be made (nothing when they can), and go.
+        is_preflight: Only try, print why kernels cannot be made (nothing when they can), and go.
     """
 
     mode: Mode
@@ -43,9 +43,9 @@ class Plan:
     links: Mapping[str, str] = field(default_factory=dict)
     import_paths: tuple[str, ...] = ()
     wrapper: tuple[str, ...] = ()
-    trial_dir: str = ""
+    preflight_dir: str = ""
     cache_dir: str = ""
-    is_trial: bool = False
+    is_preflight: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

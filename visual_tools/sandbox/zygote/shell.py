@@ -1,21 +1,138 @@
-"""The interactive shell of a kernel: plain errors, one form for pictures, output in order."""
+"""The interactive shell of a kernel: plain errors, one form for images, output in the order of writing."""
 
+import array
+import codecs
 import contextlib
+import fcntl
 import importlib
 import os
+import select
 import subprocess
 import sys
+import termios
+import threading
+import traceback
 from collections.abc import Callable
 from functools import cache
+from types import TracebackType
 from typing import Any
 
 from visual_tools.sandbox.contract import Limits
-from visual_tools.sandbox.zygote.frames import CELL_PREFIX, clip, format_error
-from visual_tools.sandbox.zygote.pictures import tidy, to_png
-from visual_tools.sandbox.zygote.streams import drain, stream_class
+from visual_tools.sandbox.zygote.display import tidy, to_png
 
+CELL_PREFIX = "<cell "
+_HALF_CHARS = 4000
+_READ_BYTES = 1 << 16
+_SEND_CHARS = 1 << 16  # at most this much waits to be sent
 _PLAIN_ENV = {"TERM": "dumb", "NO_COLOR": "1"}
 _COLOURFUL_ENV = ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
+
+
+def _own(error: traceback.TracebackException, folder: str) -> None:
+    """Leave only frames of cells and of files in the working folder, here and in all causes."""
+    seen: set[int] = set()
+    queue: list[traceback.TracebackException | None] = [error]
+    while queue:
+        one = queue.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        own = [f for f in one.stack if f.filename.startswith((CELL_PREFIX, folder + "/"))]
+        one.stack = traceback.StackSummary.from_list(own)
+        queue += [one.__cause__, one.__context__, *(one.exceptions or ())]
+
+
+def format_error(kind: type[BaseException], error: BaseException, tb: TracebackType | None, folder: str) -> list[str]:
+    """The lines to show.
+
+    Args:
+        kind: Class of the error.
+        error: The error.
+        tb: Where it came from.
+        folder: The working folder; files below it are the cell's own too.
+    """
+    told = traceback.TracebackException(kind, error, tb, lookup_lines=False, compact=True)
+    _own(told, folder)
+    return clip("".join(told.format()).rstrip()).splitlines()
+
+
+def clip(text: str) -> str:
+    """Text of an error, head and tail when it is very long."""
+    left_out = len(text) - 2 * _HALF_CHARS
+    return (
+        text if left_out <= 0 else f"{text[:_HALF_CHARS]}[... {left_out} characters left out ...]{text[-_HALF_CHARS:]}"
+    )
+
+
+@cache
+def stream_class() -> type[Any]:
+    """A stream that first lets go of what was written before: by the other stream, or past Python."""
+    base: Any = importlib.import_module("ipykernel.iostream").OutStream
+
+    class OrderedStream(base):  # type: ignore[misc]
+        """What is written past Python comes by a pipe, which a thread empties, or whoever writes next."""
+
+        last: "OrderedStream | None" = None
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._pipe_lock = threading.RLock()
+            self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+            self._num_waiting = 0
+            super().__init__(*args, **kwargs)
+
+        def write(self, string: str) -> int:
+            drain(sys.stdout, sys.stderr)
+            return self._send(string)
+
+        def _send(self, text: str) -> int:
+            other, OrderedStream.last = OrderedStream.last, self
+            if other is not None and other is not self and not other.closed:
+                other.flush()
+            for begin in range(0, len(text) or 1, _SEND_CHARS):
+                piece = text[begin : begin + _SEND_CHARS]
+                super().write(piece)
+                self._num_waiting += len(piece)
+                if self._num_waiting >= _SEND_CHARS:
+                    self.flush()
+            return len(text)
+
+        def flush(self) -> None:
+            self._num_waiting = 0
+            super().flush()
+
+        def empty_pipe(self) -> None:
+            """Pass on what is in the pipe."""
+            if not self._should_watch or os.getpid() != self._master_pid:
+                return
+            with self._pipe_lock:  # whoever has read has passed it on
+                while _count_waiting(self._fid):
+                    text = self._decode(os.read(self._fid, _READ_BYTES))
+                    if text:
+                        self._send(text)
+
+        def _watch_pipe_fd(self) -> None:
+            poll = select.poll()
+            poll.register(self._fid, select.POLLIN)
+            with contextlib.suppress(OSError, ValueError):
+                while all(event & select.POLLIN for _, event in poll.poll()):  # until the code closes it
+                    self.empty_pipe()
+
+    return OrderedStream
+
+
+def _count_waiting(pipe: int) -> int:
+    count = array.array("i", [0])
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def drain(*streams: Any) -> None:
+    """Pass on what subprocesses and C code have written to these streams so far."""
+    for stream in streams:
+        empty_pipe = getattr(stream, "empty_pipe", None)
+        if empty_pipe is not None:
+            empty_pipe()
 
 
 @cache

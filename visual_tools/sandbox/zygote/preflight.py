@@ -7,20 +7,20 @@ import sys
 from pathlib import Path
 
 from visual_tools.sandbox.contract import Limits
-from visual_tools.sandbox.zygote.birth import fill_in_sizes, give_birth
-from visual_tools.sandbox.zygote.disks import Disks
+from visual_tools.sandbox.zygote.filesystem import Disks
+from visual_tools.sandbox.zygote.kernel_monitor import KernelMonitor
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
-from visual_tools.sandbox.zygote.ward import Ward
+from visual_tools.sandbox.zygote.spawn import fill_in_sizes, spawn_kernel
 
 _LAST_LINE_CHARS = 300
 _ROOM = 10**9
 _LOOK = (
-    "import sys;sys.path[:0]=sys.argv[1:];from visual_tools.sandbox.zygote.rehearsal import find_unreadable;"
+    "import sys;sys.path[:0]=sys.argv[1:];from visual_tools.sandbox.zygote.preflight import find_unreadable;"
     "sys.exit(find_unreadable() or None)"
 )
 
 
-def rehearse(plan: Plan, folder: str) -> str:
+def preflight(plan: Plan, folder: str) -> str:
     """Why kernels cannot be made; "" when they can.
 
     Args:
@@ -48,12 +48,12 @@ def rehearse(plan: Plan, folder: str) -> str:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        give_birth(plan, spec, [write_end] * 3, write_end, _look_around)
+        spawn_kernel(plan, spec, [write_end] * 3, write_end, _look_around)
     os.close(write_end)
-    ward = Ward(spec, child, read_end, [str(place)])
+    monitor = KernelMonitor(spec, child, read_end, [str(place)])
     errors = []
-    while ward.report >= 0:
-        errors += [str(message["error"]) for message in ward.read_reports() if "error" in message]
+    while monitor.report >= 0:
+        errors += [str(message["error"]) for message in monitor.read_reports() if "error" in message]
     os.waitpid(child, 0)
     if spec.room:
         disks.unmount(spec.room)

@@ -1,8 +1,9 @@
-"""What a tree of processes and a folder use, read from /proc and the file system."""
+"""What a tree of processes and a folder use, read from /proc and the file system, and how such a tree is ended."""
 
 import contextlib
 import os
 import resource
+import signal
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,6 +15,8 @@ from visual_tools.sandbox.walk import Walk
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system
+_GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed by anybody
+_PAUSE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,3 +180,23 @@ def _count_mapped(line: str, devices: Collection[int], sizes: dict[tuple[int, in
     if os.makedev(major, minor) in devices:
         begin, end = (int(part, 16) for part in place.split("-"))
         sizes.setdefault((os.makedev(major, minor), int(inode)), end - begin)
+
+
+def kill_below(root: int) -> bool:
+    """Send SIGKILL to every process below one, once. Whether there was any."""
+    pids = find_tree(root)[1:]
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them can fork in the meantime
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+    return bool(pids)
+
+
+def end_below(root: int) -> None:
+    """End every process below this one, which must adopt orphans."""
+    until = time.monotonic() + _GIVE_UP_S
+    while kill_below(root) and time.monotonic() < until:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(_PAUSE_S)

@@ -1,7 +1,7 @@
-"""From a fork of the zygote to a running kernel: cut off first, then split into a keeper and the kernel below it.
+"""From a fork of the zygote to a running kernel: cut off first, then split into an init and the kernel below it.
 
-The keeper is process 1 of the kernel's namespaces, or stands outside where there are none; it collects what the kernel
-leaves behind. With one bubblewrap for each kernel, bubblewrap is the keeper.
+The init is process 1 of the kernel's namespaces, or stands outside where there are none; it collects what the kernel
+leaves behind. With one bubblewrap for each kernel, bubblewrap is the init.
 """
 
 import json
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from visual_tools.sandbox.landlock import abi_version, restrict
-from visual_tools.sandbox.zygote import confine, rooms, system
-from visual_tools.sandbox.zygote.ending import end_below
+from visual_tools.sandbox.zygote import filesystem, isolation
 from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, NOBODY, SIZE_MARK, KernelSpec, Plan, to_json
+from visual_tools.sandbox.zygote.process_tree import end_below
 
 Serve = Callable[[dict[str, int], KernelSpec, int], None]
 _HOSTNAME = "sandbox"
@@ -25,10 +25,12 @@ _PROC_FILES = "cpuinfo meminfo stat version filesystems self/status self/stat se
 _SCOPED_SIGNALS_ABI = 6
 _FIRST_FD = 3
 _NUM_COMING = 1000  # threads of the same user that start later, such as other kernels; the zygote counts exactly
-_SINGLE_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from visual_tools.sandbox.zygote.single import main;main()"
+_SINGLE_BOOT = (
+    "import sys;sys.path[:0]=sys.argv[2:];from visual_tools.sandbox.zygote.kernel_app import run_single;run_single()"
+)
 
 
-def give_birth(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
+def spawn_kernel(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
     """Runs in a fork of the zygote; never returns.
 
     Args:
@@ -45,7 +47,7 @@ def give_birth(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int
         sockets, report = _keep_only(sockets, report)
         os.setsid()
         _tell(report, {"host_pid": _own_host_pid()})
-        confine.offer_to_oom_killer()
+        isolation.offer_to_oom_killer()
         if plan.mode == "exec":
             _become_bubblewrap(plan, spec, sockets, report)
         if plan.mode == "nested":
@@ -80,22 +82,22 @@ def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
 
 def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
     if plan.is_root and not spec.room:
-        rooms.hand_over(HOST_ROOT + spec.folder, NOBODY)
-    confine.leave_namespaces(is_root=plan.is_root)
-    keeper = os.fork()
-    if keeper:
-        _tell(report, {"pid": keeper})
+        filesystem.hand_over(HOST_ROOT + spec.folder, NOBODY)
+    isolation.leave_namespaces(is_root=plan.is_root)
+    init = os.fork()
+    if init:
+        _tell(report, {"pid": init})
         os._exit(0)
     _tell(report, {"host_pid": _own_host_pid()})
-    rooms.move_in(plan, spec)
-    system.set_hostname(_HOSTNAME)
-    confine.drop_privileges(is_root=plan.is_root)
-    confine.limit(spec.limits, num_others=0)
-    confine.filter_calls()
+    filesystem.mount_root(plan, spec)
+    isolation.set_hostname(_HOSTNAME)
+    isolation.drop_privileges(is_root=plan.is_root)
+    isolation.limit(spec.limits, num_others=0)
+    isolation.filter_calls()
 
 
 def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
-    """Fork the kernel proper; stay behind as its keeper.
+    """Fork the kernel proper; stay behind as its init.
 
     Args:
         plan: Of the zygote; None when this process is the first of its namespaces.
@@ -104,7 +106,7 @@ def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: i
         report: Pipe to the zygote.
         serve: Becomes the kernel; the pipe is its to close, before code runs that could write to it.
     """
-    system.adopt_orphans()
+    isolation.adopt_orphans()
     kernel = os.fork()
     if kernel:
         for fd in (*sockets, report):
@@ -129,12 +131,12 @@ def _detach_streams() -> None:
 
 def _keep(kernel: int, *, is_outside: bool) -> NoReturn:
     """Collect ended processes until the kernel ends, then end with its exit code as a shell gives it."""
-    system.own_proc_files(False)
+    isolation.own_proc_files(False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if is_outside:
         signal.signal(signal.SIGTERM, _end_all)
-        system.die_with_parent(signal.SIGTERM)
+        isolation.die_with_parent(signal.SIGTERM)
     while True:
         pid, status = os.wait()
         if pid == kernel:
@@ -156,16 +158,16 @@ def _stay_outside(plan: Plan, spec: KernelSpec) -> None:
     os.chdir(spec.folder)
     if spec.owner is not None:
         for folder in (spec.folder, spec.private_dir):
-            rooms.hand_over(folder, spec.owner)
-        confine.become(spec.owner)
-    system.die_with_parent(signal.SIGKILL)
-    num_others = confine.count_threads_of_user() + _NUM_COMING
+            filesystem.hand_over(folder, spec.owner)
+        isolation.become(spec.owner)
+    isolation.die_with_parent(signal.SIGKILL)
+    num_others = isolation.count_threads_of_user() + _NUM_COMING
     if plan.mode == "landlock":
         _restrict_paths(plan, spec)
-        system.drop_capabilities()
-    confine.limit(spec.limits, num_others=num_others)
+        isolation.drop_capabilities()
+    isolation.limit(spec.limits, num_others=num_others)
     if plan.mode == "landlock":
-        confine.filter_calls(is_outside=True, kill_only_self=abi_version() < _SCOPED_SIGNALS_ABI)
+        isolation.filter_calls(is_outside=True, kill_only_self=abi_version() < _SCOPED_SIGNALS_ABI)
 
 
 def _restrict_paths(plan: Plan, spec: KernelSpec) -> None:
@@ -177,7 +179,7 @@ def _restrict_paths(plan: Plan, spec: KernelSpec) -> None:
 
 def fill_in_sizes(argv: Sequence[str], memory_bytes: int) -> list[str]:
     """The arguments with the size of folders that lie in memory."""
-    return [argument.replace(SIZE_MARK, str(rooms.share_of_tmp(memory_bytes))) for argument in argv]
+    return [argument.replace(SIZE_MARK, str(filesystem.share_of_tmp(memory_bytes))) for argument in argv]
 
 
 def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int) -> NoReturn:

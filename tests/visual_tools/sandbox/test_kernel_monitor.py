@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from visual_tools.sandbox import Limits
+from visual_tools.sandbox.zygote.kernel_monitor import KernelMonitor
 from visual_tools.sandbox.zygote.plan import KernelSpec
-from visual_tools.sandbox.zygote.ward import Ward
 
 MB = 2**20
 WIDE = Limits(num_processes=10**6, memory_bytes=2**50, disk_bytes=2**50, num_files=10**6, cpu_s=10**6)
-MakeWard = Callable[..., Ward]
+MakeMonitor = Callable[..., KernelMonitor]
 
 
 @pytest.fixture
-def make_ward(tmp_path: Path) -> Iterator[MakeWard]:
-    """Wards over a Python that first becomes idle, and then runs the code; nothing but the ward limits it."""
+def make_monitor(tmp_path: Path) -> Iterator[MakeMonitor]:
+    """Monitors of a Python that first becomes idle, and then runs the code; nothing but the monitor limits it."""
     children: list[subprocess.Popen[bytes]] = []
 
-    def make(code: str, limits: Limits) -> Ward:
+    def make(code: str, limits: Limits) -> KernelMonitor:
         gate = tmp_path / f"gate-{len(children)}"
         wait = f"import os, threading, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
         end = "\nopen(GATE + '-done', 'w').close()\ntime.sleep(100)".replace("GATE", repr(str(gate)))
@@ -35,15 +35,15 @@ def make_ward(tmp_path: Path) -> Iterator[MakeWard]:
         os.close(writing)
         (tmp_path / "work").mkdir(exist_ok=True)
         spec = KernelSpec(folder="", inside_dir="", readable=(), private_dir="", owner=None, key="", limits=limits)
-        ward = Ward(spec, child.pid, reading, [str(tmp_path / "work")])
-        ward.read_reports()
-        ward.set_busy(True, 30.0)
-        assert ward.look(time.monotonic()) == ""
+        monitor = KernelMonitor(spec, child.pid, reading, [str(tmp_path / "work")])
+        monitor.read_reports()
+        monitor.set_busy(True, 30.0)
+        assert monitor.look(time.monotonic()) == ""
         gate.touch()
         until = time.monotonic() + 60
         while not Path(f"{gate}-done").exists() and child.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
-        return ward
+        return monitor
 
     yield make
     for child in children:
@@ -51,9 +51,9 @@ def make_ward(tmp_path: Path) -> Iterator[MakeWard]:
         child.wait()
 
 
-def look(ward: Ward) -> str:
+def look(monitor: KernelMonitor) -> str:
     """What it says within a few looks."""
-    return next(filter(None, (ward.look(time.monotonic()) for _ in range(5))), "")
+    return next(filter(None, (monitor.look(time.monotonic()) for _ in range(5))), "")
 
 
 def limits(**changed: float) -> Limits:
@@ -61,83 +61,85 @@ def limits(**changed: float) -> Limits:
 
 
 @pytest.mark.parametrize(("num_threads", "told"), [(5, ""), (6, "it had more than 4 processes and threads")])
-def test_threads_are_counted_to_the_last(make_ward: MakeWard, num_threads: int, told: str) -> None:
-    """Two of them are a kernel's own: its keeper and itself."""
+def test_threads_are_counted_to_the_last(make_monitor: MakeMonitor, num_threads: int, told: str) -> None:
+    """Two of them are a kernel's own: its init and itself."""
     code = f"for _ in range({num_threads}): threading.Thread(target=time.sleep, args=(100,)).start()"
-    assert look(make_ward(code, limits(num_processes=4))) == told
+    assert look(make_monitor(code, limits(num_processes=4))) == told
 
 
 @pytest.mark.parametrize(("num_children", "told"), [(5, ""), (6, "it had more than 4 processes and threads")])
-def test_processes_are_counted_to_the_last(make_ward: MakeWard, num_children: int, told: str) -> None:
+def test_processes_are_counted_to_the_last(make_monitor: MakeMonitor, num_children: int, told: str) -> None:
     code = f"for _ in range({num_children}):\n    if os.fork() == 0: time.sleep(100)"
-    assert look(make_ward(code, limits(num_processes=4))) == told
+    assert look(make_monitor(code, limits(num_processes=4))) == told
 
 
 @pytest.mark.parametrize(("size_mb", "told"), [(20, ""), (200, "its processes used more than 100 MB of memory")])
-def test_memory_is_watched(make_ward: MakeWard, size_mb: int, told: str) -> None:
+def test_memory_is_watched(make_monitor: MakeMonitor, size_mb: int, told: str) -> None:
     code = f"held = bytearray(b'x') * {size_mb * MB}"
-    assert look(make_ward(code, limits(memory_bytes=100 * MB))) == told
+    assert look(make_monitor(code, limits(memory_bytes=100 * MB))) == told
 
 
-def test_memory_of_several_processes_is_one_sum(make_ward: MakeWard) -> None:
+def test_memory_of_several_processes_is_one_sum(make_monitor: MakeMonitor) -> None:
     code = f"for _ in range(3):\n    if os.fork() == 0:\n        held = bytearray(b'x') * {45 * MB}; time.sleep(100)\n"
     code += "time.sleep(1)"
-    assert look(make_ward(code, limits(memory_bytes=100 * MB))) == "its processes used more than 100 MB of memory"
+    assert look(make_monitor(code, limits(memory_bytes=100 * MB))) == "its processes used more than 100 MB of memory"
 
 
 @pytest.mark.parametrize(
     ("cpu_s", "told"), [(30.0, ""), (0.5, "it had used 0.5 s of processor time, which is its limit")]
 )
-def test_processor_time_is_watched_with_that_of_ended_children(make_ward: MakeWard, cpu_s: float, told: str) -> None:
+def test_processor_time_is_watched_with_that_of_ended_children(
+    make_monitor: MakeMonitor, cpu_s: float, told: str
+) -> None:
     code = "import subprocess, sys\n"
     code += "burn = 'import time\\nwhile time.process_time() < 0.4: pass'\n"
     code += "for _ in range(2): subprocess.run([sys.executable, '-I', '-c', burn])"
-    assert look(make_ward(code, limits(cpu_s=cpu_s))) == told
+    assert look(make_monitor(code, limits(cpu_s=cpu_s))) == told
 
 
 @pytest.mark.parametrize(("size_mb", "told"), [(15, ""), (18, "its folder held more than 16 MB")])
-def test_the_disk_is_watched(make_ward: MakeWard, tmp_path: Path, size_mb: int, told: str) -> None:
-    """A ward leaves 16 MB beside what it found at first."""
+def test_the_disk_is_watched(make_monitor: MakeMonitor, tmp_path: Path, size_mb: int, told: str) -> None:
+    """A monitor leaves 16 MB beside what it found at first."""
     (tmp_path / "work" / "deep").mkdir(parents=True)
     code = f"open({str(tmp_path / 'work/deep/file')!r}, 'wb').write(b'x' * {size_mb * MB})"
-    assert look(make_ward(code, limits(disk_bytes=MB))) == told
+    assert look(make_monitor(code, limits(disk_bytes=MB))) == told
 
 
 @pytest.mark.parametrize(("num_files", "told"), [(998, ""), (1002, "its folder held more than 1000 files and folders")])
-def test_files_are_counted(make_ward: MakeWard, tmp_path: Path, num_files: int, told: str) -> None:
+def test_files_are_counted(make_monitor: MakeMonitor, tmp_path: Path, num_files: int, told: str) -> None:
     code = f"for n in range({num_files}): open({str(tmp_path / 'work')!r} + f'/{{n}}', 'w').close()"
-    assert look(make_ward(code, limits(num_files=10))) == told
+    assert look(make_monitor(code, limits(num_files=10))) == told
 
 
-def test_a_file_with_many_names_counts_once(make_ward: MakeWard, tmp_path: Path) -> None:
+def test_a_file_with_many_names_counts_once(make_monitor: MakeMonitor, tmp_path: Path) -> None:
     place = str(tmp_path / "work")
     code = f"open({place!r} + '/file', 'wb').write(b'x' * {10 * MB})\n"
     code += f"for n in range(20): os.link({place!r} + '/file', {place!r} + f'/{{n}}')"
-    assert look(make_ward(code, limits(disk_bytes=MB))) == ""
+    assert look(make_monitor(code, limits(disk_bytes=MB))) == ""
 
 
 @pytest.mark.parametrize(("num_pairs", "told"), [(250, ""), (260, "it had more than 512 sockets")])
-def test_sockets_are_counted(make_ward: MakeWard, num_pairs: int, told: str) -> None:
+def test_sockets_are_counted(make_monitor: MakeMonitor, num_pairs: int, told: str) -> None:
     code = f"import socket\nheld = [socket.socketpair() for _ in range({num_pairs})]"
-    assert look(make_ward(code, WIDE)) == told
+    assert look(make_monitor(code, WIDE)) == told
 
 
 @pytest.mark.parametrize("keep", ["os.open(NAME, os.O_RDWR)", "__import__('mmap').mmap(os.open(NAME, os.O_RDWR), 0)"])
-def test_a_file_without_a_name_counts(make_ward: MakeWard, tmp_path: Path, keep: str) -> None:
+def test_a_file_without_a_name_counts(make_monitor: MakeMonitor, tmp_path: Path, keep: str) -> None:
     name = repr(str(tmp_path / "work" / "hidden"))
     code = f"NAME = {name}\nopen(NAME, 'wb').write(b'x' * {18 * MB})\nheld = {keep}\n"
     code += "if not isinstance(held, int): os.closerange(3, 100)\n"
     code += "os.unlink(NAME)"
-    assert look(make_ward(code, limits(disk_bytes=MB))) == "its folder held more than 16 MB"
+    assert look(make_monitor(code, limits(disk_bytes=MB))) == "its folder held more than 16 MB"
 
 
-def look_later(ward: Ward) -> str:
+def look_later(monitor: KernelMonitor) -> str:
     """What it says in the seconds after the end of a cell, as if they had gone by."""
-    ward.set_busy(False)
+    monitor.set_busy(False)
     now = time.monotonic() + 30.0
     for number in range(1, 5):
         time.sleep(0.3)  # in which a thread that runs on does so
-        if told := ward.look(now + number):
+        if told := monitor.look(now + number):
             return told
     return ""
 
@@ -150,15 +152,15 @@ SLEEP_ON = "threading.Thread(target=time.sleep, args=(100,)).start()"
     ("code", "told"),
     [(RUN_ON, "threads or tasks of a cell ran on after its time limit of 30 s"), (SLEEP_ON, "")],
 )
-def test_threads_that_run_on_end_the_kernel(make_ward: MakeWard, code: str, told: str) -> None:
-    ward = make_ward(code, WIDE)
-    ward.set_busy(False)
-    assert look(ward) == ""  # the time limit is not over
-    assert look_later(ward) == told
+def test_threads_that_run_on_end_the_kernel(make_monitor: MakeMonitor, code: str, told: str) -> None:
+    monitor = make_monitor(code, WIDE)
+    monitor.set_busy(False)
+    assert look(monitor) == ""  # the time limit is not over
+    assert look_later(monitor) == told
 
 
-def test_processes_that_are_left_are_ended_and_told_once(make_ward: MakeWard, tmp_path: Path) -> None:
+def test_processes_that_are_left_are_ended_and_told_once(make_monitor: MakeMonitor, tmp_path: Path) -> None:
     code = f"if os.fork() == 0:\n    time.sleep(100)\nopen({str(tmp_path / 'alive')!r}, 'w').close()"
-    ward = make_ward(code, WIDE)
-    assert look_later(ward) == ""
-    assert (ward.set_busy(True, 30.0), ward.set_busy(True, 30.0)) == (1, 0)
+    monitor = make_monitor(code, WIDE)
+    assert look_later(monitor) == ""
+    assert (monitor.set_busy(True, 30.0), monitor.set_busy(True, 30.0)) == (1, 0)
