@@ -7,10 +7,10 @@ result = asyncio.run(run_task("Click 'Save'", url="https://example.com"))
 print(result.end.status, result.end.answer)
 """
 
-from cua.agent import Agent, AgentOptions
 from cua.api import resume_task, run_task
 from cua.errors import CodeError, ConfigError, CuaError, ModelError, ReplyError, TrajectoryError
 from cua.guard import Guard
+from cua.gui_agent.agent import Agent, AgentOptions
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult, Usage
 from cua.model import Model, Tool
 from cua.run.caps import Caps

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cua.agent import Agent, Start
 from cua.answer import AnswerSchema, load_schema
 from cua.assemble import make_env, make_guard, make_header, make_options, make_secrets, make_settings_model
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
+from cua.gui_agent.agent import Agent, Start
 from cua.masking import Masker
 from cua.model import Model
 from cua.redaction import redacted, redacting

@@ -7,14 +7,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from cua.agent import AgentOptions
 from cua.answer import AnswerSchema
 from cua.config import Settings
 from cua.errors import ConfigError
 from cua.guard import Approver, Guard, Rules, load_rules
+from cua.gui_agent.agent import AgentOptions
+from cua.gui_agent.protocol import ProtocolOptions
 from cua.http_auth import load_http_auth
 from cua.model import Model
-from cua.protocol import ProtocolOptions
 from cua.run.caps import Caps
 from cua.run.events import Listener, Noted, Thinking
 from cua.secrets import Secrets, load_secrets
@@ -110,8 +110,8 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
     Raises:
         ConfigError: No endpoint for it, or a wrong setting.
     """
-    from cua.models.draft import Delta
     from cua.models.make import ModelSettings, make_model
+    from cua.models.response import Delta
     from cua.models.retry import Retry
 
     def tell(retry: Retry) -> None:

@@ -33,10 +33,10 @@ LIMIT_NAME = re.compile(r"_?[A-Z][A-Z0-9_]+$")
 FACTOR = 1000
 
 TARGETS: dict[str, tuple[str, ...]] = {
-    "cua/act.py": ("tests/cua/test_agent.py", "tests/cua/run/test_control.py"),
-    "cua/decide.py": ("tests/cua/test_agent.py", "tests/cua/run/test_caps.py"),
+    "cua/gui_agent/act.py": ("tests/cua/gui_agent/test_agent.py", "tests/cua/run/test_control.py"),
+    "cua/gui_agent/decide.py": ("tests/cua/gui_agent/test_agent.py", "tests/cua/run/test_caps.py"),
     "cua/run/caps.py": ("tests/cua/run/test_caps.py",),
-    "cua/loop_detection.py": ("tests/cua/test_loop_detection.py",),
+    "cua/gui_agent/episode.py": ("tests/cua/gui_agent/test_loop_detection.py",),
     "cua/secrets.py": ("tests/cua/test_secrets.py",),
     "cua/masking.py": ("tests/cua/test_masking.py",),
     "cua/models/retry.py": ("tests/cua/models/test_retry.py",),
@@ -49,15 +49,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "cua/guard/guard.py": ("tests/cua/guard",),
     "cua/guard/risk.py": ("tests/cua/guard",),
     "cua/guard/rules.py": ("tests/cua/guard/test_rules.py",),
-    "cua/interpreter/limits.py": ("tests/cua/interpreter/test_limits.py",),
-    "cua/interpreter/operators.py": (
-        "tests/cua/interpreter/test_refusals.py",
-        "tests/cua/interpreter/test_language.py",
+    "cua/gui_agent/interpreter/limits.py": ("tests/cua/gui_agent/interpreter/test_limits.py",),
+    "cua/gui_agent/interpreter/operators.py": (
+        "tests/cua/gui_agent/interpreter/test_refusals.py",
+        "tests/cua/gui_agent/interpreter/test_language.py",
     ),
-    "cua/interpreter/coordinates.py": ("tests/cua/interpreter/test_coordinates.py",),
-    "cua/protocol/parse.py": ("tests/cua/protocol",),
-    "cua/protocol/fences.py": ("tests/cua/protocol",),
-    "cua/protocol/history.py": ("tests/cua/protocol",),
+    "cua/gui_agent/interpreter/coordinates.py": ("tests/cua/gui_agent/interpreter/test_coordinates.py",),
+    "cua/gui_agent/protocol/parse.py": ("tests/cua/gui_agent/protocol",),
+    "cua/gui_agent/protocol/history.py": ("tests/cua/gui_agent/protocol",),
     "envs/browser/addresses.py": ("tests/envs/browser/test_browser_texts.py",),
     "envs/browser/domains.py": ("tests/envs/browser/test_domain_rules.py",),
     "envs/browser/tabs.py": ("tests/envs/browser/test_browser_tabs.py",),

@@ -5,15 +5,36 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from apps.cli import terminal
-from apps.cli.approve import terminal_approver
 from apps.cli.progress import print_result, result_object, stream_listener, terminal_listener
 from cua import RunResult, Watch
+from cua.guard import Approver, Verdict
 from cua.run.control import Control
+from cua.step import Turn
+from envs import Action
+
+
+def terminal_approver() -> Approver | None:
+    """Asks on the terminal; None when there is no terminal to ask on."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        terminal.echo(f"\n  {verdict.reason}\n  {turn.action_text}\n{_indented(turn.code)}", err=True)
+        terminal.echo("  Allow this step? [y/N] ", err=True, nl=False)
+        answer = await asyncio.to_thread(sys.stdin.readline)
+        return answer.strip().lower() in ("y", "yes")
+
+    return ask
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"    {line}" for line in code.splitlines())
+
 
 T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

@@ -1,6 +1,6 @@
 """Does a click arrive where the model meant it? Targets are drawn, found in the screenshot, and clicked.
 
-The whole coordinate path is walked: position in the picture, fractions as text, `cua.interpreter.run`,
+The whole coordinate path is walked: position in the picture, fractions as text, `cua.gui_agent.interpreter.run`,
 `ScreenGeometry`, `env.step`, the device, and back from whoever received the click.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from apps.setup.command import Say
 from apps.setup.report import Row
-from cua.interpreter import run
+from cua.gui_agent.interpreter import run
 from envs import Env, EnvError, InstructionTask, Observation
 
 MAX_ERROR_PX = 1.0

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cua.claims import Claim, find_claims
-from cua.evidence.cell_data import cell_data
-from cua.evidence.notebook import code_of, make_notebook
+from cua.evidence.notebook import cell_data, code_of, make_notebook
 from cua.evidence.verification import Verification
 from cua.messages import ImagePart
 from cua.tool_step import CallOutcome
-from cua.trajectory.disk_errors import told
+from cua.trajectory.disk_errors import translate_os_errors
 from cua.trajectory.images import FOLDER, sha256_of, write_atomically
 from cua.trajectory.load import load_run
 from cua.trajectory.run_record import RunRecord
@@ -43,7 +42,7 @@ def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bun
     record = load_run(run_dir, images=None)
     claims = _claims(record)
     bundle = Bundle(answer_path=record.run_dir / ANSWER, notebook_path=record.run_dir / NOTEBOOK, claims=claims)
-    with told("write", record.run_dir):
+    with translate_os_errors("write", record.run_dir):
         write_atomically(bundle.notebook_path, _json(make_notebook(record)))
         write_atomically(bundle.answer_path, _json(_answer(record, claims, verification)))
     return bundle

@@ -10,7 +10,7 @@ from typing import Any
 
 from cua.answer import read_text_answer
 from cua.errors import TrajectoryError
-from cua.evidence.cell_data import cell_data
+from cua.evidence.notebook import cell_data
 from cua.json_text import read_json
 from cua.messages import ImagePart
 from cua.tool_step import CallOutcome, ToolStep

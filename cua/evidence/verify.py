@@ -10,9 +10,8 @@ from typing import Any
 from cua.claims import find_claims
 from cua.errors import ConfigError
 from cua.evidence.bundle import derived_files
-from cua.evidence.cell_data import cell_data
 from cua.evidence.edits import find_edits
-from cua.evidence.notebook import repeating_code
+from cua.evidence.notebook import cell_data, repeating_code
 from cua.evidence.recorded_inputs import lay_out
 from cua.evidence.verification import CellCheck, Verification
 from cua.messages import ImagePart

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from cua.guard.facts import Facts, is_within
-from cua.guard.labels import is_neutral
-from cua.guard.words import RiskKind, kind_of, kind_of_hint
+from cua.guard.words import RiskKind, is_neutral, kind_of, kind_of_hint
 from envs import Hotkey, KeyDown, KeyUp, PressKey, Target, TypeText
 
 _SHELL = re.compile(

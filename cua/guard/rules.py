@@ -21,8 +21,8 @@ from typing import Annotated, Literal
 
 from cua.errors import ConfigError
 from cua.guard.facts import Facts, is_within
-from cua.guard.labels import texts_of
 from cua.guard.reading import forms
+from cua.guard.words import texts_of
 from envs import Hotkey, KeyDown, PressKey, Target, TypeText
 
 Decision = Literal["allow", "ask", "deny"]

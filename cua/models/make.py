@@ -1,16 +1,17 @@
 """From a name on the command line to a model."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from cua.errors import ConfigError
-from cua.messages import Sampling
-from cua.model import Model
+from cua.errors import ConfigError, ModelError
+from cua.messages import Message, Reply, Sampling
+from cua.model import Model, Tool
 
 if TYPE_CHECKING:
-    from cua.models.draft import Delta
     from cua.models.openai_compat import OpenAICompatModel
+    from cua.models.response import Delta
     from cua.models.retry import Retry
 
 
@@ -76,7 +77,7 @@ def make_model(
         ConfigError: No endpoint is configured, or a setting is wrong.
     """
     if settings.fallback:
-        from cua.models.fallback import FallbackModel
+        from cua.models.make import FallbackModel
 
         alone = replace(settings, fallback=None)
         primary = make_model(name, alone, on_delta=on_delta, on_retry=on_retry)
@@ -157,3 +158,64 @@ def _check_numbers(settings: ModelSettings) -> None:
     for name, value, low, high in ranges:
         if isinstance(value, int | float) and not low <= value <= high:
             raise ConfigError(f"{name} is {value:g}; expected a number from {low:g} to {high:g}")
+
+
+class FallbackModel:
+    """Asks `primary`; when that fails although waiting could help, asks `fallback`; implements `Model`.
+
+    Errors that waiting cannot mend (a wrong key, a refused request, a cut reply) are reported at once: another
+    model would hide a mistake of the settings. After a failure the primary is left alone for a while, so that
+    not every step waits for its retries.
+
+    Args:
+        primary: Asked first.
+        fallback: Asked once the primary has given up. It gets no `sampling` of the call, which was meant for
+            the primary, but uses its own.
+        pause_s: Seconds for which the primary is left alone after it has failed.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, primary: Model, fallback: Model, *, pause_s: float = 300.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name = f"{primary.name} (fallback: {fallback.name})"
+        self.primary = primary
+        self.fallback = fallback
+        self._pause_s = pause_s
+        self._clock = clock
+        self._paused_until = float("-inf")
+        self._last_error = ""
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """Answer a conversation; `Reply.model` says when the fallback did.
+
+        Raises:
+            ModelError: The primary failed for good, or both failed.
+        """
+        if self._clock() >= self._paused_until:
+            try:
+                return await self.primary.generate(messages, tools, sampling)
+            except ModelError as error:
+                if not error.retryable:
+                    raise
+                self._last_error = str(error)
+                self._paused_until = self._clock() + self._pause_s
+        return await self._ask_fallback(messages, tools)
+
+    async def close(self) -> None:
+        """Let the connections of both go."""
+        try:
+            await self.primary.close()
+        finally:
+            await self.fallback.close()
+
+    async def _ask_fallback(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Reply:
+        try:
+            reply = await self.fallback.generate(messages, tools)
+        except ModelError as error:
+            if not error.retryable:
+                raise
+            raise ModelError(f"{self._last_error}; and the fallback: {error}", retryable=True) from error
+        return replace(reply, model=f"{reply.model or self.fallback.name} (fallback for {self.primary.name})")

@@ -10,14 +10,13 @@ from typing import Any, Literal
 from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Tool
-from cua.models.body import BodyReader
-from cua.models.draft import Delta, Draft
 from cua.models.endpoint import find_endpoint
 from cua.models.failures import connection_failure, status_failure
 from cua.models.gate import EndpointGate, gate_of
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.presets import automatic_sampling
 from cua.models.prices import PriceTable
+from cua.models.response import Delta, ResponseReader, StreamAccumulator
 from cua.models.retry import Clock, Retry, RetryPolicy, retry
 from cua.models.wire import move_tool_images, to_wire, tools_to_wire
 from envs.require import require
@@ -187,9 +186,9 @@ class OpenAICompatModel:
         self._check_end(reply, draft, request)
         return reply
 
-    async def _exchange(self, request: dict[str, Any]) -> Draft:
+    async def _exchange(self, request: dict[str, Any]) -> StreamAccumulator:
         openai = require("openai", "all")
-        reader = BodyReader(self._on_delta)
+        reader = ResponseReader(self._on_delta)
         try:
             async with (
                 asyncio.timeout(self.options.timeout_s),
@@ -217,7 +216,7 @@ class OpenAICompatModel:
             known_models=known,
         )
 
-    def _check_end(self, reply: Reply, draft: Draft, request: dict[str, Any]) -> None:
+    def _check_end(self, reply: Reply, draft: StreamAccumulator, request: dict[str, Any]) -> None:
         if reply.finish_reason == "content_filter":
             raise ModelError("the server's content filter stopped the reply", retryable=False)
         if draft.refusal and not reply.content and not reply.tool_calls:
@@ -231,7 +230,7 @@ class OpenAICompatModel:
                 reply=reply,
             )
 
-    def _usage(self, draft: Draft) -> Usage:
+    def _usage(self, draft: StreamAccumulator) -> Usage:
         counted = draft.usage
         num_input = (counted.prompt_tokens if counted else None) or 0
         num_output = (counted.completion_tokens if counted else None) or 0

@@ -20,10 +20,8 @@ from cua.run.events import (
     ToolStepDone,
 )
 from cua.run.scope import RunScope
-from cua.tool_agent.calls import Caller
-from cua.tool_agent.context import SUMMARY_REQUEST, count_tokens, fold
-from cua.tool_agent.conversation import Fold, to_messages
-from cua.tool_agent.ids import with_own_ids
+from cua.tool_agent.calls import Caller, with_own_ids
+from cua.tool_agent.conversation import SUMMARY_REQUEST, Compaction, compact, count_tokens, to_messages
 from cua.tool_agent.options import ToolAgentOptions
 from cua.tool_step import CallOutcome, ToolStep
 from cua.tools.toolset import Toolset
@@ -77,7 +75,7 @@ class ToolAgent:
             returned=self._returned,
         )
         self._question: tuple[Part, ...] = ()
-        self._fold = Fold()
+        self._compaction = Compaction()
         self._last_usage: Usage | None = None
         self._num_unusable = 0
 
@@ -107,7 +105,7 @@ class ToolAgent:
     async def _loop(self) -> End:
         while True:
             await self.control.checkpoint()
-            await self._fold_if_long()
+            await self._compact_if_long()
             self.scope.begin_step()
             answer = await self._step()
             if answer is not None:
@@ -210,7 +208,7 @@ class ToolAgent:
                 "parse_errors", f"{self._num_unusable} replies in a row could not be used; the last one: {step.remark}"
             )
 
-    async def _fold_if_long(self) -> None:
+    async def _compact_if_long(self) -> None:
         most = self.options.context.max_tokens
         num_tokens = count_tokens(self._messages(), self._last_usage)
         if self.steps and most is not None and num_tokens > most:
@@ -218,12 +216,12 @@ class ToolAgent:
 
     async def _give_up_parts(self, why: str) -> None:
         strategy = self.options.context.strategy
-        self._fold, note = await fold(self._fold, self.steps, why, strategy, self._sum_up)
+        self._compaction, note = await compact(self._compaction, self.steps, why, strategy, self._sum_up)
         self._last_usage = None
         self.scope.note("context", f"{strategy}: {note}")
 
     def _messages(self) -> list[Message]:
-        return to_messages(self.options.system_prompt, self._question, self.steps, self._fold)
+        return to_messages(self.options.system_prompt, self._question, self.steps, self._compaction)
 
     async def _sum_up(self) -> str:
         """A summary of the conversation by the model itself."""

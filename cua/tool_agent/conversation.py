@@ -1,9 +1,15 @@
-"""The conversation as the model is shown it: a pure view of the question, the steps, and what was given up."""
+"""The conversation as the model is shown it, and what is given up of it when it grows too long.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+A pure view of the question, the steps, and what was given up by one of the report's strategies.
+Source: Kimi K2.5 technical report, Appendix E.6.
+"""
 
-from cua.messages import ImagePart, Message, Part, Reply, TextPart, ThinkPart
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from cua.errors import ContextOverflowError
+from cua.messages import ImagePart, Message, Part, Reply, TextPart, ThinkPart, Usage, VideoPart
+from cua.tool_agent.options import ContextStrategy
 from cua.tool_step import CallOutcome, ToolStep
 
 HIDDEN = "[The result of this call is no longer shown.]"
@@ -11,7 +17,7 @@ SUMMARY_INTRO = "What is known so far; the conversation up to here was summed up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class Compaction:
     """What of the steps is given up.
 
     Attributes:
@@ -26,7 +32,7 @@ class Fold:
 
 
 def to_messages(
-    system_prompt: str, question: Sequence[Part], steps: Sequence[ToolStep], fold: Fold = Fold()
+    system_prompt: str, question: Sequence[Part], steps: Sequence[ToolStep], compaction: Compaction = Compaction()
 ) -> list[Message]:
     """Write the conversation so far.
 
@@ -34,16 +40,16 @@ def to_messages(
         system_prompt: First message.
         question: The user's pictures and words.
         steps: All finished steps of the run.
-        fold: What is given up.
+        compaction: What is given up.
     """
     messages = [
         Message(role="system", parts=(TextPart(text=system_prompt),)),
         Message(role="user", parts=tuple(question)),
     ]
-    if fold.summary:
-        messages.append(Message(role="user", parts=(TextPart(text=f"{SUMMARY_INTRO}\n\n{fold.summary}"),)))
-    for position, step in enumerate(steps[fold.num_discarded :], start=fold.num_discarded):
-        messages += _of_step(step, is_hidden=position < fold.num_hidden)
+    if compaction.summary:
+        messages.append(Message(role="user", parts=(TextPart(text=f"{SUMMARY_INTRO}\n\n{compaction.summary}"),)))
+    for position, step in enumerate(steps[compaction.num_discarded :], start=compaction.num_discarded):
+        messages += _of_step(step, is_hidden=position < compaction.num_hidden)
     return messages
 
 
@@ -90,3 +96,78 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
         else:
             joined.append(part)
     return tuple(joined)
+
+
+CHARS_PER_TOKEN = 3.5
+TOKENS_PER_IMAGE = 1500
+"""Both are used only where a server counts no tokens; a 1024x1024 picture is 1369 tokens for K2.5."""
+
+SUMMARY_REQUEST = (
+    "The conversation is about to be cut. Sum up what you need to go on: the question as you understand it, what you "
+    "have found out with numbers and with the [^n^] marks of the results it rests on, what is in variables and files, "
+    "what is left to do. Write the summary only; call no tool."
+)
+
+
+def count_tokens(messages: Sequence[Message], last_usage: Usage | None) -> int:
+    """Tokens that the conversation takes.
+
+    Args:
+        messages: The conversation.
+        last_usage: What the server counted for the latest call, whose reply is the last assistant message; what
+            came after it is estimated. None or zero: all is estimated.
+    """
+    if last_usage is None or not last_usage.total_tokens:
+        return estimate_tokens(messages)
+    last_reply = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=-1)
+    return last_usage.total_tokens + estimate_tokens(messages[last_reply + 1 :])
+
+
+def estimate_tokens(messages: Sequence[Message]) -> int:
+    """Tokens by the length of the texts and the number of pictures."""
+    num_chars, num_images = 0, 0
+    for message in messages:
+        num_chars += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
+        for part in message.parts:
+            match part:
+                case TextPart(text=text) | ThinkPart(text=text):
+                    num_chars += len(text)
+                case ImagePart() | VideoPart():
+                    num_images += 1
+    return int(num_chars / CHARS_PER_TOKEN) + num_images * TOKENS_PER_IMAGE
+
+
+async def compact(
+    old: Compaction,
+    steps: Sequence[ToolStep],
+    why: str,
+    strategy: ContextStrategy,
+    sum_up: Callable[[], Awaitable[str]],
+) -> tuple[Compaction, str]:
+    """Give old parts of the conversation up.
+
+    Args:
+        old: What is given up already.
+        steps: All finished steps.
+        why: What is too long, one clause.
+        strategy: See `ContextStrategy`.
+        sum_up: Asks the model for a summary.
+
+    Returns:
+        What is given up now, and a line about it for the record.
+
+    Raises:
+        ContextOverflowError: The strategy is `none`, or has nothing left to give up.
+    """
+    match strategy:
+        case "hide-tool-result" if len(steps) - 1 > old.num_hidden:
+            hidden = replace(old, num_hidden=len(steps) - 1)
+            return hidden, f"{why}: results of steps {old.num_hidden + 1} to {len(steps) - 1} hidden"
+        case "discard-all" if len(steps) > old.num_discarded:
+            return Compaction(num_discarded=len(steps)), f"{why}: all {len(steps)} steps discarded"
+        case "summary" if len(steps) > old.num_discarded:
+            summary = await sum_up()
+            new = Compaction(num_discarded=len(steps), summary=summary)
+            return new, f"{why}: {len(steps)} steps summed up in {len(summary)} characters"
+    what = "no context management is on" if strategy == "none" else f"{strategy} can give nothing more up"
+    raise ContextOverflowError(f"{why}, and {what}")

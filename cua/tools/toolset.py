@@ -1,8 +1,11 @@
-"""Dispatches tool calls. Nothing that a model writes can raise here: each mistake is a result that it can read."""
+"""The tools of a run by name; their arguments are checked before they are called."""
 
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
+from importlib import resources
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict
 
 from cua.json_text import read_json
 from cua.messages import TextPart, ToolCall, ToolResult
@@ -80,3 +83,37 @@ def _why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     known = ", ".join(schema.get("properties", {}))
     where = "" if error.json_path == "$" else f" at {error.json_path}"
     return f"{error.message[:300]}{where}. It takes: {known}."
+
+
+class Arguments(BaseModel):
+    """Base of a tool's arguments: unknown names are refused, so that a typo is told and not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, without the titles that pydantic adds."""
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    schema.pop("description", None)
+    for described in schema.get("properties", {}).values():
+        described.pop("title", None)
+    schema.setdefault("properties", {})
+    schema.setdefault("required", [])
+    return schema
+
+
+def read_arguments(arguments: type[A], given: Mapping[str, Any]) -> A:
+    """Arguments as a typed value; the dispatcher has checked them against the schema already."""
+    return arguments.model_validate(dict(given))
+
+
+def read_description(name: str, **values: str) -> str:
+    """The text about a tool, kept in `NAME.md` beside its code, with `{value}` places filled in."""
+    text = resources.files("cua.tools").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+    for key, value in values.items():
+        text = text.replace("{" + key + "}", value)
+    return text

@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import Field
 
 from cua.messages import ToolResult
-from cua.tools.arguments import Arguments, read_arguments, read_description, schema_of
-from cua.tools.cells import to_tool_result
+from cua.tools.ipython import to_tool_result
 from cua.tools.service import Service
+from cua.tools.toolset import Arguments, read_arguments, read_description, schema_of
 
 
 class ViewImageArguments(Arguments):

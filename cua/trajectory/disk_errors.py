@@ -20,7 +20,7 @@ _ADVICE = {
 
 
 @contextmanager
-def told(doing: str, path: Path) -> Iterator[None]:
+def translate_os_errors(doing: str, path: Path) -> Iterator[None]:
     """Turn an `OSError` inside the block into a `TrajectoryError`.
 
     Args:

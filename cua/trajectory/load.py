@@ -3,16 +3,18 @@
 A last line that was torn is left out. Anything else that does not fit is damage, and refused by line number.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cua.errors import TrajectoryError
-from cua.messages import Reply, Usage
+from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall, ToolResult, Usage
 from cua.run.end import RunResult
 from cua.step import Step
+from cua.tool_step import CallOutcome, ToolStep
 from cua.trajectory.chain import check_chain
 from cua.trajectory.codec import from_line
-from cua.trajectory.disk_errors import told
+from cua.trajectory.disk_errors import translate_os_errors
 from cua.trajectory.events import (
     CHAINED_SINCE,
     SCHEMA_VERSION,
@@ -25,6 +27,8 @@ from cua.trajectory.events import (
     Event,
     Note,
     ObservedEvent,
+    RecordedOutcome,
+    RecordedPart,
     RepliedEvent,
     ResumedEvent,
     RunEvent,
@@ -35,8 +39,75 @@ from cua.trajectory.folder import TRAJECTORY
 from cua.trajectory.images import ImageFolder
 from cua.trajectory.lines import whole_lines
 from cua.trajectory.run_record import MAIN, Outcome, Pending, RunRecord, interrupted_step
-from cua.trajectory.tool_reader import ToolReader
 from envs import Observation
+
+
+class ToolReader:
+    """Puts events together to steps. A `ValueError` means that an event cannot stand where it stands.
+
+    Args:
+        images: Where the pictures are; None leaves them out.
+
+    Attributes:
+        question: What was asked.
+        steps: Finished steps.
+        pending_calls: Calls of a step that was not finished.
+    """
+
+    def __init__(self, images: ImageFolder | None) -> None:
+        self._images = images
+        self.is_open = False
+        self.question: tuple[Part, ...] = ()
+        self.steps: list[ToolStep] = []
+        self.pending_calls: tuple[ToolCall, ...] = ()
+        self._reply: tuple[int, Reply] | None = None
+
+    def replied(self, event: RepliedEvent) -> None:
+        """Take the model's answer."""
+        self._reply = event.index, event.reply
+
+    def read(self, event: AskedEvent | CallingEvent | CalledEvent) -> None:
+        """Take the next event."""
+        match event:
+            case AskedEvent():
+                self.is_open, self.question = True, self._parts(event.parts)
+            case CallingEvent():
+                self.pending_calls = event.calls
+            case CalledEvent():
+                self._called(event)
+
+    def _called(self, event: CalledEvent) -> None:
+        if self._reply is None or self._reply[0] != event.index:
+            raise ValueError(f"step {event.index} is finished, and the reply that led to it is missing")
+        self.steps.append(
+            ToolStep(
+                index=event.index,
+                reply=self._reply[1],
+                outcomes=tuple(self._outcome(outcome) for outcome in event.outcomes),
+                remark=event.remark,
+                started_at=event.started_at,
+                timings=event.timings,
+            )
+        )
+        self._reply, self.pending_calls = None, ()
+
+    def _outcome(self, recorded: RecordedOutcome) -> CallOutcome:
+        result = ToolResult(
+            parts=self._parts(recorded.parts),
+            is_error=recorded.is_error,
+            display=recorded.display,
+            data=recorded.data,
+        )
+        return CallOutcome(number=recorded.number, call=recorded.call, result=result, duration_s=recorded.duration_s)
+
+    def _parts(self, recorded: Sequence[RecordedPart]) -> tuple[Part, ...]:
+        return tuple(
+            TextPart(text=part.text) if part.part == "text" else ImagePart(data=self._picture(part.image))
+            for part in recorded
+        )
+
+    def _picture(self, sha256: str) -> bytes:
+        return b"" if self._images is None else self._images.get(sha256)
 
 
 def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
@@ -53,7 +124,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
     """
     folder = Path(run_dir).absolute()
     path = folder / TRAJECTORY
-    with told("read", folder):
+    with translate_os_errors("read", folder):
         lines = whole_lines(path)
     if not lines:
         raise TrajectoryError(f"{path} holds no complete line: the run broke off before it began")

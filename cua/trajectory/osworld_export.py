@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cua.errors import TrajectoryError
-from cua.interpreter.render import to_pyautogui
+from cua.gui_agent.interpreter.render import to_pyautogui
 from cua.step import Step
-from cua.trajectory.disk_errors import told
+from cua.trajectory.disk_errors import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import check_name
 from cua.trajectory.run_record import Outcome, RunRecord
@@ -67,7 +67,7 @@ def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldName
                 f"{part!r} cannot name a folder of results; use letters, digits, '-' and '_'"
             ) from error
     folder = Path(result_dir).joinpath(*parts)
-    with told("write", folder):
+    with translate_os_errors("write", folder):
         folder.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(line, ensure_ascii=False) for line in _lines(record, folder, names)]
         write_atomically(folder / "traj.jsonl", "".join(f"{line}\n" for line in lines).encode())

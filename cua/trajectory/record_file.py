@@ -12,7 +12,7 @@ from typing import Self
 from cua.errors import TrajectoryError
 from cua.trajectory.chain import hash_line, link
 from cua.trajectory.codec import to_line
-from cua.trajectory.disk_errors import told
+from cua.trajectory.disk_errors import translate_os_errors
 from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
 from cua.trajectory.folder import TRAJECTORY, make_run_dir
 from cua.trajectory.images import FOLDER, ImageFolder
@@ -50,7 +50,7 @@ class RecordFile:
             TrajectoryError: The folder cannot be made or written.
         """
         started_at = header.started_at or time.time()
-        with told("write", runs_dir):
+        with translate_os_errors("write", runs_dir):
             run_dir = make_run_dir(runs_dir.absolute(), redact(header.instruction), started_at)
             try:
                 record = cls(run_dir, RunLock(run_dir), redact, is_durable=is_durable)
@@ -76,7 +76,7 @@ class RecordFile:
         """
         folder = run_dir.absolute()
         path = folder / TRAJECTORY
-        with told("write", folder):
+        with translate_os_errors("write", folder):
             path.stat()
             record = cls(folder, RunLock(folder), redact, is_durable=is_durable)
             with record._closed_on_error():
@@ -100,7 +100,7 @@ class RecordFile:
         """
         if self._lines is None:
             raise TrajectoryError(f"the record in {self.run_dir} is not open")
-        with told("write", self.run_dir):
+        with translate_os_errors("write", self.run_dir):
             line = to_line(event, self._redact)
             if self._last_hash is not None:
                 line = link(line, self._last_hash)
@@ -117,7 +117,7 @@ class RecordFile:
             TrajectoryError: It cannot be written.
         """
         is_awaited = is_durable and self._is_durable
-        with told("write", self.run_dir):
+        with translate_os_errors("write", self.run_dir):
             sha256, is_new = self._images.put(png, is_durable=is_awaited and not self.is_grouped)
         if is_new and is_awaited and self.is_grouped:
             self._unsynced.append(self._images.path(sha256))
@@ -132,7 +132,7 @@ class RecordFile:
         if self._lines is None or self._is_synced:
             return
         unsynced, self._unsynced, self._is_synced = self._unsynced, [], True
-        with told("write", self.run_dir):
+        with translate_os_errors("write", self.run_dir):
             for path in unsynced:
                 _sync_file(path)
             self._lines.sync()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cua.agent import Agent
+from cua.gui_agent.agent import Agent
 from cua.messages import TextPart, ToolResult
 from cua.models.scripted import ScriptedModel
 from cua.trajectory import RunHeader, TrajectoryWriter

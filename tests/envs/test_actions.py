@@ -6,7 +6,7 @@ import typing
 import pytest
 
 import envs
-from cua.interpreter import to_pyautogui
+from cua.gui_agent.interpreter import to_pyautogui
 from envs.actions import Action
 
 EXAMPLES = [

@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from cua.errors import CodeError
-from cua.interpreter import Limits, run, to_pyautogui
+from cua.gui_agent.interpreter import Limits, run, to_pyautogui
 from envs import Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, ScreenGeometry, Scroll, Wait
 from envs.keys import normalize_key
 from tests.fuzz.programs import PROGRAMS, TAME_PROGRAMS

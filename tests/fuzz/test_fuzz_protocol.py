@@ -4,9 +4,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cua.errors import ReplyError
+from cua.gui_agent.protocol import ProtocolOptions, parse, to_messages
+from cua.gui_agent.protocol.prompts import instruction_text
 from cua.messages import ImagePart, Reply, TextPart
-from cua.protocol import ProtocolOptions, parse, to_messages
-from cua.protocol.prompts import instruction_text
 from envs import Dialog, Observation, ScreenGeometry, Tab
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.settings import bounded_time, fuzzed

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cua.errors import TrajectoryError
-from cua.trajectory.disk_errors import told
+from cua.trajectory.disk_errors import translate_os_errors
 from cua.trajectory.folder import REPORT
 from cua.trajectory.images import write_atomically
 from cua.trajectory.load import load_run
@@ -56,7 +56,7 @@ def write_report(run_dir: Path | str, path: Path | str | None = None, form: Form
     record = _load(run_dir)
     target = Path(path) if path is not None else record.run_dir / REPORT
     page = render_report(record, form)
-    with told("write", target):
+    with translate_os_errors("write", target):
         write_atomically(target, page.encode("utf-8", "replace"))
     return target
 

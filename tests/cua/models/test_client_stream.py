@@ -6,8 +6,8 @@ import pytest
 
 from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import Reply, ToolCall, Usage
-from cua.models.draft import Delta
 from cua.models.prices import Price, PriceTable
+from cua.models.response import Delta
 from tests.cua.models.clients import Connect, user
 from tests.cua.models.conftest import REPLY
 from tests.fake_openai import FakeOpenAI, delta, events, raw

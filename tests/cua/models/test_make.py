@@ -7,8 +7,8 @@ import pytest
 from cua.errors import ConfigError
 from cua.messages import Sampling
 from cua.models import ModelSettings, make_model
-from cua.models.fallback import FallbackModel
 from cua.models.images import ImageFormat
+from cua.models.make import FallbackModel
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.prices import Price, PriceTable
 from cua.models.retry import RetryPolicy

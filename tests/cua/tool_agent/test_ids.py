@@ -3,7 +3,7 @@
 import pytest
 
 from cua.messages import Reply, ToolCall
-from cua.tool_agent.ids import bare_name, call_id, with_own_ids
+from cua.tool_agent.calls import bare_name, call_id, with_own_ids
 
 
 def test_foreign_ids_are_rewritten_and_numbered_on() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cua.errors import TrajectoryError
-from cua.interpreter import run
+from cua.gui_agent.interpreter import run
 from cua.run.end import End
 from cua.step import Turn
 from cua.trajectory import TrajectoryWriter, load_run

@@ -1,6 +1,6 @@
 import pytest
 
-from cua.trajectory.report.markers import Marker, markers
+from cua.trajectory.report.view import Marker, markers
 from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll, TypeText
 
 HERE = ScreenGeometry(native_px=(1000, 500), sent_px=(2000, 1000), offset_px=(100, 50))

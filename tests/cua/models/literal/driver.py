@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from cua.interpreter import run
+from cua.gui_agent.interpreter import run
+from cua.gui_agent.protocol import ProtocolOptions, parse, to_messages
 from cua.models.literal import LiteralModel
-from cua.protocol import ProtocolOptions, parse, to_messages
 from cua.step import Step
 from envs import Env, Observation, Terminate
 

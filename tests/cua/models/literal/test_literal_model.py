@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from cua.errors import ModelError
+from cua.gui_agent.protocol import parse
 from cua.messages import ImagePart, Message, TextPart
 from cua.models.literal import LiteralModel
 from cua.models.literal.progress import Phase, Progress, format_action, read_progress
-from cua.protocol import parse
 from cua.step import Turn
 
 FORM = (Path(__file__).parent / "screens" / "form.png").read_bytes()

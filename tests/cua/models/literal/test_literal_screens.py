@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from cua.gui_agent.protocol import parse
 from cua.messages import ImagePart, Message, TextPart
 from cua.models.literal import LiteralModel
 from cua.models.literal.screen import read_screen
-from cua.protocol import parse
 
 SCREENS = Path(__file__).parent / "screens"
 SIZES = {"form": (1280, 720), "calculator": (1280, 800), "file_menu": (1280, 800), "save_dialog": (1280, 800)}

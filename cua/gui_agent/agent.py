@@ -1,0 +1,235 @@
+"""The GUI agent: look, decide, act, write down, until somebody or something says that it is over."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cua.answer import AnswerSchema
+from cua.guard import Guard
+from cua.gui_agent.act import Actor, Outcome
+from cua.gui_agent.decide import Decider, Decision
+from cua.gui_agent.episode import Episode
+from cua.gui_agent.protocol import ProtocolOptions
+from cua.masking import MIN_CHARS, Masker
+from cua.messages import Sampling, Usage
+from cua.model import Model
+from cua.run.caps import CapReachedError, Caps
+from cua.run.end import End, RunResult
+from cua.run.events import Decided, Listener, Observed, StepDone
+from cua.run.scope import RunScope, Spent
+from cua.secrets import Secrets
+from cua.step import Step
+from cua.trajectory.writer import TrajectoryWriter
+from envs import Env, EnvError, Observation, Task, Terminate
+
+
+async def judge(task: Task, env: Env, terminate: Terminate) -> End:
+    """How a run ends whose agent said that it is finished."""
+    score = await task.evaluate(env)
+    answer = terminate.answer
+    if score is None and terminate.status == "success":
+        reason = "the agent reports success; this task has no check of its own"
+        return End(status="unverified", reason=reason, answer=answer)
+    if score is None:
+        return End(status="failed", reason=f"the agent gave up: {answer or 'no reason given'}", answer=answer)
+    if score >= 1.0:
+        return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer)
+    claim = (
+        "although the agent reports success" if terminate.status == "success" else f"the agent gave up: {answer or '-'}"
+    )
+    return End(status="failed", reason=f"the task's own check gave {score:g}; {claim}", score=score, answer=answer)
+
+
+async def judge_capped(task: Task, env: Env, cap: CapReachedError) -> End:
+    """How a run ends that ran into a limit: never as success, though the score is noted."""
+    try:
+        score = await task.evaluate(env)
+    except EnvError:
+        score = None
+    return End(status="capped", cap=cap.cap, reason=str(cap), score=score)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """How an agent works.
+
+    Attributes:
+        protocol: Prompt variant, number of images, coordinates.
+        caps: Limits.
+        sampling: Sampling settings for every call; None leaves them to the model client.
+        answer_schema: What the final answer must look like.
+    """
+
+    protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
+    caps: Caps = field(default_factory=Caps)
+    sampling: Sampling | None = None
+    answer_schema: AnswerSchema | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a run begins: empty, or the record of an earlier part of it."""
+
+    steps: Sequence[Step] = ()
+    usage: Usage = field(default_factory=Usage)
+    time_s: float = 0.0
+    note: str | None = None
+
+
+class Agent:
+    """Runs tasks, one at a time. `control` pauses, resumes, stops and redirects from outside.
+
+    Args:
+        model: Decides.
+        env: The world; whoever made it closes it.
+        options: How it works.
+        guard: What may be done.
+        secrets: What is typed below the model.
+        masker: Blacks typed secrets out of pictures.
+        scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the options.
+        record: Where the run is written down, without a `scope`.
+        listener: Told all that happens, without a `scope`.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        env: Env,
+        options: AgentOptions | None = None,
+        guard: Guard | None = None,
+        secrets: Secrets | None = None,
+        masker: Masker | None = None,
+        scope: RunScope | None = None,
+        record: TrajectoryWriter | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self.model = model
+        self.env = env
+        self.options = options or AgentOptions()
+        self.secrets = secrets or Secrets()
+        self.scope = scope or RunScope(caps=self.options.caps, record=record, listener=listener)
+        self.control = self.scope.control
+        self._actor = Actor(
+            env=env,
+            guard=(guard or Guard()).waiting_by(self.control.away),
+            secrets=self.secrets,
+            masker=masker,
+            schema=self.options.answer_schema,
+            scope=self.scope,
+        )
+        self._decider = Decider(
+            model=model,
+            protocol=_with_brief(self.options, self.secrets),
+            sampling=self.options.sampling,
+            scope=self.scope,
+        )
+
+    async def run(self, task: Task, start: Start | None = None) -> RunResult:
+        """One episode, from `env.reset` to a written end. Whoever made the env closes it.
+
+        Raises:
+            Exception: Only what is a defect of ours or of the task's own code.
+        """
+        start = start or Start()
+        episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)
+        episode.add(start.steps)
+        spent = Spent(usage=start.usage, num_steps=len(start.steps), time_s=start.time_s)
+        self.scope.begin(task.instruction, spent)
+        end = await self.scope.to_the_end(lambda: self._episode(task, episode, start))
+        return await self.scope.finish(end, num_steps=len(episode.steps))
+
+    async def _episode(self, task: Task, episode: Episode, start: Start) -> End:
+        try:
+            self._note_short_secrets()
+            self._actor.typed(start.steps)
+            seen = await self.control.unless_stopped(self.env.reset(task))
+            observation = await self._actor.without_secrets(seen)
+            return await self._loop(task, episode, _with_note(observation, start.note))
+        finally:
+            await task.teardown(self.env)
+
+    async def _loop(self, task: Task, episode: Episode, observation: Observation) -> End:
+        try:
+            while True:
+                await self.control.checkpoint()
+                observation, terminate = await self._step(episode, observation)
+                if terminate is not None:
+                    await self.scope.record.observed(episode.next_index, observation)  # the last screen, for people
+                    return await judge(task, self.env, terminate)
+        except CapReachedError as cap:
+            return await judge_capped(task, self.env, cap)
+
+    async def _step(self, episode: Episode, observation: Observation) -> tuple[Observation, Terminate | None]:
+        self._take_redirect(episode)
+        index, started_at, started = episode.next_index, time.time(), time.monotonic()
+        await self.scope.record.observed(index, observation)
+        record_s = time.monotonic() - started
+        self.scope.emit(Observed(index=index, observation=observation))
+        decision = await self._decider.decide(episode, observation)
+        self.scope.emit(Decided(index=index, turn=decision.turn, actions=decision.actions))
+        nudge = self._check_loop(episode, decision, observation)
+        outcome = await self._actor.act(index, decision, observation)
+        step = Step(
+            index=index,
+            observation=observation,
+            reply=decision.reply,
+            turn=decision.turn,
+            actions=decision.actions,
+            error=outcome.error,
+            started_at=started_at,
+            timings=_timings(decision, outcome, record_s),
+        )
+        await self.scope.record.acted(step, outcome.reward, outcome.info)
+        episode.add([step])
+        self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
+        return _with_note(outcome.observation, nudge), outcome.terminate
+
+    def _note_short_secrets(self) -> None:
+        short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_CHARS]
+        if short:
+            names = ", ".join("{{" + name + "}}" for name in short)
+            self.scope.note(
+                "secrets",
+                f"{names}: shorter than {MIN_CHARS} characters, so texts that merely look alike are redacted too, and "
+                "pictures are not searched for it by OCR",
+            )
+
+    def _check_loop(self, episode: Episode, decision: Decision, observation: Observation) -> str | None:
+        count = episode.loops.count(decision.actions, observation.screenshot)
+        caps = self.scope.caps
+        if count >= caps.loop_cap:
+            raise CapReachedError("loop", f"the same action on the same screen, {count} times")
+        if episode.loops.num_waits >= caps.wait_cap:
+            raise CapReachedError("loop", f"waited {caps.wait_cap} times on a screen that does not change")
+        if count < caps.loop_nudge:
+            return None
+        text = f"You did the same thing on the same screen {count} times and nothing changed. Try another way."
+        self.scope.note("loop", text)
+        return text
+
+    def _take_redirect(self, episode: Episode) -> None:
+        instruction = self.control.take_redirect()
+        if instruction is not None:
+            episode.instruction = instruction
+            self.scope.note("redirect", instruction)
+
+
+def _with_brief(options: AgentOptions, secrets: Secrets) -> ProtocolOptions:
+    """The protocol, its system prompt ending with what this run's agent has to know besides."""
+    brief = [options.protocol.extra_prompt] if options.protocol.extra_prompt else []
+    if options.answer_schema:
+        brief.append(options.answer_schema.note)
+    if secrets.by_name:
+        names = ", ".join("{{" + name + "}}" for name in secrets.by_name)
+        brief.append(f"To type a secret value, write its placeholder as the text: {names}")
+    return replace(options.protocol, extra_prompt="\n".join(brief))
+
+
+def _timings(decision: Decision, outcome: Outcome, record_s: float) -> dict[str, float]:
+    stages = {"model": decision.model_s, "interpret": decision.interpret_s, **outcome.timings}
+    return {**stages, "record": stages.get("record", 0.0) + record_s}
+
+
+def _with_note(observation: Observation, note: str | None) -> Observation:
+    return replace(observation, notes=(*observation.notes, note)) if note else observation

@@ -1,0 +1,100 @@
+"""From an observation to actions: history, model, parser, interpreter; with another try when a reply is unusable."""
+
+import time
+from dataclasses import dataclass, replace
+
+from cua.errors import CodeError, ReplyError, TruncatedReplyError
+from cua.gui_agent.episode import Episode
+from cua.gui_agent.interpreter import run as interpret
+from cua.gui_agent.protocol import ProtocolOptions, parse, to_messages
+from cua.messages import Message, Reply, Sampling, TextPart
+from cua.model import Model
+from cua.run.caps import CapReachedError
+from cua.run.scope import RunScope
+from cua.step import Turn
+from envs import Action, Observation
+
+MAX_TRUNCATION_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the model wants to do next."""
+
+    reply: Reply
+    turn: Turn
+    actions: tuple[Action, ...]
+    model_s: float
+    interpret_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """Asks the model until it gets a usable answer or a limit is reached."""
+
+    model: Model
+    protocol: ProtocolOptions
+    sampling: Sampling | None
+    scope: RunScope
+
+    async def decide(self, episode: Episode, observation: Observation) -> Decision:
+        """One usable decision.
+
+        Raises:
+            CapReachedError: Too many unusable replies in a row, or another limit.
+            ModelError: The model cannot be reached.
+            StoppedError: A person stopped the run.
+        """
+        self.scope.begin_step()
+        messages = to_messages(episode.instruction, episode.steps, observation, self.protocol)
+        sampling, error_text = self.sampling, ""
+        correction: list[Message] = []
+        started, interpret_s = time.monotonic(), 0.0
+        max_errors = self.scope.caps.max_parse_errors
+        for _ in range(max_errors):
+            try:
+                reply = await self.scope.generate(self.model, [*messages, *correction], sampling=sampling)
+                await self.scope.record.replied(episode.next_index, reply)
+                interpret_started = time.monotonic()
+                turn, actions = self._read(reply, observation)
+                interpret_s = time.monotonic() - interpret_started
+            except TruncatedReplyError as error:
+                if error.reply is not None:
+                    await self.scope.record.replied(episode.next_index, error.reply)
+                error_text, sampling = str(error), self._longer(sampling)
+                self.scope.note("parse_error", error_text)
+            except (ReplyError, CodeError) as error:
+                error_text, correction = str(error), _correct(reply, str(error))
+                self.scope.note("parse_error", error_text)
+            else:
+                model_s = interpret_started - started
+                return Decision(reply=reply, turn=turn, actions=actions, model_s=model_s, interpret_s=interpret_s)
+        raise CapReachedError(
+            "parse_errors", f"{max_errors} replies in a row could not be used; the last one: {error_text}"
+        )
+
+    def _read(self, reply: Reply, observation: Observation) -> tuple[Turn, tuple[Action, ...]]:
+        turn = parse(reply, thinking=self.protocol.thinking)
+        actions = interpret(
+            turn.code, observation.geometry, mode=self.protocol.coordinates, pointer_px=observation.pointer_px
+        )
+        if not actions:
+            raise CodeError("the code does nothing; write at least one pyautogui call, or computer.wait()")
+        return turn, tuple(actions)
+
+    def _longer(self, sampling: Sampling | None) -> Sampling | None:
+        """The same settings with twice the room for output, where a limit of ours was the cause."""
+        if sampling is None or sampling.max_tokens is None or self.sampling is None:
+            return sampling
+        most = (self.sampling.max_tokens or sampling.max_tokens) * MAX_TRUNCATION_FACTOR
+        return replace(sampling, max_tokens=min(sampling.max_tokens * 2, most))
+
+
+def _correct(reply: Reply, error: str) -> list[Message]:
+    """Messages that show the model its own answer and what was wrong with it."""
+    said = Message(role="assistant", parts=(TextPart(text=reply.content or "(empty reply)"),))
+    told = Message(
+        role="user",
+        parts=(TextPart(text=f"That reply was not carried out: {error}\nAnswer again in the required format."),),
+    )
+    return [said, told]

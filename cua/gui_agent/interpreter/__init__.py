@@ -1,0 +1,8 @@
+"""Model code to actions, and actions back to code. Model text is read as a syntax tree and never executed."""
+
+from cua.gui_agent.interpreter.coordinates import Mode
+from cua.gui_agent.interpreter.limits import Limits
+from cua.gui_agent.interpreter.render import to_pyautogui
+from cua.gui_agent.interpreter.run import run
+
+__all__ = ["Limits", "Mode", "run", "to_pyautogui"]

@@ -1,0 +1,109 @@
+"""The numbers that a model writes, read as a place on the screen. Nothing else makes pixels of them.
+
+Three modes:
+
+- `relative` (what Kimi K2.5 was trained on): fractions of the picture. A number with decimals below 2 is always
+  a fraction; 0 and 1 are fractions unless the other coordinate is plainly a pixel; anything else is a
+  pixel of the picture that was sent. So (0.5, 0.5) and (960, 0.5) and (960, 540) all name the middle of a
+  1920x1080 picture, (1, 1) is its last pixel, and (0, 500) is a pixel on its left edge.
+- `absolute`: pixels of the picture that was sent; a fraction is refused with a hint.
+- `qwen25`: as `relative`, but pixels are those of the picture as Qwen2.5-VL resizes it.
+
+What comes from `pyautogui.position()` or `size()`, and what is computed from it, is a number of pixels in any case.
+
+Offsets (`moveRel`, `dragRel`) follow the same rule with one difference: two integers are always pixels.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from cua.gui_agent.interpreter.limits import Refused
+from cua.gui_agent.interpreter.values import is_pixels
+from envs import ScreenGeometry
+
+Mode = Literal["relative", "absolute", "qwen25"]
+
+_FACTOR = 28
+_MIN_PIXELS = 3136
+_MAX_PIXELS = 12_845_056
+
+
+def smart_resize(size_px: tuple[int, int]) -> tuple[int, int]:
+    """Width and height as Qwen2.5-VL resizes a picture before it looks.
+
+    Both sides become multiples of 28, and the number of pixels stays between 3136 and 12845056.
+
+    Source: Qwen2.5-VL image processor (`smart_resize`).
+    """
+    width, height = size_px
+    new_width, new_height = _nearest(width), _nearest(height)
+    if new_width * new_height > _MAX_PIXELS:
+        shrink = math.sqrt(width * height / _MAX_PIXELS)
+        return _FACTOR * max(1, int(width / shrink // _FACTOR)), _FACTOR * max(1, int(height / shrink // _FACTOR))
+    if new_width * new_height < _MIN_PIXELS:
+        grow = math.sqrt(_MIN_PIXELS / (width * height))
+        return _FACTOR * math.ceil(width * grow / _FACTOR), _FACTOR * math.ceil(height * grow / _FACTOR)
+    return new_width, new_height
+
+
+def _nearest(length_px: int) -> int:
+    return max(_FACTOR, round(length_px / _FACTOR) * _FACTOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFrame:
+    """Between what the model writes and screen pixels, for one picture and one mode."""
+
+    geometry: ScreenGeometry
+    mode: Mode = "relative"
+
+    @property
+    def size_px(self) -> tuple[int, int]:
+        """The picture's size in the pixels that the model uses."""
+        return smart_resize(self.geometry.sent_px) if self.mode == "qwen25" else self.geometry.sent_px
+
+    def to_screen(self, x: float, y: float) -> tuple[int, int]:
+        """Screen pixel of a point as the model writes it, clamped onto the shown region.
+
+        Raises:
+            Refused: Fractions in `absolute` mode.
+        """
+        return self.geometry.from_model(*self._fractions(x, y, pixels=False))
+
+    def move(self, start_px: tuple[int, int], dx: float, dy: float) -> tuple[int, int]:
+        """Screen pixel that lies by an offset, as the model writes it, from a screen pixel.
+
+        Raises:
+            Refused: Fractions in `absolute` mode.
+        """
+        pixels = isinstance(dx, int) and isinstance(dy, int)
+        part_x, part_y = self._fractions(dx, dy, pixels=pixels)
+        x, y = self.geometry.to_model(*start_px)
+        return self.geometry.from_model(x + part_x, y + part_y)
+
+    def from_screen(self, point_px: tuple[int, int]) -> tuple[int, int]:
+        """Pixel of the picture, as the model counts them, at a screen pixel."""
+        x, y = self.geometry.to_model(*point_px)
+        width, height = self.size_px
+        return round(x * width), round(y * height)
+
+    def _fractions(self, x: float, y: float, *, pixels: bool) -> tuple[float, float]:
+        width, height = self.size_px
+        if self.mode == "absolute":
+            if _has_fraction(x) or _has_fraction(y):
+                raise Refused(
+                    f"({x:g}, {y:g}) looks like fractions, and coordinates are pixels here: "
+                    f"the picture is {width}x{height}, its middle is ({width // 2}, {height // 2})"
+                )
+            return x / width, y / height
+        together = not pixels and all(_has_fraction(v) or (abs(v) <= 1 and not is_pixels(v)) for v in (x, y))
+        return (
+            x if together or _has_fraction(x) else x / width,
+            y if together or _has_fraction(y) else y / height,
+        )
+
+
+def _has_fraction(value: float) -> bool:
+    """Whether a number can only be meant as a fraction (1.02 is one that overshoots the edge)."""
+    return abs(value) < 2 and value != int(value) and not is_pixels(value)

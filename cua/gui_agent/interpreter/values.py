@@ -1,0 +1,185 @@
+"""What model code can hold: plain Python data, and a few names of ours.
+
+Numbers, strings, None, lists, tuples, dicts and ranges are Python's own objects. Everything else that an
+expression can be stands here; nothing of it is ever looked up by name in the running program.
+"""
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from cua.gui_agent.interpreter.limits import Budget, Refused
+
+Value: TypeAlias = Any
+"""None, bool, int, float, str, list, tuple, dict, range, or one of the classes below."""
+
+
+class Pixels(int):
+    """A whole number that is known to count pixels, also where it is 0 or 1 and would be read as a fraction."""
+
+
+class PartPixels(float):
+    """A number with decimals that is known to count pixels."""
+
+
+def as_pixels(value: Value) -> Value:
+    """A number, known to count pixels; anything else as it is."""
+    if not is_number(value):
+        return value
+    return Pixels(value) if isinstance(value, int) else PartPixels(value)
+
+
+def is_pixels(value: Value) -> bool:
+    """Whether a number is known to count pixels."""
+    return isinstance(value, Pixels | PartPixels)
+
+
+class Point(NamedTuple):
+    """What `pyautogui.position()` gives: pixels of the picture that the model sees."""
+
+    x: int
+    y: int
+
+
+class Size(NamedTuple):
+    """What `pyautogui.size()` gives: pixels of the picture that the model sees."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A name of one of the modules that code may use: `pyautogui`, `time`, `math` or `computer`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of such a module; `module` is empty for Python's own functions."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}" if self.module else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Tween:
+    """A movement curve such as `pyautogui.easeInOutQuad`: accepted, and ignored by envs."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"pyautogui.{self.name}"
+
+
+def kind(value: Value) -> str:
+    """What a value is, in words for the model."""
+    match value:
+        case None:
+            return "None"
+        case bool():
+            return "a bool"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case Module() | Function() | Tween():
+            return f"{value}"
+        case _:
+            return f"a {type(value).__name__.lower()}"
+
+
+def is_number(value: Value) -> bool:
+    """Whether it is an int or a float (a bool is not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def short(value: Value, max_chars: int = 60) -> str:
+    """A value as Python writes it, cut for an error message."""
+    text = repr(value)
+    return text if len(text) <= max_chars else text[:max_chars] + "..."
+
+
+_SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?0?(\d*)[,_]?(?:\.(\d+))?[bcdeEfFgGnosxX%]?", re.DOTALL)
+_MAX_WIDTH = 200
+
+
+def to_text(value: Value, budget: Budget, *, as_repr: bool = False) -> str:
+    """`str(value)`, or `repr(value)`.
+
+    Raises:
+        Refused: The value has no text, or it would be too long.
+    """
+    if isinstance(value, Module | Function | Tween):
+        raise Refused(f"{kind(value)} cannot be made a text")
+    budget.check(value)
+    return str(budget.check(repr(value) if as_repr else str(value)))
+
+
+def format_value(value: Value, spec: str, budget: Budget) -> str:
+    """`format(value, spec)` for numbers and texts, with a bounded width.
+
+    Raises:
+        Refused: Not a known format, too wide, or not a number or text.
+    """
+    if not spec:
+        return to_text(value, budget)
+    match = _SPEC.fullmatch(spec[:100])
+    if match is None:
+        raise Refused(f"unknown format {spec[:40]!r}: write something like {{x:.2f}} or {{x:>10}}")
+    if any(len(number or "") > 3 or int(number or 0) > _MAX_WIDTH for number in match.groups()):
+        raise Refused(f"a format can be at most {_MAX_WIDTH} characters wide")
+    if not isinstance(value, str | int | float):
+        raise Refused(f"a format such as {spec!r} goes with a number or a text, not with {kind(value)}")
+    return str(budget.check(format(value, spec)))
+
+
+def format_template(template: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> str:
+    """`template.format(*args, **kwargs)` for plain fields: `{}`, `{0}`, `{name}`, with an optional format.
+
+    Raises:
+        Refused: A field that looks into a value (`{0.x}`, `{0[x]}`), or has no argument.
+    """
+    pieces: list[str] = []
+    automatic = 0
+    for literal, field, spec, conversion in string.Formatter().parse(template):
+        pieces.append(literal)
+        if field is None:
+            continue
+        budget.spend()
+        if field == "":
+            field, automatic = str(automatic), automatic + 1
+        value = _field(field, args, kwargs)
+        if "{" in (spec or ""):
+            raise Refused("a format inside a format is not supported: use an f-string")
+        pieces.append(convert(value, conversion or "", spec or "", budget))
+        budget.check_size(sum(map(len, pieces[-2:])))
+    return "".join(pieces)
+
+
+def convert(value: Value, conversion: str, spec: str, budget: Budget) -> str:
+    """A value through `!r`, `!s` or `!a`, then through its format."""
+    if conversion in ("r", "a"):
+        value = to_text(value, budget, as_repr=True)
+    elif conversion == "s":
+        value = to_text(value, budget)
+    if conversion == "a":
+        value = ascii(value)[1:-1]
+    return format_value(value, spec, budget)
+
+
+def _field(field: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    if field.isdecimal() and len(field) < 4 and int(field) < len(args):
+        return args[int(field)]
+    if field in kwargs:
+        return kwargs[field]
+    raise Refused(f"format(): no value for the field {{{field[:40]}}}; only {{}}, {{0}} and {{name}} are supported")

@@ -1,0 +1,326 @@
+"""A model's reply to a turn: thought, action and code.
+
+Written against what models really send; each leniency has a test. What cannot be read raises `ReplyError`
+with a text that reminds the model of the format.
+"""
+
+import ast
+import logging
+import re
+from dataclasses import dataclass
+from itertools import islice
+
+from cua.errors import CodeError, ReplyError, TruncatedReplyError
+from cua.gui_agent.interpreter.run import parse_code
+from cua.json_text import read_json
+from cua.messages import Reply
+from cua.step import Turn
+
+_CODE_HEADING = r"[#＃]{2,6}[ \t*_]*(?:code|代码)(?![^\W_])[ \t*_]*[:：]?[ \t*_]*"
+_OPEN = re.compile(rf"(?P<before>[ \t]*(?:{_CODE_HEADING})?)(?P<fence>`{{3,}}|~{{3,}})(?P<rest>[^\n]*)", re.I)
+_TAG = re.compile(r"[ \t]*[A-Za-z][\w+-]*[ \t]*")
+_LEADING_TAG = re.compile(r"(?:python3?|py3?|code)[ \t]+", re.I)
+_MAX_CLOSINGS = 4
+_MAX_BLOCKS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block: its code, the lines it takes up with its fences (end not included), the word behind the fence."""
+
+    code: str
+    start: int
+    end: int
+    tag: str = ""
+
+
+def find_blocks(lines: list[str]) -> list[Block]:
+    """All fenced blocks in order; a last one that is never closed reaches to the end."""
+    blocks: list[Block] = []
+    row = 0
+    while row < len(lines) and len(blocks) < _MAX_BLOCKS:
+        match = _OPEN.match(lines[row])
+        if match is None:
+            row += 1
+            continue
+        block = _one_line(match, row) or _many_lines(match, lines, row)
+        blocks.append(block)
+        row = block.end
+    return blocks
+
+
+def _one_line(match: re.Match[str], row: int) -> Block | None:
+    """A block that opens and closes on one line."""
+    rest, fence = match["rest"].rstrip(), match["fence"]
+    if not rest.endswith(fence) or len(rest) == len(fence):
+        return None
+    return Block(code=_LEADING_TAG.sub("", rest.removesuffix(fence).strip(), count=1), start=row, end=row + 1)
+
+
+def _many_lines(match: re.Match[str], lines: list[str], row: int) -> Block:
+    fence, rest = match["fence"], match["rest"]
+    first = [] if not rest.strip() or _TAG.fullmatch(rest) else [_LEADING_TAG.sub("", rest.strip(), count=1)]
+    candidates = _closings(lines, row + 1, fence)
+    blocks = []
+    for end, last in candidates:
+        code = "\n".join([*first, *lines[row + 1 : end], *last])
+        tag = "" if first else rest.strip().lower()
+        blocks.append(Block(code=code, start=row, end=min(end + 1, len(lines)), tag=tag))
+    if len(blocks) == 1:
+        return blocks[0]
+    return next((block for block in blocks if _is_python(block.code)), blocks[0])
+
+
+def _closings(lines: list[str], start: int, fence: str) -> list[tuple[int, list[str]]]:
+    """Where the block may end: the row of the closing fence, and what stands before it on that row.
+
+    A fence on its own line closes the block. Only when there is none may one at the end of a line of code do so.
+    """
+    rows = range(start, len(lines))
+    own_line = list(islice((row for row in rows if _is_fence(lines[row].strip(), fence)), _MAX_CLOSINGS))
+    if own_line:
+        return [(row, []) for row in own_line]
+    line_end = islice((row for row in rows if lines[row].rstrip().endswith(fence)), _MAX_CLOSINGS)
+    return [*((row, [lines[row].rstrip().removesuffix(fence)]) for row in line_end), (len(lines), [])]
+
+
+def _is_fence(line: str, fence: str) -> bool:
+    return line.startswith(fence) and not line.strip(fence[0])
+
+
+def _is_python(code: str) -> bool:
+    """Whether a candidate can be read; tells a fence that closes from one inside a typed text."""
+    try:
+        parse_code(code)
+    except CodeError:
+        return False
+    return bool(code.strip())
+
+
+_THINK = re.compile(r"<think(?:ing)?>|◁think▷")
+_CLOSE = re.compile(r"</think(?:ing)?>|◁/think▷")
+_ACTION = re.compile(r"(?:^|(?<=>)|(?<=▷))[ \t]{0,3}#{2,6}[ \t]*action\b", re.I | re.M)
+_FENCE = re.compile(r"^[ \t]*(?:#{2,6}[ \t]*code\b[ \t:]*)?(?:`{3,}|~{3,})[ \t]*\S", re.I | re.M)
+
+
+def split_thinking(content: str) -> tuple[str, str]:
+    """Thought and answer. Markers inside the answer (somebody types `</think>`) stay where they are."""
+    text = content.lstrip()
+    opening = _THINK.match(text)
+    if opening:
+        closing = _CLOSE.search(text, opening.end())
+        if closing is None:
+            return _unclosed(text[opening.end() :])
+        return text[opening.end() : closing.start()].strip(), text[closing.end() :]
+    closing = _leak_end(text)
+    if closing is None:
+        return "", content
+    return _THINK.sub("", text[: closing.start()]).strip(), text[closing.end() :]
+
+
+def _unclosed(text: str) -> tuple[str, str]:
+    """An opening marker without a closing one: the answer starts at its first action heading."""
+    action = _ACTION.search(text)
+    if action is None:
+        return "", text
+    return text[: action.start()].strip(), text[action.start() :]
+
+
+def _leak_end(text: str) -> re.Match[str] | None:
+    """The lone closing marker that ends reasoning: an answer follows it, or none has begun before it."""
+    actions = [match.start() for match in _ACTION.finditer(text)]
+    fence = _FENCE.search(text)
+    answer_start = min([*actions[:1], *([fence.start()] if fence else [])], default=len(text))
+    answer_end = actions[-1] if actions else -1
+    for closing in _CLOSE.finditer(text):
+        if closing.end() <= answer_end or closing.start() < answer_start:
+            return closing
+    return None
+
+
+_log = logging.getLogger(__name__)
+
+_NAMES = {"思考": "thought", "动作": "action", "操作": "action", "行动": "action", "代码": "code"}
+_NAME = rf"(?P<name>thought|action|code|{'|'.join(_NAMES)})s?(?![^\W_])"
+_HEADING = re.compile(rf"[ \t]{{0,3}}[#＃]{{2,6}}[ \t\u3000*_]*{_NAME}[ \t*_]*[:：]?(?P<rest>.*)", re.I)
+_BOLD_HEADING = re.compile(rf"[ \t]{{0,3}}\*\*{_NAME}(?:[:：]\*\*|\*\*[ \t]*[:：]|\*\*[ \t]*$)(?P<rest>.*)", re.I)
+_ANY_HEADING = re.compile(r"[ \t]{0,3}[#＃]{1,6}[ \t]*[^\s#＃]")
+_CODE_TAGS = frozenset({"python", "python3", "py", "py3", "code", "pyautogui"})
+_CALL_NAME = re.compile(r"(?:computer|pyautogui)\.[A-Za-z]\w*")
+_MAX_CHARS = 100_000
+
+FORMAT_REMINDER = (
+    "Answer in this format:\n## Action:\none sentence that says what you do\n## Code:\n```python\n"
+    "pyautogui code, or computer.wait(), or computer.terminate(status='success', answer='...')\n```"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """A heading and the text below it, fenced blocks left out; `row` is the heading's line."""
+
+    name: str
+    row: int
+    text: str
+
+
+def parse(reply: Reply, thinking: bool = True) -> Turn:
+    """Read a reply.
+
+    The last fenced block below the heading for code is run, as in the public harness; others are dropped with a log
+    line. A block that does something goes before one that only shows something, an output for example.
+
+    Args:
+        reply: What the model answered.
+        thinking: Whether it was asked to think; decides where the thought is looked for first.
+
+    Returns:
+        The turn; `code` is not checked, the interpreter does that.
+
+    Raises:
+        ReplyError: Action or code is missing.
+        TruncatedReplyError: The reply was cut at its token limit.
+    """
+    if reply.finish_reason == "length":
+        raise TruncatedReplyError(
+            f"the model's reply was cut at its token limit after {len(reply.content or '')} characters of answer and "
+            f"{len(reply.reasoning or '')} of reasoning; raise max_tokens or shorten the task"
+        )
+    if len(reply.content or "") > _MAX_CHARS:
+        raise ReplyError(f"The reply has more than {_MAX_CHARS} characters. {FORMAT_REMINDER}")
+    leaked, answer = split_thinking((reply.content or "").replace("\r\n", "\n").lstrip("\ufeff"))
+    lines = answer.split("\n")
+    blocks = find_blocks(lines)
+    sections, preamble = _sections(lines, blocks)
+    code, code_row = _code(blocks, sections, lines)
+    code = _as_calls(code)
+    action = _action(sections, code_row)
+    if not action:
+        action = _implied_action(code)
+    reasoning = (reply.reasoning or "").strip() or leaked
+    below_heading = "\n\n".join(section.text for section in sections if section.name == "thought" and section.text)
+    candidates = [reasoning, below_heading, preamble] if thinking else [below_heading, reasoning, preamble]
+    return Turn(thought=next(filter(None, candidates), ""), action_text=action, code=code)
+
+
+def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], str]:
+    """Headed sections of the text outside of code, and what stands before the first one."""
+    fenced = {row for block in blocks for row in range(block.start, block.end)}
+    headings = [(row, match) for row, line in enumerate(lines) if (match := _heading(line))]
+    headings = [(row, match) for row, match in headings if row not in fenced or _opens_block(row, blocks)]
+    sections = []
+    for number, (row, match) in enumerate(headings):
+        end = headings[number + 1][0] if number + 1 < len(headings) else len(lines)
+        end = min([end, *(block.start for block in blocks if block.start > row)])
+        first = [] if row in fenced else [match["rest"]]
+        text = "\n".join([*first, *(lines[below] for below in range(row + 1, end) if below not in fenced)])
+        name = match["name"].lower()
+        sections.append(_Section(name=_NAMES.get(name, name), row=row, text=text.strip().strip("*").strip()))
+    start = headings[0][0] if headings else min([block.start for block in blocks], default=len(lines))
+    preamble = "\n".join(line for row, line in enumerate(lines[:start]) if row not in fenced)
+    return sections, preamble.strip()
+
+
+def _opens_block(row: int, blocks: list[Block]) -> bool:
+    return any(block.start == row for block in blocks)
+
+
+def _heading(line: str) -> re.Match[str] | None:
+    return _HEADING.match(line) or _BOLD_HEADING.match(line)
+
+
+def _code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> tuple[str, int]:
+    """The code to run and the line where it starts."""
+    filled = [block for block in blocks if block.code.strip()]
+    if filled:
+        chosen = _chosen(_below_code(filled, sections, lines) or filled)
+        if len(filled) > 1:
+            which = "the last one" if chosen is filled[-1] else f"number {filled.index(chosen) + 1}"
+            _log.warning("the reply holds %d code blocks, %s is run", len(filled), which)
+        return chosen.code.strip("\n").rstrip(), chosen.start
+    unfenced = [section for section in sections if section.name == "code" and section.text]
+    if unfenced:
+        return unfenced[-1].text, unfenced[-1].row
+    raise ReplyError(f"The reply has no code block. {FORMAT_REMINDER}")
+
+
+def _below_code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> list[Block]:
+    """The blocks below the last heading for code that has any, up to the next heading of any kind."""
+    fenced = {row for block in blocks for row in range(block.start, block.end)}
+    others = [
+        row for row, line in enumerate(lines) if row not in fenced and (_ANY_HEADING.match(line) or _heading(line))
+    ]
+    for section in reversed([section for section in sections if section.name == "code"]):
+        end = next((row for row in others if row > section.row), len(lines))
+        below = [block for block in blocks if section.row <= block.start < end]
+        if below:
+            return below
+    return []
+
+
+def _chosen(blocks: list[Block]) -> Block:
+    """The last block that does something, marked as code if one of them is; else the last one."""
+    acting = [block for block in blocks if _acts(block.code)]
+    marked = [block for block in acting if block.tag in _CODE_TAGS]
+    return (marked or acting or blocks)[-1]
+
+
+def _acts(code: str) -> bool:
+    """Whether a block holds a call of the protocol's functions."""
+    return _CALL_NAME.search(code) is not None or _as_calls(code) != code
+
+
+def _action(sections: list[_Section], code_row: int) -> str:
+    """Text of the last action before the code, or else of the first one anywhere."""
+    actions = [section for section in sections if section.name == "action" and section.text]
+    before = [section for section in actions if section.row <= code_row]
+    return before[-1].text if before else actions[0].text if actions else ""
+
+
+def _implied_action(code: str) -> str:
+    """What to call code without an action: only waiting and ending need no words.
+
+    Raises:
+        ReplyError: The code does something else.
+    """
+    try:
+        body = parse_code(code).body
+    except CodeError:
+        body = []
+    match body:
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="computer"), attr="wait")))]:
+            return "Wait."
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="computer"), attr="terminate")))]:
+            return "End the task."
+    raise ReplyError(f"The reply has no text under '## Action:'. {FORMAT_REMINDER}")
+
+
+def _as_calls(code: str) -> str:
+    """Code as it is; a function call written as a JSON object becomes a call."""
+    stripped = code.strip()
+    if stripped == "computer.wait":
+        return "computer.wait()"
+    if not stripped.startswith("{"):
+        return code
+    try:
+        call = read_json(stripped)
+    except ValueError:
+        return code
+    name = call.get("name")
+    arguments = call.get("arguments", call.get("parameters"))
+    if not isinstance(name, str):
+        return code
+    name = name if "." in name else f"computer.{name}"
+    if isinstance(arguments, str):
+        arguments = _json_object(arguments)
+    if not _CALL_NAME.fullmatch(name) or not (arguments is None or isinstance(arguments, dict)):
+        return code
+    given = {key: value for key, value in (arguments or {}).items() if key.isidentifier()}
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+
+
+def _json_object(text: str) -> object:
+    try:
+        return read_json(text) if text.strip() else None
+    except ValueError:
+        return text

@@ -1,0 +1,98 @@
+"""Texts of the GUI protocol, as data.
+
+Source: Kimi K2.5 technical report, Appendix E.7 (system prompt); the public OSWorld harness's Kimi agent (line
+layout, the non-thinking variant, the instruction and the text of a step).
+"""
+
+from dataclasses import dataclass
+
+from cua.errors import ConfigError
+from cua.gui_agent.interpreter import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolOptions:
+    """Choices of the protocol; the defaults are those of the report.
+
+    Attributes:
+        thinking: Whether the model thinks before it answers; picks the prompt and the text of old steps.
+        max_images: Pictures in one request, the current one included. Older steps stay as text.
+        password: The computer's password, told to the model. Empty: the sentence about it is left out.
+        coordinates: How the model writes places, see `cua.gui_agent.interpreter.coordinates`.
+        extra_prompt: Text put at the end of the system prompt after an empty line. Empty: the report's prompt as it is.
+        describe_observation: Whether what the picture does not show (failed actions, dialogs, notes, tabs) is told.
+    """
+
+    thinking: bool = True
+    max_images: int = 3
+    password: str = ""
+    coordinates: Mode = "relative"
+    extra_prompt: str = ""
+    describe_observation: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max_images < 1:
+            raise ConfigError(f"max_images is {self.max_images}; a request holds at least 1 picture, the current one")
+        if self.coordinates not in ("relative", "absolute", "qwen25"):
+            raise ConfigError(f"coordinates is {self.coordinates!r}; expected relative, absolute or qwen25")
+
+
+_OPENING = (
+    "You are a GUI agent. You are given an instruction, a screenshot of the screen and your previous interactions "
+    "with the computer. You need to perform a series of actions to complete the task."
+)
+_PASSWORD = " The password of the computer is {password}."
+_FORMAT_THINKING = """\
+For each step, provide your response in this format:
+{thought}
+## Action:
+{action}
+## Code:
+{code}"""
+_FORMAT_PLAIN = _FORMAT_THINKING.replace("{thought}", "## Thought\n{thought}")
+_FUNCTIONS = """\
+In the code section, the code should be either pyautogui code or one of the following functions \
+wrapped in the code block:
+- {"name": "computer.wait", "description": "Make the computer wait for 20 seconds for installation, running code, \
+etc.", "parameters": {"type": "object", "properties": {}, "required": []}}
+- {"name": "computer.terminate", "description": "Terminate the current task and report its completion status", \
+"parameters": {"type": "object", "properties": {"status": {"type": "string", "enum": ["success", "failure"], \
+"description": "The status of the task"}, "answer": {"type": "string", "description": "The answer of the task"}}, \
+"required": ["status"]}}"""
+
+THINKING_PROMPT = f"{_OPENING}{_PASSWORD}\n\n{_FORMAT_THINKING}\n\n{_FUNCTIONS}"
+"""The report's system prompt, `{password}` not yet filled in."""
+
+PLAIN_PROMPT = f"{_OPENING}{_PASSWORD}\n\n{_FORMAT_PLAIN}\n\n{_FUNCTIONS}"
+"""The same for a model that does not think first."""
+
+
+def system_prompt(options: ProtocolOptions) -> str:
+    """The system prompt of a run; without a password its sentence is left out."""
+    prompt = THINKING_PROMPT if options.thinking else PLAIN_PROMPT
+    sentence = _PASSWORD.replace("{password}", options.password) if options.password else ""
+    prompt = prompt.replace(_PASSWORD, sentence)
+    return f"{prompt}\n\n{options.extra_prompt}" if options.extra_prompt else prompt
+
+
+def instruction_text(instruction: str) -> str:
+    """The instruction as it stands at the end of a request; braces in it mean nothing."""
+    return (
+        f"# Task Instruction:\n{instruction}\n\n"
+        "Please generate the next move according to the screenshot, task instruction and previous steps "
+        "(if provided).\n"
+    )
+
+
+def step_text(index: int, thought: str, action: str, *, thinking: bool) -> str:
+    """A finished step as the model is reminded of it: thought and action, neither code nor result.
+
+    Args:
+        index: 1-based number of the step in the run.
+        thought: Its reasoning, never shortened.
+        action: Its sentence under `## Action`.
+        thinking: Which of the two layouts.
+    """
+    if thinking:
+        return f"# Step {index}:\n◁think▷{thought}◁/think▷## Action:\n{action}\n"
+    return f"# Step {index}:\n## Thought:\n{thought}\n\n## Action:\n{action}\n"

@@ -1,0 +1,415 @@
+import asyncio
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from cua.answer import AnswerSchema
+from cua.errors import ModelError, TruncatedReplyError
+from cua.guard import Guard, Verdict
+from cua.gui_agent.agent import Agent, AgentOptions, Start
+from cua.messages import ImagePart, Message, Reply, Sampling, Usage
+from cua.models.scripted import ScriptedModel
+from cua.run.caps import Caps
+from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
+from cua.secrets import Secret, Secrets
+from cua.trajectory import TrajectoryWriter, load_run, resume_steps
+from cua.trajectory.run_record import INTERRUPTED
+from envs import Click, InstructionTask, Observation, Terminate, TypeText
+from envs.fake import FakeEnv, FakeOptions
+from tests.cua.trajectory import samples
+
+TASK = InstructionTask(instruction="Do it")
+
+
+def say(code: str, action: str = "Act") -> str:
+    return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
+
+
+def click(x: float, y: float = 0.5) -> str:
+    return say(f"pyautogui.click({x}, {y})")
+
+
+DONE = say('computer.terminate(status="success", answer="42")')
+GIVE_UP = say('computer.terminate(status="failure", answer="no such button")')
+
+
+@dataclass
+class ScoredTask:
+    score: float
+    instruction: str = "Do it"
+    calls: list[str] = field(default_factory=list)
+
+    async def setup(self, env: Any) -> None:
+        self.calls.append("setup")
+
+    async def evaluate(self, env: Any) -> float:
+        self.calls.append(f"evaluate {env.terminate}")
+        return self.score
+
+    async def teardown(self, env: Any) -> None:
+        self.calls.append("teardown")
+
+
+def make(replies: Sequence[Any], env: FakeEnv | None = None, **options: Any) -> tuple[Agent, FakeEnv, list[Event]]:
+    env = env or FakeEnv()
+    events: list[Event] = []
+    agent_options = {key: options.pop(key) for key in ("caps", "sampling", "answer_schema") if key in options}
+    agent = Agent(
+        model=ScriptedModel(replies), env=env, options=AgentOptions(**agent_options), listener=events.append, **options
+    )
+    return agent, env, events
+
+
+@pytest.mark.parametrize(
+    ("task", "last", "status", "score"),
+    [
+        (TASK, DONE, "unverified", None),
+        (TASK, GIVE_UP, "failed", None),
+        (ScoredTask(1.0), DONE, "succeeded", 1.0),
+        (ScoredTask(1.0), GIVE_UP, "succeeded", 1.0),  # an infeasible task is solved by saying so
+        (ScoredTask(0.0), DONE, "failed", 0.0),
+        (ScoredTask(0.5), DONE, "failed", 0.5),
+    ],
+)
+async def test_the_tasks_verdict_decides_not_the_agents_word(
+    task: Any, last: str, status: str, score: float | None
+) -> None:
+    agent, env, _ = make([click(0.25), last])
+    result = await agent.run(task)
+    assert (result.end.status, result.end.score, result.num_steps) == (status, score, 2)
+    assert env.actions[0] == Click(x_px=80, y_px=100)
+
+
+async def test_the_task_is_set_up_evaluated_and_torn_down() -> None:
+    task = ScoredTask(1.0)
+    agent, _, _ = make([DONE])
+    result = await agent.run(task)
+    assert result.end.answer == "42"
+    assert task.calls == ["setup", f"evaluate {Terminate(status='success', answer='42')}", "teardown"]
+
+
+@pytest.mark.parametrize(
+    ("caps", "replies", "cap", "steps"),
+    [
+        (Caps(max_steps=2), [click(0.1), click(0.2), DONE], "steps", 2),
+        (
+            Caps(max_tokens=150),
+            [Reply(content=click(i / 10), usage=Usage(input_tokens=100)) for i in range(9)],
+            "tokens",
+            2,
+        ),
+        (Caps(max_cost_usd=1), [Reply(content=click(i / 10), usage=Usage(cost_usd=0.6)) for i in range(9)], "cost", 2),
+        (Caps(max_cost_usd=1), [Reply(content=click(0.1), usage=Usage(cost_usd=None))] * 2, "cost", 1),
+        (Caps(max_time_s=0.0), [DONE], "time", 0),
+        (Caps(), ["nonsense"] * 5, "parse_errors", 0),
+        (Caps(max_parse_errors=2), [click(0.1), "nonsense", say("import os")], "parse_errors", 1),
+        (Caps(), [say("pyautogui.press('f5')")] * 9, "loop", 5),
+        (Caps(), [say("time.sleep(0.01)")] * 61, "loop", 59),
+        (Caps(wait_cap=4), [say(f"time.sleep({turn / 100})") for turn in range(1, 9)], "loop", 3),
+    ],
+)
+async def test_limits_end_a_run_as_capped_and_never_as_success(
+    caps: Caps, replies: list[Any], cap: str, steps: int
+) -> None:
+    task = ScoredTask(1.0)
+    png = io.BytesIO()
+    Image.new("RGB", (320, 200)).save(png, "PNG")
+    agent, _, _ = make(replies, FakeEnv(FakeOptions(screens=(png.getvalue(),))), caps=caps)
+    result = await agent.run(task)
+    assert (result.end.status, result.end.cap, result.num_steps) == ("capped", cap, steps)
+    assert result.end.exit_code == 3
+    assert task.calls[-1] == "teardown"
+
+
+async def test_an_unusable_reply_is_told_to_the_model_and_not_kept_in_the_history() -> None:
+    model = ScriptedModel(["no code here", say("__import__('os').system('id')"), click(0.1), DONE])
+    agent = Agent(model=model, env=FakeEnv())
+    result = await agent.run(TASK)
+    assert (result.end.status, result.num_steps) == ("unverified", 2)
+    second = [message.text for message in model.received[1]]
+    assert "no code here" in second[-2]
+    assert "not carried out" in second[-1]
+    assert not any("no code here" in message.text for message in model.received[3])
+
+
+async def test_a_loop_is_first_told_to_the_model() -> None:
+    model = ScriptedModel([say("pyautogui.press('f5')")] * 3 + [DONE])
+    png = io.BytesIO()
+    Image.new("RGB", (320, 200)).save(png, "PNG")
+    agent = Agent(model=model, env=FakeEnv(FakeOptions(screens=(png.getvalue(),))))
+    result = await agent.run(TASK)
+    assert result.end.status == "unverified"
+    assert not any("same thing" in message.text for message in model.received[2])
+    assert any("same thing on the same screen 3 times" in message.text for message in model.received[3])
+
+
+async def test_waiting_on_a_still_screen_is_no_loop() -> None:
+    model = ScriptedModel([say("time.sleep(0.01)")] * 25 + [DONE])
+    png = io.BytesIO()
+    Image.new("RGB", (320, 200)).save(png, "PNG")
+    agent = Agent(model=model, env=FakeEnv(FakeOptions(screens=(png.getvalue(),))))
+    result = await agent.run(TASK)
+    assert (result.end.status, result.num_steps) == ("unverified", 26)
+    assert not any("same thing" in message.text for request in model.received for message in request)
+
+
+async def test_only_the_last_three_pictures_are_sent_and_all_text_is_kept() -> None:
+    model = ScriptedModel([click(i / 10) for i in range(1, 6)] + [DONE])
+    agent = Agent(model=model, env=FakeEnv())
+    await agent.run(TASK)
+    images = [sum(isinstance(part, ImagePart) for m in request for part in m.parts) for request in model.received]
+    assert images == [1, 2, 3, 3, 3, 3]
+    assert all(f"# Step {i}:" in "".join(m.text for m in model.received[-1]) for i in range(1, 6))
+
+
+async def test_a_failed_action_is_told_and_the_run_goes_on() -> None:
+    model = ScriptedModel([click(0.1), DONE])
+    agent = Agent(model=model, env=FakeEnv(FakeOptions(fail_action=0)))
+    result = await agent.run(TASK)
+    assert result.end.status == "unverified"
+    assert len([m for m in model.received[1] if m.role == "user"][-1].parts) == 3  # picture, error, instruction
+
+
+async def test_a_dead_world_is_an_error_not_a_failure() -> None:
+    task = ScoredTask(1.0)
+    agent, _, events = make([click(0.1), DONE], FakeEnv(FakeOptions(die_at_step=0)))
+    result = await agent.run(task)
+    assert (result.end.status, result.end.source, result.end.exit_code) == ("error", "env", 75)
+    assert task.calls[-1] == "teardown"
+    assert isinstance(events[-1], RunEnded)
+
+
+@pytest.mark.parametrize(("retryable", "code"), [(True, 75), (False, 1)])
+async def test_a_model_that_is_down_is_an_error(retryable: bool, code: int) -> None:
+    agent, _, _ = make([click(0.1), ModelError("the server is down", retryable=retryable)])
+    result = await agent.run(TASK)
+    assert (result.end.status, result.end.source, result.end.exit_code, result.num_steps) == ("error", "model", code, 1)
+    assert "the server is down" in result.end.reason
+
+
+@pytest.mark.parametrize(
+    ("sampling", "rooms"),
+    [
+        (Sampling(max_tokens=100), [100, 200, 400, 400]),
+        (Sampling(temperature=0.5), [None] * 4),
+        (None, [None] * 4),
+    ],
+)
+async def test_a_truncated_reply_is_asked_for_again_with_more_room_where_it_was_limited(
+    sampling: Sampling | None, rooms: list[int | None]
+) -> None:
+    asked: list[int | None] = []
+
+    class Truncating:
+        name = "truncating"
+
+        async def generate(
+            self, messages: Sequence[Message], tools: Sequence[Any] = (), sampling: Sampling | None = None
+        ) -> Reply:
+            asked.append(sampling.max_tokens if sampling else None)
+            if len(asked) < 4:
+                raise TruncatedReplyError("cut")
+            return Reply(content=DONE)
+
+        async def close(self) -> None:
+            pass
+
+    agent = Agent(model=Truncating(), env=FakeEnv(), options=AgentOptions(sampling=sampling))
+    assert (await agent.run(TASK)).end.status == "unverified"
+    assert asked == rooms
+
+
+async def test_a_stop_ends_a_thinking_model_at_once() -> None:
+    events: list[Event] = []
+    agent = Agent(model=Slow(), env=FakeEnv(), listener=events.append)
+    running = asyncio.ensure_future(agent.run(TASK))
+    await until(lambda: len(events) >= 2)
+    agent.control.stop("enough")
+    result = await asyncio.wait_for(running, 2)
+    assert (result.end.status, result.end.reason, result.end.exit_code) == ("stopped", "enough", 130)
+
+
+async def test_the_time_limit_ends_a_thinking_model() -> None:
+    task = ScoredTask(0.0)
+    agent = Agent(model=Slow(), env=FakeEnv(), options=AgentOptions(caps=Caps(max_time_s=0.2)))
+    result = await asyncio.wait_for(agent.run(task), 5)
+    assert (result.end.status, result.end.cap, result.end.reason) == ("capped", "time", "0 of 0.2 s used")
+    assert (result.num_steps, task.calls[-1]) == (0, "teardown")
+
+
+async def test_the_time_limit_ends_a_reset_and_nothing_is_judged() -> None:
+    class Hanging(FakeEnv):
+        async def reset(self, task: Any) -> Observation:
+            await asyncio.sleep(60)
+            raise AssertionError("not reached")
+
+    task = ScoredTask(1.0)
+    agent, _, _ = make([DONE], Hanging(), caps=Caps(max_time_s=0.1))
+    result = await asyncio.wait_for(agent.run(task), 5)
+    assert (result.end.status, result.end.cap, result.end.score) == ("capped", "time", None)
+    assert task.calls == ["teardown"]
+
+
+@pytest.mark.parametrize("by", ["time", "stop"])
+async def test_a_step_is_ended_in_the_middle_and_the_record_says_so(by: str, tmp_path: Path) -> None:
+    caps = Caps(max_time_s=0.3 if by == "time" else None)
+    events: list[Event] = []
+    with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
+        agent = Agent(
+            model=ScriptedModel([click(0.1), DONE]),
+            env=FakeEnv(FakeOptions(slow_s=60)),
+            options=AgentOptions(caps=caps),
+            record=writer,
+            listener=events.append,
+        )
+        running = asyncio.ensure_future(agent.run(TASK))
+        if by == "stop":
+            await until(lambda: any(isinstance(event, Decided) for event in events))
+            agent.control.stop()
+        result = await asyncio.wait_for(running, 5)
+    why = "0 of 0.3 s used" if by == "time" else "stopped by the user"
+    assert (result.end.status, result.end.reason) == ("capped" if by == "time" else "stopped", why)
+    record = load_run(writer.run_dir)
+    assert [(note.kind, note.text) for note in record.notes] == [
+        ("cut", f"step 1 was cut off: some of its 1 actions may be done ({why})")
+    ]
+    steps, note = resume_steps(record)
+    assert [(step.index, step.actions, step.error) for step in steps] == [(1, (Click(x_px=32, y_px=100),), INTERRUPTED)]
+    assert note is not None and "they are not repeated" in note
+
+
+async def test_pause_holds_before_the_next_call_and_redirect_changes_the_instruction() -> None:
+    model = ScriptedModel([click(0.1), click(0.2), DONE])
+    env = FakeEnv()
+    agent: Agent
+    paused = asyncio.Event()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step.index == 1:
+            agent.control.pause()
+            paused.set()
+
+    agent = Agent(model=model, env=env, listener=listen)
+    running = asyncio.ensure_future(agent.run(TASK))
+    await asyncio.wait_for(paused.wait(), 2)
+    await asyncio.sleep(0.1)
+    assert len(model.received) == 1
+    agent.control.redirect("Do something else")
+    agent.control.resume()
+    result = await asyncio.wait_for(running, 2)
+    assert result.end.status == "unverified"
+    assert "Do it" in model.received[0][-1].text
+    assert "Do something else" in model.received[1][-1].text
+
+
+async def test_a_refused_step_is_not_carried_out_and_the_model_is_told() -> None:
+    env = FakeEnv(FakeOptions(points={(0, 0, 320, 200): 'button "Delete"'}))
+    model = ScriptedModel([click(0.1), GIVE_UP])
+    agent = Agent(model=model, env=env, guard=Guard())
+    result = await agent.run(TASK)
+    assert result.end.status == "failed"
+    assert env.actions == [Terminate(status="failure", answer="no such button")]
+    assert any("not allowed: risky (delete)" in message.text for message in model.received[1])
+
+
+async def test_what_a_step_finds_midway_is_refused_there_and_told() -> None:
+    """The second click lands on what the first has opened."""
+
+    class Menu(FakeEnv):
+        async def describe_point(self, x_px: int, y_px: int) -> str | None:
+            return 'menu item "Delete"' if self.actions else 'button "More"'
+
+    env = Menu()
+    model = ScriptedModel([say("pyautogui.click(0.1, 0.5)\npyautogui.click(0.2, 0.5)\npyautogui.write('x')"), GIVE_UP])
+    events: list[Event] = []
+    agent = Agent(model=model, env=env, guard=Guard(), listener=events.append)
+    await agent.run(TASK)
+    assert env.actions == [Click(x_px=32, y_px=100), Terminate(status="failure", answer="no such button")]
+    told = "\n".join(message.text for message in model.received[1])
+    assert r"not allowed: risky (delete): menu item \"Delete\"; nobody is there to approve it" in told
+    assert "This is action 2 of 3; action 1 before it was carried out, none after it" in told
+    assert [event.text for event in events if isinstance(event, Noted)] == [
+        'after 1 action: not allowed: risky (delete): menu item "Delete"; nobody is there to approve it'
+    ]
+
+
+async def test_a_person_is_asked_midway_about_that_action_alone() -> None:
+    asked: list[tuple[str, Sequence[Any]]] = []
+
+    async def person(verdict: Verdict, turn: Any, actions: Sequence[Any]) -> bool:
+        asked.append((verdict.reason, actions))
+        return True
+
+    class Menu(FakeEnv):
+        async def describe_point(self, x_px: int, y_px: int) -> str | None:
+            return 'menu item "Delete"' if self.actions else 'button "More"'
+
+    env = Menu()
+    model = ScriptedModel([say("pyautogui.click(0.1, 0.5)\npyautogui.click(0.2, 0.5)"), GIVE_UP])
+    await Agent(model=model, env=env, guard=Guard(approver=person)).run(TASK)
+    assert asked == [('risky (delete): menu item "Delete"', (Click(x_px=64, y_px=100),))]
+    assert env.actions[:2] == [Click(x_px=32, y_px=100), Click(x_px=64, y_px=100)]
+
+
+async def test_secrets_are_filled_below_the_model() -> None:
+    env = FakeEnv()
+    model = ScriptedModel([say("pyautogui.write('{{pin}}')"), DONE])
+    agent = Agent(model=model, env=env, guard=Guard(mode="yolo"), secrets=Secrets({"pin": Secret(value="9876")}))
+    await agent.run(TASK)
+    assert env.actions[0] == TypeText(text="9876")
+    texts = [message.text for request in model.received for message in request]
+    assert not any("9876" in text for text in texts)
+    assert any("{{pin}}" in text for text in texts)
+
+
+async def test_an_answer_that_does_not_fit_the_schema_is_sent_back() -> None:
+    replies = [DONE, say("""computer.terminate(status="success", answer='{"total": 1}')""")]
+    agent, _, events = make(replies, answer_schema=AnswerSchema({"type": "object", "required": ["total"]}))
+    result = await agent.run(TASK)
+    assert (result.end.status, result.end.answer, result.num_steps) == ("unverified", '{"total": 1}', 2)
+    assert any(isinstance(event, Noted) and "does not satisfy the schema" in event.text for event in events)
+
+
+async def test_a_resumed_run_counts_on_and_keeps_its_usage() -> None:
+    first, _, events = make([Reply(content=click(0.1), usage=Usage(input_tokens=10))] * 1, caps=Caps(max_steps=1))
+    await first.run(TASK)
+    steps = [event.step for event in events if isinstance(event, StepDone)]
+    model = ScriptedModel([DONE])
+    agent = Agent(model=model, env=FakeEnv())
+    result = await agent.run(TASK, Start(steps=steps, usage=Usage(input_tokens=10), note="The run was resumed."))
+    assert (result.num_steps, result.usage.input_tokens) == (2, 10)
+    request = model.received[0]
+    assert any("# Step 1:" in message.text for message in request)
+    assert "The run was resumed." in request[-1].text
+
+
+async def test_events_come_in_order() -> None:
+    agent, _, events = make([click(0.1), DONE])
+    await agent.run(TASK)
+    names = [type(event).__name__ for event in events]
+    assert names == ["RunStarted", *["Observed", "Decided", "StepDone"] * 2, "RunEnded"]
+    assert isinstance(events[0], RunStarted)
+
+
+class Slow:
+    name = "slow"
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Any] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        await asyncio.sleep(60)
+        return Reply(content=DONE)
+
+    async def close(self) -> None:
+        pass
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(2):
+        while not condition():
+            await asyncio.sleep(0.005)

@@ -1,0 +1,128 @@
+"""The reader of answers against arbitrary bytes and arbitrary cuts."""
+
+import itertools
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cua.errors import ModelError
+from cua.messages import Reply, ToolCall, Usage
+from cua.models.response import MAX_PIECE_BYTES, ResponseReader
+from cua.models.serve_app import completion_json, event_bytes, stream_events
+
+TEXT = st.text(max_size=60)
+CALLS = st.lists(st.builds(ToolCall, id=st.text(min_size=1), name=st.text(min_size=1), arguments=TEXT), max_size=3)
+REPLIES = st.builds(
+    Reply,
+    content=st.text(min_size=1, max_size=60),
+    reasoning=TEXT,
+    tool_calls=CALLS.map(tuple),
+    usage=st.builds(Usage, input_tokens=st.integers(0, 9), output_tokens=st.integers(0, 9)),
+)
+
+
+def cut(body: bytes, places: list[int]) -> list[bytes]:
+    ends = sorted({min(place, len(body)) for place in places} | {0, len(body)})
+    return [body[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def read(chunks: list[bytes]) -> Reply:
+    reader = ResponseReader()
+    for chunk in chunks:
+        reader.feed(chunk)
+    draft = reader.finish()
+    usage = draft.usage
+    assert usage is not None
+    return Reply(
+        content=draft.content,
+        reasoning=draft.reasoning,
+        tool_calls=draft.tool_calls(0),
+        finish_reason=draft.known_finish_reason,
+        usage=Usage(input_tokens=usage.prompt_tokens or 0, output_tokens=usage.completion_tokens or 0),
+    )
+
+
+def with_arguments(reply: Reply) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(id=c.id, name=c.name, arguments=c.arguments or "{}") for c in reply.tool_calls)
+
+
+@given(reply=REPLIES, places=st.lists(st.integers(0, 3000), max_size=20))
+def test_any_reply_in_any_pieces_comes_through(reply: Reply, places: list[int]) -> None:
+    events = b"".join(map(event_bytes, stream_events(reply, "m"))) + event_bytes("[DONE]")
+    whole = event_bytes(completion_json(reply, "m")).removeprefix(b"data: ")
+    for body in (events, whole):
+        got = read(cut(body, places))
+        assert (got.content, got.reasoning, got.finish_reason, got.usage) == (
+            reply.content,
+            reply.reasoning,
+            reply.finish_reason,
+            reply.usage,
+        )
+        assert got.tool_calls == with_arguments(reply)
+
+
+@given(
+    body=st.one_of(st.binary(max_size=300), st.text(max_size=300).map(str.encode)),
+    prefix=st.sampled_from([b"", b"data: ", b'{"choices": [', b'data: {"choices": [{"delta": ', b"<", b"\xef\xbb\xbf"]),
+    places=st.lists(st.integers(0, 300), max_size=5),
+)
+def test_no_bytes_raise_anything_but_a_model_error(body: bytes, prefix: bytes, places: list[int]) -> None:
+    reader = ResponseReader()
+    try:
+        for chunk in cut(prefix + body, places):
+            reader.feed(chunk)
+        reader.finish()
+    except ModelError as error:
+        assert 0 < len(str(error)) < 1000
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from("choices delta message content tool_calls function usage error index".split()),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(values=st.lists(JSON, max_size=4))
+def test_no_json_raises_anything_but_a_model_error(values: list[object]) -> None:
+    reader = ResponseReader()
+    try:
+        for value in values:
+            reader.feed(event_bytes({"choices": value} if isinstance(value, list) else {"error": value}))
+        reader.finish()
+    except ModelError as error:
+        assert 0 < len(str(error)) < 1000
+
+
+def test_endless_line_is_cut_off() -> None:
+    reader = ResponseReader()
+    chunk = b"x" * 65536
+    tracemalloc.start()
+    with pytest.raises(ModelError, match=r"^a single piece of the reply is longer than 16 MiB$"):
+        for _ in range(2 * MAX_PIECE_BYTES // len(chunk)):
+            reader.feed(chunk)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * MAX_PIECE_BYTES
+
+
+def test_endless_stream_is_cut_off() -> None:
+    reader = ResponseReader()
+    comment = b": " + b"x" * 1_000_000 + b"\n"
+    with pytest.raises(ModelError, match=r"^the reply is longer than 128 MiB: this is no chat model$"):
+        for _ in range(200):
+            reader.feed(comment)
+
+
+def test_empty_lines_before_the_first_event_and_none_after() -> None:
+    event = b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}], "usage": {}}'
+    assert read([b"\r\n", b"\n ", b"\n", event]).content == "ok"
