@@ -20,18 +20,18 @@ from model_runtime.require import require
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
-    from model_runtime.engine.executor import Executor
+    from model_runtime.engine.step import Executor
     from model_runtime.engine.thread import EngineThread
     from model_runtime.parallel.ranks import RankSpec
     from model_runtime.server.options import ServerOptions
 
 
-def serve_native(options: NativeOptions, say: Callable[[str], None] = lambda text: None) -> None:
+def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda text: None) -> None:
     """Load a model and serve it until SIGINT or SIGTERM. See `model_runtime.server.run.serve` for how it leaves.
 
     Args:
         options: What to serve, and how.
-        say: Told how loading goes, line by line.
+        emit: Told how loading goes, line by line.
 
     Raises:
         RuntimeFault: The model cannot be loaded, or the address cannot be listened at.
@@ -48,11 +48,11 @@ def serve_native(options: NativeOptions, say: Callable[[str], None] = lambda tex
     server_options = make_server_options(options)
     processor = Processor.load(options.model_dir)
     started = time.monotonic()
-    say(f"loading {options.model_dir}")
+    emit(f"loading {options.model_dir}")
     engine = make_engine(options)
     stats, sizes = engine.stats(), engine.card
-    room = f"{stats.num_blocks * options.block_size:,} tokens of cache, {sizes.max_model_len:,} a request"
-    say(f"loaded {sizes.name} in {time.monotonic() - started:.1f} s: {room}")
+    sizes_text = f"{stats.num_blocks * options.block_size:,} tokens of cache, {sizes.max_model_len:,} a request"
+    emit(f"loaded {sizes.name} in {time.monotonic() - started:.1f} s: {sizes_text}")
     serve(make_app(engine, processor, server_options), host=options.host, port=options.port)
 
 
@@ -106,15 +106,15 @@ def make_engine(options: NativeOptions) -> "EngineThread":
     check_ranks(config, OneRank(size=options.tensor_parallel_size))
     listeners: list[Callable[[str], None]] = []
 
-    def tell(text: str) -> None:
+    def emit(text: str) -> None:
         for listener in listeners:
             listener(text)
 
-    executor, sizes = load_executor(make_spec(options, sizes), tell)
-    room = sizes.num_blocks * sizes.block_size
+    executor, sizes = load_executor(make_spec(options, sizes), emit)
+    capacity = sizes.num_blocks * sizes.block_size
     card = ModelCard(
         name=options.served_name or options.model_dir.resolve().name,
-        max_model_len=min(config.text.max_position_embeddings, room, sizes.max_model_len or room),
+        max_model_len=min(config.text.max_position_embeddings, capacity, sizes.max_model_len or capacity),
         vocab_size=tokenizer.vocab_size,
         stop_token_ids=(tokenizer.special.im_end, tokenizer.special.eos),
     )
@@ -160,7 +160,7 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
 
 
 def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[Executor, EngineOptions]":
-    """Load every rank, and settle the number of cache blocks that all have room for.
+    """Load every rank, and settle the number of cache blocks that all can hold.
 
     Args:
         spec: What they load.
@@ -174,11 +174,11 @@ def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[E
 
     workers = Workers(spec, on_death) if spec.size > 1 else None
     try:
-        model, room = load_rank(spec, 0)
+        model, capacity = load_rank(spec, 0)
         if workers is None:
-            sizes = replace(spec.options, num_blocks=room)
+            sizes = replace(spec.options, num_blocks=capacity)
             return Runner(model, sizes), sizes
-        sizes = replace(spec.options, num_blocks=min(room, *workers.wait_loaded()))
+        sizes = replace(spec.options, num_blocks=min(capacity, *workers.wait_loaded()))
         workers.send(sizes.num_blocks)
         return RankedExecutor(Runner(model, sizes), workers), sizes
     except BaseException:

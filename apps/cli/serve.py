@@ -113,7 +113,7 @@ def _serve_native(chosen: dict[str, Any], settings: list[str], dry_run: bool) ->
     from model_runtime.native import serve_native
 
     _log_to_stderr("model_runtime")
-    serve_native(options, say=lambda text: terminal.echo(text, err=True))
+    serve_native(options, emit=lambda text: terminal.echo(text, err=True))
 
 
 def _log_to_stderr(name: str) -> None:
@@ -153,7 +153,7 @@ def _watch(options: "VllmOptions", line: list[str], environment: dict[str, str],
     times = WatchOptions() if timeout is None else WatchOptions(ready_timeout_s=timeout)
     url = f"http://{options.host}:{options.port}/v1"
 
-    def say(text: str) -> None:
+    def emit(text: str) -> None:
         terminal.echo(text, err=True)
 
     def when_ready() -> None:
@@ -161,7 +161,7 @@ def _watch(options: "VllmOptions", line: list[str], environment: dict[str, str],
         terminal.secho(f"serving; test it with: cua serve --self-test {url}", err=True, fg=typer.colors.GREEN)
 
     address = (options.host, options.port)
-    return run_vllm(line, environment, address, say=say, when_ready=when_ready, options=times)
+    return run_vllm(line, environment, address, emit=emit, when_ready=when_ready, options=times)
 
 
 def _warn_of_open_door(host: str, key: str | None) -> None:
@@ -212,7 +212,7 @@ def _self_test(
         only=tuple(name.strip() for name in only.split(",") if name.strip()) if only else (),
         timeout_s=120.0 if timeout is None else timeout,
     )
-    report = run_self_test(options, say=lambda line: terminal.echo(line, err=True))
+    report = run_self_test(options, emit=lambda line: terminal.echo(line, err=True))
     terminal.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else show_report(report))
     sys.exit(report.exit_code)
 

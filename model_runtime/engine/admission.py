@@ -2,10 +2,9 @@
 
 from model_runtime.engine.contract import EngineRequest, FinishReason, ModelCard
 from model_runtime.engine.grammar import GrammarEngine
+from model_runtime.engine.output_text import StopChecker, TextOut
 from model_runtime.engine.sampling.state import make_state
 from model_runtime.engine.sequence import Sequence
-from model_runtime.engine.stops import StopChecker
-from model_runtime.engine.text_out import TextOut
 from model_runtime.errors import RequestError
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import Tokenizer

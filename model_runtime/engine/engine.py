@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import count
+from threading import Lock
 
 import torch
 
@@ -15,17 +17,74 @@ from model_runtime.engine.contract import (
     ModelCard,
     TokenLogprob,
 )
-from model_runtime.engine.counters import Counters
-from model_runtime.engine.executor import Executor
-from model_runtime.engine.faults import describe_out_of_memory, is_out_of_memory
 from model_runtime.engine.options import EngineOptions
-from model_runtime.engine.sampling.logprobs import make_prompt_logprobs
-from model_runtime.engine.sampling.sampler import Sampled, Sampler
+from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
 from model_runtime.engine.scheduler import Chunk, Scheduler
 from model_runtime.engine.sequence import Sequence
-from model_runtime.engine.step import make_step_input, wants_prompt_rows
+from model_runtime.engine.step import Executor, make_step_input, wants_prompt_rows
 from model_runtime.errors import EngineDead
 from model_runtime.tokenizer import Tokenizer
+
+TIMED = ("queue_s", "ttft_s", "tpot_s", "step_s")
+
+
+@dataclass(slots=True)
+class Counters:
+    """Counters that only grow, and times observed since they were last read."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    generated_tokens: int = 0
+    media_encoded: int = 0
+    media_cached: int = 0
+    faults: int = 0
+    _times: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TIMED})
+    _lock: Lock = field(default_factory=Lock)
+
+    def observe(self, name: str, seconds: float) -> None:
+        """Note a time: in the queue, to the first token, per further token, of a step."""
+        with self._lock:
+            self._times[name].append(seconds)
+
+    def admitted(self, sequence: Sequence, now: float) -> None:
+        """A sequence runs for the first time."""
+        self.prompt_tokens += sequence.num_prompt
+        self.cached_tokens += sequence.num_cached or 0
+        self.observe("queue_s", now - sequence.arrived_at)
+
+    def generated(self, sequence: Sequence, now: float) -> None:
+        """A sequence got a token."""
+        self.generated_tokens += 1
+        if sequence.last_token_at is None:
+            self.observe("ttft_s", now - sequence.arrived_at)
+        else:
+            self.observe("tpot_s", now - sequence.last_token_at)
+        sequence.last_token_at = now
+
+    def read_times(self) -> dict[str, tuple[float, ...]]:
+        """Times observed since the last call."""
+        with self._lock:
+            times = {name: tuple(values) for name, values in self._times.items()}
+            for values in self._times.values():
+                values.clear()
+        return times
+
+
+_SIGNS = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch, on whatever device, says that memory ran out."""
+    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)
+
+
+def describe_out_of_memory(sequence: Sequence, error: BaseException) -> str:
+    """What the client of the request that was given up is told."""
+    media = sum(span.item.num_patches for span in sequence.request.prompt.media)
+    first = (str(error).splitlines() or ["MemoryError"])[0][:200]
+    found = f"the server ran out of memory on this request ({sequence.num_prompt} prompt tokens, {media} image patches)"
+    return f"{found}: {first}. Send fewer or smaller images, or ask the operator for a smaller max_num_batched_tokens"
+
 
 Outputs = list[tuple[str, EngineOutput]]
 

@@ -8,7 +8,7 @@ Source: Agrawal et al. 2024, arXiv 2403.02310 (chunked prefill).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from model_runtime.engine.blocks import BlockPool
+from model_runtime.engine.kv_cache import BlockPool
 from model_runtime.engine.options import EngineOptions
 from model_runtime.engine.sequence import Sequence
 from model_runtime.media import MediaSpan

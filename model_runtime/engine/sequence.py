@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from model_runtime.engine.contract import EngineRequest
-from model_runtime.engine.prefix import hash_block
+from model_runtime.engine.kv_cache import hash_block
 
 if TYPE_CHECKING:
+    from model_runtime.engine.output_text import TextOut
     from model_runtime.engine.sampling.state import SamplingState
-    from model_runtime.engine.text_out import TextOut
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

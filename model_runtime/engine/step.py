@@ -1,10 +1,14 @@
-"""One step's work as plain numbers: what every rank needs to compute the same thing."""
+"""One step's work as plain numbers, what every rank needs to compute the same thing; and the contract of executors."""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from model_runtime.engine.scheduler import Chunk
 from model_runtime.media import MediaItem
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +108,32 @@ def _logit_rows(chunk: Chunk, first: int) -> Iterable[int]:
     if wants_prompt_rows(chunk):
         return range(first, first + chunk.num_tokens)
     return [first + chunk.num_tokens - 1] if chunk.is_last else []
+
+
+class Executor(Protocol):
+    """Computes steps, one after another."""
+
+    @property
+    def encoded(self) -> frozenset[bytes]:
+        """Content hashes of media whose features are at hand."""
+        ...
+
+    @property
+    def can_go_on_after_fault(self) -> bool:
+        """Whether a step that ran out of memory leaves it able to compute the next."""
+        ...
+
+    def run(self, step: StepInput) -> "Tensor":
+        """Compute a step.
+
+        Returns:
+            (len(step.logit_rows), vocab) fp32 logits.
+
+        Raises:
+            EngineDead: A rank has ended.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free everything; may be called twice."""
+        ...

@@ -62,8 +62,8 @@ class CudaStreams:
     def keep(self, tensor: Tensor, stream: torch.cuda.Stream) -> None:
         """See `Streams`.
 
-        Nothing is to be done in a capture: its memory is its own, and `run_beside` gives the second stream work only
-        after all that the current one had been given. There torch would keep each layer's result to the end instead.
+        Nothing is to be done in a capture: its memory is its own, and `run_on_streams` gives the second stream work
+        only after all that the current one had been given. There torch would keep each layer's result to the end.
         """
         if tensor.is_cuda and not torch.cuda.is_current_stream_capturing():
             tensor.record_stream(stream)
@@ -74,8 +74,8 @@ def _make_second(device: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-@register("beside", "triton")
-def beside(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+@register("run_concurrently", "triton")
+def run_concurrently(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
     """Two computations at once on a GPU, one after the other elsewhere.
 
     Args:
@@ -85,10 +85,10 @@ def beside(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tens
     Returns:
         The results of both, which the current stream may use.
     """
-    return run_beside(main, side, CudaStreams())
+    return run_on_streams(main, side, CudaStreams())
 
 
-def run_beside(main: Callable[[], Tensor], side: Callable[[], Tensor], streams: Streams) -> tuple[Tensor, Tensor]:
+def run_on_streams(main: Callable[[], Tensor], side: Callable[[], Tensor], streams: Streams) -> tuple[Tensor, Tensor]:
     """`beside` on given streams.
 
     The side goes first: the host is then free to begin the longer chain while the shorter one is under way, and no

@@ -45,7 +45,7 @@ def run_vllm(
     environment: Mapping[str, str],
     address: tuple[str, int],
     *,
-    say: Callable[[str], None],
+    emit: Callable[[str], None],
     when_ready: Callable[[], None],
     options: WatchOptions | None = None,
 ) -> int:
@@ -55,7 +55,7 @@ def run_vllm(
         command: Program and arguments.
         environment: All of its environment.
         address: Host and port it will listen on.
-        say: Takes each line for the operator.
+        emit: Takes each line for the operator.
         when_ready: Called once, when the server answers.
         options: Times.
 
@@ -79,7 +79,7 @@ def run_vllm(
         )
     except OSError as error:
         raise RuntimeFault(f"cannot start {command[0]}: {error.strerror}") from error
-    watched = _Watched(process, say)
+    watched = _Watched(process, emit)
     with _forwarded_signals(watched):
         try:
             return _serve(watched, address, when_ready, options)
@@ -137,11 +137,11 @@ def _answers(address: tuple[str, int]) -> bool:
 class _Watched:
     """A process whose lines are read by a thread."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", emit: Callable[[str], None]) -> None:
         self.process = process
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.is_asked_to_end = False
-        self._say = say
+        self._emit = emit
         self._reader = threading.Thread(target=self._read, name="vllm-output", daemon=True)
         self._reader.start()
 
@@ -163,7 +163,7 @@ class _Watched:
             self.lines.append(line)
             shown = progress.show(line)
             if shown is not None:
-                self._say(shown)
+                self._emit(shown)
 
     def ask_to_end(self, number: int) -> None:
         """The first signal is passed on; a second one ends the whole group at once."""

@@ -13,7 +13,7 @@ from model_runtime.model.plan import AttentionPlan, PrefillRun
 from model_runtime.model.rope import find_softmax_scale
 from model_runtime.model.weights import Weights
 from model_runtime.ops.reference.rope import rotate
-from model_runtime.parallel.shard import find_share
+from model_runtime.parallel.shard import shard_slice
 
 
 class Mla:
@@ -26,7 +26,7 @@ class Mla:
     """
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
-        share = find_share(text.num_attention_heads, weights.placement.comm, "attention heads")
+        share = shard_slice(text.num_attention_heads, weights.placement.comm, "attention heads")
         self.text = text
         self.num_heads = share.stop - share.start
         self.scale = find_softmax_scale(text)

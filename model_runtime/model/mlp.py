@@ -7,14 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.model.weights import Weights
-from model_runtime.parallel.shard import find_share
+from model_runtime.parallel.shard import shard_slice
 
 
 class Mlp:
     """down(silu(gate x) * up x). Each rank holds a share of the inner columns; the ranks' results sum to the whole."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, weights: Weights) -> None:
-        share = find_share(intermediate_size, weights.placement.comm, "columns of an MLP")
+        share = shard_slice(intermediate_size, weights.placement.comm, "columns of an MLP")
         width = share.stop - share.start
         names = ("gate_proj.weight", "up_proj.weight")
         self.gate_up = weights.read_joined(names, (width, width), hidden_size, share)  # (2 * width, hidden)

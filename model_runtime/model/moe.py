@@ -13,7 +13,7 @@ from model_runtime.errors import ConfigError
 from model_runtime.model.mlp import Mlp
 from model_runtime.model.weights import Weights
 from model_runtime.ops import DenseExperts, Experts, Int4Experts, RouteOptions
-from model_runtime.parallel.shard import find_share
+from model_runtime.parallel.shard import shard_slice
 
 
 class Moe:
@@ -22,8 +22,8 @@ class Moe:
     def __init__(self, config: K25Config, weights: Weights) -> None:
         text = config.text
         ops = weights.placement.ops
-        self._route, self._experts, self._beside = ops.route, ops.experts, ops.beside
-        self.here = find_share(text.n_routed_experts, weights.placement.comm, "routed experts")
+        self._route, self._experts, self._run_concurrently = ops.route, ops.experts, ops.run_concurrently
+        self.here = shard_slice(text.n_routed_experts, weights.placement.comm, "routed experts")
         self.router = weights.read("gate.weight", (text.n_routed_experts, text.hidden_size))
         self.bias = weights.read("gate.e_score_correction_bias", (text.n_routed_experts,), dtype=torch.float32)
         self.options = make_route_options(text)
@@ -38,7 +38,7 @@ class Moe:
             ids = ids - self.here.start
         if (shared := self.shared) is None:
             return self._experts(x, weights, ids, self.experts)
-        out, more = self._beside(lambda: self._experts(x, weights, ids, self.experts), lambda: shared(x))
+        out, more = self._run_concurrently(lambda: self._experts(x, weights, ids, self.experts), lambda: shared(x))
         return out.add_(more)
 
 

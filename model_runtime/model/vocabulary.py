@@ -6,7 +6,7 @@ from torch import Tensor
 
 from model_runtime.config.types import TextConfig
 from model_runtime.model.weights import Weights
-from model_runtime.parallel.shard import find_share
+from model_runtime.parallel.shard import shard_slice
 
 
 class Embedding:
@@ -14,7 +14,7 @@ class Embedding:
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
         self.comm = weights.placement.comm
-        self.here = find_share(text.vocab_size, self.comm, "words of the vocabulary")
+        self.here = shard_slice(text.vocab_size, self.comm, "words of the vocabulary")
         self.weight = weights.read("weight", (self.here.stop - self.here.start, text.hidden_size), (self.here,))
 
     def __call__(self, token_ids: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ class Head:
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
         self.comm = weights.placement.comm
-        here = find_share(text.vocab_size, self.comm, "words of the vocabulary")
+        here = shard_slice(text.vocab_size, self.comm, "words of the vocabulary")
         self.weight = weights.read("weight", (here.stop - here.start, text.hidden_size), (here,))
 
     def __call__(self, hidden: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class Ops:
     route: Callable[[Tensor, Tensor, Tensor, RouteOptions], tuple[Tensor, Tensor]]
     prepare_experts: Callable[[Experts], Any]
     experts: Callable[[Tensor, Tensor, Tensor, Any], Tensor]
-    beside: Callable[[Callable[[], Tensor], Callable[[], Tensor]], tuple[Tensor, Tensor]]
+    run_concurrently: Callable[[Callable[[], Tensor], Callable[[], Tensor]], tuple[Tensor, Tensor]]
     write_latent: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, float, Tensor], None]
     mla_prefill: Callable[[Tensor, Tensor, Tensor, CuSeqlens, CuSeqlens, float], Tensor]
     plan_decode: Callable[[Tensor, Sequence[int], Tensor], Any]

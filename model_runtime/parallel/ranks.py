@@ -211,16 +211,16 @@ def load_rank(spec: RankSpec, rank: int, *, enter: "Enter | None" = None) -> "tu
             kernel_cache_dir=spec.kernel_cache_dir,
             latent_norm_eps=spec.latent_norm_eps,
         )
-        return model, spec.num_blocks or find_room(spec, model)
+        return model, spec.num_blocks or kv_cache_capacity(spec, model)
 
 
-def find_room(spec: RankSpec, model: "K25Model") -> int:
+def kv_cache_capacity(spec: RankSpec, model: "K25Model") -> int:
     """How many cache blocks this rank has room for beside its part of the model.
 
     Raises:
         CapacityError: Too few to work with.
     """
-    from model_runtime.engine.room import find_block_bytes, find_free_bytes, find_num_blocks
+    from model_runtime.engine.kv_cache import find_block_bytes, find_free_bytes, find_num_blocks
 
     text, sizes = model.config.text, spec.options
     free = spec.cache_bytes

@@ -5,7 +5,7 @@ from model_runtime.errors import CapacityError
 from model_runtime.parallel.comm import Comm
 
 
-def find_share(total: int, comm: Comm, what: str) -> slice:
+def shard_slice(total: int, comm: Comm, what: str) -> slice:
     """This rank's share of `total` things.
 
     Args:
@@ -32,8 +32,8 @@ def check_ranks(config: K25Config, comm: Comm) -> None:
         CapacityError: A part cannot, with the numbers of ranks that fit it.
     """
     text = config.text
-    find_share(text.num_attention_heads, comm, "attention heads")
-    find_share(text.intermediate_size, comm, "columns of the dense MLP")
-    find_share(text.moe_intermediate_size * text.n_shared_experts, comm, "columns of the shared expert")
-    find_share(text.n_routed_experts, comm, "routed experts")
-    find_share(text.vocab_size, comm, "words of the vocabulary")
+    shard_slice(text.num_attention_heads, comm, "attention heads")
+    shard_slice(text.intermediate_size, comm, "columns of the dense MLP")
+    shard_slice(text.moe_intermediate_size * text.n_shared_experts, comm, "columns of the shared expert")
+    shard_slice(text.n_routed_experts, comm, "routed experts")
+    shard_slice(text.vocab_size, comm, "words of the vocabulary")

@@ -32,12 +32,12 @@ class SelfTestOptions:
     timeout_s: float = 120.0
 
 
-def run_self_test(options: SelfTestOptions, *, say: Callable[[str], None] = lambda line: None) -> Report:
+def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lambda line: None) -> Report:
     """Run the probes in order.
 
     Args:
         options: Which, where, how long.
-        say: Takes a line before each probe.
+        emit: Takes a line before each probe.
 
     Raises:
         RuntimeFault: Nothing answers there, or a name is no probe's.
@@ -46,7 +46,7 @@ def run_self_test(options: SelfTestOptions, *, say: Callable[[str], None] = lamb
     endpoint = Endpoint(options.url, model=options.model, api_key=options.api_key, timeout_s=options.timeout_s)
     try:
         endpoint.open()
-        outcomes = tuple(_outcomes(endpoint, probes, say))
+        outcomes = tuple(_outcomes(endpoint, probes, emit))
         return Report(url=endpoint.url, model=endpoint.model, outcomes=outcomes)
     finally:
         endpoint.close()
@@ -67,13 +67,15 @@ def find_probes(only: Sequence[str]) -> tuple[Probe, ...]:
     return tuple(probe for probe in PROBES if not only or probe.name in only)
 
 
-def _outcomes(endpoint: Endpoint, probes: Sequence[Probe], say: Callable[[str], None]) -> Iterator[tuple[str, Outcome]]:
+def _outcomes(
+    endpoint: Endpoint, probes: Sequence[Probe], emit: Callable[[str], None]
+) -> Iterator[tuple[str, Outcome]]:
     silent = 0
     for number, probe in enumerate(probes, 1):
         if silent >= PATIENCE:
             yield probe.name, Outcome(status="failed", text="not tried: the server no longer answers")
             continue
-        say(f"{number}/{len(probes)} {probe.name}: {probe.about}")
+        emit(f"{number}/{len(probes)} {probe.name}: {probe.about}")
         try:
             outcome = probe.run(endpoint)
             silent = 0

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
 from model_runtime.ops import CuSeqlens
-from model_runtime.parallel.shard import find_share
+from model_runtime.parallel.shard import shard_slice
 from model_runtime.placement import Placement
 from model_runtime.vision.layers import ColumnLinear, LayerNorm, RowLinear, copy_into, make_weight
 
@@ -36,7 +36,7 @@ class Attention(nn.Module):
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
         self.head_dim, self.total = config.head_dim, config.num_attention_heads
-        self.heads = find_share(self.total, placement.comm, "heads of the vision tower")
+        self.heads = shard_slice(self.total, placement.comm, "heads of the vision tower")
         self.num_heads = self.heads.stop - self.heads.start
         rows = 3 * self.num_heads * self.head_dim
         self.qkv_weight, self.qkv_bias = make_weight(placement, rows, config.hidden_size), make_weight(placement, rows)

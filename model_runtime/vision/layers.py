@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.errors import CheckpointError
-from model_runtime.parallel.shard import find_share
+from model_runtime.parallel.shard import shard_slice
 from model_runtime.placement import Placement
 
 
@@ -54,7 +54,7 @@ class ColumnLinear(nn.Module):
 
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()
-        self.rows = find_share(out_features, placement.comm, "outputs of a vision layer")
+        self.rows = shard_slice(out_features, placement.comm, "outputs of a vision layer")
         width = self.rows.stop - self.rows.start
         self.weight, self.bias = make_weight(placement, width, in_features), make_weight(placement, width)
 
@@ -74,7 +74,7 @@ class RowLinear(nn.Module):
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()
         self.comm = placement.comm
-        self.columns = find_share(in_features, placement.comm, "inputs of a vision layer")
+        self.columns = shard_slice(in_features, placement.comm, "inputs of a vision layer")
         self.weight = make_weight(placement, out_features, self.columns.stop - self.columns.start)
         self.bias = make_weight(placement, out_features)  # zero on all ranks but the first, so that the sum has it once
 

@@ -147,14 +147,14 @@ def run_all(chosen: Sequence[Callable[[Bench], Iterator[Case]]], bench: Bench, r
         with torch.inference_mode():
             for row in chain.from_iterable(run_cases(cases(bench), bench) for cases in chosen):
                 rows.append(row)
-                tell(row)
+                emit(row)
     except LostDeviceError as error:
         print(f"the device is lost after this row: {error}", file=sys.stderr)
         return False
     return True
 
 
-def tell(row: Row) -> None:
+def emit(row: Row) -> None:
     """One row as soon as it is there, so that a run that is cut off has said something."""
     size = " ".join(f"{name} {number}" for name, number in row.size.items())
     figure = row.note if row.us is None else f"{row.us:.1f} us"

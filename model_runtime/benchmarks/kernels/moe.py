@@ -102,17 +102,19 @@ class Layer:
     def _our_layer(self, variant: str) -> Peer:
         def make() -> Callable[..., Any]:
             ops = self.bench.ours.all()
-            return self._make_layer(ops.route, self.bench.ours("experts"), ops.beside, self._prepared(variant))
+            return self._make_layer(
+                ops.route, self.bench.ours("experts"), ops.run_concurrently, self._prepared(variant)
+            )
 
         return Peer(name=OURS, make=make)
 
-    def _make_layer(self, route: Any, experts: Any, beside: Any, held: Any) -> Callable[[Tensor], Any]:
+    def _make_layer(self, route: Any, experts: Any, run_concurrently: Any, held: Any) -> Callable[[Tensor], Any]:
         """The layer as model_runtime/model/moe.py composes it."""
         weights = self.weights()
 
         def run(x: Tensor) -> Any:
             shares, ids = route(x, weights.router, weights.bias, weights.options)
-            out, more = beside(lambda: experts(x, shares, ids, held), lambda: weights.shared(x))
+            out, more = run_concurrently(lambda: experts(x, shares, ids, held), lambda: weights.shared(x))
             return out.add_(more)
 
         return run
@@ -156,12 +158,12 @@ class Layer:
         ops = self.bench.reference
         torch_peer = Peer(
             name="torch",
-            make=lambda: self._make_layer(ops.route, ops.experts, ops.beside, self._raw("bf16")),
+            make=lambda: self._make_layer(ops.route, ops.experts, ops.run_concurrently, self._raw("bf16")),
             is_recorded=False,
         )
         grouped = Peer(
             name="grouped_mm",
-            make=lambda: self._make_layer(ops.route, moe_peers.grouped_mm, ops.beside, self._raw("bf16")),
+            make=lambda: self._make_layer(ops.route, moe_peers.grouped_mm, ops.run_concurrently, self._raw("bf16")),
         )
         theirs = Peer(name="transformers", make=lambda: moe_peers.transformers_moe(self.weights(), self._raw("bf16")))
         return [torch_peer, grouped, theirs]

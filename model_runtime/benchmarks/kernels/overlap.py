@@ -32,7 +32,7 @@ def make_case(bench: Bench, variant: str, tokens: int) -> Case:
         return (*copy, weights.get(variant, bench.ours("prepare_experts")))
 
     def together(ops: Any, *copy: Any) -> Tensor:
-        routed, shared = ops.beside(lambda: ops.experts(*copy), lambda: weights.shared(copy[0]))
+        routed, shared = ops.run_concurrently(lambda: ops.experts(*copy), lambda: weights.shared(copy[0]))
         return routed.add_(shared)
 
     def in_turn(ops: Any, *copy: Any) -> Tensor:

@@ -114,7 +114,7 @@ def search(
     seconds_left: Callable[[], float],
     *,
     only: str = "",
-    tell: Callable[[str], None] = lambda _: None,
+    emit: Callable[[str], None] = lambda _: None,
 ) -> Found:
     """The quickest lines that can be reached from the table's.
 
@@ -124,11 +124,11 @@ def search(
         timer: Times what the judge lets pass.
         seconds_left: The search ends when none are.
         only: Kernels whose lines may change.
-        tell: Is told each trial.
+        emit: Is told each trial.
     """
     best, best_us = group.lines, timer(group.lines)
     before_us, seen, num_timed = best_us, {_freeze(best)}, 1
-    tell(f"{group.name}: {best_us:.1f} us as it is")
+    emit(f"{group.name}: {best_us:.1f} us as it is")
     is_better = True
     while is_better:
         is_better, centre = False, best
@@ -138,7 +138,7 @@ def search(
             if seconds_left() <= 0:
                 return Found(lines=best, before_us=before_us, us=best_us, num_timed=num_timed)
             seen.add(_freeze(lines))
-            us = _try(lines, centre, judge, timer, tell)
+            us = _try(lines, centre, judge, timer, emit)
             num_timed += us is not None
             if us is not None and us < best_us * (1 - MIN_GAIN):
                 best, best_us, is_better = lines, us, True
@@ -146,18 +146,18 @@ def search(
 
 
 def _try(
-    lines: Sequence[Line], centre: Sequence[Line], judge: Judge, timer: Timer, tell: Callable[[str], None]
+    lines: Sequence[Line], centre: Sequence[Line], judge: Judge, timer: Timer, emit: Callable[[str], None]
 ) -> float | None:
     change = describe_change(centre, lines)
     if reason := judge(lines):
-        tell(f"  {change}: not tried, {reason}")
+        emit(f"  {change}: not tried, {reason}")
         return None
     try:
         us = timer(lines)
     except Exception as error:
-        tell(f"  {change}: {type(error).__name__}: {' '.join(str(error).split())[:120]}")
+        emit(f"  {change}: {type(error).__name__}: {' '.join(str(error).split())[:120]}")
         return None
-    tell(f"  {change}: {us:.1f} us")
+    emit(f"  {change}: {us:.1f} us")
     return us
 
 

@@ -151,7 +151,7 @@ class Tuner:
         group = keep_used(group, trial)
         end = self.bench.seconds_left() * (1 - share)
         judge = self._judges.setdefault(group.file, make_judge(group.file, find_fault))
-        found = search(group, judge, trial, lambda: self.bench.seconds_left() - end, only=self.only, tell=print)
+        found = search(group, judge, trial, lambda: self.bench.seconds_left() - end, only=self.only, emit=print)
         return group, found
 
 

@@ -49,8 +49,8 @@ def prepare_experts(experts: Experts) -> Experts:
     return experts
 
 
-@register("beside", "torch")
-def beside(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+@register("run_concurrently", "torch")
+def run_concurrently(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
     """Two computations that do not need each other: here one after the other."""
     return main(), side()
 

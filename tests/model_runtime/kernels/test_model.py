@@ -24,7 +24,7 @@ IDS = make_ids(15)
 TWO_LAYERS = {"num_hidden_layers": 2}
 """One without experts and one with; the interpreter is slow."""
 
-PLAIN = {"beside"}
+PLAIN = {"run_concurrently"}
 """Operators that have no kernel: on a GPU `beside` takes a second stream."""
 
 

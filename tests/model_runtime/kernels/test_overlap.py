@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from model_runtime.kernels import overlap
-from model_runtime.kernels.overlap import CudaStreams, beside, run_beside
+from model_runtime.kernels.overlap import CudaStreams, run_concurrently, run_on_streams
 from model_runtime.ops.registry import get_op
 
 
@@ -55,7 +55,7 @@ FORK, JOIN = "second waits for first", "first waits for second"
 
 def test_fork_and_join() -> None:
     streams = WrittenDown()
-    found = run_beside(lambda: streams.work("main", 1), lambda: streams.work("side", 2), streams)
+    found = run_on_streams(lambda: streams.work("main", 1), lambda: streams.work("side", 2), streams)
     assert [value.item() for value in found] == [1, 2]
     assert streams.log == [FORK, "side on second", "main on first", JOIN, "keep 2 for first"]
 
@@ -64,9 +64,9 @@ def test_it_can_be_done_again_and_inside_of_itself() -> None:
     streams = WrittenDown()
 
     def main() -> Tensor:
-        return sum(run_beside(lambda: streams.work("main", 1), lambda: streams.work("side", 2), streams))  # type: ignore[return-value]
+        return sum(run_on_streams(lambda: streams.work("main", 1), lambda: streams.work("side", 2), streams))  # type: ignore[return-value]
 
-    assert run_beside(main, main, streams) == (3, 3)
+    assert run_on_streams(main, main, streams) == (3, 3)
     assert streams.log.count(FORK) == streams.log.count(JOIN)
     assert streams.current is streams.first
 
@@ -76,7 +76,7 @@ def test_a_fault_leaves_nothing_dangling(fails: str) -> None:
     streams = WrittenDown()
     faults = {fails: ValueError(f"{fails} failed")}
     with pytest.raises(ValueError, match=f"{fails} failed"):
-        run_beside(
+        run_on_streams(
             lambda: streams.work("main", 1, faults.get("main")),
             lambda: streams.work("side", 2, faults.get("side")),
             streams,
@@ -99,9 +99,9 @@ def test_one_after_the_other_where_there_are_no_streams() -> None:
         log.append(name)
         return torch.tensor(len(log))
 
-    assert beside(lambda: note("main"), lambda: note("side")) == (1, 2)
+    assert run_concurrently(lambda: note("main"), lambda: note("side")) == (1, 2)
     assert log == ["main", "side"]
-    assert get_op("beside", ("triton",)) is beside
+    assert get_op("run_concurrently", ("triton",)) is run_concurrently
 
 
 @pytest.mark.usefixtures("_without_cuda")

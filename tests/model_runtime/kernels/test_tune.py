@@ -101,7 +101,7 @@ def test_what_the_compiler_refuses_is_not_run() -> None:
         return us_of(lines)
 
     told: list[str] = []
-    found = search(group_of(*LINES[1:3]), judge, timer, never, tell=told.append)
+    found = search(group_of(*LINES[1:3]), judge, timer, never, emit=told.append)
     assert [(line["block_m"], line["block_n"]) for line in found.lines] == [(32, 64), (32, 32)]
     assert any("moe_int4.gate_up block_n 64 -> 128: not tried, spills" in text for text in told)
 
@@ -113,7 +113,7 @@ def test_what_fails_is_told_and_left() -> None:
         return us_of(lines)
 
     told: list[str] = []
-    found = search(group_of(*LINES[1:3]), lambda lines: None, timer, never, tell=told.append)
+    found = search(group_of(*LINES[1:3]), lambda lines: None, timer, never, emit=told.append)
     assert found.lines[0]["block_m"] == 16
     assert any("WrongResultError: 0.3 from float64" in text for text in told)
 

@@ -87,7 +87,7 @@ def test_it_starts_serves_and_ends(tmp_path: Path) -> None:
         make_vllm_command(options, program=str(program)),
         make_vllm_environment(options, environment),
         ("127.0.0.1", port),
-        say=said.append,
+        emit=said.append,
         when_ready=when_ready,
         options=WatchOptions(ready_timeout_s=500),
     )

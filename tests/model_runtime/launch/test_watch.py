@@ -49,7 +49,7 @@ class Run:
         command = [str(self.program), "serve", "x", "--port", str(port)]
         options = WatchOptions(**{"ready_timeout_s": 30.0, "stop_timeout_s": 10.0, **times})
         address = ("127.0.0.1", port)
-        return run_vllm(command, environment, address, say=self.said.append, when_ready=self.ready, options=options)
+        return run_vllm(command, environment, address, emit=self.said.append, when_ready=self.ready, options=options)
 
     def left(self) -> list[int]:
         return [process.pid for process in psutil.process_iter() if _mark(process) == str(self.program)]
@@ -152,7 +152,7 @@ def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
     path.write_text("#!/nowhere/python\n")
     path.chmod(0o755)
     with pytest.raises(RuntimeFault, match=r"cannot start .*: No such file or directory"):
-        run_vllm([str(path)], {}, ("127.0.0.1", free_port()), say=print, when_ready=print)
+        run_vllm([str(path)], {}, ("127.0.0.1", free_port()), emit=print, when_ready=print)
 
 
 def test_progress_is_one_line_for_each_tenth() -> None:

@@ -13,7 +13,7 @@ from model_runtime.errors import CapacityError, ConfigError
 from model_runtime.model import load_model
 from model_runtime.ops import DenseExperts, Int4Experts
 from model_runtime.parallel.comm import OneRank
-from model_runtime.parallel.shard import check_ranks, find_share
+from model_runtime.parallel.shard import check_ranks, shard_slice
 from model_runtime.parallel.torch_comm import open_group
 from tests.model_runtime.parallel.worker import CASES, NUM_RANKS, compute, run_rank
 
@@ -60,7 +60,7 @@ def test_a_rank_reads_its_part_of_the_file_only(work_dir: Path) -> None:
 
 
 def test_shares_are_neighbours_in_rank_order() -> None:
-    assert [find_share(12, OneRank(rank=rank, size=3), "things") for rank in range(3)] == [
+    assert [shard_slice(12, OneRank(rank=rank, size=3), "things") for rank in range(3)] == [
         slice(0, 4),
         slice(4, 8),
         slice(8, 12),

@@ -12,7 +12,7 @@ from tests.model_runtime.self_test.fake import KEY, FakeK25
 def test_a_good_server_passes_all() -> None:
     told: list[str] = []
     with FakeK25() as server:
-        report = run_self_test(SelfTestOptions(url=server.url), say=told.append)
+        report = run_self_test(SelfTestOptions(url=server.url), emit=told.append)
     assert {name: outcome.text for name, outcome in report.outcomes if outcome.status != "ok"} == {}
     assert [name for name, _ in report.outcomes] == [probe.name for probe in PROBES]
     assert (report.exit_code, report.model) == (0, "kimi-k2.5")

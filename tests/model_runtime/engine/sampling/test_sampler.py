@@ -9,10 +9,8 @@ from torch import Tensor
 from model_runtime.engine.contract import EngineRequest, TokenLogprob
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.sampling import GrammarSpec, SamplingParams
-from model_runtime.engine.sampling.logprobs import make_prompt_logprobs
-from model_runtime.engine.sampling.sampler import Sampled, Sampler
-from model_runtime.engine.sampling.state import SamplingState, make_state
-from model_runtime.engine.sampling.writable import WRITABLE, find_banned_ids
+from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
+from model_runtime.engine.sampling.state import WRITABLE, SamplingState, find_banned_ids, make_state
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import SpecialTokens, Tokenizer
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model_runtime.engine.features import FeatureCache
+from model_runtime.engine.runner import FeatureCache
 
 
 def make_cache(*names: bytes, most: int = 3) -> FeatureCache:

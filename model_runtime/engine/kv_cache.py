@@ -1,10 +1,78 @@
-"""The pool of cache blocks: who uses which, and which still hold a beginning that may come again.
+"""The paged latent cache: how many blocks fit, names of equal beginnings, and which sequence uses which block.
+
+A block's name is one hash over everything up to its end. Placeholder tokens are the same for all media, so it also
+covers the content of the media in it and where in the media it begins. Two prompts share a block exactly when tokens
+and pictures up to its end are equal.
 
 Source: Kwon et al. 2023, arXiv 2309.06180 (paged cache); blocks found by content hash as in vLLM's prefix caching.
 """
 
+import os
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from struct import pack
+
+import torch
+
+from model_runtime.config import TextConfig
+from model_runtime.errors import CapacityError
+from model_runtime.media import MediaSpan
+
+SHARE_OF_FREE = 0.3
+"""On a CPU: other programs and the batch's own tensors need the rest."""
+SHARE_OF_FREE_GPU = 0.85
+
+
+def find_block_bytes(config: TextConfig, block_size: int, dtype: torch.dtype) -> int:
+    """Bytes of one block over all layers. Every rank holds whole rows: the latent is shared by all heads."""
+    return config.num_hidden_layers * block_size * config.latent_dim * dtype.itemsize
+
+
+def find_free_bytes(device: torch.device) -> int:
+    """Memory that a cache may take on this device, once the weights are loaded."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free * SHARE_OF_FREE_GPU)
+    return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SHARE_OF_FREE)
+
+
+def find_num_blocks(block_bytes: int, free_bytes: int, *, block_size: int, max_tokens: int) -> int:
+    """Blocks of the cache.
+
+    Args:
+        block_bytes: Of one block, over all layers.
+        free_bytes: What the cache may take.
+        block_size: Tokens in a block.
+        max_tokens: Tokens that can ever be in use at once; more room is of use for shared beginnings only.
+
+    Raises:
+        CapacityError: There is room for less than two blocks.
+    """
+    blocks = min(free_bytes // block_bytes, max(2, -(-max_tokens // block_size)))
+    if blocks < 2:
+        text = f"{free_bytes / 2**20:.0f} MiB are left for the cache, and one block takes {block_bytes / 2**20:.1f} MiB"
+        raise CapacityError(f"{text}. Use more ranks, a smaller block_size, or a machine with more memory")
+    return blocks
+
+
+def hash_block(parent: bytes, token_ids: Sequence[int], media: Sequence[MediaSpan], start: int) -> bytes:
+    """Hash of the block that holds the tokens from index `start` on.
+
+    Args:
+        parent: Hash of the block before it; empty for the first.
+        token_ids: The block's tokens.
+        media: The sequence's media, in order.
+        start: Index of the block's first token in the sequence.
+    """
+    digest = blake2b(parent, digest_size=16)
+    digest.update(pack(f"<{len(token_ids)}i", *token_ids))
+    end = start + len(token_ids)
+    for span in media:
+        if span.offset < end and start < span.end:
+            digest.update(pack("<qq", span.offset - start, span.item.num_tokens))
+            digest.update(span.item.content_hash)
+    return digest.digest()
 
 
 class BlockPool:

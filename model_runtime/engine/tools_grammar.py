@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model_runtime.engine.grammar.engine import check_schema
-from model_runtime.engine.grammar.options import JSON_OPTIONS, check_size
+from model_runtime.engine.grammar import JSON_OPTIONS, check_schema, check_size
 from model_runtime.engine.sampling.params import GrammarSpec
 from model_runtime.errors import RequestError
 

@@ -10,9 +10,7 @@ import jsonschema
 import pytest
 import torch
 
-from model_runtime.engine.grammar import GrammarEngine, Matcher
-from model_runtime.engine.grammar.engine import MAX_CACHED
-from model_runtime.engine.grammar.mask import apply_grammars, to_logits
+from model_runtime.engine.grammar import MAX_CACHED, GrammarEngine, Matcher, apply_grammars, to_logits
 from model_runtime.engine.sampling import GrammarSpec
 from model_runtime.errors import RequestError
 from model_runtime.tokenizer import Tokenizer

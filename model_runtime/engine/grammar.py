@@ -1,0 +1,295 @@
+"""Outputs that must match a schema, an expression or a grammar, with llguidance.
+
+    grammars = GrammarEngine(tokenizer)
+    matcher = grammars.compile(GrammarSpec(kind="json_object")).make_matcher()
+
+llguidance needs neither torch nor transformers, knows control tokens apart from text that only spells them, and takes
+JSON schema, regular expressions and Lark.
+
+The limits keep a hostile schema from stalling everybody: with them the worst that was found took about a second to be
+refused, and a tenth of a second a token to be followed.
+"""
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from model_runtime.engine.sampling.params import GrammarSpec
+from model_runtime.errors import RequestError
+from model_runtime.require import require
+
+if TYPE_CHECKING:
+    import llguidance
+
+    from model_runtime.tokenizer import Tokenizer
+
+MAX_TEXT_CHARS = 2**20
+MAX_LARK_CHARS = 8 * 2**20
+MAX_MEMBERS = 1_000
+"""Members of one object in a schema, or objects and lists in one list of it. Optional properties cost the square of
+their number: a mask of 1,000 takes up to 60 ms, one of 2,000 a quarter of a second."""
+
+MAX_DEPTH = 100
+MAX_VALUES = 20_000
+PARSER_LIMITS: dict[str, Any] = {
+    "max_items_in_row": 20_000,
+    "step_max_items": 200_000,
+    "max_grammar_size": 100_000,
+    "max_lexer_states": 50_000,
+    "verbose_errors": False,
+}
+JSON_OPTIONS: dict[str, Any] = {
+    "whitespace_flexible": True,
+    "whitespace_pattern": r"[ \n\r\t]{1,64}",  # a model can lose itself in blanks without end
+    "item_separator": ",",
+    "key_separator": ":",
+    "coerce_one_of": False,
+    "lenient": False,
+}
+
+
+def parse_schema(text: str, *, param: str) -> dict[str, Any]:
+    """A JSON schema within the limits.
+
+    Raises:
+        RequestError: It is no JSON object, or too large.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        raise RequestError(f"the schema has {len(text)} characters; at most {MAX_TEXT_CHARS} are taken", param=param)
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the schema is no JSON: {error}", param=param) from error
+    if not isinstance(schema, dict):
+        raise RequestError(f"the schema is of type {type(schema).__name__}; an object was expected", param=param)
+    check_size(schema, param=param)
+    return schema
+
+
+def check_size(schema: dict[str, Any], *, param: str) -> None:
+    """Raise when a schema is too deep, too wide or too large.
+
+    Raises:
+        RequestError: It breaks a limit.
+    """
+    level: list[dict[str, Any] | list[Any]] = [schema]
+    num_values = 0
+    for _ in range(MAX_DEPTH):
+        inner = [_find_inner(value) for value in level]
+        if any(len(value) > MAX_MEMBERS for value in level if isinstance(value, dict)) or any(
+            len(found) > MAX_MEMBERS for found in inner
+        ):
+            text = f"an object or list of the schema has more than {MAX_MEMBERS} members"
+            raise RequestError(f"{text}; only lists of plain values may be longer", param=param)
+        level = [value for found in inner for value in found]
+        num_values += len(level)
+        if num_values > MAX_VALUES:
+            raise RequestError(f"the schema has more than {MAX_VALUES} objects and lists", param=param)
+        if not level:
+            return
+    raise RequestError(f"the schema is nested more than {MAX_DEPTH} deep", param=param)
+
+
+def _find_inner(value: dict[str, Any] | list[Any]) -> list[dict[str, Any] | list[Any]]:
+    members = value.values() if isinstance(value, dict) else value
+    return [member for member in members if isinstance(member, dict | list)]
+
+
+class Matcher:
+    """Follows one output through a grammar.
+
+    Args:
+        inner: llguidance's matcher, of its own.
+        end_id: The token that ends an output.
+    """
+
+    def __init__(self, inner: "llguidance.LLMatcher", end_id: int) -> None:
+        self._inner = inner
+        self._end_id = end_id
+        self.is_done = False
+
+    @property
+    def fault(self) -> str | None:
+        """Why it cannot go on, in a line, or None."""
+        return read_reason(self._inner.get_error()) if self._inner.is_error() else None
+
+    @property
+    def is_accepting(self) -> bool:
+        """What stands there matches the grammar as it is."""
+        return self._inner.is_accepting()
+
+    @property
+    def must_end(self) -> bool:
+        """Only the end token may come next."""
+        return self._inner.is_stopped()
+
+    def fill(self, words: Tensor) -> None:
+        """Write a bit for each token that may come next into one row, (W,) int32 on the CPU."""
+        self._inner.unsafe_compute_mask_ptr(words.data_ptr(), words.numel() * words.element_size())
+
+    def accept(self, token_id: int) -> bool:
+        """Take a token; False, with a `fault`, where the grammar has no place for it."""
+        was_accepting = token_id == self._end_id and self.is_accepting
+        is_taken = self._inner.consume_token(token_id)
+        self.is_done = is_taken and was_accepting
+        return is_taken
+
+
+def read_reason(text: str) -> str:
+    """The library's reason in a line, without its dump of stack and state."""
+    return " ".join(text.split("<backtrace>")[0].split("<state>")[0].split())[:400]
+
+
+def apply_grammars(logits: Tensor, matchers: Mapping[int, Matcher]) -> dict[int, str]:
+    """Bar what the grammars do not allow next.
+
+    Args:
+        logits: (S, V) float32; rows of `matchers` get -inf in place.
+        matchers: By row.
+
+    Returns:
+        What went wrong, by row.
+    """
+    if not matchers:
+        return {}
+    vocab_size = logits.shape[1]
+    bits = torch.zeros(len(matchers), (vocab_size + 31) // 32, dtype=torch.int32)
+    for place, matcher in enumerate(matchers.values()):
+        matcher.fill(bits[place])
+    added = to_logits(bits.to(logits.device), vocab_size)
+    for place, row in enumerate(matchers):
+        logits[row] += added[place]
+    return {row: f"the grammar cannot go on: {matcher.fault}" for row, matcher in matchers.items() if matcher.fault}
+
+
+def to_logits(bits: Tensor, size: int) -> Tensor:
+    """(N, W) int32 words, lowest bit first, to (N, size) float32: 0 where a bit is set, -inf elsewhere."""
+    octets = bits.view(torch.uint8).int()  # (N, 4 W); the machines this runs on are little-endian
+    return _OCTETS.to(bits.device).index_select(0, octets.view(-1)).view(len(bits), -1)[:, :size]
+
+
+_OCTETS = torch.where((torch.arange(256)[:, None] >> torch.arange(8)) & 1 == 1, 0.0, float("-inf"))  # (256, 8)
+
+
+MAX_CACHED = 256
+MAX_CACHED_CHARS = 32 * 2**20
+MAX_FORCED_BYTES = 1024
+NUM_PROBED = 3
+_PARAM = "response_format"
+
+
+class Grammar:
+    """A compiled grammar. One serves any number of requests."""
+
+    def __init__(self, prototype: "llguidance.LLMatcher", end_id: int) -> None:
+        self._prototype = prototype
+        self._end_id = end_id
+
+    def make_matcher(self) -> Matcher:
+        """A matcher at the start of the grammar."""
+        return Matcher(self._prototype.deep_copy(), self._end_id)
+
+
+class GrammarEngine:
+    """Compiles grammars for one vocabulary and keeps the last ones. Safe to use from several threads.
+
+    Args:
+        tokenizer: Building takes a good half second for the release's vocabulary.
+    """
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        llguidance = require("llguidance")
+        self._end_id = tokenizer.special.im_end
+        self._vocabulary = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Vocabulary(tokenizer)))
+        self._grammars: OrderedDict[tuple[str, str], Grammar] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def compile(self, spec: GrammarSpec) -> Grammar:
+        """The grammar of a request. Takes milliseconds for what is common, a second or two at the limits.
+
+        Raises:
+            RequestError: It is malformed, uses what is not supported, can match nothing, or is too large.
+        """
+        key = (spec.kind, spec.text)
+        with self._lock:
+            if grammar := self._grammars.get(key):
+                self._grammars.move_to_end(key)
+                return grammar
+        grammar = self._make_grammar(spec)
+        with self._lock:
+            self._grammars[key] = grammar
+            while len(self._grammars) > MAX_CACHED or sum(len(text) for _, text in self._grammars) > MAX_CACHED_CHARS:
+                self._grammars.popitem(last=False)
+        return grammar
+
+    def _make_grammar(self, spec: GrammarSpec) -> Grammar:
+        llguidance = require("llguidance")
+        form, limits = _to_library_form(spec), llguidance.LLParserLimits(**PARSER_LIMITS)
+        prototype = llguidance.LLMatcher(self._vocabulary, form, log_level=0, limits=limits)
+        if error := _find_error(prototype.deep_copy()):
+            raise RequestError(f"this {spec.kind} cannot be followed: {read_reason(error)}", param=_PARAM)
+        return Grammar(prototype, self._end_id)
+
+
+class _Vocabulary:
+    """The tokenizer as llguidance wants it."""
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        special = tokenizer.special
+        self.tokens = [tokenizer.token_bytes(token_id) for token_id in range(tokenizer.vocab_size)]
+        self.special_token_ids = list(range(special.first_id, tokenizer.vocab_size))
+        self.eos_token_id = special.im_end
+        self.bos_token_id = None
+        self._encode = tokenizer.encode
+        self._id_of_byte = {token[0]: token_id for token_id, token in enumerate(self.tokens) if len(token) == 1}
+
+    def __call__(self, text: bytes) -> list[int]:
+        """Tokens of text that the grammar leaves no choice about; only the first of them are ever looked at."""
+        head = text[:MAX_FORCED_BYTES].decode("utf-8", "ignore")
+        return self._encode(head) + [self._id_of_byte[byte] for byte in text[len(head.encode()) :]]
+
+
+def _find_error(probe: "llguidance.LLMatcher") -> str:
+    """What is wrong with a grammar, as far as it shows at once or with the first tokens of some output."""
+    for _ in range(NUM_PROBED):
+        mask = b"" if probe.is_error() else probe.compute_bitmask()
+        if probe.is_stopped():  # also after an error
+            break
+        bits = int.from_bytes(mask, "little")
+        probe.consume_token((bits & -bits).bit_length() - 1)
+    return probe.get_error()
+
+
+def check_schema(schema: str, options: dict[str, Any], *, param: str) -> None:
+    """Raise when a JSON schema cannot be followed.
+
+    Raises:
+        RequestError: With llguidance's reason.
+    """
+    llguidance = require("llguidance")
+    form = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=options)
+    reason = llguidance.LLMatcher.validate_grammar(form, limits=llguidance.LLParserLimits(**PARSER_LIMITS))
+    if reason and not reason.startswith("WARNING"):
+        raise RequestError(f"this schema cannot be followed: {read_reason(reason)}", param=param)
+
+
+def _to_library_form(spec: GrammarSpec) -> str:
+    if len(spec.text) > MAX_LARK_CHARS:
+        text = f"the {spec.kind} has {len(spec.text)} characters; at most {MAX_LARK_CHARS} are taken"
+        raise RequestError(text, param=_PARAM)
+    make: Any = require("llguidance").LLMatcher
+    match spec.kind:
+        case "json_object":
+            form: str = make.grammar_from_json_schema({"type": "object"}, overrides=JSON_OPTIONS)
+        case "json_schema":
+            form = make.grammar_from_json_schema(parse_schema(spec.text, param=_PARAM), overrides=JSON_OPTIONS)
+        case "regex":
+            form = make.grammar_from_regex(spec.text)
+        case "lark":
+            form = make.grammar_from_lark(spec.text)
+    return form

@@ -1,0 +1,143 @@
+"""Tokens of one output to text as it may be shown, and whether the text ends the output.
+
+A token may hold half a character: its bytes wait until the character is whole, three at most.
+
+Stop texts are looked for in all text of an output, its reasoning included, but never across a control token. The stop
+text that is complete first wins, and of two complete at the same character the longer one; so how the text was cut into
+pieces never matters.
+
+Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", SIAM J. Comput. 6 (1977), section 2.
+"""
+
+import codecs
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from model_runtime.engine.contract import Delta
+from model_runtime.errors import RequestError
+from model_runtime.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from model_runtime.tokenizer import Tokenizer
+
+
+class Detokenizer:
+    """Text and control tokens of one output, in order.
+
+    Put together, with control tokens by their names, the deltas are `tokenizer.decode` of all tokens: bytes that are no
+    UTF-8 become U+FFFD in the same places.
+    """
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        self._tokenizer = tokenizer
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, token_id: int) -> tuple[Delta, ...]:
+        """What one more token makes certain: text, or what was held back and the id of a control token."""
+        if self._tokenizer.special.is_special(token_id):
+            return (*self.finish(), token_id)
+        text = self._decoder.decode(self._tokenizer.token_bytes(token_id))
+        return (text,) if text else ()
+
+    def finish(self) -> tuple[Delta, ...]:
+        """What was held back, as U+FFFD; afterwards it stands as at the start."""
+        text = self._decoder.decode(b"", final=True)
+        self._decoder.reset()
+        return (text,) if text else ()
+
+
+class StopChecker:
+    """Holds text back while it may still become a stop text.
+
+    Args:
+        stop: Stop texts, none of them empty.
+
+    Raises:
+        RequestError: A stop text is empty.
+    """
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        if "" in stop:
+            raise RequestError("a stop text is empty; it would end every output before its start", param="stop")
+        self._patterns = tuple(_Pattern(text) for text in dict.fromkeys(stop))
+        self._held = ""
+
+    def feed(self, text: str) -> tuple[str, str | None]:
+        """More text of the output.
+
+        Returns:
+            Text that is safe to show, and the stop text that ends the output, or None. The stop text and what follows
+            it are left out.
+        """
+        if not self._patterns:
+            return text, None
+        pending = self._held + text
+        for place, char in enumerate(text, start=len(self._held)):
+            found = [pattern.text for pattern in self._patterns if pattern.step(char)]
+            if found:
+                longest = max(found, key=len)
+                self.flush()
+                return pending[: place + 1 - len(longest)], longest
+        num_safe = len(pending) - max(pattern.num_matched for pattern in self._patterns)
+        self._held = pending[num_safe:]
+        return pending[:num_safe], None
+
+    def flush(self) -> str:
+        """What was held back: at the end of the output, and before a control token. It starts anew afterwards."""
+        held, self._held = self._held, ""
+        for pattern in self._patterns:
+            pattern.num_matched = 0
+        return held
+
+
+class _Pattern:
+    """One stop text, and how much of it the output ends with."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.num_matched = 0
+        self._fallback = [0]  # for each prefix, the longest shorter prefix that it ends with
+        for end in range(1, len(text)):
+            self._fallback.append(self._advance(self._fallback[-1], text[end]))
+
+    def step(self, char: str) -> bool:
+        """Take a character; whether the stop text is complete with it."""
+        self.num_matched = self._advance(self.num_matched, char)
+        return self.num_matched == len(self.text)
+
+    def _advance(self, num_matched: int, char: str) -> int:
+        while num_matched and self.text[num_matched] != char:
+            num_matched = self._fallback[num_matched - 1]
+        return num_matched + (self.text[num_matched] == char)
+
+
+class TextOut:
+    """Bytes to characters, then stop texts: both may hold text back."""
+
+    def __init__(self, tokenizer: Tokenizer, stop: tuple[str, ...]) -> None:
+        self._detokenizer = Detokenizer(tokenizer)
+        self._stops = StopChecker(stop)
+        self.stopped_by: str | None = None
+
+    def push(self, token_id: int) -> tuple[Delta, ...]:
+        """What a further token lets out."""
+        return tuple(self._pass(self._detokenizer.feed(token_id)))
+
+    def finish(self) -> tuple[Delta, ...]:
+        """What was held back, when no more tokens come."""
+        deltas = list(self._pass(self._detokenizer.finish()))
+        if self.stopped_by is None:
+            deltas += filter(None, [self._stops.flush()])
+        return tuple(deltas)
+
+    def _pass(self, deltas: Iterable[Delta]) -> Iterable[Delta]:
+        for delta in deltas:
+            if self.stopped_by is not None:
+                return
+            if isinstance(delta, int):
+                yield from filter(None, [self._stops.flush()])
+                yield delta
+                continue
+            safe, self.stopped_by = self._stops.feed(delta)
+            if safe:
+                yield safe
