@@ -101,8 +101,7 @@ def _refuse_vllm_only(*given: bool) -> None:
 
 
 def _serve_native(chosen: dict[str, Any], settings: list[str], dry_run: bool) -> None:
-    from model_runtime.launch.options import NativeOptions, check_options
-    from model_runtime.launch.settings import with_settings
+    from model_runtime.launch.options import NativeOptions, check_options, with_settings
 
     options = with_settings(NativeOptions(**chosen), settings)
     check_options(options)
@@ -130,9 +129,8 @@ def _shown(options: "NativeOptions") -> str:
 
 
 def _serve_vllm(chosen: dict[str, Any], settings: list[str], timeout: float | None, dry_run: bool) -> None:
-    from model_runtime.launch import command, versions
-    from model_runtime.launch.options import VllmOptions
-    from model_runtime.launch.settings import with_settings
+    from model_runtime.launch import command
+    from model_runtime.launch.options import VllmOptions, with_settings
 
     options = with_settings(VllmOptions(**chosen), settings)
     line = command.make_vllm_command(options)
@@ -140,8 +138,8 @@ def _serve_vllm(chosen: dict[str, Any], settings: list[str], timeout: float | No
         terminal.echo(command.show_command(line, command.own_environment(options), options.api_key_env))
         return
     environment = command.make_vllm_environment(options, os.environ)
-    program = versions.find_vllm(options.vllm)
-    for warning in versions.check_version(versions.read_version(program), options):
+    program = command.find_vllm(options.vllm)
+    for warning in command.check_version(command.read_version(program), options):
         terminal.secho(f"cua: {warning}", err=True, fg=typer.colors.YELLOW)
     _warn_of_open_door(options.host, options.api_key_env or os.environ.get("VLLM_API_KEY"))
     sys.exit(_watch(options, command.make_vllm_command(options, program=str(program)), environment, timeout))
@@ -175,8 +173,7 @@ def _warn_of_open_door(host: str, key: str | None) -> None:
 def _plan(
     model: str | None, find: dict[str, Any], count: tuple[int, int], context_len: int | None, as_json: bool
 ) -> None:
-    from model_runtime.launch.gpus import find_gpu
-    from model_runtime.launch.plan import PlanRequest, make_plan
+    from model_runtime.launch.plan import PlanRequest, find_gpu, make_plan
     from model_runtime.launch.table import plan_json, show_plan
 
     config = _config(model)

@@ -21,8 +21,7 @@ from model_runtime.checkpoint.int4 import pack, quantize
 from model_runtime.checkpoint.names import TensorInfo, expected_tensors
 from model_runtime.checkpoint.tiny_vocab import tiny_ranks
 from model_runtime.checkpoint.writer import Planned, write_shards
-from model_runtime.config.consistency import check_config
-from model_runtime.config.types import DType, K25Config, QuantizationConfig, TextConfig, VisionConfig
+from model_runtime.config.types import DType, K25Config, QuantizationConfig, TextConfig, VisionConfig, check_config
 from model_runtime.config.write import config_json
 from model_runtime.errors import ConfigError
 from model_runtime.tokenizer.special import NUM_SLOTS, SLOT_OF, SpecialTokens

@@ -1,8 +1,8 @@
-"""Read `config.json` of a release folder.
+"""Read `config.json` of a release folder: the language model, the vision tower with its projector, the quantization.
 
 Accepted beside the original file: what transformers writes back (`rope_parameters`, `rope_type`, its vision names),
-the values of K2.6, and the quantization section at the top level or inside `text_config`. Two spellings that differ are
-refused.
+the values of K2.6, and the quantization section (compressed-tensors `pack-quantized`, four bits, symmetric, in groups
+along the input) at the top level or inside `text_config`. Two spellings that differ are refused.
 """
 
 import json
@@ -11,13 +11,215 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
-from model_runtime.config.consistency import check_config
-from model_runtime.config.quantization import parse_quantization
 from model_runtime.config.section import Section
-from model_runtime.config.text import parse_text
-from model_runtime.config.types import DType, K25Config
-from model_runtime.config.vision import parse_vision
+from model_runtime.config.types import (
+    DType,
+    K25Config,
+    QuantizationConfig,
+    RopeScaling,
+    TextConfig,
+    VisionConfig,
+    check_config,
+)
 from model_runtime.errors import ConfigError
+
+WEIGHTS = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "dynamic": False, "actorder": None}
+
+
+def parse_quantization(top: Section, text: Section) -> QuantizationConfig | None:
+    """The original release has the section inside `text_config`, files saved again have it at the top level too."""
+    given = [part.section("quantization_config") for part in (top, text) if part.has("quantization_config")]
+    found = [_parse_scheme(section) for section in given]
+    if len(found) == 2 and found[0] != found[1]:
+        top.faults.append(f"quantization_config gives {found[0]}, expected the same as in text_config: {found[1]}")
+    return found[0] if found else None
+
+
+def _parse_scheme(section: Section) -> QuantizationConfig:
+    section.expect("quant_method", "compressed-tensors")
+    section.expect("format", "pack-quantized")
+    section.expect("kv_cache_scheme", None)
+    ignore = section.find("ignore") or []
+    if not isinstance(ignore, list):
+        section.fault("ignore", ignore, "a list of names")
+        ignore = []
+    groups = section.section("config_groups")
+    names = groups.names()
+    if len(names) != 1:
+        section.fault("config_groups", list(names), "exactly one group")
+        return QuantizationConfig()
+    group = groups.section(names[0])
+    group.expect("format", "pack-quantized")
+    group.expect("input_activations", None)
+    group.expect("output_activations", None)
+    weights = group.section("weights")
+    for key, value in WEIGHTS.items():
+        weights.expect(key, value)
+    return QuantizationConfig(group_size=weights.take("group_size", 32), ignore=tuple(map(str, ignore)))
+
+
+def parse_vision(section: Section, top: Section, text_hidden_size: int) -> VisionConfig:
+    """MoonViT-3D and the projector, from `vision_config`; transformers keeps two projector numbers outside of it.
+
+    Args:
+        section: `vision_config`.
+        top: The object around it.
+        text_hidden_size: Of the language model; taken where the file does not repeat it.
+    """
+    release = VisionConfig()
+    section.expect("model_type", "", "kimi_k25_vision")
+    section.expect("pos_emb_type", "divided_fixed")
+    section.expect("merge_type", "sd2_tpool")
+    section.expect("video_attn_type", "spatial_temporal")
+    section.expect("mm_projector_type", "patchmerger")
+    section.expect("projector_hidden_act", "gelu")
+    section.expect("hidden_act", "gelu_pytorch_tanh")
+    section.section("rope_parameters").expect("rope_theta", 10_000.0, 10_000)
+    take = section.take
+    return VisionConfig(
+        patch_size=take("patch_size", release.patch_size),
+        hidden_size=take("vt_hidden_size", release.hidden_size, "hidden_size"),
+        num_hidden_layers=take("vt_num_hidden_layers", release.num_hidden_layers, "num_hidden_layers"),
+        num_attention_heads=take("vt_num_attention_heads", release.num_attention_heads, "num_attention_heads"),
+        intermediate_size=take("vt_intermediate_size", release.intermediate_size, "intermediate_size"),
+        init_pos_emb_height=take("init_pos_emb_height", release.init_pos_emb_height, "pos_emb_height"),
+        init_pos_emb_width=take("init_pos_emb_width", release.init_pos_emb_width, "pos_emb_width"),
+        init_pos_emb_time=take("init_pos_emb_time", release.init_pos_emb_time, "pos_emb_time"),
+        merge_kernel_size=_parse_merge_kernel(section),
+        mm_hidden_size=_take_mm_hidden_size(section, top),
+        text_hidden_size=take("text_hidden_size", text_hidden_size),
+        projector_ln_eps=_take_projector_eps(section, top),
+    )
+
+
+def _take_mm_hidden_size(section: Section, top: Section) -> int:
+    if not section.has("mm_hidden_size") and top.has("projection_hidden_size"):
+        return top.take("projection_hidden_size", VisionConfig().mm_hidden_size)
+    size = section.take("mm_hidden_size", VisionConfig().mm_hidden_size)
+    top.expect("projection_hidden_size", size)
+    return size
+
+
+def _take_projector_eps(section: Section, top: Section) -> float:
+    if not section.has("projector_ln_eps") and top.has("projection_layer_norm_eps"):
+        return top.take("projection_layer_norm_eps", VisionConfig().projector_ln_eps)
+    eps = section.take("projector_ln_eps", VisionConfig().projector_ln_eps)
+    top.expect("projection_layer_norm_eps", eps)
+    return eps
+
+
+def _parse_merge_kernel(section: Section) -> tuple[int, int]:
+    found: Any = section.find("merge_kernel_size")
+    if found is None:
+        section.missing.append(section.path + "merge_kernel_size")
+    elif not (isinstance(found, list) and len(found) == 2 and all(type(each) is int and each > 0 for each in found)):
+        section.fault("merge_kernel_size", found, "two whole numbers, for example [2, 2]")
+    else:
+        return found[0], found[1]
+    return VisionConfig().merge_kernel_size
+
+
+def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextConfig:
+    """The language model, from `text_config` and, for token ids, the object around it."""
+    release = TextConfig()
+    _expect_text(section)
+    take = section.take
+    num_heads = take("num_attention_heads", release.num_attention_heads)
+    section.expect("num_key_value_heads", num_heads)
+    if section.is_null("q_lora_rank"):
+        section.fault("q_lora_rank", None, "a whole number (queries go through a latent)")
+    theta, scaling = _parse_rope(section)
+    text = TextConfig(
+        vocab_size=take("vocab_size", release.vocab_size),
+        hidden_size=take("hidden_size", release.hidden_size),
+        intermediate_size=take("intermediate_size", release.intermediate_size),
+        moe_intermediate_size=take("moe_intermediate_size", release.moe_intermediate_size),
+        num_hidden_layers=take("num_hidden_layers", release.num_hidden_layers),
+        first_k_dense_replace=take("first_k_dense_replace", release.first_k_dense_replace, at_least=0),
+        moe_layer_freq=take("moe_layer_freq", release.moe_layer_freq),
+        num_attention_heads=num_heads,
+        q_lora_rank=take("q_lora_rank", release.q_lora_rank),
+        kv_lora_rank=take("kv_lora_rank", release.kv_lora_rank),
+        qk_nope_head_dim=take("qk_nope_head_dim", release.qk_nope_head_dim),
+        qk_rope_head_dim=take("qk_rope_head_dim", release.qk_rope_head_dim),
+        v_head_dim=take("v_head_dim", release.v_head_dim),
+        n_routed_experts=take("n_routed_experts", release.n_routed_experts, "num_local_experts"),
+        num_experts_per_tok=take("num_experts_per_tok", release.num_experts_per_tok),
+        n_shared_experts=take("n_shared_experts", release.n_shared_experts),
+        n_group=take("n_group", release.n_group),
+        topk_group=take("topk_group", release.topk_group),
+        norm_topk_prob=take("norm_topk_prob", release.norm_topk_prob),
+        routed_scaling_factor=take("routed_scaling_factor", release.routed_scaling_factor),
+        rms_norm_eps=take("rms_norm_eps", release.rms_norm_eps),
+        latent_norm_eps=latent_norm_eps,
+        rope_theta=theta,
+        rope_scaling=scaling,
+        max_position_embeddings=take("max_position_embeddings", release.max_position_embeddings),
+        bos_token_id=_take_token("bos_token_id", release.bos_token_id, top, section),
+        eos_token_id=_take_token("eos_token_id", release.eos_token_id, top, section),
+        pad_token_id=_take_token("pad_token_id", release.pad_token_id, top, section),
+    )
+    section.expect("qk_head_dim", text.qk_head_dim)
+    return text
+
+
+def _expect_text(section: Section) -> None:
+    section.expect("model_type", "kimi_k2", "deepseek_v3")
+    section.expect("scoring_func", "sigmoid")
+    section.expect("topk_method", "noaux_tc")
+    section.expect("hidden_act", "silu")
+    section.expect("attention_bias", False)
+    section.expect("tie_word_embeddings", False)
+    section.expect("num_nextn_predict_layers", 0)
+    section.expect("num_mtp_layers", 0)
+    section.expect("rope_interleave", True)
+
+
+def _take_token(key: str, default: int, top: Section, text: Section) -> int:
+    """K2.6 changed `[EOS]` to `<|im_end|>`; the outer object wins."""
+    inner = text.take(key, default, at_least=0) if text.has(key) or not top.has(key) else text.find(key)
+    return top.take(key, default, at_least=0) if top.has(key) else inner
+
+
+def _parse_rope(section: Section) -> tuple[float, RopeScaling | None]:
+    """`rope_theta` and `rope_scaling`, or both inside `rope_parameters` as transformers 5 writes them."""
+    release = TextConfig().rope_theta
+    given = [section.section(key) for key in ("rope_scaling", "rope_parameters") if section.has(key)]
+    thetas = [part.take("rope_theta", release) for part in given if part.has("rope_theta")]
+    theta = section.take("rope_theta", release) if section.has("rope_theta") or not thetas else thetas[0]
+    for other in thetas:
+        if other != theta:
+            section.fault("rope_parameters.rope_theta", other, f"{theta:g} as in {section.path}rope_theta")
+    scalings = [_parse_scaling(part) for part in given]
+    if len(scalings) == 2 and scalings[0] != scalings[1]:
+        what = f"rope_parameters give {scalings[1]}, expected the same as in rope_scaling: {scalings[0]}"
+        section.faults.append(section.path + what)
+    if scalings:
+        return theta, scalings[0]
+    if section.is_null("rope_scaling"):
+        return theta, None
+    section.missing.append(section.path + "rope_scaling")
+    return theta, TextConfig().rope_scaling
+
+
+def _parse_scaling(section: Section) -> RopeScaling | None:
+    release = RopeScaling()
+    kind = section.take("rope_type", "yarn", "type")
+    if kind == "default":
+        return None
+    if kind != "yarn":
+        section.fault("rope_type" if section.has("rope_type") else "type", kind, '"yarn" or "default"')
+    return RopeScaling(
+        factor=section.take("factor", release.factor),
+        original_max_position_embeddings=section.take(
+            "original_max_position_embeddings", release.original_max_position_embeddings
+        ),
+        beta_fast=section.take("beta_fast", release.beta_fast),
+        beta_slow=section.take("beta_slow", release.beta_slow),
+        mscale=section.take("mscale", release.mscale, at_least=0),
+        mscale_all_dim=section.take("mscale_all_dim", release.mscale_all_dim, at_least=0),
+    )
+
 
 MODEL_TYPE = "kimi_k25"
 ARCHITECTURES = ("KimiK25ForConditionalGeneration", "Kimi_K25ForConditionalGeneration")

@@ -1,4 +1,4 @@
-"""The release's tokenizer, on tiktoken directly.
+"""The release's tokenizer, on tiktoken directly, and how many tokens the texts of a request may become.
 
 Going through a converted fast tokenizer shifts the ids of control tokens by one to three: gaps between named slots are
 lost on the way.
@@ -13,15 +13,52 @@ from typing import TYPE_CHECKING
 from model_runtime.cancellation import check_cancelled
 from model_runtime.errors import RequestError
 from model_runtime.require import require
-from model_runtime.tokenizer.added import read_special
-from model_runtime.tokenizer.budget import TokenBudget
-from model_runtime.tokenizer.cache import TextCache
-from model_runtime.tokenizer.ranks import read_ranks
-from model_runtime.tokenizer.special import SpecialTokens
-from model_runtime.tokenizer.split import split_text
+from model_runtime.tokenizer.bpe import TextCache, read_ranks, split_text
+from model_runtime.tokenizer.special import SpecialTokens, read_special
 
 if TYPE_CHECKING:
     import tiktoken
+
+
+class TokenBudget:
+    """What is left for one prompt.
+
+    A text has at least as many tokens as it has bytes over the length of the longest token, so that one which is far
+    too long is refused without a look at it, and another as soon as its tokens are too many.
+
+    Args:
+        most: Tokens of the whole prompt.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left = most
+
+    def foresee(self, num_bytes: int, max_token_bytes: int) -> None:
+        """Refuse a text that has too many tokens, however they fall.
+
+        Raises:
+            RequestError: It has.
+        """
+        if num_bytes > self._left * max_token_bytes:
+            raise self._error()
+
+    def spend(self, num_tokens: int) -> None:
+        """Take tokens.
+
+        Raises:
+            RequestError: There are not so many left.
+        """
+        self._left -= num_tokens
+        if self._left < 0:
+            raise self._error()
+
+    def _error(self) -> RequestError:
+        text = f"the prompt has more than {self._most} tokens, which is all that is taken"
+        return RequestError(
+            f"{text}. Send less history or fewer images", param="messages", code="context_length_exceeded"
+        )
+
 
 _HAN, _MARK_OR_OTHER = r"\p{Han}", r"\p{Lm}\p{Lo}\p{M}"
 _UPPER, _LOWER = (rf"[\p{{{kinds}}}{_MARK_OR_OTHER}&&[^{_HAN}]]" for kinds in (r"Lu}\p{Lt", "Ll"))

@@ -8,14 +8,17 @@ import pytest
 from model_runtime.errors import RuntimeFault
 from model_runtime.launch.command import (
     OWNED,
+    check_version,
+    find_bounds,
+    find_vllm,
     make_vllm_command,
     make_vllm_environment,
     own_environment,
+    parse_version,
+    read_version,
     show_command,
 )
-from model_runtime.launch.options import NativeOptions, VllmOptions, check_options, is_exposed
-from model_runtime.launch.settings import names_of, with_settings
-from model_runtime.launch.versions import check_version, find_bounds, find_vllm, parse_version, read_version
+from model_runtime.launch.options import NativeOptions, VllmOptions, check_options, is_exposed, names_of, with_settings
 
 ALWAYS = (
     "--tensor-parallel-size 8 --mm-encoder-tp-mode data --tool-call-parser kimi_k2 --reasoning-parser kimi_k2 "

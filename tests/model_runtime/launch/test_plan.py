@@ -7,11 +7,12 @@ import pytest
 
 from model_runtime.config import K25Config, TextConfig, VisionConfig
 from model_runtime.errors import RuntimeFault
-from model_runtime.launch.gpus import Gpu, find_gpu
 from model_runtime.launch.plan import (
     GIB,
+    Gpu,
     Layout,
     PlanRequest,
+    find_gpu,
     find_layouts,
     find_num_nodes,
     make_floor,

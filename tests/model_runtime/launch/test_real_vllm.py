@@ -15,9 +15,14 @@ from typing import Any
 
 import pytest
 
-from model_runtime.launch.command import make_vllm_command, make_vllm_environment
+from model_runtime.launch.command import (
+    check_version,
+    find_vllm,
+    make_vllm_command,
+    make_vllm_environment,
+    read_version,
+)
 from model_runtime.launch.options import VllmOptions
-from model_runtime.launch.versions import check_version, find_vllm, read_version
 from model_runtime.launch.watch import WatchOptions, run_vllm
 from model_runtime.self_test import SelfTestOptions, run_self_test
 
