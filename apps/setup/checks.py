@@ -29,7 +29,7 @@ def check_python() -> Row:
             level="warn",
             found=f"{found}, outside of a virtual environment",
             expected="a virtual environment",
-            mend=f"python3 -m venv .venv && .venv/bin/pip install '{OUR_DISTRIBUTION}[all]'",
+            fix=f"python3 -m venv .venv && .venv/bin/pip install '{OUR_DISTRIBUTION}[all]'",
         )
     return Row(name="python", level="ok", found=found)
 
@@ -41,7 +41,7 @@ def check_command() -> Row:
     if first is None:
         own = here / "cua"
         found = f"not on PATH; this one is {own}"
-        return Row(name="cua on PATH", level="warn", found=found, mend=f'export PATH="{here}:$PATH"')
+        return Row(name="cua on PATH", level="warn", found=found, fix=f'export PATH="{here}:$PATH"')
     if Path(first).resolve().parent == here.resolve():
         return Row(name="cua on PATH", level="ok", found=first)
     owner = _owner_of(Path(first))
@@ -50,7 +50,7 @@ def check_command() -> Row:
         level="warn",
         found=f"{first} comes first, and it is {owner}",
         expected=str(here / "cua"),
-        mend=f'type k25 instead of cua, or: export PATH="{here}:$PATH"',
+        fix=f'type k25 instead of cua, or: export PATH="{here}:$PATH"',
     )
 
 
@@ -59,15 +59,15 @@ def check_package() -> Row:
     spec = importlib.util.find_spec("cua")
     origin = Path(spec.origin) if spec is not None and spec.origin else None
     ours = Path(__file__).resolve().parents[2] / "cua" / "__init__.py"
-    mend = "pip uninstall -y " + " ".join(FOREIGN_DISTRIBUTIONS[:4])
+    fix = "pip uninstall -y " + " ".join(FOREIGN_DISTRIBUTIONS[:4])
     if origin is None or origin.resolve() != ours:
         found = f"import cua gets {origin or 'nothing with a file'}"
-        return Row(name="cua package", level="fail", found=found, expected=str(ours), mend=mend)
+        return Row(name="cua package", level="fail", found=found, expected=str(ours), fix=fix)
     foreign = installed_namesakes()
     if foreign:
         found = f"ours, but an unrelated project's {', '.join(foreign)} is installed beside it"
         expected = "each project in a virtual environment of its own"
-        return Row(name="cua package", level="warn", found=found, expected=expected, mend=mend)
+        return Row(name="cua package", level="warn", found=found, expected=expected, fix=fix)
     return Row(
         name="cua package", level="ok", found=f"{OUR_DISTRIBUTION} {_version(OUR_DISTRIBUTION)} at {ours.parent}"
     )
@@ -96,7 +96,7 @@ def check_ocr(*, is_needed: bool) -> Row:
         level="fail" if is_needed else "warn",
         found="\n".join(broken),
         expected=f"{', '.join(OCR_MODULES)} import",
-        mend=f"pip install '{OUR_DISTRIBUTION}[literal]'",
+        fix=f"pip install '{OUR_DISTRIBUTION}[literal]'",
     )
 
 
@@ -104,14 +104,14 @@ def check_runs_folder(folder: Path) -> Row:
     """Whether runs can be recorded, and how much room there is."""
     reason = check_writable(folder)
     if reason is not None:
-        found, mend = f"{folder}: {reason}", "export K25_RUNS_DIR=/a/folder/you/may/write"
-        return Row(name="runs folder", level="fail", found=found, expected="a folder to write to", mend=mend)
+        found, fix = f"{folder}: {reason}", "export K25_RUNS_DIR=/a/folder/you/may/write"
+        return Row(name="runs folder", level="fail", found=found, expected="a folder to write to", fix=fix)
     free_mb = shutil.disk_usage(folder).free // 2**20
     found = f"{folder}, {free_mb:,} MB free"
     if free_mb >= GOOD_FREE_MB:
         return Row(name="runs folder", level="ok", found=found)
     level: Level = "warn" if free_mb >= MIN_FREE_MB else "fail"
-    return Row(name="runs folder", level=level, found=found, expected=f"{GOOD_FREE_MB:,} MB free", mend="df -h")
+    return Row(name="runs folder", level=level, found=found, expected=f"{GOOD_FREE_MB:,} MB free", fix="df -h")
 
 
 def check_terminal() -> Row:
@@ -121,7 +121,7 @@ def check_terminal() -> Row:
     found = f"{encoding}, {kind}"
     if encoding.lower().replace("-", "") != "utf8":
         return Row(
-            name="terminal", level="warn", found=found, expected="utf-8", mend="export PYTHONUTF8=1 LC_ALL=C.UTF-8"
+            name="terminal", level="warn", found=found, expected="utf-8", fix="export PYTHONUTF8=1 LC_ALL=C.UTF-8"
         )
     return Row(name="terminal", level="ok", found=found)
 
@@ -133,7 +133,7 @@ def check_clock() -> Row:
     found = f"{now:%Y-%m-%d %H:%M} UTC"
     if time.time() + 86400 < newest:
         return Row(
-            name="clock", level="warn", found=found, expected="later than this program's files", mend="date -s ..."
+            name="clock", level="warn", found=found, expected="later than this program's files", fix="date -s ..."
         )
     return Row(name="clock", level="ok", found=found)
 

@@ -1,61 +1,39 @@
-"""Does a click arrive where the model meant it? Targets are drawn, found in the screenshot, and clicked.
+"""Does a click arrive where the model meant it? In browsers and on private displays, at odd sizes and scales."""
 
-The whole coordinate path is walked: position in the picture, fractions as text, `cua.gui_agent.interpreter.run`,
-`ScreenGeometry`, `env.step`, the device, and back from whoever received the click.
-"""
-
-import io
+import asyncio
+import json
+import sys
+import tempfile
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from pathlib import Path
 
+from apps.setup.click_targets import TARGET_SIDE_PX, Point, Target, click_all, make_targets, reset_and_close
 from apps.setup.command import Say
 from apps.setup.report import Row
-from cua.gui_agent.interpreter import run
-from envs import Env, EnvError, InstructionTask, Observation
+from envs import EnvError
 
 MAX_ERROR_PX = 1.0
-TARGET_SIDE_PX = 9
-_MAX_LOOKS = 20
-_FRACTIONS = (
-    (0.01, 0.02),
-    (0.5, 0.02),
-    (0.97, 0.02),
-    (0.02, 0.5),
-    (0.5, 0.5),
-    (0.37, 0.73),
-    (0.02, 0.96),
-    (0.97, 0.96),
+BROWSER_CASES: tuple[tuple[tuple[int, int], float], ...] = (
+    ((1280, 720), 1.0),
+    ((1023, 767), 1.0),
+    ((801, 601), 2.0),
+    ((1366, 768), 1.5),
 )
+"""Viewport in CSS px, and device px for each of them."""
 
-Point = tuple[float, float]
-ReadHits = Callable[[int], Awaitable[Sequence[Point]]]
-"""All clicks that arrived so far, in screen px; waits a bounded time until there are that many."""
+_NOTE_CLICKS = "() => { window.hits = []; onmousedown = event => hits.push([event.clientX, event.clientY]); }"
 
+DESKTOP_SIZES: tuple[tuple[int, int], ...] = ((1920, 1080), (1366, 768), (1023, 769))
+"""Screens in px."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A square of one colour: its middle in screen px, and the colour that nothing else on the screen has."""
-
-    middle_px: Point
-    rgb: tuple[int, int, int]
-
-
-def make_targets(size_px: tuple[int, int]) -> tuple[Target, ...]:
-    """Targets at the edges, in the middle and at odd places of a screen."""
-    half = TARGET_SIDE_PX // 2
-    return tuple(
-        Target(middle_px=(round(x * size_px[0]) + half, round(y * size_px[1]) + half), rgb=(201, 17 + 23 * number, 67))
-        for number, (x, y) in enumerate(_FRACTIONS)
-    )
+_ROOT = Path(__file__).parents[2]
+_ARRIVAL_TIMEOUT_S = 2.0
 
 
 async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: bool = True) -> tuple[Row, ...]:
     """Click targets in browsers and on displays of odd sizes; one row for each."""
-    from apps.setup.click_browser import BROWSER_CASES, click_in_browser
-    from apps.setup.click_desktop import DESKTOP_SIZES, click_on_desktop
-
     rows: list[Row] = []
     for size_px, scale in BROWSER_CASES if with_browser else ():
         name = f"clicks, browser {size_px[0]}x{size_px[1]} at {scale:g}x"
@@ -66,68 +44,64 @@ async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: b
     return tuple(rows)
 
 
-async def click_all(env: Env, targets: Sequence[Target], read_hits: ReadHits) -> list[float | None]:
-    """Click each target once; returns for each the error in px, None where no click arrived.
+async def click_in_browser(size_px: tuple[int, int], scale: float) -> list[float | None]:
+    """Errors in px for all targets on a page of this size."""
+    from envs.browser import BrowserEnv, BrowserOptions
 
-    Args:
-        env: A world that shows the targets.
-        targets: What to click; `middle_px` is where the click should arrive.
-        read_hits: Asks whoever is clicked.
-    """
-    seen = await _look_until_drawn(env, targets)
-    errors: list[float | None] = []
-    for target in targets:
-        before = len(await read_hits(0))
-        await env.step(run(_code_for(target, seen), seen.geometry))
-        hits = (await read_hits(before + 1))[before:]
-        errors.append(_distance(hits[0], target.middle_px) if len(hits) == 1 else None)
-    return errors
+    env = BrowserEnv(BrowserOptions(viewport_px=size_px, device_scale=scale))
+    targets = make_targets(size_px)
 
+    async def read_hits(at_least: int) -> Sequence[Point]:
+        return [(float(x), float(y)) for x, y in await env.page.evaluate("hits")]
 
-async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | None]]]) -> list[float | None]:
-    """Start a world, do the work, and stop the world whatever happened."""
-    try:
-        await env.reset(InstructionTask(instruction="Click every target."))
-        return await work()
-    finally:
-        await env.close()
+    async def work() -> list[float | None]:
+        await env.page.set_content(_render_page(targets))
+        await env.page.evaluate(_NOTE_CLICKS)
+        return await click_all(env, targets, read_hits)
+
+    return await reset_and_close(env, work)
 
 
-async def _look_until_drawn(env: Env, targets: Sequence[Target]) -> Observation:
-    """The first picture that shows every target.
-
-    Raises:
-        EnvError: One is still missing after `_MAX_LOOKS` looks.
-    """
-    for _ in range(_MAX_LOOKS):
-        seen = (await env.step(())).observation
-        places = [_find(target, seen.screenshot) for target in targets]
-        if None not in places:
-            return seen
-    raise EnvError(f"target {places.index(None) + 1} does not show in the screenshot")
+def _render_page(targets: Sequence[Target]) -> str:
+    half = TARGET_SIDE_PX // 2
+    squares = "".join(
+        f'<div style="left:{x - half:g}px;top:{y - half:g}px;background:rgb{rgb}"></div>'
+        for (x, y), rgb in ((target.middle_px, target.rgb) for target in targets)
+    )
+    side = f"width:{TARGET_SIDE_PX}px;height:{TARGET_SIDE_PX}px"
+    return f"<style>html{{overflow:hidden;background:#fff}}div{{position:absolute;{side}}}</style>{squares}"
 
 
-def _code_for(target: Target, seen: Observation) -> str:
-    """What a model that sees the target writes."""
-    x, y = _find(target, seen.screenshot) or (0.0, 0.0)
-    width, height = seen.geometry.sent_px
-    return f"pyautogui.click(x={x / width:.4f}, y={y / height:.4f})"
+async def click_on_desktop(size_px: tuple[int, int]) -> list[float | None]:
+    """Errors in px for all targets on a screen of this size."""
+    from envs.desktop import DesktopEnv, DesktopOptions
+
+    with tempfile.TemporaryDirectory(prefix="k25-clicks-") as folder:
+        file = Path(folder) / "clicks.jsonl"
+        file.touch()
+        width, height = size_px
+        app = (sys.executable, "-m", "apps.setup.click_window", str(file), str(width), str(height))
+        env = DesktopEnv(DesktopOptions(screen_px=size_px, app=app, draw_cursor=False, env={"PYTHONPATH": str(_ROOT)}))
+
+        async def work() -> list[float | None]:
+            return await click_all(env, make_targets(size_px), partial(_read_hits, file))
+
+        return await reset_and_close(env, work)
 
 
-def _find(target: Target, png: bytes) -> Point | None:
-    """Middle of the target in the picture, its px; None when the picture does not show it."""
-    import numpy as np
-    from PIL import Image
-
-    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
-    rows, columns = np.nonzero((picture == target.rgb).all(axis=2))
-    if rows.size == 0:
-        return None
-    return float(columns.mean()), float(rows.mean())
+async def _read_hits(file: Path, at_least: int) -> Sequence[Point]:
+    """All clicks so far, waiting a bounded time for the one that was just sent."""
+    deadline = time.monotonic() + _ARRIVAL_TIMEOUT_S
+    while True:
+        hits = await asyncio.to_thread(_load_hits, file)
+        if len(hits) >= at_least or time.monotonic() > deadline:
+            return hits
+        await asyncio.sleep(0.01)
 
 
-def _distance(hit: Point, wanted: Point) -> float:
-    return max(abs(hit[0] - wanted[0]), abs(hit[1] - wanted[1]))
+def _load_hits(file: Path) -> list[Point]:
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    return [(float(x), float(y)) for x, y in (json.loads(line) for line in lines if line.endswith("\n"))]
 
 
 async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float | None]]]) -> Row:

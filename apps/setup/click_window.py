@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from apps.setup.click_test import TARGET_SIDE_PX, make_targets
+from apps.setup.click_targets import TARGET_SIDE_PX, make_targets
 from envs.require import require
 
 

@@ -40,7 +40,7 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     try:
         settings = load_settings({"model": model} if model else {}).settings
     except ConfigError as error:
-        rows.append(Row(name="config", level="fail", found=str(error), mend="cua config show"))
+        rows.append(Row(name="config", level="fail", found=str(error), fix="cua config show"))
         settings = Settings()
     say("trying the browser and the display")
     trial, display_row = await asyncio.gather(try_browser(), try_desktop())
@@ -61,7 +61,7 @@ async def _check_model(settings: Settings, say: Say) -> Row:
     try:
         model = make_settings_model(settings)
     except ConfigError as error:
-        return Row(name="model", level="fail", found=str(error), mend="cua config show")
+        return Row(name="model", level="fail", found=str(error), fix="cua config show")
     try:
         async with asyncio.timeout(_MODEL_TIMEOUT_S):
             report = await probe(model)
@@ -76,8 +76,8 @@ def _model_row(settings: Settings, report: ProbeReport) -> Row:
     if not report.ok:
         where = settings.base_url or "the default endpoint"
         found = f"{settings.model} at {where}: {report.error}"
-        mend = "start the server and type cua doctor again" if report.retryable else "cua config show"
-        return Row(name="model", level="fail", found=found, expected="an answer", mend=mend)
+        fix = "start the server and type cua doctor again" if report.retryable else "cua config show"
+        return Row(name="model", level="fail", found=found, expected="an answer", fix=fix)
     found = f"{report.model} answered in {report.latency_s:.1f} s"
     if not report.accepts_images:
         found += f", but refuses pictures: {report.error}"
@@ -89,5 +89,5 @@ def _model_row(settings: Settings, report: ProbeReport) -> Row:
         return Row(name="model", level="ok" if report.reports_usage else "warn", found=found)
     level: Level = "warn" if report.accepts_images else "fail"
     return Row(
-        name="model", level=level, found=found, expected="a model that sees pictures", mend="choose another --model"
+        name="model", level=level, found=found, expected="a model that sees pictures", fix="choose another --model"
     )

@@ -1,16 +1,16 @@
-"""What `cua setup` does: find a browser and a virtual display, or get them by the first way that works."""
+"""What `cua setup` does: find a browser and a virtual display, or get them by the first installer that works."""
 
 import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from apps.setup.browser_installers import INSTALLERS, Installer
 from apps.setup.command import Say
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
 from apps.setup.report import Report, Row
 from apps.setup.sandbox import check_backends, missing_packages
 from apps.setup.verify import Verdict, find_driver_obstacle, verify_browser, verify_desktop
-from apps.setup.ways import WAYS, Way
 from envs.browser.find import BrowserBinary, find_browser
 from envs.desktop.find import find_window_manager, find_xvfb
 from visual_tools.sandbox.bubblewrap import find_bubblewrap
@@ -38,7 +38,12 @@ class BrowserTrial:
 
 
 async def run_setup(
-    say: Say = print, *, browser: bool = True, desktop: bool = True, sandbox: bool = True, ways: Sequence[Way] = WAYS
+    say: Say = print,
+    *,
+    browser: bool = True,
+    desktop: bool = True,
+    sandbox: bool = True,
+    installers: Sequence[Installer] = INSTALLERS,
 ) -> Report:
     """Make sure that a browser, fonts, a virtual display, a window manager and a sandbox are there and work.
 
@@ -50,7 +55,7 @@ async def run_setup(
         browser: Whether to look after the browser and fonts.
         desktop: Whether to look after the virtual display.
         sandbox: Whether to look after what isolates code.
-        ways: How to get a browser, in order.
+        installers: How to get a browser, in order.
 
     Returns:
         One row for each thing.
@@ -60,11 +65,11 @@ async def run_setup(
     )
     rows: list[Row] = []
     if trial is not None:
-        rows += await _mend_browser(trial, say, ways)
+        rows += await _fix_browser(trial, say, installers)
     if display_row is not None:
-        rows.append(await _mend_desktop(display_row, say))
+        rows.append(await _fix_desktop(display_row, say))
     if sandbox:
-        rows.append(await _mend_sandbox(say))
+        rows.append(await _fix_sandbox(say))
     return Report(rows=tuple(rows))
 
 
@@ -89,26 +94,28 @@ async def try_desktop() -> Row:
         if verdict.works:
             return Row(name="display", level="ok", found=f"{server} and {window_manager}: {verdict.detail}")
         found = verdict.detail
-    return Row(name="display", level="warn", found=found, expected="Xvfb and openbox", mend=_line_for("display") or "")
+    return Row(name="display", level="warn", found=found, expected="Xvfb and openbox", fix=_line_for("display") or "")
 
 
-def browser_rows(trial: BrowserTrial, reasons: Sequence[str] = (), ways: Sequence[Way] = WAYS) -> tuple[Row, ...]:
-    """What a report says about a browser; `reasons` are why it could not be mended."""
+def browser_rows(
+    trial: BrowserTrial, reasons: Sequence[str] = (), installers: Sequence[Installer] = INSTALLERS
+) -> tuple[Row, ...]:
+    """What a report says about a browser; `reasons` are why it could not be fixed."""
     if not trial.verdict.works:
         broken = trial.verdict.is_driver_broken
-        return (_no_driver_row(trial.verdict.detail) if broken else _no_browser_row(trial, reasons, ways),)
+        return (_no_driver_row(trial.verdict.detail) if broken else _no_browser_row(trial, reasons, installers),)
     row = Row(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
     fault = trial.verdict.font_fault
     if not fault:
         return row, Row(name="fonts", level="ok", found="text is drawn as text")
-    return row, Row(name="fonts", level="warn", found=fault, expected="any text font", mend=_line_for("fonts") or "")
+    return row, Row(name="fonts", level="warn", found=fault, expected="any text font", fix=_line_for("fonts") or "")
 
 
 async def _nothing() -> None:
     return None
 
 
-async def _mend_browser(trial: BrowserTrial, say: Say, ways: Sequence[Way]) -> tuple[Row, ...]:
+async def _fix_browser(trial: BrowserTrial, say: Say, installers: Sequence[Installer]) -> tuple[Row, ...]:
     obstacle = await find_driver_obstacle()
     if obstacle is not None:
         say(obstacle)
@@ -119,38 +126,40 @@ async def _mend_browser(trial: BrowserTrial, say: Say, ways: Sequence[Way]) -> t
     if not trial.verdict.works:
         say(f"browser: {trial.name}, {trial.verdict.detail}")
         if not os.environ.get("K25_BROWSER"):
-            trial, reasons = await _get_browser(trial, say, ways)
+            trial, reasons = await _get_browser(trial, say, installers)
     if trial.verdict.works and trial.verdict.font_fault and await _install_as_root("fonts", say):
         trial = await try_browser()
-    return browser_rows(trial, reasons, ways)
+    return browser_rows(trial, reasons, installers)
 
 
-async def _get_browser(trial: BrowserTrial, say: Say, ways: Sequence[Way]) -> tuple[BrowserTrial, list[str]]:
-    """Go through the ways until a browser works."""
+async def _get_browser(
+    trial: BrowserTrial, say: Say, installers: Sequence[Installer]
+) -> tuple[BrowserTrial, list[str]]:
+    """Try one installer after the other until a browser works."""
     reasons: list[str] = []
-    for way in ways:
-        obstacle = way.find_obstacle()
+    for installer in installers:
+        obstacle = installer.check_prerequisites()
         if obstacle is None:
-            say(f"getting a browser by {way.name}")
-            obstacle = await way.get(say)
+            say(f"getting a browser by {installer.name}")
+            obstacle = await installer.get(say)
         if obstacle is None:
             trial = await try_browser()
             if trial.verdict.works:
                 say(f"  {trial.name} works")
                 return trial, []
             obstacle = f"{trial.name} {trial.verdict.detail}"
-        say(f"  not by {way.name}: {obstacle}")
-        reasons.append(f"{way.name}: {obstacle}")
+        say(f"  not by {installer.name}: {obstacle}")
+        reasons.append(f"{installer.name}: {obstacle}")
     return trial, reasons
 
 
-async def _mend_desktop(row: Row, say: Say) -> Row:
+async def _fix_desktop(row: Row, say: Say) -> Row:
     if row.level == "ok" or (find_xvfb() and find_window_manager()):
         return row
     return await try_desktop() if await _install_as_root("display", say) else row
 
 
-async def _mend_sandbox(say: Say) -> Row:
+async def _fix_sandbox(say: Say) -> Row:
     if find_bubblewrap() is None and not missing_packages():
         await _install_as_root("sandbox", say)
     return await asyncio.to_thread(check_backends)
@@ -168,22 +177,22 @@ async def _install_as_root(need: Need, say: Say) -> bool:
 
 def _no_driver_row(obstacle: str) -> Row:
     is_there = "not installed" not in obstacle
-    mend = (_line_for("driver") or "") if is_there else "pip install 'cua-k25[browser]'"
-    return Row(name="playwright", level="fail", found=obstacle, expected="a driver that starts", mend=mend)
+    fix = (_line_for("driver") or "") if is_there else "pip install 'cua-k25[browser]'"
+    return Row(name="playwright", level="fail", found=obstacle, expected="a driver that starts", fix=fix)
 
 
-def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], ways: Sequence[Way]) -> Row:
-    lines = [line for way in ways if (line := way.line_to_type()) is not None]
-    mend = "unset K25_BROWSER && cua setup" if os.environ.get("K25_BROWSER") else "   or   ".join(lines)
+def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Sequence[Installer]) -> Row:
+    lines = [line for installer in installers if (line := installer.manual_command()) is not None]
+    fix = "unset K25_BROWSER && cua setup" if os.environ.get("K25_BROWSER") else "   or   ".join(lines)
     return Row(
         name="browser",
         level="fail",
         found="\n".join((f"{trial.name}: {trial.verdict.detail}", *reasons)),
         expected="Chromium or Chrome, on PATH or named by $K25_BROWSER",
-        mend=mend,
+        fix=fix,
     )
 
 
 def _line_for(need: Need) -> str | None:
     manager = find_package_manager()
-    return manager.line_to_type(manager.packages[need][0]) if manager else None
+    return manager.manual_command(manager.packages[need][0]) if manager else None

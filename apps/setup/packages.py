@@ -34,7 +34,7 @@ class PackageManager:
         """The command that installs packages."""
         return (self.name, *self.install, *names)
 
-    def line_to_type(self, names: Sequence[str]) -> str:
+    def manual_command(self, names: Sequence[str]) -> str:
         """What a person types to install packages, with sudo unless they are root."""
         sudo = "" if is_root() else "sudo "
         first = f"{sudo}{shlex.join((self.name, *self.refresh))} && " if self.refresh else ""

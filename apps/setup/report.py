@@ -19,14 +19,14 @@ class Row:
         level: `warn`: something optional will not work; `fail`: the main job will not.
         found: What is there.
         expected: What should be there; empty when it is.
-        mend: The command that mends it; empty when there is nothing to mend.
+        fix: The command that fixes it; empty when there is nothing to fix.
     """
 
     name: str
     level: Level
     found: str
     expected: str = ""
-    mend: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Report:
         return 1 if self.worst == "fail" else 0
 
     def to_json(self) -> str:
-        """The same as data: `{"worst": ..., "rows": [{"name", "level", "found", "expected", "mend"}, ...]}`."""
+        """The same as data: `{"worst": ..., "rows": [{"name", "level", "found", "expected", "fix"}, ...]}`."""
         return json.dumps({"worst": self.worst, "rows": [asdict(row) for row in self.rows]}, ensure_ascii=False)
 
     def to_text(self) -> str:
@@ -61,6 +61,6 @@ def _lines_of(row: Row, width: int) -> list[str]:
     lines += [indent + line for line in row.found.splitlines()[1:]]
     if row.expected:
         lines.append(f"{indent}expected: {row.expected}")
-    if row.mend:
-        lines.append(f"{indent}mend it:  {row.mend}")
+    if row.fix:
+        lines.append(f"{indent}fix it:  {row.fix}")
     return lines

@@ -16,7 +16,7 @@ _INSTALL = "pip install 'cua-k25[sandbox]'"
 
 def _install_line() -> str:
     manager = find_package_manager()
-    return manager.line_to_type(("bubblewrap",)) if manager else "install bubblewrap"
+    return manager.manual_command(("bubblewrap",)) if manager else "install bubblewrap"
 
 
 def find_backend(reports: Sequence[BackendReport]) -> BackendReport | None:
@@ -30,13 +30,13 @@ def make_row(reports: Sequence[BackendReport]) -> Row:
     failed = [f"{report.backend}: {report.reason}" for report in reports if not report.works]
     if best is None:
         found = "\n".join(["nothing here can isolate code: cua ask runs none", *failed])
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", mend=_install_line())
+        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", fix=_install_line())
     better = [report for report in reports[: reports.index(best)] if not report.works]
     found = "\n".join(
         [f"{best.backend}: {best.reason}", *(f"not {report.backend}: {report.reason}" for report in better)]
     )
     if better:
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap", mend=_install_line())
+        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap", fix=_install_line())
     return Row(name="sandbox", level="ok", found=found)
 
 
@@ -49,7 +49,7 @@ def check_backends() -> Row:
     """Try what can isolate code on this machine; about a second."""
     if missing := missing_packages():
         found = f"not installed: {', '.join(missing)}; cua ask cannot run code"
-        return Row(name="sandbox", level="warn", found=found, mend=_INSTALL)
+        return Row(name="sandbox", level="warn", found=found, fix=_INSTALL)
     return make_row(describe_backends())
 
 

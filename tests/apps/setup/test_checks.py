@@ -25,13 +25,13 @@ def test_python_in_a_virtual_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert check_python().level == "ok"
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     assert check_python().level == "warn"
-    assert check_python().mend.startswith("python3 -m venv .venv")
+    assert check_python().fix.startswith("python3 -m venv .venv")
 
 
 def test_no_command_on_path(machine: BareMachine) -> None:
     row = check_command()
     assert (row.level, row.found) == ("warn", f"not on PATH; this one is {HERE}/cua")
-    assert row.mend == f'export PATH="{HERE}:$PATH"'
+    assert row.fix == f'export PATH="{HERE}:$PATH"'
 
 
 def test_a_namesake_on_path(machine: BareMachine) -> None:
@@ -39,7 +39,7 @@ def test_a_namesake_on_path(machine: BareMachine) -> None:
     row = check_command()
     assert row.level == "warn"
     assert row.found == f"{foreign} comes first, and it is another project's"
-    assert "type k25 instead" in row.mend
+    assert "type k25 instead" in row.fix
     foreign.write_text("#!/usr/bin/python3\nfrom apps.cli.main import main\n")
     assert check_command().found.endswith("it is cua-k25 of another environment")
 
@@ -76,7 +76,7 @@ def test_a_namesake_that_shadows_ours(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_missing_ocr_is_worse_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "OCR_MODULES", ("no_such_reader",))
     assert [check_ocr(is_needed=needed).level for needed in (True, False)] == ["fail", "warn"]
-    assert check_ocr(is_needed=True).mend == "pip install 'cua-k25[literal]'"
+    assert check_ocr(is_needed=True).fix == "pip install 'cua-k25[literal]'"
 
 
 def test_ocr_is_here() -> None:
@@ -112,4 +112,4 @@ def test_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys, "stdout", Latin())
     row = check_terminal()
-    assert (row.level, row.mend) == ("warn", "export PYTHONUTF8=1 LC_ALL=C.UTF-8")
+    assert (row.level, row.fix) == ("warn", "export PYTHONUTF8=1 LC_ALL=C.UTF-8")

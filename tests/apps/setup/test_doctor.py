@@ -68,7 +68,7 @@ async def test_a_model_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -
     row = row_of(await run_doctor(lambda line: None, model="fake"), "model")
     assert row.level == "fail"
     assert "fake at" in row.found
-    assert row.mend == "start the server and type cua doctor again"
+    assert row.fix == "start the server and type cua doctor again"
 
 
 async def test_a_model_without_an_endpoint() -> None:

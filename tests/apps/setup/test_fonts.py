@@ -92,7 +92,7 @@ async def test_digits_of_an_emoji_font_are_told(
     row = report.rows[-1]
     assert (row.name, row.level) == ("fonts", "warn")
     assert "no digits but those of an emoji font" in row.found and "1.2" in row.found
-    assert row.mend == f"sudo apt-get update && sudo {INSTALLED}"
+    assert row.fix == f"sudo apt-get update && sudo {INSTALLED}"
     assert machine.log == []
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import playwright
 import pytest
 
+from apps.setup.browser_installers import INSTALLERS, Installer
 from apps.setup.command import Say
 from apps.setup.install import run_setup
 from apps.setup.report import Row
 from apps.setup.verify import verify_browser
-from apps.setup.ways import WAYS, Way
 from envs.browser.find import BrowserBinary
 from tests.apps.setup.machine import BareMachine, real_browser
 
@@ -22,8 +22,8 @@ DRIVER_NODE = Path(playwright.__file__).parent / "driver" / "node"
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on PATH or in $K25_BROWSER")
 
 
-def make_way(name: str, get: Callable[[Say], Awaitable[str | None]], obstacle: str | None = None) -> Way:
-    return Way(name=name, find_obstacle=lambda: obstacle, get=get, line_to_type=lambda: f"type {name}")
+def make_installer(name: str, get: Callable[[Say], Awaitable[str | None]], obstacle: str | None = None) -> Installer:
+    return Installer(name=name, check_prerequisites=lambda: obstacle, get=get, manual_command=lambda: f"type {name}")
 
 
 async def never(say: Say) -> str | None:
@@ -35,7 +35,7 @@ async def never(say: Say) -> str | None:
 async def test_a_browser_that_is_there_is_only_tried_out(machine: BareMachine) -> None:
     machine.link("chromium-headless-shell", BROWSER or "")
     said: list[str] = []
-    report = await run_setup(said.append, desktop=False, ways=[make_way("never", never)], sandbox=False)
+    report = await run_setup(said.append, desktop=False, installers=[make_installer("never", never)], sandbox=False)
     assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
     assert report.rows[0].found.startswith(
         f"{machine.programs}/chromium-headless-shell (chromium-headless-shell on PATH)"
@@ -58,14 +58,14 @@ async def test_the_first_way_that_works_is_taken(machine: BareMachine) -> None:
         return None
 
     said: list[str] = []
-    ways = [
-        make_way("closed", never, obstacle="not for you"),
-        make_way("download", fail),
-        make_way("broken", link_broken),
-        make_way("real", link_real),
-        make_way("later", never),
+    installers = [
+        make_installer("closed", never, obstacle="not for you"),
+        make_installer("download", fail),
+        make_installer("broken", link_broken),
+        make_installer("real", link_real),
+        make_installer("later", never),
     ]
-    report = await run_setup(said.append, desktop=False, ways=ways, sandbox=False)
+    report = await run_setup(said.append, desktop=False, installers=installers, sandbox=False)
     assert report.worst == "ok"
     told = "\n".join(said)
     assert "not by closed: not for you" in told
@@ -80,8 +80,8 @@ async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     machine.add("apt-get")
-    ways = [replace(WAYS[0], get=fail), *WAYS[1:]]
-    report = await run_setup(print, ways=ways, sandbox=False)
+    installers = [replace(INSTALLERS[0], get=fail), *INSTALLERS[1:]]
+    report = await run_setup(print, installers=installers, sandbox=False)
     assert report.exit_code == 1
     browser, display = report.rows
     assert browser.found.splitlines() == [
@@ -90,24 +90,24 @@ async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatc
         "the system's package manager: apt-get needs root",
         "the npm-packaged Chromium: npm and node not on PATH",
     ]
-    assert "sudo apt-get install -y --no-install-recommends chromium-headless-shell" in browser.mend
-    assert f"{sys.executable} -m playwright install --with-deps chromium-headless-shell" in browser.mend
+    assert "sudo apt-get install -y --no-install-recommends chromium-headless-shell" in browser.fix
+    assert f"{sys.executable} -m playwright install --with-deps chromium-headless-shell" in browser.fix
     assert display == Row(
         name="display",
         level="warn",
         found="Xvfb and a window manager not found: browser tasks work, desktop tasks need --display",
         expected="Xvfb and openbox",
-        mend="sudo apt-get update && sudo apt-get install -y --no-install-recommends xvfb openbox xauth dbus",
+        fix="sudo apt-get update && sudo apt-get install -y --no-install-recommends xvfb openbox xauth dbus",
     )
     assert machine.log == []
 
 
 async def test_a_wrong_setting_is_not_papered_over(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K25_BROWSER", "/no/such/browser")
-    report = await run_setup(print, desktop=False, ways=[make_way("never", never)], sandbox=False)
+    report = await run_setup(print, desktop=False, installers=[make_installer("never", never)], sandbox=False)
     assert report.rows[0].level == "fail"
     assert report.rows[0].found == "no browser: $K25_BROWSER names '/no/such/browser', and there is no such program"
-    assert report.rows[0].mend == "unset K25_BROWSER && cua setup"
+    assert report.rows[0].fix == "unset K25_BROWSER && cua setup"
 
 
 async def test_root_installs_the_display_by_name(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,14 +148,14 @@ async def test_a_driver_that_lacks_a_library_is_told_from_a_browser_that_does(
     machine.add("apt-get")
     node = machine.add("node", 'echo "$0: error while loading shared libraries: libatomic.so.1" >&2', exit_code=127)
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
-    report = await run_setup(print, desktop=False, ways=[make_way("never", never)], sandbox=False)
+    report = await run_setup(print, desktop=False, installers=[make_installer("never", never)], sandbox=False)
     assert report.rows == (
         Row(
             name="playwright",
             level="fail",
             found="Playwright's driver does not start: error while loading shared libraries: libatomic.so.1",
             expected="a driver that starts",
-            mend="sudo apt-get update && sudo apt-get install -y --no-install-recommends libatomic1",
+            fix="sudo apt-get update && sudo apt-get install -y --no-install-recommends libatomic1",
         ),
     )
 
@@ -165,10 +165,10 @@ async def test_a_driver_that_lacks_a_library_is_told_from_a_browser_that_does(
 async def test_root_gets_what_the_driver_lacks(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     machine.link("chromium-headless-shell", BROWSER or "")
-    node = machine.add("node", f"test -e {machine.home}/mended || exit 127; exec {DRIVER_NODE} $*")
-    machine.add("apt-get", f'case "$*" in *libatomic1*) touch {machine.home}/mended;; esac')
+    node = machine.add("node", f"test -e {machine.home}/fixed || exit 127; exec {DRIVER_NODE} $*")
+    machine.add("apt-get", f'case "$*" in *libatomic1*) touch {machine.home}/fixed;; esac')
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
-    report = await run_setup(print, desktop=False, ways=[make_way("never", never)], sandbox=False)
+    report = await run_setup(print, desktop=False, installers=[make_installer("never", never)], sandbox=False)
     assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
 
 

@@ -26,7 +26,7 @@ def test_the_line_to_type(machine: BareMachine, name: str, line: str) -> None:
     machine.add(name)
     manager = find_package_manager()
     assert manager is not None
-    assert manager.line_to_type(manager.packages["display"][0]) == SUDO + line.format(sudo=SUDO)
+    assert manager.manual_command(manager.packages["display"][0]) == SUDO + line.format(sudo=SUDO)
 
 
 def test_root_is_told_from_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from apps.setup.report import Report, Row
 
 OK = Row(name="browser", level="ok", found="/usr/bin/chromium")
 WARN = Row(
-    name="window manager", level="warn", found="none\nsecond line", expected="openbox", mend="apt-get install openbox"
+    name="window manager", level="warn", found="none\nsecond line", expected="openbox", fix="apt-get install openbox"
 )
 FAIL = Row(name="disk", level="fail", found="full")
 
@@ -21,7 +21,7 @@ def test_text() -> None:
         "warn  window manager  none",
         "                      second line",
         "                      expected: openbox",
-        "                      mend it:  apt-get install openbox",
+        "                      fix it:  apt-get install openbox",
         "FAIL  disk            full",
     ]
 
@@ -29,5 +29,5 @@ def test_text() -> None:
 def test_json() -> None:
     assert json.loads(Report(rows=(FAIL,)).to_json()) == {
         "worst": "fail",
-        "rows": [{"name": "disk", "level": "fail", "found": "full", "expected": "", "mend": ""}],
+        "rows": [{"name": "disk", "level": "fail", "found": "full", "expected": "", "fix": ""}],
     }

@@ -29,7 +29,7 @@ def test_the_backend_in_force_is_a_row() -> None:
 def test_a_second_best_backend_says_what_the_best_one_lacks() -> None:
     row = make_row([NO_BEST, SECOND, NONE])
     assert (row.level, row.found) == ("warn", "landlock: a filter\nnot bubblewrap: not installed")
-    assert "bubblewrap" in row.mend
+    assert "bubblewrap" in row.fix
 
 
 def test_no_isolation_is_said_with_every_reason() -> None:

