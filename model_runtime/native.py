@@ -20,9 +20,9 @@ from model_runtime.require import require
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
+    from model_runtime.engine.ranks import RankSpec
     from model_runtime.engine.step import Executor
     from model_runtime.engine.thread import EngineThread
-    from model_runtime.parallel.ranks import RankSpec
     from model_runtime.server.options import ServerOptions
 
 
@@ -139,7 +139,7 @@ def make_engine_options(options: NativeOptions) -> EngineOptions:
 
 def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
     """What every rank loads."""
-    from model_runtime.parallel.ranks import RankSpec, find_address
+    from model_runtime.engine.ranks import RankSpec, find_address
 
     size = options.tensor_parallel_size
     device = options.device or find_device()
@@ -169,8 +169,8 @@ def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[E
     Raises:
         RuntimeFault: A rank cannot load its part.
     """
+    from model_runtime.engine.ranks import RankedExecutor, Workers, load_rank
     from model_runtime.engine.runner import Runner
-    from model_runtime.parallel.ranks import RankedExecutor, Workers, load_rank
 
     workers = Workers(spec, on_death) if spec.size > 1 else None
     try:

@@ -9,7 +9,7 @@ from model_runtime.ops import Ops
 from model_runtime.parallel.comm import Comm
 
 if TYPE_CHECKING:
-    from model_runtime.model.prepared import PreparedFiles
+    from model_runtime.checkpoint.prepared import PreparedFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

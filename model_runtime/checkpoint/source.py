@@ -1,6 +1,8 @@
-"""Where the model's layers get their weights from."""
+"""Where the model's layers get their weights from, and the one way from there to where they stay."""
 
 from typing import TYPE_CHECKING, Protocol
+
+from model_runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,3 +22,15 @@ class TensorSource(Protocol):
             CheckpointError: There is no such tensor, or its file is truncated or corrupt.
         """
         ...
+
+
+def copy_into(target: "Tensor", stored: "Tensor", name: str) -> None:
+    """Copy a stored tensor, or this rank's part of it, over a weight.
+
+    Raises:
+        CheckpointError: The shapes differ.
+    """
+    if target.shape != stored.shape:
+        found, expected = tuple(stored.shape), tuple(target.shape)
+        raise CheckpointError(f"{name} has the shape {found}, expected {expected}: config.json and weights disagree")
+    target.copy_(stored)

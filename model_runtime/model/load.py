@@ -6,12 +6,12 @@ from pathlib import Path
 import torch
 
 from model_runtime.checkpoint.check import check_tensors
+from model_runtime.checkpoint.prepared import open_prepared
 from model_runtime.checkpoint.reader import Checkpoint
 from model_runtime.config import load_config
 from model_runtime.config.types import K25Config
 from model_runtime.errors import ConfigError
 from model_runtime.model.k25 import K25Model
-from model_runtime.model.prepared import open_prepared
 from model_runtime.ops import find_ops
 from model_runtime.ops.registry import find_backends
 from model_runtime.parallel.comm import Comm, OneRank

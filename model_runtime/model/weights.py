@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from model_runtime.checkpoint.source import TensorSource
-from model_runtime.errors import CheckpointError
+from model_runtime.checkpoint.source import TensorSource, copy_into
 from model_runtime.placement import Placement
 
 
@@ -50,12 +49,7 @@ class Weights:
         Raises:
             CheckpointError: It is missing or has another shape.
         """
-        part = self.source.get(self.prefix + name, index)
-        if part.shape != out.shape:
-            found, wanted = tuple(part.shape), tuple(out.shape)
-            where = f" at {index}" if index else ""
-            raise CheckpointError(f"{self.prefix}{name}{where} has shape {found}; config.json asks for {wanted}")
-        out.copy_(part)
+        copy_into(out, self.source.get(self.prefix + name, index), self.prefix + name)
 
     def read_joined(
         self, names: tuple[str, ...], heights: tuple[int, ...], width: int, rows: slice | None = None

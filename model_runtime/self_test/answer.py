@@ -1,9 +1,38 @@
-"""Answers of an endpoint, whole or streamed, in one form, with what is wrong about their shape."""
+"""Answers of an endpoint, whole or streamed, in one form, with what is wrong about their shape.
+
+Source: WHATWG HTML, section 9.2.6, for server-sent events, as far as OpenAI's protocol uses it (only `data` fields
+count).
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+
+def read_events(blocks: Iterable[bytes]) -> Iterator[str]:
+    """The data of each event. One that the end cuts off is given too: some servers end without a blank line."""
+    data: list[str] = []
+    for line in _lines(blocks):
+        if line == "":
+            if data:
+                yield "\n".join(data)
+            data = []
+        elif line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+    if data:
+        yield "\n".join(data)
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[str]:
+    left = b""
+    for block in blocks:
+        *lines, left = re.split(rb"\r\n|\n|\r(?=[^\n])", left + block)  # a last \r may be half of a \r\n
+        yield from (line.decode(errors="replace") for line in lines)
+    if left:
+        yield left.decode(errors="replace").removesuffix("\r")
+
 
 FINISHES = ("stop", "length", "tool_calls", "content_filter")
 REASONING_FIELDS = ("reasoning_content", "reasoning")

@@ -8,9 +8,8 @@ from typing import Any
 
 from model_runtime.errors import RuntimeFault
 from model_runtime.require import require
-from model_runtime.self_test.answer import Answer, Usage, join_stream, parse_answer, parse_usage
+from model_runtime.self_test.answer import Answer, Usage, join_stream, parse_answer, parse_usage, read_events
 from model_runtime.self_test.outcome import NoAnswer, failed, inconclusive, not_supported
-from model_runtime.self_test.sse import read_events
 
 Message = Mapping[str, Any]
 SHORT = 32

@@ -1,12 +1,8 @@
 """What a probe found, and the report of all of them."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from model_runtime.self_test.endpoint import Endpoint
+from typing import Any, Literal
 
 Status = Literal["ok", "warning", "failed", "not supported", "inconclusive"]
 
@@ -22,23 +18,6 @@ class Outcome:
 
     status: Status
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """One question to an endpoint; `name` is the function's, with dashes."""
-
-    run: "Callable[[Endpoint], Outcome]"
-
-    @property
-    def name(self) -> str:
-        """As `--only` takes it."""
-        return self.run.__name__.removeprefix("probe_").replace("_", "-")
-
-    @property
-    def about(self) -> str:
-        """First line of its description."""
-        return (self.run.__doc__ or "").strip().split("\n")[0]
 
 
 class Ended(Exception):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from model_runtime.errors import RuntimeFault
 from model_runtime.self_test.endpoint import Endpoint
-from model_runtime.self_test.outcome import Ended, NoAnswer, Outcome, Probe, Report
-from model_runtime.self_test.probes import PROBES
+from model_runtime.self_test.outcome import Ended, NoAnswer, Outcome, Report
+from model_runtime.self_test.probes import PROBES, Probe
 
 PATIENCE = 2
 """Probes in a row that get no answer at all before the rest is left untried."""

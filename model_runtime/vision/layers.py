@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.source import TensorSource
-from model_runtime.errors import CheckpointError
+from model_runtime.checkpoint.source import TensorSource, copy_into
 from model_runtime.parallel.shard import shard_slice
 from model_runtime.placement import Placement
 
@@ -17,18 +16,6 @@ from model_runtime.placement import Placement
 def make_weight(placement: Placement, *shape: int) -> nn.Parameter:
     """Memory for a weight that is not trained."""
     return nn.Parameter(torch.empty(shape, device=placement.device, dtype=placement.dtype), requires_grad=False)
-
-
-def copy_into(target: Tensor, stored: Tensor, name: str) -> None:
-    """Copy a stored tensor over a weight.
-
-    Raises:
-        CheckpointError: The shapes differ.
-    """
-    if target.shape != stored.shape:
-        found, expected = tuple(stored.shape), tuple(target.shape)
-        raise CheckpointError(f"{name} has the shape {found}, expected {expected}: config.json and weights disagree")
-    target.copy_(stored)
 
 
 class LayerNorm(nn.Module):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.source import TensorSource
+from model_runtime.checkpoint.source import TensorSource, copy_into
 from model_runtime.config.types import VisionConfig
 from model_runtime.placement import Placement
-from model_runtime.vision.layers import copy_into, make_weight
+from model_runtime.vision.layers import make_weight
 
 BASE = 10_000.0
 GRIDS_KEPT = 8

@@ -1,7 +1,29 @@
 """The probes, in the order in which they run: plain things first."""
 
-from model_runtime.self_test.outcome import Probe
-from model_runtime.self_test.probes import chat, history, limits, media, output, reasoning, template, tools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from model_runtime.self_test.endpoint import Endpoint
+from model_runtime.self_test.outcome import Outcome
+from model_runtime.self_test.probes import chat, history, media, output, reasoning, tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One question to an endpoint; `name` is the function's, with dashes."""
+
+    run: Callable[[Endpoint], Outcome]
+
+    @property
+    def name(self) -> str:
+        """As `--only` takes it."""
+        return self.run.__name__.removeprefix("probe_").replace("_", "-")
+
+    @property
+    def about(self) -> str:
+        """First line of its description."""
+        return (self.run.__doc__ or "").strip().split("\n")[0]
+
 
 PROBES: tuple[Probe, ...] = tuple(
     Probe(run=run)
@@ -18,8 +40,8 @@ PROBES: tuple[Probe, ...] = tuple(
         reasoning.probe_reasoning,
         reasoning.probe_thinking_off,
         reasoning.probe_reasoning_history,
-        template.probe_template,
-        template.probe_control_tokens,
+        reasoning.probe_template,
+        reasoning.probe_control_tokens,
         history.probe_history,
         history.probe_memory,
         tools.probe_tool_call,
@@ -31,9 +53,9 @@ PROBES: tuple[Probe, ...] = tuple(
         media.probe_image_count,
         media.probe_image_order,
         media.probe_video,
-        limits.probe_errors,
-        limits.probe_big_body,
+        chat.probe_errors,
+        chat.probe_big_body,
     )
 )
 
-__all__ = ["PROBES"]
+__all__ = ["PROBES", "Probe"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model_runtime.model.prepared import PreparedFiles, open_prepared
+from model_runtime.checkpoint.prepared import PreparedFiles, open_prepared
 from model_runtime.ops import DenseExperts
 from model_runtime.parallel.comm import OneRank
 

@@ -11,10 +11,10 @@ import torch
 
 from model_runtime.device import find_rank_device, use_device
 from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.ranks import RankSpec, load_rank
 from model_runtime.engine.runner import Runner
 from model_runtime.engine.step import StepInput
 from model_runtime.model import load_model
-from model_runtime.parallel.ranks import RankSpec, load_rank
 
 
 class Recorder:
