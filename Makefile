@@ -42,7 +42,7 @@ docs: dev ## write the generated pages of docs/ anew
 
 docs-check: dev
 	@$(VENV)/python scripts/make_docs.py --check
-	@$(VENV)/python scripts/make_kernel_docs.py --check
+	@$(VENV)/python -m scripts.make_kernel_docs --check
 
 fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) tests/fuzz $(ARGS)
@@ -73,15 +73,15 @@ runtime-bench: ## print the K2.5 runtime's figures beside transformers', tiktoke
 
 kernels-bench: ## time every kernel beside its peers (at toy sizes where there is no GPU)
 	@scripts/bootstrap.sh runtime-dev
-	@$(VENV)/python -m model_runtime.benchmarks.kernels $(ARGS)
+	@$(VENV)/python -m benchmarks.kernels $(ARGS)
 
 tune: ## look for faster tiles on this GPU and write them to the table (ONLY=moe_int4.gate_up)
 	@scripts/bootstrap.sh runtime-dev
-	@$(VENV)/python -m model_runtime.benchmarks.kernels.tune $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	@$(VENV)/python -m benchmarks.kernels.tune $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 kernel-docs: dev ## compile all kernels for Hopper and write the generated parts of docs/kernels.md anew
 	@scripts/bootstrap.sh runtime-dev
-	@$(VENV)/python scripts/make_kernel_docs.py --compile
+	@$(VENV)/python -m scripts.make_kernel_docs --compile
 
 clean: ## remove .venv and every cache
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

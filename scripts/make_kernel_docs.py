@@ -1,6 +1,6 @@
 """Fill the generated parts of docs/kernels.md; `--check` only says whether they are up to date.
 
-python scripts/make_kernel_docs.py [--check] [--compile]
+python -m scripts.make_kernel_docs [--check] [--compile]
 
 With `--compile` every shipped kernel is compiled with each version of Triton (minutes), and the figures are written to
 docs/kernels-resources.json, or with `--check` compared with it; without, that file is taken as it is. Measurements are
@@ -16,19 +16,17 @@ import tempfile
 from pathlib import Path
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.aot.figures import Resources, read_figures, write_figures
-from model_runtime.kernels.aot.table import make_table
-from model_runtime.kernels.aot.versions import VERSIONS, find_environment
 from model_runtime.kernels.cost.hardware import Hardware
 from model_runtime.kernels.cost.measured import measured_tables, read_measurements
 from model_runtime.kernels.cost.table import floor_tables
 from model_runtime.launch.sizes import RELEASE
+from scripts.compile_gate.figures import VERSIONS, Resources, find_environment, make_table, read_figures, write_figures
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "kernels.md"
 FIGURES = ROOT / "docs" / "kernels-resources.json"
 MEASURED = ROOT / "benchmarks" / "kernels"
-COMMAND = ".venv/bin/python scripts/make_kernel_docs.py"
+COMMAND = ".venv/bin/python -m scripts.make_kernel_docs"
 
 
 def main() -> None:
@@ -79,7 +77,7 @@ def run_gate(version: str, *options: str) -> None:
     Raises:
         ConfigError: It found something; what, it has said.
     """
-    command = [sys.executable, "-m", "model_runtime.kernels.aot", *options]
+    command = [sys.executable, "-m", "scripts.compile_gate", *options]
     done = subprocess.run(command, cwd=ROOT, env=find_environment(version, ROOT), check=False)
     if done.returncode:
         raise ConfigError(f"kernels do not pass with triton {version}; see above")

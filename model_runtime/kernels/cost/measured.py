@@ -1,4 +1,4 @@
-"""Measurements of `python -m model_runtime.benchmarks.kernels`, read back."""
+"""Measurements of `python -m benchmarks.kernels`, read back."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def read_measurements(path: Path) -> Measurements:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"{path} has no measurements: {error!r}"
-        raise ConfigError(f"{text}; they are written by: python -m model_runtime.benchmarks.kernels") from error
+        raise ConfigError(f"{text}; they are written by: python -m benchmarks.kernels") from error
 
 
 def _read_row(row: Mapping[str, Any]) -> Row:

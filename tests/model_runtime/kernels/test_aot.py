@@ -18,15 +18,20 @@ import torch
 from triton.runtime.jit import JITFunction
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.aot import figures, machine_code
-from model_runtime.kernels.aot.compile import Specialisation, specialise
-from model_runtime.kernels.aot.figures import Resources, compare_figures, read_figures, write_figures
-from model_runtime.kernels.aot.gate import list_cases, run_gate
-from model_runtime.kernels.aot.rules import find_violations
-from model_runtime.kernels.aot.table import make_table
-from model_runtime.kernels.aot.versions import VERSIONS, find_environment
 from model_runtime.kernels.cases import MAX_SHARED_BYTES, Case
 from model_runtime.kernels.launch import Launch
+from scripts.compile_gate import figures, machine_code
+from scripts.compile_gate.compile import Specialisation, specialise
+from scripts.compile_gate.figures import (
+    VERSIONS,
+    Resources,
+    compare_figures,
+    find_environment,
+    make_table,
+    read_figures,
+    write_figures,
+)
+from scripts.compile_gate.gate import find_violations, list_cases, run_gate
 
 ROOT = Path(__file__).parents[3]
 BAD = "tests.model_runtime.kernels.aot_kernels"
@@ -39,7 +44,7 @@ def run_command(version: str, *options: str) -> subprocess.CompletedProcess[str]
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    command = [sys.executable, "-m", "model_runtime.kernels.aot", *options]
+    command = [sys.executable, "-m", "scripts.compile_gate", *options]
     assert environment["TRITON_INTERPRET"] == "1"  # of this process; the command has to see to that itself
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False)
 

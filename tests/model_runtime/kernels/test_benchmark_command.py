@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from model_runtime.benchmarks.kernels import __main__ as command
-from model_runtime.benchmarks.kernels import goals, report
-from model_runtime.benchmarks.kernels.case import OURS, Row
+from benchmarks.kernels import __main__ as command
+from benchmarks.kernels import goals, report
+from benchmarks.kernels.case import OURS, Row
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import cases, moe
 from model_runtime.kernels.cost.hardware import Hardware

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from model_runtime.benchmarks.kernels import exact, floors, moe_peers, peers
-from model_runtime.benchmarks.kernels.bench import Bench, LostDeviceError, run_case, run_cases
-from model_runtime.benchmarks.kernels.case import OURS, Case, Inputs, Peer
-from model_runtime.benchmarks.kernels.ceilings import measure_ceilings
-from model_runtime.benchmarks.kernels.device import Call, CpuDevice, CudaDevice
-from model_runtime.benchmarks.kernels.moe_weights import Weights
-from model_runtime.benchmarks.kernels.ours import Ours, find_ours
-from model_runtime.benchmarks.kernels.sizes import Sizes, toy_sizes
-from model_runtime.benchmarks.kernels.timing import count_copies, is_cold, measure
+from benchmarks.kernels import exact, floors, moe_peers, peers
+from benchmarks.kernels.bench import Bench, LostDeviceError, run_case, run_cases
+from benchmarks.kernels.case import OURS, Case, Inputs, Peer
+from benchmarks.kernels.ceilings import measure_ceilings
+from benchmarks.kernels.device import Call, CpuDevice, CudaDevice
+from benchmarks.kernels.moe_weights import Weights
+from benchmarks.kernels.ours import Ours, find_ours
+from benchmarks.kernels.sizes import Sizes, toy_sizes
+from benchmarks.kernels.timing import count_copies, is_cold, measure
 from model_runtime.errors import ConfigError
 from model_runtime.kernels.cost.hardware import Hardware, Work
 from model_runtime.kernels.cost.moe import combine_work, dispatch_work, routed_work, router_work

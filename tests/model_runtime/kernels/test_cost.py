@@ -236,7 +236,7 @@ def measurement(**changes: Any) -> dict[str, Any]:
         "machine": "NVIDIA H200",
         "versions": {"torch": "2.11", "triton": "3.6.0"},
         "commit": "abc",
-        "command": "python -m model_runtime.benchmarks.kernels",
+        "command": "python -m benchmarks.kernels",
         "date": "2026-11-22",
         "ceilings": {"copy_gb_s": 4300.0, "matmul_tflop_s": 790.0},
         "rows": rows,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from model_runtime.kernels.aot.hazards import find_hazards, written_by
-from model_runtime.kernels.aot.loops import find_loops, find_product_loop
+from scripts.compile_gate.machine_code import find_hazards, find_loops, find_product_loop, written_by
 
 TOO_EARLY = """
         /*0100*/                   IADD3 R2, R2, 0x1, RZ ;

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import moe_gemv_dense, moe_gemv_int4
-from model_runtime.kernels.aot.versions import VERSIONS, find_environment
 from model_runtime.kernels.launch import LaunchError, run
 from model_runtime.kernels.moe_gemv import align_rows, gemv_down, gemv_gate_up, make_down, make_gate_up
 from model_runtime.kernels.repack import HalfSplitExperts, unpack
 from model_runtime.kernels.tiles import Tile
 from model_runtime.ops.types import DenseExperts
+from scripts.compile_gate.figures import VERSIONS, find_environment
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
 
 Experts = DenseExperts | HalfSplitExperts
@@ -317,8 +317,8 @@ def test_cases_of_the_release(kind: ModuleType) -> None:
 
 COMPILE = """
 import subprocess, tempfile
-from model_runtime.kernels.aot.compile import compile_launch
-from model_runtime.kernels.aot.machine_code import TOOLS
+from scripts.compile_gate.compile import compile_launch
+from scripts.compile_gate.machine_code import TOOLS
 from model_runtime.kernels.moe_gemv_int4 import release_cases
 
 launches = [case.launch for case in release_cases() if case.name == "moe_gemv_int4.down bfloat16"]

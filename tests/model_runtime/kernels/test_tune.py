@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from model_runtime.benchmarks.kernels import norm, table, trial, tune
-from model_runtime.benchmarks.kernels.bench import Bench
-from model_runtime.benchmarks.kernels.device import CpuDevice
-from model_runtime.benchmarks.kernels.ours import find_ours
-from model_runtime.benchmarks.kernels.search import Found, Group, find_groups, list_neighbours, mark, search
-from model_runtime.benchmarks.kernels.sizes import toy_sizes
-from model_runtime.benchmarks.kernels.table import Line
+from benchmarks.kernels import norm, table, trial, tune
+from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.device import CpuDevice
+from benchmarks.kernels.ours import find_ours
+from benchmarks.kernels.search import Found, Group, find_groups, list_neighbours, mark, search
+from benchmarks.kernels.sizes import toy_sizes
+from benchmarks.kernels.table import Line
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import tiles
 from model_runtime.ops.registry import find_ops

@@ -1,0 +1,195 @@
+"""The command: `python -m benchmarks.kernels`; the package's docstring says what it does."""
+
+import argparse
+import datetime
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import torch
+
+import benchmarks.kernels as package
+from benchmarks.kernels import (
+    combine,
+    dispatch,
+    latent,
+    merge_patches,
+    mla_decode,
+    mla_prefill,
+    moe,
+    moe_dense,
+    moe_gemv_dense,
+    moe_gemv_int4,
+    moe_int4,
+    norm,
+    overlap,
+    repack,
+    report,
+    router,
+    vision_attention,
+)
+from benchmarks.kernels.bench import Bench, LostDeviceError, run_cases
+from benchmarks.kernels.case import Case, Row
+from benchmarks.kernels.ceilings import measure_ceilings
+from benchmarks.kernels.device import CpuDevice, CudaDevice, Device
+from benchmarks.kernels.machine import ROOT, find_commit, find_versions
+from benchmarks.kernels.ours import find_ours
+from benchmarks.kernels.peers import find_files
+from benchmarks.kernels.sizes import Sizes, toy_sizes
+from model_runtime.errors import ConfigError
+from model_runtime.ops.registry import find_ops
+
+FILES: dict[str, Callable[[Bench], Iterator[Case]]] = {
+    module.__name__.rpartition(".")[2]: module.cases
+    for module in (
+        *(router, moe, mla_decode, mla_prefill, vision_attention),
+        *(overlap, moe_dense, moe_gemv_dense, moe_gemv_int4, moe_int4),  # in the order in which weights change least
+        *(dispatch, combine, norm, latent, merge_patches, repack),
+    )
+}
+"""One for each file of kernels, operators first; when the budget of time is spent, the last are left out."""
+
+ALL = ",".join(FILES)
+
+ROW_SECONDS = 0.3
+TOY_ROW_SECONDS = 0.002
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kernels",
+        description=package.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
+    parser.add_argument("--only", default=ALL, help="files of kernels, with commas between: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here, too")
+    parser.add_argument("--save", action="store_true", help="keep a GPU's figures in benchmarks/kernels/")
+    parser.add_argument("--peers", type=Path, metavar="DIR", help="adapters of other projects' kernels")
+    parser.add_argument("--toy", action="store_true", help="toy sizes; nothing is measured")
+    parser.add_argument("--interpreter", action="store_true", help="on a CPU: our kernels in Triton's interpreter, too")
+    parser.add_argument("--budget-s", type=float, default=540.0, help="cases that would begin later are left out")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run, print the table, write what was asked for.
+
+    Returns:
+        0; 1 when a kernel broke the device, so that the table is not whole; 2 when the options make no sense.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    args = parse(argv)
+    try:
+        chosen = find_cases(args.only)
+        bench = make_bench(args)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    is_whole = run_all(chosen, bench, rows)
+    result = make_report(bench, rows, ["python", "-m", "benchmarks.kernels", *argv])
+    print(report.as_table(result))
+    return 2 if not keep(result, args) else int(not is_whole)
+
+
+def find_cases(names: str) -> list[Callable[[Bench], Iterator[Case]]]:
+    """By name.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
+    wanted = [name.strip() for name in names.split(",")]
+    if unknown := sorted(set(wanted) - FILES.keys()):
+        raise ConfigError(f"--only {', '.join(unknown)}: there is no such file; there are {', '.join(FILES)}")
+    return [cases for name, cases in FILES.items() if name in wanted]
+
+
+def make_bench(args: argparse.Namespace) -> Bench:
+    """What a run has; on a CPU always toy sizes.
+
+    Raises:
+        ConfigError: The options do not fit together.
+    """
+    if args.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("--device cuda: torch finds no GPU here; leave it out for toy sizes on the CPU")
+    if args.device == "cuda" and args.interpreter:
+        raise ConfigError("--interpreter is for --device cpu")
+    is_toy = args.toy or args.device == "cpu"
+    if args.save and is_toy:
+        raise ConfigError("--save: toy sizes are no measurement and are not saved; --json FILE writes them")
+    if args.save and args.only != ALL:
+        raise ConfigError("--save keeps whole runs; with --only, --json FILE writes what was measured")
+    files = find_files(args.peers)
+    device: Device = CpuDevice() if args.device == "cpu" else CudaDevice()
+    deadline = time.monotonic() + args.budget_s
+    ours = find_ours(device.torch_device, with_interpreter=args.interpreter)
+    if not device.is_gpu:
+        torch.set_num_threads(1)  # toy sizes gain nothing from more
+    return Bench(
+        device=device,
+        sizes=toy_sizes(torch.float32 if args.interpreter else torch.bfloat16) if is_toy else Sizes(),
+        reference=find_ops(device.torch_device, "torch"),
+        ours=ours,
+        ceilings=None if is_toy else measure_ceilings(device),
+        seconds_left=lambda: deadline - time.monotonic(),
+        row_seconds=TOY_ROW_SECONDS if is_toy else ROW_SECONDS,
+        peer_files=files,
+    )
+
+
+def run_all(chosen: Sequence[Callable[[Bench], Iterator[Case]]], bench: Bench, rows: list[Row]) -> bool:
+    """Fill `rows`, telling each on stderr as it comes; False when a kernel broke the device."""
+    try:
+        with torch.inference_mode():
+            for row in chain.from_iterable(run_cases(cases(bench), bench) for cases in chosen):
+                rows.append(row)
+                emit(row)
+    except LostDeviceError as error:
+        print(f"the device is lost after this row: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def emit(row: Row) -> None:
+    """One row as soon as it is there, so that a run that is cut off has said something."""
+    size = " ".join(f"{name} {number}" for name, number in row.size.items())
+    figure = row.note if row.us is None else f"{row.us:.1f} us"
+    print(f"{row.kernel} {row.variant} {size} {row.peer}: {figure}", file=sys.stderr, flush=True)
+
+
+def make_report(bench: Bench, rows: Sequence[Row], command: Sequence[str]) -> report.Report:
+    """The run with what it was made with."""
+    toy = f"toy sizes on a {'GPU' if bench.device.is_gpu else 'CPU'}, no measurement"
+    return report.Report(
+        machine=toy if bench.ceilings is None else bench.device.name(),
+        versions=find_versions(),
+        commit=find_commit(),
+        command=" ".join(command),
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        ceilings=bench.ceilings,
+        rows=rows,
+    )
+
+
+def keep(result: report.Report, args: argparse.Namespace) -> bool:
+    """Write the files that were asked for; False where one cannot be written."""
+    try:
+        if args.json:
+            report.write(result, args.json)
+        if args.save:
+            folder = ROOT / "benchmarks" / "kernels"
+            folder.mkdir(exist_ok=True)
+            report.write(result, path := report.place_of(result, folder))
+            print(f"\nwritten to {path}")
+    except (OSError, ConfigError) as error:
+        print(error, file=sys.stderr)
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

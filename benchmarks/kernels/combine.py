@@ -1,0 +1,67 @@
+"""Each token's weighted sum over its experts' rows."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+from benchmarks.kernels import exact
+from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
+from benchmarks.kernels.inputs import compiled, copies_of, normal, reference
+from benchmarks.kernels.moe_weights import make_routing
+from benchmarks.kernels.timing import is_cold
+from model_runtime.kernels.cost.moe import combine_work
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    """Every number of tokens."""
+    for tokens in bench.sizes.tokens:
+        yield make_case(bench, tokens)
+
+
+def make_case(bench: Bench, tokens: int) -> Case:
+    """One number of tokens."""
+    text = bench.sizes.text
+    return Case(
+        kernel="combine",
+        variant=f"top {text.num_experts_per_tok}",
+        size={"tokens": tokens},
+        peers=[
+            Peer(name=OURS, make=lambda: _find_ours(bench)),
+            reference(weighted_sum),
+            compiled(bench, weighted_sum),
+        ],
+        setup=lambda: _make_inputs(bench, tokens),
+    )
+
+
+def weighted_sum(partial: Tensor, shares: Tensor, ids: Tensor) -> Tensor:
+    """Rows by pair (T * K, H), shares and ids (T, K) -> (T, H); all experts are here."""
+    return (partial.view(*ids.shape, -1).float() * shares.unsqueeze(-1)).sum(1).to(partial.dtype)
+
+
+def _find_ours(bench: Bench) -> Callable[..., Any]:
+    bench.ours.all()  # says why there are none
+    from model_runtime.kernels.combine import combine
+
+    num_experts = bench.sizes.text.n_routed_experts
+    return lambda partial, shares, ids: combine(partial, shares, ids, num_experts)
+
+
+def _make_inputs(bench: Bench, tokens: int) -> Inputs:
+    work, width = combine_work(bench.sizes.text, tokens), bench.sizes.text.hidden_size
+
+    def make(index: int) -> Copy:
+        _, shares, ids = make_routing(bench, tokens, index)
+        return normal(bench, ids.numel(), width, seed=index), shares, ids
+
+    copies = copies_of(bench, work.bytes, make)
+
+    def error(call: Callable[[Copy], Any]) -> float:
+        partial, shares, ids = copies[0]
+        rows = exact.sample_rows(tokens, 64)
+        some = partial.view(*ids.shape, -1)[rows].double()
+        return exact.relative_error(call(copies[0])[rows], (some * shares[rows].double().unsqueeze(-1)).sum(1))
+
+    return Inputs(copies=copies, work=work, error=error, is_cold=is_cold(work.bytes, bench.device.l2_bytes))

@@ -1,0 +1,135 @@
+"""What the kernels are to reach, and what became of it in a run."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.kernels.case import OURS, Row
+
+MET, MISSED, NOT_MEASURED = "met", "missed", "not measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """One line of the goals' table.
+
+    Attributes:
+        text: The goal in words.
+        kernel: Of the rows it is about.
+        variant: Of the rows; empty is any.
+        sizes: The rows it needs, each by one number of its size.
+        value: The figure of a row.
+        least: What the worst row has to reach; for times `most` is set instead.
+        most: What the worst row must not pass.
+        unit: Of the figure.
+        factor: From the row's figure to the unit.
+    """
+
+    text: str
+    kernel: str
+    variant: str
+    sizes: tuple[tuple[str, int], ...]
+    value: Callable[[Row], float | None]
+    least: float | None = None
+    most: float | None = None
+    unit: str = "%"
+    factor: float = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one goal; `found` is the worst row's figure."""
+
+    text: str
+    state: str
+    found: str
+
+
+def _floor(text: str, kernel: str, variant: str, sizes: tuple[tuple[str, int], ...], least: float) -> Goal:
+    return Goal(
+        text=f"{text}: >= {least} % of the floor",
+        kernel=kernel,
+        variant=variant,
+        sizes=sizes,
+        value=lambda row: row.floor_share,
+        least=least,
+    )
+
+
+def _speed(text: str, variant: str, sizes: tuple[tuple[str, int], ...], least: float) -> Goal:
+    return Goal(
+        text=f"{text}: >= {least} TFLOP/s",
+        kernel="moe",
+        variant=variant,
+        sizes=sizes,
+        value=lambda row: row.tflop_s,
+        least=least,
+        unit="TFLOP/s",
+        factor=1.0,
+    )
+
+
+DECODE = (("tokens", 1), ("tokens", 8), ("tokens", 64))
+PREFILL = (("tokens", 16384),)
+LONG = (("context", 65536), ("context", 131072), ("context", 262144))
+
+
+def _list_goals() -> Iterator[Goal]:
+    for suffix, what in (("", "experts"), (" layer", "whole layer")):
+        for least in (50, 70):
+            yield _floor(f"INT4 {what}, 1 to 64 tokens", "moe", f"int4{suffix}", DECODE, least)
+        yield _floor(f"bf16 {what}, 1 to 64 tokens", "moe", f"bf16{suffix}", DECODE, 75)
+        for least in (400, 500):
+            yield _speed(f"bf16 {what}, 16,384 tokens", f"bf16{suffix}", PREFILL, least)
+        yield _speed(f"INT4 {what}, 16,384 tokens", f"int4{suffix}", PREFILL, 250)
+    yield Goal(
+        text="router, 1 to 64 tokens: <= 5 us",
+        kernel="router",
+        variant="",
+        sizes=DECODE,
+        value=lambda row: row.us,
+        most=5,
+        unit="us",
+        factor=1.0,
+    )
+    yield _floor("MLA decode, 64k to 256k", "mla_decode", "", LONG, 60)
+    yield _floor("vision attention, a screenshot", "vision_attention", "1 screenshot", (), 50)
+
+
+GOALS = tuple(_list_goals())
+
+
+def judge(rows: Sequence[Row], *, is_measurement: bool) -> list[Outcome]:
+    """All goals; nothing that is no measurement meets or misses any."""
+    rows = rows if is_measurement else ()
+    beaten = [_compare(rows, f"bf16{suffix}") for suffix in ("", " layer")]
+    return [*(_judge_one(goal, rows) for goal in GOALS), *beaten]
+
+
+def _judge_one(goal: Goal, rows: Sequence[Row]) -> Outcome:
+    mine = [
+        row
+        for row in rows
+        if row.peer == OURS and row.kernel == goal.kernel and goal.variant in ("", row.variant) and row.us is not None
+    ]
+    wanted = [[row for row in mine if row.size.get(name) == number] for name, number in goal.sizes] or [mine]
+    figures = [goal.value(row) for some in wanted for row in some]
+    known = [figure * goal.factor for figure in figures if figure is not None]
+    if not all(wanted) or not known:
+        return Outcome(text=goal.text, state=NOT_MEASURED, found="")
+    worst = max(known) if goal.most is not None else min(known)
+    is_met = worst <= goal.most if goal.most is not None else worst >= (goal.least or 0)
+    return Outcome(text=goal.text, state=MET if is_met else MISSED, found=f"{worst:.3g} {goal.unit}")
+
+
+def _compare(rows: Sequence[Row], variant: str) -> Outcome:
+    """Whether ours is at least as quick as grouped_mm at the longest prefill."""
+    times: Mapping[str, float] = {
+        row.peer: row.us
+        for row in rows
+        if row.kernel == "moe" and row.variant == variant and row.size.get("tokens") == 16384 and row.us is not None
+    }
+    text = f"{variant}, 16,384 tokens: no slower than torch's grouped_mm"
+    if not {OURS, "grouped_mm"} <= times.keys():
+        return Outcome(text=text, state=NOT_MEASURED, found="")
+    ratio = times[OURS] / times["grouped_mm"]
+    return Outcome(text=text, state=MET if ratio <= 1 else MISSED, found=f"{ratio:.2f} of its time")
