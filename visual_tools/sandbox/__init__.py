@@ -17,13 +17,13 @@ from visual_tools.sandbox.contract import (
 if TYPE_CHECKING:
     from visual_tools.sandbox.backends import BackendReport as BackendReport
     from visual_tools.sandbox.backends import describe_backends as describe_backends
-    from visual_tools.sandbox.describe import describe_inside as describe_inside
+    from visual_tools.sandbox.inside import describe_inside as describe_inside
     from visual_tools.sandbox.sandbox import Sandbox as Sandbox
 
 _HOME_OF = {
     "BackendReport": "visual_tools.sandbox.backends",
     "describe_backends": "visual_tools.sandbox.backends",
-    "describe_inside": "visual_tools.sandbox.describe",
+    "describe_inside": "visual_tools.sandbox.inside",
     "Sandbox": "visual_tools.sandbox.sandbox",
 }
 

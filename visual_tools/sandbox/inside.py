@@ -4,7 +4,9 @@ They print for a model and display pictures; what goes wrong is raised and becom
 Paths are relative to the current folder, which is the working folder.
 """
 
+import importlib.metadata
 import os
+import platform
 import select
 import signal
 import subprocess
@@ -16,6 +18,21 @@ MAX_COMMAND_BYTES = 200_000
 _MAX_LISTED = 500
 _LINE_CHARS = 2000
 _LARGE_SIDE_PX = 1024
+_DISTRIBUTIONS = {
+    "numpy": "numpy",
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "scipy": "scipy",
+    "skimage": "scikit-image",
+    "matplotlib": "matplotlib",
+    "pandas": "pandas",
+    "networkx": "networkx",
+    "numba": "numba",
+    "av": "av",
+    "rapidocr": "rapidocr",
+    "zxingcpp": "zxing-cpp",
+    "pypdfium2": "pypdfium2",
+}
 
 
 def list_files(path: str = ".") -> None:
@@ -143,3 +160,14 @@ def _checked_box(box: Sequence[int], width: int, height: int) -> tuple[int, int,
     if left >= right or top >= bottom:
         raise ValueError(f"the box {list(box)} does not lie on the picture, which is {width}x{height} px")
     return left, top, right, bottom
+
+
+def describe_inside() -> str:
+    """One line: Python's version and the packages that can be imported in a kernel, by the name to import."""
+    found = []
+    for module, distribution in _DISTRIBUTIONS.items():
+        try:
+            found.append(f"{module} {importlib.metadata.version(distribution)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return f"Python {platform.python_version()} with {', '.join([*found, 'visual_tools'])}; no network"

@@ -11,7 +11,7 @@ from visual_tools.errors import SandboxError
 from visual_tools.sandbox.channels import Channels, Message, parent_id, wait_for_first
 from visual_tools.sandbox.collect import Collector
 from visual_tools.sandbox.contract import Backend, CellResult, Limits, Status
-from visual_tools.sandbox.snapshot import WorkFolder
+from visual_tools.sandbox.work_folder import WorkFolder
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 3.0  # after an interrupt, before the kernel is ended

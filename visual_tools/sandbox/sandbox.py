@@ -14,9 +14,8 @@ from visual_tools.sandbox.backends import ISOLATING, MODES, is_open_to_all, make
 from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners, wait_for_first
 from visual_tools.sandbox.contract import Backend, Limits
 from visual_tools.sandbox.kernel import IsolatedKernel, Running
-from visual_tools.sandbox.room import Room, measure_need
-from visual_tools.sandbox.snapshot import FolderOnDisk
 from visual_tools.sandbox.walk import remove_tree
+from visual_tools.sandbox.work_folder import FolderOnDisk, Room, measure_need
 from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, Plan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from visual_tools.sandbox.snapshot import find_written, take_snapshot
 from visual_tools.sandbox.walk import Walk, open_folder, remove_tree
+from visual_tools.sandbox.work_folder import find_written, take_snapshot
 from visual_tools.sandbox.zygote.filesystem import hand_over
 from visual_tools.sandbox.zygote.process_tree import Measure
 

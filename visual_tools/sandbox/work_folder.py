@@ -1,8 +1,9 @@
-"""A working folder's twin in memory: what code writes into cannot grow beyond its size, and is handed out after a cell.
+"""The folder that kernels work in: on disk, or as a twin in memory; and which files a cell made or changed in it.
 
-The zygote mounts a file system of fixed size and number of files (tmpfs) and passes its descriptor; kernels see that,
-never the folder on this machine's disk. Before a cell what is new in the folder goes in, afterwards what the code
-changed comes out. Only regular files, folders and links are carried, by descriptors, never through a link.
+What code writes into the twin cannot grow beyond its size, and is handed out after a cell. The zygote mounts a file
+system of fixed size and number of files (tmpfs) and passes its descriptor; kernels see that, never the folder on this
+machine's disk. Before a cell what is new in the folder goes in, afterwards what the code changed comes out. Only
+regular files, folders and links are carried, by descriptors, never through a link.
 """
 
 import contextlib
@@ -12,24 +13,88 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 from visual_tools.sandbox.walk import Walk, open_folder, remove_tree
+from visual_tools.sandbox.zygote.filesystem import hand_over
 
+MAX_FILES = 20_000
 MAX_DEPTH = 64
+_CACHES = b"__pycache__"
+
+Snapshot = Mapping[str, tuple[int, int, int]]
 _SLACK_BYTES, _SLACK_FILES = 16 * 2**20, 1000
 _MAX_HOST_FILES = 500_000
 _SHARE_OF_MEMORY = 0.25
-_CACHES = b"__pycache__"
 _TEMPORARY = b".k25-carried"
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system
 _SEND_BYTES = 1 << 24
 _NUM_TOLD = 3
 _CARRIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
-
 Listing = Mapping[bytes, os.stat_result]
 """What lies below a folder, by relative path, each folder before what lies in it."""
-
 Mark = tuple[int, ...]
+
+
+def take_snapshot(folder: str | int, max_files: int = MAX_FILES, max_depth: int = MAX_DEPTH) -> Snapshot:
+    """Time of change, size and number of each file below a folder; links, hidden folders and caches are left out.
+
+    Args:
+        folder: Where to look, a path or a descriptor.
+        max_files: The rest is not looked at; nor are more than ten times as many entries of other kinds.
+        max_depth: Folders that lie deeper are not looked at.
+    """
+    found: dict[str, tuple[int, int, int]] = {}
+    for level in Walk(max_entries=10 * max_files, max_depth=max_depth, has_parts=True).below(folder):
+        level.skip |= {name for name in level.entries if name == _CACHES or name.startswith(b".")}
+        for name, about in level.entries.items():
+            if stat.S_ISREG(about.st_mode):
+                path = b"/".join((*level.parts, name)).decode("utf-8", "surrogateescape")
+                found[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
+        if len(found) > max_files:
+            break
+    return found
+
+
+def find_written(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """Files that are new or differ, sorted."""
+    changed = (path for path, about in after.items() if before.get(path) != about)
+    return tuple(sorted(path.encode("utf-8", "replace").decode() for path in changed))
+
+
+class WorkFolder(Protocol):
+    """Where kernels work, as their host sees it; both calls read and write files and belong into a thread."""
+
+    def begin(self) -> tuple[Any, tuple[str, ...]]:
+        """Make it ready for a cell: what is there, for `end`, and what the model must be told."""
+        ...
+
+    def end(self, before: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """After a cell: files that it wrote, and what the model must be told."""
+        ...
+
+
+class FolderOnDisk:
+    """The working folder itself, where nothing can take its place.
+
+    Args:
+        folder: Its path.
+        owner: User that kernels run as, when that is another one.
+    """
+
+    def __init__(self, folder: str, owner: int | None) -> None:
+        self._folder = folder
+        self._owner = owner
+
+    def begin(self) -> tuple[Snapshot, tuple[str, ...]]:
+        """See `WorkFolder.begin`."""
+        if self._owner is not None:  # files that were put there since
+            hand_over(self._folder, self._owner)
+        return take_snapshot(self._folder), ()
+
+    def end(self, before: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """See `WorkFolder.end`."""
+        return find_written(before, take_snapshot(self._folder)), ()
 
 
 @dataclass(slots=True)
@@ -84,7 +149,7 @@ class Room:
                 return (), ()
             after, left_out = self._carry(self._memory, self._disk)
             told = (*_describe_fullness(self._memory.fd), *_describe(left_out, "handed out"))
-            return find_written(before, after, left_out), told
+            return find_handed_out(before, after, left_out), told
 
     def _carry(self, source: Side, target: Side) -> tuple[Listing, dict[bytes, str]]:
         listing, is_whole = _list_below(source.fd)
@@ -160,7 +225,7 @@ def measure_need(folder: Path, limit_bytes: int, limit_files: int) -> tuple[int,
     return max(limit_bytes, need_bytes), max(limit_files, need_files)
 
 
-def find_written(before: Listing, after: Listing, left_out: Mapping[bytes, str]) -> tuple[str, ...]:
+def find_handed_out(before: Listing, after: Listing, left_out: Mapping[bytes, str]) -> tuple[str, ...]:
     """Regular files that are new or differ, sorted; hidden folders, caches and what was not handed out are left out."""
     return tuple(
         sorted(

@@ -11,7 +11,7 @@ import pytest
 from tests.visual_tools.sandbox.conftest import SMALL
 from visual_tools.sandbox import Sandbox
 from visual_tools.sandbox.backends import make_plan
-from visual_tools.sandbox.room import MAX_DEPTH, Room, measure_need
+from visual_tools.sandbox.work_folder import MAX_DEPTH, Room, measure_need
 from visual_tools.sandbox.zygote_client import ZygoteClient
 
 MB = 2**20
