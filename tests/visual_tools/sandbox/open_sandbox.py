@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from visual_tools.sandbox.check import prelude
+from visual_tools.sandbox.check import preamble
 from visual_tools.sandbox.contract import Backend, CellError, CellResult, Limits, Status
 
 
@@ -134,7 +134,7 @@ class FakeKernel:
 
     async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
         attempts = re.findall(r"attempt\(", code.partition("planted = ")[2]) if self._claims else []
-        lines = [prelude.MARK + json.dumps(["open", f"attempt {n}", "claimed"]) for n in range(len(attempts))]
+        lines = [preamble.MARK + json.dumps(["open", f"attempt {n}", "claimed"]) for n in range(len(attempts))]
         return CellResult(status=self._status, text="\n".join(["42", *lines]))
 
     async def interrupt(self) -> None:

@@ -1,4 +1,4 @@
-"""The judge of sandboxes: what holds passes, and every check can fail."""
+"""Checks of sandboxes: what holds passes, and every check can fail."""
 
 import os
 from pathlib import Path

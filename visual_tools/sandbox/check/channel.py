@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from textwrap import dedent
 
-from visual_tools.sandbox.check.case import Breach, check
-from visual_tools.sandbox.check.scene import Scene, tell_end
+from visual_tools.sandbox.check.context import CheckContext, CheckFailed, check, tell_end
 from visual_tools.sandbox.zygote.plan import CHANNELS
 
 _OWN_LINE = """
@@ -39,20 +38,20 @@ def find_line():
 
 
 @check("attack", "the key of another kernel's line is found nowhere")
-async def neighbours_key(scene: Scene) -> str:
+async def neighbours_key(context: CheckContext) -> str:
     """Every small file that can be read outside the system's and Python's folders is searched, and every environment.
 
     Python often lies in the home folder: thousands of files, which take longer to read than a cell may run.
     """
-    asked = await scene.ask(
+    asked = await context.ask(
         _OWN_LINE + '\ntell("fact", "key", find_line()[0])\ntell("fact", "file", str(__import__("sys").argv))',
-        kernel=scene.neighbour,
+        kernel=context.neighbour,
     )
     if (key := asked.facts.get("key")) is None:
-        raise Breach(f"the neighbour cannot be asked: {tell_end(asked.result)}")
+        raise CheckFailed(f"the neighbour cannot be asked: {tell_end(asked.result)}")
     if not key:
         return "the neighbour itself knows no key"
-    answers = await scene.ask(
+    answers = await context.ask(
         """
         import sys
         key, num_files, until = "".join(planted.key_halves).encode(), 0, time.monotonic() + 6
@@ -80,26 +79,26 @@ async def neighbours_key(scene: Scene) -> str:
         tell("fact", "searched", num_files)
         """,
         key_halves=[key[:4], key[4:]],
-        around=str(scene.neighbour.folder.parent),
+        around=str(context.neighbour.folder.parent),
     )
     if answers.open or "searched" not in answers.facts:
-        raise Breach(f"found in {', '.join(answers.open)}" if answers.open else tell_end(answers.result))
+        raise CheckFailed(f"found in {', '.join(answers.open)}" if answers.open else tell_end(answers.result))
     return f"not in {answers.facts['searched']} files"
 
 
 @check("attack", "the line of another kernel cannot be joined")
-async def neighbours_line(scene: Scene) -> str:
+async def neighbours_line(context: CheckContext) -> str:
     """Sockets are compared by inode: both kernels may have their own at the same path."""
-    asked = await scene.ask(
+    asked = await context.ask(
         _OWN_LINE
         + """
 tell("fact", "paths", find_line()[1])
 tell("fact", "inodes", [os.stat(path).st_ino if os.path.exists(path) else 0 for path in find_line()[1]])
 """,
-        kernel=scene.neighbour,
+        kernel=context.neighbour,
     )
     paths, inodes = asked.facts.get("paths", []), asked.facts.get("inodes", [])
-    answers = await scene.ask(
+    answers = await context.ask(
         """
         import socket
         for port in planted.ports:
@@ -119,34 +118,34 @@ tell("fact", "inodes", [os.stat(path).st_ino if os.path.exists(path) else 0 for 
         ports=asked.facts.get("ports", []),
     )
     if answers.open or "tried" not in answers.facts:
-        raise Breach("; ".join(answers.open) or tell_end(answers.result))
+        raise CheckFailed("; ".join(answers.open) or tell_end(answers.result))
     return answers.why_refused() or f"{answers.facts['tried']} known addresses, none is reached"
 
 
-async def _stays_whole(scene: Scene, cells: dict[str, str]) -> str:
+async def _stays_whole(context: CheckContext, cells: dict[str, str]) -> str:
     """Run cells that spoil the line; the caller, the next cell, a new kernel and the neighbour must go on."""
     ends = []
-    async with scene.kernel(wall_s=3.0) as kernel:
+    async with context.kernel(wall_s=3.0) as kernel:
         for name, cell in cells.items():
             started = time.monotonic()
-            result = await scene.run(cell, kernel=kernel, timeout_s=2.0)
+            result = await context.run(cell, kernel=kernel, timeout_s=2.0)
             took_s = time.monotonic() - started
             ends.append(f"{name}: {result.status}")
             if took_s > 20:
-                raise Breach(f"{name}: the call came back after {took_s:.0f} s")
+                raise CheckFailed(f"{name}: the call came back after {took_s:.0f} s")
             if result.status != "died":  # what it broke may show only now
-                result = await scene.run("1", kernel=kernel)
+                result = await context.run("1", kernel=kernel)
             if result.status == "died" and not (result.is_state_lost and result.notes):
-                raise Breach(f"{name}: the kernel died and nobody is told")
-            await scene.check_usable(kernel)
-    await scene.check_usable(scene.neighbour)
-    if damage := scene.planted.damage():
-        raise Breach("; ".join(damage))
+                raise CheckFailed(f"{name}: the kernel died and nobody is told")
+            await context.check_usable(kernel)
+    await context.check_usable(context.neighbour)
+    if damage := context.canaries.damage():
+        raise CheckFailed("; ".join(damage))
     return "; ".join(ends)
 
 
 @check("attack", "garbage on every socket and pipe of a kernel hurts only itself", place="own")
-async def garbage(scene: Scene) -> str:
+async def garbage(context: CheckContext) -> str:
     """Also on the one through which kernels are asked for, should it be there."""
     spoil = """
     import random, stat
@@ -160,14 +159,14 @@ async def garbage(scene: Scene) -> str:
             continue
     """
     close = "for number in range(256):\n    try:\n        os.close(number)\n    except OSError:\n        pass"
-    why = await _stays_whole(scene, {"writing": spoil, "closing": close})
-    async with scene.kernel() as fresh:
-        await scene.check_usable(fresh)
+    why = await _stays_whole(context, {"writing": spoil, "closing": close})
+    async with context.kernel() as fresh:
+        await context.check_usable(fresh)
     return why
 
 
 @check("attack", "a message without an end fills no memory outside", place="own")
-async def endless_message(scene: Scene) -> str:
+async def endless_message(context: CheckContext) -> str:
     """Frames of no length that each say that one more follows, written to each connection by hand."""
     before_bytes = _resident_bytes()
     cells = {
@@ -191,10 +190,10 @@ async def endless_message(scene: Scene) -> str:
     """
         for name in CHANNELS
     }
-    why = await _stays_whole(scene, cells)
+    why = await _stays_whole(context, cells)
     grown_bytes = _resident_bytes() - before_bytes
     if grown_bytes > 100 * 2**20:
-        raise Breach(f"this process grew by {grown_bytes >> 20} MiB")
+        raise CheckFailed(f"this process grew by {grown_bytes >> 20} MiB")
     return why
 
 
@@ -203,7 +202,7 @@ def _resident_bytes() -> int:
 
 
 @check("attack", "forged messages hurt only the kernel that sends them", place="own")
-async def forged_messages(scene: Scene) -> str:
+async def forged_messages(context: CheckContext) -> str:
     """With its own key: an early end, unknown kinds, contents of wrong types, a pickle that would make a file."""
     prepare = """
     kernel = get_ipython().kernel
@@ -241,14 +240,14 @@ async def forged_messages(scene: Scene) -> str:
         "a wrong key": "kernel.session.key = b'another key'\nprint('signed wrongly')",
     }
     cells = {name: dedent(prepare) + dedent(cell) for name, cell in forgeries.items()}
-    why = await _stays_whole(scene, cells)
-    if (scene.planted.base / "pickled").exists():
-        raise Breach("a pickle that a kernel sent was loaded")
+    why = await _stays_whole(context, cells)
+    if (context.canaries.base / "pickled").exists():
+        raise CheckFailed("a pickle that a kernel sent was loaded")
     return why
 
 
 @check("attack", "a kernel that breaks its own machinery is started anew", place="own")
-async def broken_kernel(scene: Scene) -> str:
+async def broken_kernel(context: CheckContext) -> str:
     """It mutes its answers, ends itself, crashes."""
     cells = {
         "mute": "get_ipython().kernel.session.send = lambda *_, **__: None\nprint('unheard')",
@@ -257,19 +256,19 @@ async def broken_kernel(scene: Scene) -> str:
         "crash": "ctypes.string_at(0)",
         "deaf": "import threading\nget_ipython().kernel.dispatch_shell = None\nget_ipython().run_cell_async = None",
     }
-    return await _stays_whole(scene, cells)
+    return await _stays_whole(context, cells)
 
 
 @check("attack", "cells of one kernel never show up in another's answers", place="own")
-async def mixed_answers(scene: Scene) -> str:
+async def mixed_answers(context: CheckContext) -> str:
     """Two kernels print at the same time."""
-    async with scene.kernel() as first, scene.kernel() as second:
+    async with context.kernel() as first, context.kernel() as second:
         cell = "for _ in range(40):\n    print(planted.word)\n    time.sleep(0.005)"
         results = await asyncio.gather(
-            scene.run(cell, kernel=first, word="one"), scene.run(cell, kernel=second, word="two")
+            context.run(cell, kernel=first, word="one"), context.run(cell, kernel=second, word="two")
         )
     if [result.text.split() for result in results] != [["one"] * 40, ["two"] * 40]:
-        raise Breach(f"{results[0].text[-100:]!r} and {results[1].text[-100:]!r}")
+        raise CheckFailed(f"{results[0].text[-100:]!r} and {results[1].text[-100:]!r}")
     return "each has its own"
 
 

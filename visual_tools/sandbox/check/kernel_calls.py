@@ -4,8 +4,7 @@ import ctypes
 import os
 import shutil
 
-from visual_tools.sandbox.check.case import Breach, cell_attack, check
-from visual_tools.sandbox.check.scene import Scene
+from visual_tools.sandbox.check.context import CheckContext, CheckFailed, cell_attack, check
 
 tracing = cell_attack(
     "other processes cannot be traced",
@@ -153,12 +152,12 @@ no_new_privileges = cell_attack(
 
 
 @check("attack", "a planted setuid program does not change who the kernel is", place="own")
-async def setuid_programs(scene: Scene) -> str:
-    """A copy of `id` that belongs to whoever judges, root at best, with the setuid bit."""
-    async with scene.kernel() as kernel:
+async def setuid_programs(context: CheckContext) -> str:
+    """A copy of `id` that belongs to whoever checks, root at best, with the setuid bit."""
+    async with context.kernel() as kernel:
         planted = kernel.folder / "planted-id"
         await _copy_setuid(shutil.which("id") or "/usr/bin/id", str(planted))
-        answers = await scene.attempt(
+        answers = await context.attempt(
             """
             import subprocess
             def effective(path):
@@ -254,10 +253,10 @@ layout_of_memory = cell_attack(
 
 
 @check("attack", "nothing stays in this machine's shared memory and message queues")
-async def shared_memory(scene: Scene) -> str:
+async def shared_memory(context: CheckContext) -> str:
     """System V and POSIX objects outlive the process that made them."""
-    key = int(scene.planted.token[-8:], 16) >> 1
-    answers = await scene.ask(
+    key = int(context.canaries.token[-8:], 16) >> 1
+    answers = await context.ask(
         """
         attempt("shmget", lambda: syscall("shmget", planted.key, 4096, 0o1666))
         attempt("msgget", lambda: syscall("msgget", planted.key, 0o1666))
@@ -272,9 +271,9 @@ async def shared_memory(scene: Scene) -> str:
     libc.msgctl(ids["msg"], 0, None)
     libc.semctl(ids["sem"], 0, 0)
     if left := [name for name, number in ids.items() if number != -1]:
-        raise Breach(f"left on this machine: {', '.join(left)}")
+        raise CheckFailed(f"left on this machine: {', '.join(left)}")
     if len(answers.open | answers.refused) < 4:
-        raise Breach("not all attempts were made")
+        raise CheckFailed("not all attempts were made")
     return answers.why_refused() or "made in namespaces of its own"
 
 

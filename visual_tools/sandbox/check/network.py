@@ -3,37 +3,36 @@
 import asyncio
 import socket
 
-from visual_tools.sandbox.check.case import Breach, cell_attack, check
-from visual_tools.sandbox.check.scene import Scene
+from visual_tools.sandbox.check.context import CheckContext, CheckFailed, cell_attack, check
 
 
-async def _nothing_heard(scene: Scene, cell: str, *, at_least: int) -> str:
-    scene.planted.heard()
+async def _nothing_heard(context: CheckContext, cell: str, *, at_least: int) -> str:
+    context.canaries.heard()
     why = ""
     try:
-        why = (await scene.attempt(cell, at_least=at_least)).why_refused()
+        why = (await context.attempt(cell, at_least=at_least)).why_refused()
     finally:
-        if reached := scene.planted.heard():
-            raise Breach(f"reached from inside: {', '.join(reached)}")
+        if reached := context.canaries.heard():
+            raise CheckFailed(f"reached from inside: {', '.join(reached)}")
     return why
 
 
 @check("attack", "no TCP connection to this machine, IPv4 or IPv6, loopback or outer address")
-async def tcp(scene: Scene) -> str:
+async def tcp(context: CheckContext) -> str:
     """Listeners are planted at each address."""
     cell = """
     import socket
     for host, port in [*planted.tcp, ("::1", 9), ("127.0.0.1", 22)]:
         attempt(f"{host}:{port}", lambda: socket.create_connection((host, port), timeout=1))
     """
-    return await _nothing_heard(scene, cell, at_least=3)
+    return await _nothing_heard(context, cell, at_least=3)
 
 
 @check("attack", "no UDP message to this machine")
-async def udp(scene: Scene) -> str:
-    """Sending alone tells nothing with UDP: the listeners judge."""
-    scene.planted.heard()
-    answers = await scene.ask(
+async def udp(context: CheckContext) -> str:
+    """Sending alone tells nothing with UDP: the listeners tell."""
+    context.canaries.heard()
+    answers = await context.ask(
         """
         import socket
         for host, port in planted.udp:
@@ -42,15 +41,15 @@ async def udp(scene: Scene) -> str:
         """
     )
     return _check_unheard(
-        scene, answers.why_refused() or "sent, but nothing arrived", len(answers.open | answers.refused)
+        context, answers.why_refused() or "sent, but nothing arrived", len(answers.open | answers.refused)
     )
 
 
 @check("attack", "no name is looked up")
-async def dns(scene: Scene) -> str:
+async def dns(context: CheckContext) -> str:
     """A query by hand to a planted server, and the system's own way."""
-    scene.planted.heard()
-    answers = await scene.ask(
+    context.canaries.heard()
+    answers = await context.ask(
         """
         import socket
         query = struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + b"\\x07example\\x03com\\0" + struct.pack(">2H", 1, 1)
@@ -60,41 +59,41 @@ async def dns(scene: Scene) -> str:
         """
     )
     if "getaddrinfo" in answers.open:
-        raise Breach("a name was resolved: " + answers.open["getaddrinfo"])
-    return _check_unheard(scene, answers.why_refused(), len(answers.open | answers.refused))
+        raise CheckFailed("a name was resolved: " + answers.open["getaddrinfo"])
+    return _check_unheard(context, answers.why_refused(), len(answers.open | answers.refused))
 
 
-def _check_unheard(scene: Scene, why: str, num_attempts: int) -> str:
-    if reached := scene.planted.heard():
-        raise Breach(f"reached from inside: {', '.join(reached)}")
+def _check_unheard(context: CheckContext, why: str, num_attempts: int) -> str:
+    if reached := context.canaries.heard():
+        raise CheckFailed(f"reached from inside: {', '.join(reached)}")
     if not num_attempts:
-        raise Breach("no attempt was made")
+        raise CheckFailed("no attempt was made")
     return why
 
 
 @check("attack", "Unix sockets of this machine cannot be reached by path")
-async def unix_path(scene: Scene) -> str:
+async def unix_path(context: CheckContext) -> str:
     """Such as those of Docker, D-Bus or a database."""
     cell = """
     import socket
     for path in (planted.unix, f"/proc/self/cwd/../{os.path.basename(planted.unix)}", "/run/docker.sock"):
         attempt(path, lambda: socket.socket(socket.AF_UNIX).connect(path))
     """
-    return await _nothing_heard(scene, cell, at_least=3)
+    return await _nothing_heard(context, cell, at_least=3)
 
 
 @check("attack", "abstract Unix sockets of this machine cannot be reached")
-async def unix_abstract(scene: Scene) -> str:
+async def unix_abstract(context: CheckContext) -> str:
     """These have no path that could be hidden."""
     cell = """
     import socket
     attempt("connect", lambda: socket.socket(socket.AF_UNIX).connect("\\0" + planted.abstract))
     """
-    return await _nothing_heard(scene, cell, at_least=1)
+    return await _nothing_heard(context, cell, at_least=1)
 
 
 @check("attack", "programs started by a cell have no network either")
-async def programs(scene: Scene) -> str:
+async def programs(context: CheckContext) -> str:
     """A filter must be inherited."""
     cell = """
     import subprocess, sys
@@ -107,14 +106,14 @@ async def programs(scene: Scene) -> str:
     attempt("python", lambda: start([sys.executable, "-I", "-c", code]))
     attempt("bash", lambda: start(["/bin/bash", "-c", f"exec 3<>/dev/tcp/{host}/{port}"]))
     """
-    return await _nothing_heard(scene, cell, at_least=2)
+    return await _nothing_heard(context, cell, at_least=2)
 
 
 @check("attack", "a server inside cannot be reached from this machine", place="own")
-async def server_inside(scene: Scene) -> str:
+async def server_inside(context: CheckContext) -> str:
     """A way in would be a way out."""
-    async with scene.kernel() as kernel:
-        answers = await scene.ask(
+    async with context.kernel() as kernel:
+        answers = await context.ask(
             """
             import socket, threading
             try:
@@ -128,9 +127,9 @@ async def server_inside(scene: Scene) -> str:
         )
         port = answers.facts.get("port")
         if port is not None and await asyncio.to_thread(_is_open, port):
-            raise Breach(f"port {port}, opened inside, answers outside")
+            raise CheckFailed(f"port {port}, opened inside, answers outside")
         if port is None and not answers.refused:
-            raise Breach("no attempt was made")
+            raise CheckFailed("no attempt was made")
     return answers.why_refused() or "it listens where nobody is"
 
 

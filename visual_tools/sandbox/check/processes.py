@@ -5,8 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from visual_tools.sandbox.check.case import Breach, cell_attack, check
-from visual_tools.sandbox.check.scene import Scene, tell_end
+from visual_tools.sandbox.check.context import CheckContext, CheckFailed, cell_attack, check, tell_end
 
 
 def find_processes(token: str) -> list[int]:
@@ -32,9 +31,9 @@ async def wait_for_none(token: str, limit_s: float = 5.0) -> list[int]:
 
 
 @check("attack", "signals do not reach processes outside")
-async def signals(scene: Scene) -> str:
-    """The planted process must live on; the judging process is only asked whether it could be reached."""
-    answers = await scene.ask(
+async def signals(context: CheckContext) -> str:
+    """The planted process must live on; the checking process is only asked whether it could be reached."""
+    answers = await context.ask(
         """
         for name in ("SIGCONT", "SIGTERM", "SIGKILL"):
             attempt(name, lambda: os.kill(planted.victim, getattr(signal, name)))
@@ -43,21 +42,21 @@ async def signals(scene: Scene) -> str:
         attempt("pidfd", lambda: signal.pidfd_send_signal(os.pidfd_open(planted.victim), signal.SIGKILL))
         told = struct.pack("=iii", 9, 0, -1) + bytes(116)
         attempt("queued", lambda: syscall("rt_sigqueueinfo", planted.victim, 9, told))
-        attempt("the judge", lambda: os.kill(planted.judge, 0))
+        attempt("the judge", lambda: os.kill(planted.checker, 0))
         """
     )
     await asyncio.sleep(0.1)
-    damage = scene.planted.damage()
-    scene.planted.restore()
+    damage = context.canaries.damage()
+    context.canaries.restore()
     if damage or answers.open or len(answers.refused) < 8:
-        raise Breach("; ".join([*damage, *answers.open]) or tell_end(answers.result))
+        raise CheckFailed("; ".join([*damage, *answers.open]) or tell_end(answers.result))
     return answers.why_refused()
 
 
 @check("attack", "signals do not go out through the owner of a pipe")
-async def owner_signals(scene: Scene) -> str:
+async def owner_signals(context: CheckContext) -> str:
     """The owner is told by SIGIO that something arrived, which ends a process that does not expect it."""
-    answers = await scene.ask(
+    answers = await context.ask(
         """
         import fcntl
         def send():
@@ -69,10 +68,10 @@ async def owner_signals(scene: Scene) -> str:
         """
     )
     await asyncio.sleep(0.1)
-    damage = scene.planted.damage()
-    scene.planted.restore()
+    damage = context.canaries.damage()
+    context.canaries.restore()
     if damage or not (answers.open or answers.refused):
-        raise Breach("; ".join(damage) or tell_end(answers.result))
+        raise CheckFailed("; ".join(damage) or tell_end(answers.result))
     return answers.why_refused() or "nothing arrives"
 
 
@@ -83,7 +82,7 @@ foreign_limits = cell_attack(
     def set_again(pid):
         now = resource.prlimit(pid, resource.RLIMIT_CORE)
         resource.prlimit(pid, resource.RLIMIT_CORE, now)
-    for pid in (planted.victim, planted.judge):
+    for pid in (planted.victim, planted.checker):
         attempt(str(pid), lambda: set_again(pid))
     """,
     at_least=2,
@@ -122,7 +121,7 @@ priorities = cell_attack(
 )
 
 _KILL_ALL = """
-for pid in (planted.victim, planted.judge):
+for pid in (planted.victim, planted.checker):
     attempt(str(pid), lambda: os.kill(pid, 0))
     attempt(f"group {pid}", lambda: os.killpg(pid, 0))
 """
@@ -140,17 +139,17 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
 
 
 @check("attack", "a kernel that kills its watchdog, its init and all it sees comes back, and it is told", place="own")
-async def kill_everything(scene: Scene) -> str:
+async def kill_everything(context: CheckContext) -> str:
     """Done only after it is certain that nothing outside can be reached: where it can, that is the answer."""
-    async with scene.kernel() as kernel:
-        await scene.attempt(_KILL_ALL, kernel=kernel, at_least=4)
-        result = await scene.run(_KILL_ALL_FOR_GOOD, kernel=kernel)
+    async with context.kernel() as kernel:
+        await context.attempt(_KILL_ALL, kernel=kernel, at_least=4)
+        result = await context.run(_KILL_ALL_FOR_GOOD, kernel=kernel)
         if result.status != "died" or not result.is_state_lost or not result.notes:
-            raise Breach(f"nobody is told: {tell_end(result)}")
-        await scene.check_usable(kernel)
-    await scene.check_usable(scene.neighbour)
-    if damage := scene.planted.damage():
-        raise Breach("; ".join(damage))
+            raise CheckFailed(f"nobody is told: {tell_end(result)}")
+        await context.check_usable(kernel)
+    await context.check_usable(context.neighbour)
+    if damage := context.canaries.damage():
+        raise CheckFailed("; ".join(damage))
     return "; ".join(result.notes)
 
 
@@ -186,23 +185,23 @@ async def _check_ended(token: str, heartbeat: Path, why: str) -> None:
     for pid in left:
         os.kill(pid, 9)
     if left or _size_of(heartbeat) != size:
-        raise Breach(f"{len(left)} processes live on after {why}")
+        raise CheckFailed(f"{len(left)} processes live on after {why}")
 
 
 @check("attack", "daemons do not outlive their kernel", place="own")
-async def daemons(scene: Scene) -> str:
+async def daemons(context: CheckContext) -> str:
     """Twice forked, in a session of its own, deaf to gentle signals; once the kernel is lost, once it is closed."""
-    token = f"daemon-{scene.planted.token}"
-    async with scene.kernel() as kernel:
+    token = f"daemon-{context.canaries.token}"
+    async with context.kernel() as kernel:
         heartbeat = kernel.folder / "heartbeat"
-        lost = await scene.run(_STAY + "os._exit(0)", kernel=kernel)
+        lost = await context.run(_STAY + "os._exit(0)", kernel=kernel)
         if lost.status != "died" or not heartbeat.exists():
-            raise Breach(f"the daemon could not be started: {tell_end(lost)}")
+            raise CheckFailed(f"the daemon could not be started: {tell_end(lost)}")
         await _check_ended(token, heartbeat, "the loss of the kernel")
-        result = await scene.run(_STAY, kernel=kernel)
+        result = await context.run(_STAY, kernel=kernel)
         num_processes = len(find_processes(token))
     if result.status != "ok":
-        raise Breach(f"the daemon could not be started again: {tell_end(result)}")
+        raise CheckFailed(f"the daemon could not be started again: {tell_end(result)}")
     await _check_ended(token, heartbeat, "close")
     return f"{num_processes} processes ended with the kernel"
 

@@ -6,21 +6,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from visual_tools.errors import VisualError
-from visual_tools.sandbox.check import (
-    behaviour,
-    channel,
-    evasion,
-    folders,
-    kernel_calls,
-    network,
-    processes,
-    reading,
-    resources,
-    writing,
-)
-from visual_tools.sandbox.check.case import Breach, Check, CheckOutcome
-from visual_tools.sandbox.check.planted import plant
-from visual_tools.sandbox.check.scene import LIMITS, Scene
+from visual_tools.sandbox.check import behaviour, channel, evasion, files, kernel_calls, network, processes, resources
+from visual_tools.sandbox.check.canaries import plant
+from visual_tools.sandbox.check.context import LIMITS, Check, CheckContext, CheckFailed, CheckOutcome
 from visual_tools.sandbox.contract import KernelMaker
 
 Say = Callable[[str], None]
@@ -28,13 +16,11 @@ MakeSandbox = Callable[[], Awaitable[KernelMaker]]
 
 CHECKS: tuple[Check, ...] = (
     *behaviour.CHECKS,
-    *reading.CHECKS,
-    *writing.CHECKS,
+    *files.CHECKS,
     *network.CHECKS,
     *processes.CHECKS,
     *kernel_calls.CHECKS,
     *channel.CHECKS,
-    *folders.CHECKS,
     *evasion.CHECKS,
     *resources.CHECKS,
 )
@@ -66,22 +52,22 @@ async def check_sandbox(
     """
     outcomes: dict[str, CheckOutcome] = {}
 
-    async def judge(check: Check, scene: Scene) -> None:
-        outcome = outcomes[check.name] = await _judge(check, scene)
+    async def report(check: Check, context: CheckContext) -> None:
+        outcome = outcomes[check.name] = await _run_check(check, context)
         if say is not None:
             say(f"{'ok  ' if outcome.passed else 'FAIL'} {check.kind:<9}  {check.name} ({outcome.duration_s:.1f} s)")
 
-    async with _open_scene(make) as scene:
+    async with _open_context(make) as context:
         gate = asyncio.Semaphore(_NUM_OWN_AT_ONCE)
 
         async def in_turn() -> None:
             for check in checks:
                 if check.place == "shared":
-                    await judge(check, scene)
+                    await report(check, context)
 
         async def through_gate(check: Check) -> None:
             async with gate:
-                await judge(check, scene)
+                await report(check, context)
 
         async with asyncio.TaskGroup() as group:
             group.create_task(in_turn())
@@ -90,16 +76,16 @@ async def check_sandbox(
                     group.create_task(through_gate(check))
         for check in checks:
             if check.place == "alone":
-                await judge(check, scene)
+                await report(check, context)
     return [outcomes[check.name] for check in checks]
 
 
-async def _judge(check: Check, scene: Scene) -> CheckOutcome:
+async def _run_check(check: Check, context: CheckContext) -> CheckOutcome:
     started, passed = time.monotonic(), False
     try:
-        detail = await check.judge(scene) or ""
+        detail = await check.function(context) or ""
         passed = True
-    except Breach as error:
+    except CheckFailed as error:
         detail = str(error)
     except (VisualError, OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
         detail = f"the sandbox raised {type(error).__name__}: {error}"
@@ -108,17 +94,17 @@ async def _judge(check: Check, scene: Scene) -> CheckOutcome:
 
 
 @contextlib.asynccontextmanager
-async def _open_scene(make: MakeSandbox | KernelMaker) -> AsyncIterator[Scene]:
+async def _open_context(make: MakeSandbox | KernelMaker) -> AsyncIterator[CheckContext]:
     async with contextlib.AsyncExitStack() as stack:
-        planted = stack.enter_context(plant())
+        canaries = stack.enter_context(plant())
         if callable(make):
             maker = await make()
             stack.push_async_callback(maker.close)
         else:
             maker = make
         shared, neighbour = [
-            await maker.make_kernel(planted.base / name, limits=LIMITS) for name in ("shared", "neighbour")
+            await maker.make_kernel(canaries.base / name, limits=LIMITS) for name in ("shared", "neighbour")
         ]
         stack.push_async_callback(shared.close)
         stack.push_async_callback(neighbour.close)
-        yield Scene(maker=maker, planted=planted, shared=shared, neighbour=neighbour)
+        yield CheckContext(maker=maker, canaries=canaries, shared=shared, neighbour=neighbour)

@@ -17,7 +17,7 @@ _LIFE_S = 600
 
 
 @dataclass(slots=True, kw_only=True)
-class Planted:
+class Canaries:
     """Things outside the sandbox that nothing inside may read, change, reach or end.
 
     Attributes:
@@ -25,8 +25,8 @@ class Planted:
         token: Rare text that marks files, processes and names of this run.
         secret: Rare text that stands in the planted files and in the environment.
         variable: Name of the environment variable that holds the secret.
-        canaries: Planted files: beside the working folders, in the home folder, in folders for temporary files.
-        descriptor: Number of an open, inheritable descriptor of the first canary.
+        files: Files that are planted: beside the working folders, in the home folder, in folders for temporary files.
+        descriptor: Number of an open, inheritable descriptor of the first file.
         victim: A process of the same user.
         listeners: Sockets that wait for a message, by what they are.
     """
@@ -35,7 +35,7 @@ class Planted:
     token: str
     secret: str
     variable: str
-    canaries: tuple[Path, ...]
+    files: tuple[Path, ...]
     descriptor: int
     victim: subprocess.Popen[bytes]
     listeners: dict[str, socket.socket]
@@ -47,11 +47,11 @@ class Planted:
             "token": self.token,
             "variable": self.variable,
             "home": str(Path.home()),
-            "canaries": [str(path) for path in self.canaries],
+            "canaries": [str(path) for path in self.files],
             "secret_halves": [self.secret[:8], self.secret[8:]],
             "descriptor": self.descriptor,
             "victim": self.victim.pid,
-            "judge": os.getpid(),
+            "checker": os.getpid(),
             "tcp": [s.getsockname()[:2] for name, s in self.listeners.items() if name.startswith("tcp")],
             "udp": [s.getsockname()[:2] for name, s in self.listeners.items() if name.startswith("udp")],
             "unix": str(self.base / "unix.sock"),
@@ -64,14 +64,14 @@ class Planted:
 
     def damage(self) -> list[str]:
         """What is no longer as it was planted."""
-        found = [f"{path} is changed" for path in self.canaries if not _is_whole(path, self.secret)]
+        found = [f"{path} is changed" for path in self.files if not _is_whole(path, self.secret)]
         if self.victim.poll() is not None:
             found.append(f"the planted process has ended with {self.victim.returncode}")
         return found
 
     def restore(self) -> None:
         """Plant files and process again after an attack that got at them."""
-        for path in self.canaries:
+        for path in self.files:
             _write_canary(path, self.secret)
         if self.victim.poll() is not None:
             self.victim = start_victim(self.token)
@@ -98,7 +98,7 @@ def _is_reached(listener: socket.socket) -> bool:
 
 
 @contextlib.contextmanager
-def plant() -> Iterator[Planted]:
+def plant() -> Iterator[Canaries]:
     """Plant everything, and take it away again."""
     token, secret = f"k25{secrets.token_hex(4)}", secrets.token_hex(16)
     variable = f"K25_CHECK_{token.upper()}_API_KEY"
@@ -107,24 +107,24 @@ def plant() -> Iterator[Planted]:
         assert base is not None, "the folder for temporary files cannot be written"
         places = (Path.home(), Path("/var/tmp"), Path("/dev/shm"), Path("/run"))
         folders = [base, *filter(None, (_make_folder(stack, place, token) for place in places))]
-        canaries = tuple(_write_canary(folder / f"{token}.txt", secret) for folder in folders)
-        descriptor = os.open(canaries[0], os.O_RDWR)
+        files = tuple(_write_canary(folder / f"{token}.txt", secret) for folder in folders)
+        descriptor = os.open(files[0], os.O_RDWR)
         stack.callback(os.close, descriptor)
         os.set_inheritable(descriptor, True)
         os.environ[variable] = secret
         stack.callback(os.environ.pop, variable, None)
-        planted = Planted(
+        canaries = Canaries(
             base=base,
             token=token,
             secret=secret,
             variable=variable,
-            canaries=canaries,
+            files=files,
             descriptor=descriptor,
             victim=start_victim(token),
             listeners=dict(_open_listeners(stack, base, token)),
         )
-        stack.callback(planted.end_victim)
-        yield planted
+        stack.callback(canaries.end_victim)
+        yield canaries
 
 
 def _make_folder(stack: contextlib.ExitStack, place: Path, token: str) -> Path | None:
@@ -144,7 +144,7 @@ def _write_canary(path: Path, secret: str) -> Path:
 
 
 def start_victim(token: str) -> subprocess.Popen[bytes]:
-    """Start a process that does nothing; it ends by itself should the judge be lost."""
+    """Start a process that does nothing; it ends by itself should the checker be lost."""
     sleep = f"import time; time.sleep({_LIFE_S})"
     return subprocess.Popen([sys.executable, "-I", "-c", sleep, f"victim-{token}"], start_new_session=True)
 

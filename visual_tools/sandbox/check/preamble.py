@@ -22,7 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def tell(kind: str, what: str, detail: object = "") -> None:
-    """Print one line for the judge; `kind` is open, refused or fact."""
+    """Print one line for the check; `kind` is open, refused or fact."""
     print(MARK + json.dumps([kind, what, detail if isinstance(detail, int | list) else str(detail)[:300]]), flush=True)
 
 
@@ -48,8 +48,8 @@ def syscall(name: str, *arguments: object) -> int:
 
 
 def others() -> list[int]:
-    """Processes that are not the kernel: its parent, the first one, the planted one, the judge."""
-    return sorted({1, os.getppid(), planted.victim, planted.judge} - {0, os.getpid()})
+    """Processes that are not the kernel: its parent, the first one, the planted one, the checker."""
+    return sorted({1, os.getppid(), planted.victim, planted.checker} - {0, os.getpid()})
 
 
 def in_child(action: Callable[[], int | None], limit_s: float = 5.0) -> int:
