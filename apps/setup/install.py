@@ -12,7 +12,7 @@ from apps.setup.report import Report, Row
 from apps.setup.sandbox import check_backends, missing_packages
 from apps.setup.verify import Verdict, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.find import BrowserBinary, find_browser
-from envs.desktop.find import find_window_manager, find_xvfb
+from envs.desktop.private_display import find_window_manager, find_xvfb
 from visual_tools.sandbox.bubblewrap import find_bubblewrap
 
 _WORDS: dict[Need, str] = {

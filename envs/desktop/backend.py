@@ -1,13 +1,45 @@
-"""What an env needs from a system's screen, mouse and keyboard, small enough to be written for any system.
+"""What an env needs from a system's screen, mouse and keyboard, small enough to be written for any system."""
 
-All methods block and are called from one thread; all positions are pixels of the screen frame.
-"""
-
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from envs.actions import Button
-from envs.desktop.clock import Clock
+
+
+class Interrupted(Exception):
+    """A pause was cut short because the env closes or its step was cancelled."""
+
+
+class Clock:
+    """Seconds and pauses, used from one thread and interrupted from another."""
+
+    def __init__(self) -> None:
+        self._interrupted = threading.Event()
+
+    def now_s(self) -> float:
+        """Seconds of a clock that never jumps."""
+        return time.perf_counter()
+
+    def pause(self, duration_s: float) -> None:
+        """Wait.
+
+        Raises:
+            Interrupted: `interrupt` was called.
+        """
+        if self._interrupted.is_set():
+            raise Interrupted
+        if duration_s > 0 and self._interrupted.wait(duration_s):
+            raise Interrupted
+
+    def interrupt(self) -> None:
+        """Make the current and every later pause raise."""
+        self._interrupted.set()
+
+    def resume(self) -> None:
+        """Allow pauses again."""
+        self._interrupted.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,9 +24,9 @@ from envs.actions import (
     Wait,
 )
 from envs.desktop.backend import Backend, typing_limit_s
-from envs.desktop.desk import Desk, MakeBackend
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program
+from envs.desktop.running_desktop import MakeBackend, RunningDesktop
 from envs.desktop.session import Look, Session
 from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError
@@ -77,23 +77,23 @@ class DesktopEnv:
     @property
     def display(self) -> str:
         """Name of the X display (`":7"`)."""
-        return self._open_session().desk.display
+        return self._open_session().desktop.display
 
     @property
     def home(self) -> Path:
         """HOME of the programs on this desktop."""
-        return self._open_session().desk.home
+        return self._open_session().desktop.home
 
     @property
     def environment(self) -> Mapping[str, str]:
         """The environment variables of programs on this desktop, DISPLAY and its cookie included."""
-        return self._open_session().desk.environment
+        return self._open_session().desktop.environment
 
     @property
     def held(self) -> frozenset[str]:
         """Names of the keys and mouse buttons that are held down (`"shift"`, `"left button"`)."""
-        performer = self._session.performer if self._session else None
-        return performer.held if performer else frozenset()
+        executor = self._session.executor if self._session else None
+        return executor.held if executor else frozenset()
 
     async def reset(self, task: Task) -> Observation:
         """Start the desktop anew with its program, run `task.setup(self)`, and look.
@@ -103,7 +103,7 @@ class DesktopEnv:
         """
         await self.close()
         self.terminate = None
-        self._session = session = Session(Desk(self.options, self._make_backend), self.options)
+        self._session = session = Session(RunningDesktop(self.options, self._make_backend), self.options)
         try:
             await self._call(session.start, _START_TIMEOUT_S + self.options.app_window_timeout_s)
             await task.setup(self)
@@ -144,7 +144,7 @@ class DesktopEnv:
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """The window that gets a click, a key or a text; what is in it is not known."""
-        backend = self._open_session().desk.backend
+        backend = self._open_session().desktop.backend
         if isinstance(action, Click | Drag | MouseDown | MouseUp):
             here = await self._call(backend.pointer_px) if action.x_px is None or action.y_px is None else (0, 0)
             x_px = here[0] if action.x_px is None else action.x_px
@@ -157,7 +157,7 @@ class DesktopEnv:
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """What is at a point: `window "Untitled 1 - Mousepad"`, `popup of "Mousepad"`, `the desktop`."""
-        backend = self._open_session().desk.backend
+        backend = self._open_session().desktop.backend
         return await self._call(lambda: backend.describe_point(x_px, y_px))
 
     async def close(self) -> None:
@@ -168,11 +168,11 @@ class DesktopEnv:
 
     async def get_clipboard(self) -> str:
         """The clipboard's text, `""` when it holds none."""
-        return await self._call(self._open_session().desk.backend.get_clipboard)
+        return await self._call(self._open_session().desktop.backend.get_clipboard)
 
     async def set_clipboard(self, text: str) -> None:
         """Put text on the clipboard."""
-        backend = self._open_session().desk.backend
+        backend = self._open_session().desktop.backend
         await self._call(lambda: backend.set_clipboard(text))
 
     async def launch(self, command: str | Sequence[str], *, wait_for_window: bool = True) -> Program:
@@ -185,8 +185,8 @@ class DesktopEnv:
         Raises:
             EnvSetupError: It cannot be started, failed, or showed no window in time.
         """
-        desk = self._open_session().desk
-        start = desk.start_app if wait_for_window else desk.start_program
+        desktop = self._open_session().desktop
+        start = desktop.start_app if wait_for_window else desktop.start_program
         return await self._call(lambda: start(command), self.options.app_window_timeout_s)
 
     async def run(self, command: str | Sequence[str], *, timeout_s: float = 30.0) -> "subprocess.CompletedProcess[str]":
@@ -196,13 +196,13 @@ class DesktopEnv:
             EnvSetupError: There is no such program.
             EnvError: It took longer than `timeout_s` and was ended.
         """
-        desk = self._open_session().desk
-        output = desk.programs.folder / f"run-{time.monotonic_ns()}.stdout"
-        program = await self._call(lambda: desk.start_program(command, output, is_watched=False))
+        desktop = self._open_session().desktop
+        output = desktop.programs.folder / f"run-{time.monotonic_ns()}.stdout"
+        program = await self._call(lambda: desktop.start_program(command, output, is_watched=False))
         try:
             code = await asyncio.wait_for(asyncio.wrap_future(program.ended), timeout_s)
         except TimeoutError:
-            await asyncio.to_thread(desk.programs.kill, program.pid)
+            await asyncio.to_thread(desktop.programs.kill, program.pid)
             raise EnvError(f"{program.argv[0]!r} took longer than {timeout_s:g} s and was ended") from None
         texts = [await asyncio.to_thread(path.read_text, errors="replace") for path in (output, program.stderr)]
         return subprocess.CompletedProcess(program.argv, code, *texts)
@@ -222,7 +222,7 @@ class DesktopEnv:
                     return done
             begin = number
             if number:  # what the input so far has opened is the target
-                await self._call(session.catch_up, self.options.settle_timeout_s)
+                await self._call(session.flush_input, self.options.settle_timeout_s)
             try:
                 assert check is not None
                 await check(number, action, await self.find_targets(action))
@@ -250,10 +250,10 @@ class DesktopEnv:
             session.clock.interrupt()
             raise
         except Exception as error:
-            if not isinstance(error, (TimeoutError, *session.desk.lost)):
+            if not isinstance(error, (TimeoutError, *session.desktop.lost)):
                 raise
             session.is_lost = True
-            raise EnvDiedError(await asyncio.to_thread(session.desk.why_lost)) from error
+            raise EnvDiedError(await asyncio.to_thread(session.desktop.why_lost)) from error
 
     def _observation(self, look: Look, error: str | None) -> Observation:
         region = look.region

@@ -1,19 +1,87 @@
-"""A private X server with a window manager, a session bus and a home of its own."""
+"""A private X server with a window manager, a session bus, a cookie and a home of its own; where its programs are."""
 
 import os
+import secrets
+import shutil
+import socket
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
-from envs.desktop.find import INSTALL_LINE, find_dbus_daemon, find_window_manager, find_xvfb
-from envs.desktop.openbox import save_quiet_config
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program, Programs
-from envs.desktop.xauthority import save_xauthority
 from envs.errors import EnvSetupError
 
+INSTALL_LINE = "apt-get install -y --no-install-recommends xvfb openbox dbus"
+"""What an operator of a Debian-like system types to get all of it."""
+
+_WINDOW_MANAGERS = ("openbox", "xfwm4", "matchbox-window-manager", "metacity", "icewm", "fluxbox")
+_FAMILY_LOCAL = 256  # Source: X11/Xauth.h
+_FAMILY_WILD = 65535  # Source: X11/Xauth.h
+_OPENBOX_CONFIG = Path("/etc/xdg/openbox/rc.xml")
+_OPENBOX_NAMESPACE = "http://openbox.org/3.4/rc"
 _KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "XDG_DATA_DIRS")
 _POLL_S = 0.003
+
+
+def find_xvfb() -> str | None:
+    """Path of the virtual X server: $K25_XVFB, else `Xvfb` on PATH; None if there is none."""
+    return shutil.which(os.environ.get("K25_XVFB") or "Xvfb")
+
+
+def find_window_manager(preferred: str | None = None) -> str | None:
+    """Path of a window manager: `preferred` alone if given, else the first that is installed."""
+    names = (preferred,) if preferred else _WINDOW_MANAGERS
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+def find_dbus_daemon() -> str | None:
+    """Path of `dbus-daemon`, which gives a private display its own session bus; None if there is none."""
+    return shutil.which("dbus-daemon")
+
+
+def save_xauthority(path: Path) -> None:
+    """Write a new random cookie that holds for any display number.
+
+    Two entries carry the same cookie: one for this host's name (python-xlib looks for that one only)
+    and one for any host (a name that changes must not lock programs out).
+    """
+    cookie = secrets.token_bytes(16)
+    entries = ((_FAMILY_LOCAL, socket.gethostname().encode()), (_FAMILY_WILD, b""))
+    data = b"".join(
+        struct.pack(">H", family) + b"".join(map(_counted, (address, b"", b"MIT-MAGIC-COOKIE-1", cookie)))
+        for family, address in entries
+    )
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+
+
+def _counted(data: bytes) -> bytes:
+    return struct.pack(">H", len(data)) + data
+
+
+def save_quiet_config(config_home: Path) -> None:
+    """Write openbox's stock configuration without the keys that run programs; leaves an existing one alone.
+
+    The stock one runs `scrot` on the Print key, and with Alt one that waits for somebody to select something.
+    """
+    path = config_home / "openbox" / "rc.xml"
+    if path.exists() or not _OPENBOX_CONFIG.exists():
+        return
+    ElementTree.register_namespace("", _OPENBOX_NAMESPACE)
+    try:
+        tree = ElementTree.parse(_OPENBOX_CONFIG)
+    except ElementTree.ParseError:
+        return
+    tag = f"{{{_OPENBOX_NAMESPACE}}}"
+    for keyboard in tree.iter(f"{tag}keyboard"):
+        for binding in list(keyboard.findall(f"{tag}keybind")):
+            if any(action.get("name") == "Execute" for action in binding.iter(f"{tag}action")):
+                keyboard.remove(binding)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tree.write(path, encoding="utf-8", xml_declaration=True)
 
 
 def make_home(home: Path) -> dict[str, str]:

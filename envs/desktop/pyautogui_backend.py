@@ -8,9 +8,8 @@ import sys
 from typing import Any
 
 from envs.actions import Button
-from envs.desktop.backend import Cursor, Frame, Region, ScreenLostError
-from envs.desktop.clock import Clock
-from envs.desktop.grab import Grabber
+from envs.desktop.backend import Clock, Cursor, Frame, Region, ScreenLostError
+from envs.desktop.screenshot import Grabber
 from envs.errors import ActionError
 from envs.require import require
 

@@ -1,23 +1,69 @@
-"""One episode's running desktop with the thread that serves it."""
+"""One episode's running desktop, with the one thread that serves it: screen connections belong to their thread."""
 
 import asyncio
 import contextlib
+import queue
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from envs.actions import Action, Move, Terminate, TypeText, Wait
-from envs.desktop.backend import Frame, Region
-from envs.desktop.clock import Clock
-from envs.desktop.desk import Desk
+from envs.desktop.action_executor import ActionExecutor
+from envs.desktop.backend import Clock, Frame, Region
 from envs.desktop.options import DesktopOptions
-from envs.desktop.perform import Performer
+from envs.desktop.running_desktop import RunningDesktop
 from envs.desktop.screenshot import Camera
 from envs.desktop.settle import Settler
-from envs.desktop.worker import Worker
 from envs.errors import ActionError, EnvError, describe_late
 
+T = TypeVar("T")
+_Job = tuple["Future[Any]", Callable[[], Any]]
 _CLOSE_TIMEOUT_S = 5.0
+
+
+class Worker:
+    """Runs calls one after another. It is a daemon, so a call that never returns cannot keep the process alive.
+
+    Args:
+        name: Name of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    async def call(self, function: Callable[[], T], timeout_s: float) -> T:
+        """Run a function on the thread and wait for its result.
+
+        Raises:
+            TimeoutError: It took longer than `timeout_s`; the thread is still busy with it.
+        """
+        future: Future[T] = Future()
+        self._jobs.put((future, function))
+        return await asyncio.wait_for(asyncio.wrap_future(future), timeout_s)
+
+    def stop(self) -> None:
+        """Let the thread end once it is through with what it does."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, function = job
+            if future.set_running_or_notify_cancel():
+                _run(future, function)
+
+
+def _run(future: "Future[Any]", function: Callable[[], Any]) -> None:
+    try:
+        result = function()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +85,22 @@ class Session:
     """Acts and looks; `start`, `act` and `look` block and belong on `worker`.
 
     Args:
-        desk: The desktop, not started yet.
+        desktop: The desktop, not started yet.
         options: The env's options.
 
     Attributes:
-        desk: The desktop.
+        desktop: The desktop.
         worker: The thread that everything but `close` runs on.
         clock: Pauses of `act` and `look`; interrupt it to cut them short.
-        performer: Carries out actions; None before the start.
+        executor: Carries out actions; None before the start.
         is_lost: Whether the display is known to be gone.
     """
 
-    def __init__(self, desk: Desk, options: DesktopOptions) -> None:
-        self.desk = desk
+    def __init__(self, desktop: RunningDesktop, options: DesktopOptions) -> None:
+        self.desktop = desktop
         self.worker = Worker("desktop-env")
         self.clock = Clock()
-        self.performer: Performer | None = None
+        self.executor: ActionExecutor | None = None
         self.is_lost = False
         self._options = options
         self._before: Frame | None = None
@@ -66,9 +112,9 @@ class Session:
         Raises:
             EnvSetupError: Some part did not start.
         """
-        self.desk.start()
-        backend, region, options = self.desk.backend, self.desk.region, self._options
-        self.performer = Performer(backend, region, self.clock)
+        self.desktop.start()
+        backend, region, options = self.desktop.backend, self.desktop.region, self._options
+        self.executor = ActionExecutor(backend, region, self.clock)
         self._camera = Camera(backend, region, draw_cursor=options.draw_cursor)
         self._settler = Settler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
 
@@ -82,7 +128,7 @@ class Session:
         Returns:
             Why one failed, and the `Terminate` that was reached.
         """
-        assert self.performer is not None
+        assert self.executor is not None
         self.clock.resume()
         only_types = all(isinstance(action, TypeText) for action in actions)
         self._typed_only = only_types and (is_first or self._typed_only)
@@ -98,14 +144,14 @@ class Session:
             if isinstance(action, Terminate):
                 return None, action
             try:
-                self.performer.perform(action)
+                self.executor.execute(action)
             except ActionError as error:
                 return str(error), None
         return None, None
 
-    def catch_up(self) -> None:
+    def flush_input(self) -> None:
         """Wait until the active window has worked off its input."""
-        self.desk.backend.wait_processed(self._options.settle_timeout_s, typed_only=False)
+        self.desktop.backend.wait_processed(self._options.settle_timeout_s, typed_only=False)
 
     def look(self, *, after_input: bool) -> Look:
         """Wait until the screen has settled, and look.
@@ -114,7 +160,7 @@ class Session:
             after_input: Whether the active window may still have input to work off.
         """
         self.clock.resume()
-        backend = self.desk.backend
+        backend = self.desktop.backend
         begin = time.perf_counter()
         if after_input:
             backend.wait_processed(self._options.settle_timeout_s, typed_only=self._typed_only)
@@ -126,10 +172,10 @@ class Session:
         return Look(
             png=png,
             size_px=settled.frame.size_px,
-            region=self.desk.region,
+            region=self.desktop.region,
             pointer_px=pointer_px,
             title=title,
-            notes=self.desk.take_ends(),
+            notes=self.desktop.take_ends(),
             is_quiet=settled.is_quiet,
             settle_s=settled_at - begin,
             observe_s=time.perf_counter() - settled_at,
@@ -138,16 +184,16 @@ class Session:
     async def close(self) -> None:
         """Let held keys go, end all programs, disconnect. Does not raise because something is gone."""
         self.clock.interrupt()
-        gone = (*self.desk.lost, ActionError, EnvError, TimeoutError)
-        if self.performer is not None and not self.is_lost:
+        gone = (*self.desktop.lost, ActionError, EnvError, TimeoutError)
+        if self.executor is not None and not self.is_lost:
             with contextlib.suppress(*gone):
                 await self.worker.call(self._release, _CLOSE_TIMEOUT_S)
-        await asyncio.to_thread(self.desk.end_programs)
+        await asyncio.to_thread(self.desktop.end_programs)
         with contextlib.suppress(*gone):
-            await self.worker.call(self.desk.disconnect, _CLOSE_TIMEOUT_S)
+            await self.worker.call(self.desktop.disconnect, _CLOSE_TIMEOUT_S)
         self.worker.stop()
 
     def _release(self) -> None:
-        if self.performer is not None:
-            self.performer.release()
-            self.desk.backend.release()
+        if self.executor is not None:
+            self.executor.release()
+            self.desktop.backend.release()

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from envs.desktop.backend import Frame
-from envs.desktop.clock import Clock
+from envs.desktop.backend import Clock, Frame
 
 _TILE_PX = 40
 _EFFECT_S = 0.08  # for programs that draw what a click does only when they are idle

@@ -9,7 +9,7 @@ from cua.api import run_task
 from cua.model import Model
 from cua.run.end import RunResult
 from envs.browser.find import find_browser
-from envs.desktop.find import find_window_manager, find_xvfb
+from envs.desktop.private_display import find_window_manager, find_xvfb
 from examples.example import Example, load_examples
 
 EXAMPLES = load_examples()

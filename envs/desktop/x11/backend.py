@@ -1,26 +1,73 @@
-"""An X11 display behind the `Backend` interface: input through XTEST, grabs through shared memory."""
+"""An X11 display behind the `Backend` interface: input by XTEST, the pointer by XFIXES, grabs by shared memory."""
 
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from envs.actions import Button
-from envs.desktop.backend import Cursor, Frame, Region, ScreenLostError
-from envs.desktop.clock import Clock
-from envs.desktop.grab import Grabber
-from envs.desktop.x11.catch_up import CatchUp
+from envs.desktop.backend import Clock, Cursor, Frame, Region, ScreenLostError
+from envs.desktop.screenshot import Grabber
 from envs.desktop.x11.clipboard import Clipboard
 from envs.desktop.x11.connection import Connection, cookie_from
-from envs.desktop.x11.cursor import CursorReader
 from envs.desktop.x11.keyboard import Keyboard
-from envs.desktop.x11.windows import Windows
+from envs.desktop.x11.windows import InputFlusher, Windows
 from envs.errors import EnvSetupError
 from envs.require import require
 
+_GET_CURSOR_IMAGE = 4  # Source: fixesproto.txt, request GetCursorImage, version 1
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7  # buttons that stand for the wheel
 _MIN_MANAGER_PATIENCE_S, _MAX_MANAGER_PATIENCE_S = 0.01, 2.0
 _SPARE_KEYS_PRIVATE, _SPARE_KEYS_SHARED = 64, 8
+
+
+class CursorReader:
+    """Reads the pointer's picture from a display.
+
+    Args:
+        display: python-xlib `Display`.
+    """
+
+    def __init__(self, display: Any) -> None:
+        xfixes = require("Xlib.ext.xfixes", "desktop")
+        self._display = display
+        self._available = bool(display.has_extension(xfixes.extname))
+        if self._available:
+            self._request = _make_request(require("Xlib.protocol.rq", "desktop"))
+            self._opcode = display.display.get_extension_major(xfixes.extname)
+            display.xfixes_query_version()  # the server wants to be asked before it serves
+
+    def read(self) -> Cursor | None:
+        """The picture now; None when the server does not tell."""
+        if not self._available:
+            return None
+        reply = self._request(display=self._display.display, opcode=self._opcode)
+        size_px = (reply.width, reply.height)
+        return Cursor(
+            bgra=bytes(reply.pixels), size_px=size_px, left_px=reply.x - reply.x_hot, top_px=reply.y - reply.y_hot
+        )
+
+
+def _make_request(rq: Any) -> Any:
+    class GetCursorImage(rq.ReplyRequest):  # type: ignore[misc]
+        _request = rq.Struct(rq.Card8("opcode"), rq.Opcode(_GET_CURSOR_IMAGE), rq.RequestLength())
+        _reply = rq.Struct(
+            rq.ReplyCode(),
+            rq.Pad(1),
+            rq.Card16("sequence_number"),
+            rq.ReplyLength(),
+            rq.Int16("x"),
+            rq.Int16("y"),
+            rq.Card16("width"),
+            rq.Card16("height"),
+            rq.Card16("x_hot"),
+            rq.Card16("y_hot"),
+            rq.Card32("serial"),
+            rq.Pad(8),
+            rq.Binary("pixels"),
+        )
+
+    return GetCursorImage
 
 
 class X11Backend:
@@ -49,9 +96,9 @@ class X11Backend:
         if not self._display.has_extension("XTEST"):
             raise EnvSetupError(f"the X server of {name!r} lacks the XTEST extension, which input needs")
         self._windows = Windows(self._connection)
-        self._catch_up = CatchUp(self._connection, self._windows)
+        self._flusher = InputFlusher(self._connection, self._windows)
         spare = _SPARE_KEYS_PRIVATE if is_private else _SPARE_KEYS_SHARED
-        self._keyboard = Keyboard(self._connection, partial(self._catch_up.wait, typed_only=True), spare)
+        self._keyboard = Keyboard(self._connection, partial(self._flusher.wait, typed_only=True), spare)
         self._cursor = CursorReader(self._display)
         self._grabber = Grabber(name, lambda: cookie_from(xauthority))
         self._clipboard: Clipboard | None = None
@@ -113,7 +160,7 @@ class X11Backend:
 
     def wait_processed(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
         """Wait until the active window has worked off its input; None when it does not tell."""
-        return self._catch_up.wait(timeout_s, typed_only=typed_only)
+        return self._flusher.wait(timeout_s, typed_only=typed_only)
 
     def has_window_manager(self) -> bool:
         """Whether somebody manages the windows and has finished starting."""
@@ -122,7 +169,7 @@ class X11Backend:
         # It marks the root window before it listens, so an answer is what counts. A question from before
         # is lost, hence the first short waits; on a loaded machine answers take long, hence the later long ones.
         self._manager_patience_s = min(2 * self._manager_patience_s, _MAX_MANAGER_PATIENCE_S)
-        return self._catch_up.wait_for_manager(self._manager_patience_s) or not self._catch_up.manager_can_answer()
+        return self._flusher.wait_for_manager(self._manager_patience_s) or not self._flusher.manager_can_answer()
 
     def num_windows(self) -> int | None:
         """How many windows programs show; None when the system does not tell."""

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from envs.desktop.backend import typing_limit_s
-from envs.desktop.clock import Clock
+from envs.desktop.backend import Clock, typing_limit_s
 from envs.desktop.x11.connection import Connection
-from envs.desktop.x11.keymap import Keymap
-from envs.desktop.x11.keysyms import CAPS_LOCK, SHIFT_L, is_keypad, keysym_of_character, keysym_of_key
+from envs.desktop.x11.keymap import CAPS_LOCK, SHIFT_L, Keymap, is_keypad, keysym_of_character, keysym_of_key
 from envs.errors import ActionError
 from envs.require import require
 

@@ -1,6 +1,11 @@
-"""Windows of an X display, as its window manager tells of them (EWMH and ICCCM)."""
+"""Windows of an X display, and whether they have worked off their input, as EWMH and ICCCM tell it.
 
-from collections.abc import Iterator
+Source: EWMH, _NET_REQUEST_FRAME_EXTENTS and _NET_WM_PING.
+"""
+
+import select
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -97,3 +102,92 @@ class Windows:
     def _class(self, window: Any) -> str | None:
         text = self._connection.read_text(window, "WM_CLASS")
         return text.rstrip("\0").split("\0")[-1] if text else None
+
+
+class InputFlusher:
+    """Round trips through other programs, which answer in the order in which they got their events.
+
+    A click goes through the window manager first, which passes it on to the window, so both are asked.
+
+    Args:
+        connection: The connection to ask through.
+        windows: Tells which window is active.
+    """
+
+    def __init__(self, connection: Connection, windows: Windows) -> None:
+        x = require("Xlib.X", "desktop")
+        self._x = x
+        self._message = require("Xlib.protocol.event", "desktop").ClientMessage
+        self._connection = connection
+        self._windows = windows
+        self._root = connection.root
+        self._num_pings = 0
+        self._asker: Any = None
+
+    def wait(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
+        """Wait until input sent so far was worked off.
+
+        Args:
+            timeout_s: Longest wait.
+            typed_only: Whether it was text alone, which does not go through the window manager.
+
+        Returns:
+            Whether the active window said so in time; None when it does not answer pings.
+        """
+        deadline = time.monotonic() + timeout_s
+        if not typed_only:
+            self.wait_for_manager(timeout_s)
+        return self._wait_for_window(deadline)
+
+    def manager_can_answer(self) -> bool:
+        """Whether the window manager answers requests for frame extents."""
+        wanted = self._connection.atom("_NET_REQUEST_FRAME_EXTENTS")
+        return wanted in self._connection.read_numbers(self._root, "_NET_SUPPORTED")
+
+    def wait_for_manager(self, timeout_s: float) -> bool:
+        """Wait until the window manager has worked off its input; False when it does not say so in time."""
+        if not self.manager_can_answer():
+            return False
+        x, atom = self._x, self._connection.atom
+        # A new window for each request, made before the last one goes, so that a late answer is not taken for this one.
+        asker = self._root.create_window(0, 0, 1, 1, 0, x.CopyFromParent, event_mask=x.PropertyChangeMask)
+        if self._asker is not None:
+            self._asker.destroy()
+        self._asker = asker
+        request = self._message(window=asker, client_type=atom("_NET_REQUEST_FRAME_EXTENTS"), data=(32, [0] * 5))
+        self._root.send_event(request, event_mask=x.SubstructureRedirectMask | x.SubstructureNotifyMask)
+        answer = (x.PropertyNotify, atom("_NET_FRAME_EXTENTS"), asker)
+        return self._await(
+            lambda event: event.type == answer[0] and (event.type, event.atom, event.window) == answer,
+            time.monotonic() + timeout_s,
+        )
+
+    def _wait_for_window(self, deadline: float) -> bool | None:
+        atom, window = self._connection.atom, self._windows.active()
+        if window is None or atom("_NET_WM_PING") not in self._connection.read_numbers(window, "WM_PROTOCOLS"):
+            return None
+        self._num_pings = self._num_pings % 0x7FFFFFFF + 1
+        data = [atom("_NET_WM_PING"), self._num_pings, window.id, 0, 0]
+        self._root.change_attributes(event_mask=self._x.SubstructureNotifyMask)
+        try:
+            window.send_event(self._message(window=window, client_type=atom("WM_PROTOCOLS"), data=(32, data)))
+            return self._await(lambda event: self._is_answer(event, data) or self._is_end(event, window), deadline)
+        finally:
+            self._root.change_attributes(event_mask=0)
+            self._connection.display.flush()
+
+    def _is_answer(self, event: Any, data: list[int]) -> bool:
+        return event.type == self._x.ClientMessage and list(event.data[1][:2]) == data[:2]
+
+    def _is_end(self, event: Any, window: Any) -> bool:
+        return event.type == self._x.DestroyNotify and bool(event.window == window)
+
+    def _await(self, is_it: Callable[[Any], bool], deadline: float) -> bool:
+        """Wait for an event; False when it does not come in time."""
+        self._connection.display.flush()
+        while not any(is_it(event) for event in self._connection.drain()):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            select.select([self._connection.display.fileno()], [], [], left_s)
+        return True

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cua.trajectory import load_run
-from envs.desktop.find import find_window_manager, find_xvfb
+from envs.desktop.private_display import find_window_manager, find_xvfb
 from tests.apps.cli.running import DONE, WAIT, cua, descendants, press_ctrl_c, script, start, wait_until_gone
 from tests.apps.cli.test_task_browser import only_run
 

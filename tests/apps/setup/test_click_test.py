@@ -7,7 +7,7 @@ from apps.setup.click_test import BROWSER_CASES, DESKTOP_SIZES, _measure, click_
 from apps.setup.report import Row
 from envs import EnvError
 from envs.browser import BrowserEnv, BrowserOptions
-from envs.desktop.find import find_window_manager, find_xvfb
+from envs.desktop.private_display import find_window_manager, find_xvfb
 from tests.apps.setup.machine import real_browser
 
 needs_browser = pytest.mark.skipif(real_browser() is None, reason="no Chromium on PATH or in $K25_BROWSER")

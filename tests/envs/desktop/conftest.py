@@ -11,7 +11,7 @@ from PIL import Image
 
 from envs import InstructionTask, Observation
 from envs.desktop import DesktopEnv, DesktopOptions
-from envs.desktop.find import find_window_manager, find_xvfb
+from envs.desktop.private_display import find_window_manager, find_xvfb
 
 HERE = Path(__file__).parent
 TASK = InstructionTask(instruction="Look at the desktop.")

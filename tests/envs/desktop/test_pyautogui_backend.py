@@ -6,9 +6,8 @@ import pytest
 
 from envs import ActionError, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.actions import Action
-from envs.desktop.backend import Frame, Region
-from envs.desktop.clock import Clock
-from envs.desktop.perform import Performer
+from envs.desktop.action_executor import ActionExecutor
+from envs.desktop.backend import Clock, Frame, Region
 from envs.desktop.pyautogui_backend import PyAutoGuiBackend
 
 
@@ -88,13 +87,13 @@ def make(system: str = "win32") -> tuple[PyAutoGuiBackend, Recorded]:
 )
 def test_actions(action: Action, calls: list[tuple[Any, ...]]) -> None:
     backend, gui = make()
-    Performer(backend, backend.screen(), Clock()).perform(action)
+    ActionExecutor(backend, backend.screen(), Clock()).execute(action)
     assert gui.calls == calls
 
 
 def test_a_drag_holds_the_button_on_the_way() -> None:
     backend, gui = make()
-    Performer(backend, backend.screen(), Clock()).perform(Drag(x_px=29, y_px=17))
+    ActionExecutor(backend, backend.screen(), Clock()).execute(Drag(x_px=29, y_px=17))
     assert gui.calls[0] == ("mouseDown", "left")
     assert gui.calls[-2:] == [("moveTo", 29, 17), ("mouseUp", "left")]
     assert [call[0] for call in gui.calls[1:-1]] == ["moveTo"] * 12
@@ -109,7 +108,7 @@ def test_macos_pastes_with_command() -> None:
 def test_a_key_that_the_system_lacks_is_refused() -> None:
     backend, gui = make()
     with pytest.raises(ActionError, match="the key 'yen' does not exist on this system"):
-        Performer(backend, backend.screen(), Clock()).perform(PressKey(key="yen"))
+        ActionExecutor(backend, backend.screen(), Clock()).execute(PressKey(key="yen"))
     assert gui.calls == []
 
 

@@ -13,9 +13,7 @@ MB = 2**20
 MEMORY_SLACK = 2.0
 """Limits that are watched rather than enforced strike a moment late: at most this many times the limit is passed."""
 
-_NAME = """
-syscall("prctl", 15, planted.mark.encode(), 0, 0, 0)  # the name that the check looks for
-"""
+_NAME = "syscall('prctl', 15, planted.mark.encode(), 0, 0, 0)  # the name that the check looks for\n"
 _FORKS = """
 children = []
 try:

@@ -7,7 +7,7 @@ import pytest
 
 from envs import InstructionTask
 from envs.desktop import DesktopEnv, DesktopOptions
-from envs.desktop.find import find_window_manager, find_xvfb
+from envs.desktop.private_display import find_window_manager, find_xvfb
 from tests.cua.models.literal.driver import Outcome, follow
 
 pytestmark = [

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from envs.desktop import png
+from envs.desktop import screenshot
 from envs.desktop.backend import Cursor, Frame, Region
 from envs.desktop.screenshot import draw_cursor
 
@@ -26,9 +26,9 @@ def slope(width: int, height: int) -> np.ndarray:
 @pytest.mark.parametrize("deflate", ["isal", "zlib"])
 def test_pixels_survive(picture: np.ndarray, deflate: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if deflate == "zlib":
-        monkeypatch.setattr(png, "_find_deflate", lambda: zlib.compress)
+        monkeypatch.setattr(screenshot, "_find_deflate", lambda: zlib.compress)
     height, width = picture.shape[:2]
-    data = png.encode_png(bytearray(picture.tobytes()), (width, height))
+    data = screenshot.encode_png(bytearray(picture.tobytes()), (width, height))
     image = Image.open(io.BytesIO(data))
     image.verify()
     image = Image.open(io.BytesIO(data))
@@ -38,8 +38,8 @@ def test_pixels_survive(picture: np.ndarray, deflate: str, monkeypatch: pytest.M
 
 def test_a_photograph_is_filtered() -> None:
     picture = slope(640, 480)
-    data = png.encode_png(picture.tobytes(), (640, 480))
-    plain = png._find_deflate()(b"".join(b"\0" + row[:, 2::-1].tobytes() for row in picture), 1)
+    data = screenshot.encode_png(picture.tobytes(), (640, 480))
+    plain = screenshot._find_deflate()(b"".join(b"\0" + row[:, 2::-1].tobytes() for row in picture), 1)
     assert len(data) < 0.9 * len(plain)
 
 

@@ -17,8 +17,7 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.desktop.backend import Backend, Region
-from envs.desktop.clock import Clock
+from envs.desktop.backend import Backend, Clock, Region
 from envs.errors import ActionError
 from envs.keys import normalize_key
 
@@ -30,7 +29,7 @@ _MAX_TIMES = 200
 _MAX_TEXT = 200_000
 
 
-class Performer:
+class ActionExecutor:
     """Carries out actions on one screen and remembers what is held down.
 
     Args:
@@ -51,7 +50,7 @@ class Performer:
         """Names of the keys and mouse buttons that are down (`"shift"`, `"left button"`)."""
         return frozenset(self._keys) | {f"{button} button" for button in self._buttons}
 
-    def perform(self, action: Action) -> None:
+    def execute(self, action: Action) -> None:
         """Carry one action out.
 
         Raises:

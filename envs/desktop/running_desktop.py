@@ -24,7 +24,7 @@ _POLL_S = 0.01
 _REAP_S = 0.5  # between the end of a connection and the news that its server has ended
 
 
-class Desk:
+class RunningDesktop:
     """One running desktop. `start` it once, `close` it once.
 
     Args:
