@@ -11,7 +11,7 @@ from apps.setup.packages import Need, find_package_manager, install_need, is_roo
 from apps.setup.report import Report, Row
 from apps.setup.sandbox import check_backends, missing_packages
 from apps.setup.verify import Verdict, find_driver_obstacle, verify_browser, verify_desktop
-from envs.browser.find import BrowserBinary, find_browser
+from envs.browser.launch import BrowserBinary, find_browser
 from envs.desktop.private_display import find_window_manager, find_xvfb
 from visual_tools.sandbox.bubblewrap import find_bubblewrap
 

@@ -15,7 +15,7 @@ from envs import EnvError, InstructionTask
 from envs.require import require
 
 if TYPE_CHECKING:
-    from envs.browser.find import BrowserBinary
+    from envs.browser.launch import BrowserBinary
 
 _TIMEOUT_S = 30.0
 _TEXT_PAGE = (

@@ -1,7 +1,7 @@
-"""A real Chromium as a world: `BrowserEnv(BrowserOptions(start_url=...))`."""
+"""A real Chromium as an environment: `BrowserEnv(BrowserOptions(start_url=...))`."""
 
 from envs.browser.env import BrowserEnv
-from envs.browser.find import BrowserBinary, find_browser
+from envs.browser.launch import BrowserBinary, find_browser
 from envs.browser.options import BrowserOptions
 
 __all__ = ["BrowserBinary", "BrowserEnv", "BrowserOptions", "find_browser"]

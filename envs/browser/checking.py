@@ -8,11 +8,10 @@ from typing import Any
 from envs.actions import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, PressKey, TypeText
 from envs.browser.inspector import Stroke
 from envs.browser.interrupts import Interrupted
-from envs.browser.keyboard import canonical, chord_of
+from envs.browser.keyboard import canonical, chord_of, shortcut_of
 from envs.browser.overlays import DialogBox
 from envs.browser.redact import Redactor
-from envs.browser.shortcuts import shortcut_of
-from envs.browser.world import World
+from envs.browser.session import BrowserSession
 from envs.errors import ActionError
 from envs.target import UNKNOWN, Check, Target
 
@@ -22,11 +21,11 @@ _SILENT = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock", *(f"f{n}"
 _EDITING = frozenset("acvxzy")  # with ctrl: select all, copy, paste, cut, undo, redo
 
 
-class Targets:
+class TargetFinder:
     """Tells what inputs activate, as the screen is now."""
 
-    def __init__(self, world: World, viewport_px: tuple[int, int], redact: Redactor) -> None:
-        self._world = world
+    def __init__(self, session: BrowserSession, viewport_px: tuple[int, int], redact: Redactor) -> None:
+        self._session = session
         self._viewport_px = viewport_px
         self._redact = redact
 
@@ -37,13 +36,13 @@ class Targets:
             TimeoutError: The page does not answer.
             Interrupted: A dialog, a crash or death came up.
         """
-        overlay = self._world.overlay
+        overlay = self._session.overlay
         if overlay is not None and (target := overlay.target_at(x_px, y_px)):
             return (self._redacted(target),)
         width, height = self._viewport_px
         if isinstance(overlay, DialogBox) or not (0 <= x_px < width and 0 <= y_px < height):
             return (UNKNOWN,)
-        inspector, tabs = self._world.inspector, self._world.tabs
+        inspector, tabs = self._session.inspector, self._session.tabs
         return await self._ask(lambda: inspector.at_point(tabs.active, x_px, y_px)) or (UNKNOWN,)
 
     async def on_key(self, stroke: Stroke) -> tuple[Target, ...]:
@@ -53,12 +52,12 @@ class Targets:
             TimeoutError: The page does not answer.
             Interrupted: A dialog, a crash or death came up.
         """
-        overlay = self._world.overlay
+        overlay = self._session.overlay
         if overlay is not None and (taken := overlay.targets_of_key(stroke.key)) is not None:
             return tuple(map(self._redacted, taken))
         if stroke.key == "esc":  # it answers a dialog, and activates nothing in a page
             return ()
-        inspector, tabs = self._world.inspector, self._world.tabs
+        inspector, tabs = self._session.inspector, self._session.tabs
         return await self._ask(lambda: inspector.on_key(tabs.active, stroke))
 
     async def of_action(self, action: Action, pointer_px: tuple[int, int], held: Collection[str]) -> tuple[Target, ...]:
@@ -73,7 +72,7 @@ class Targets:
                 x_px = pointer_px[0] if action.x_px is None else action.x_px
                 y_px = pointer_px[1] if action.y_px is None else action.y_px
                 return await self.at_point(x_px, y_px)
-            if self._world.overlay is None and shortcut_of(action, held) is not None:
+            if self._session.overlay is None and shortcut_of(action, held) is not None:
                 return ()
             for stroke in _strokes_of(action, held):
                 found |= dict.fromkeys(await self.on_key(stroke))
@@ -87,7 +86,7 @@ class Targets:
         for pause_s in _RETRIES_S:
             try:
                 work: Coroutine[Any, Any, tuple[Target, ...]] = ask()
-                found = await self._world.interrupts.race(work, _TIMEOUT_S)
+                found = await self._session.interrupts.race(work, _TIMEOUT_S)
                 return tuple(map(self._redacted, found))
             except Error:  # the document went away while it was asked
                 await asyncio.sleep(pause_s)
@@ -105,7 +104,7 @@ class Targets:
 
 
 @dataclass(slots=True, kw_only=True)
-class Gate:
+class InputCheck:
     """Puts the inputs of one action to the check of its step, right before they are given.
 
     Attributes:
@@ -115,7 +114,7 @@ class Gate:
         action: The action.
     """
 
-    targets: Targets
+    targets: TargetFinder
     check: Check
     number: int
     action: Action

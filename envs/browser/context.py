@@ -1,14 +1,24 @@
-"""From options to a fresh browser context."""
+"""From options to a fresh browser context: its folders for downloads and uploads, and HTTP logins."""
 
+import asyncio
+import contextlib
 import json
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.browser.options import BrowserOptions
+from envs.browser.redact import STARS, Redactor
 from envs.errors import EnvSetupError
+from envs.http_login import HttpLogin
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Download
+
+_MAX_KEPT = 1000
 
 
 async def new_context(browser: "Browser", options: BrowserOptions, episode: int) -> "BrowserContext":
@@ -69,3 +79,123 @@ def _read_storage_state(path: Path) -> dict[str, Any]:
 def har_path_of(path: Path, episode: int) -> Path:
     """The HAR file of the `episode`-th episode."""
     return path if episode == 1 else path.with_name(f"{path.stem}-{episode}{path.suffix}")
+
+
+class Folders:
+    """The folders that the options name, or temporary ones.
+
+    Attributes:
+        downloads: Where downloads are saved.
+        uploads: Where files to upload are taken from; None when there are none.
+    """
+
+    def __init__(self, options: BrowserOptions) -> None:
+        self._temporary: Path | None = None
+        self._redact = Redactor(options.masked_texts)
+        self.uploads = Path(options.uploads_dir) if options.uploads_dir is not None else None
+        if self.uploads is not None and not self.uploads.is_dir():
+            raise EnvSetupError(f"uploads_dir {self.uploads} is not a folder")
+        if options.downloads_dir is not None:
+            self.downloads = Path(options.downloads_dir)
+            self.downloads.mkdir(parents=True, exist_ok=True)
+        else:
+            self.downloads = self._temporary = Path(tempfile.mkdtemp(prefix="k25-downloads-"))
+
+    async def save(self, download: "Download") -> str:
+        """Save a download under a name of its own; returns what to tell the agent."""
+        from playwright.async_api import Error
+
+        name = self._redact(Path(download.suggested_filename).name or "download").replace(STARS, "secret")
+        path = self._free_path(name)
+        path.touch()  # the name is taken from here on, also for a second download at the same time
+        try:
+            await download.save_as(path)
+        except Error as error:
+            path.unlink(missing_ok=True)
+            return f"the download of {name!r} failed: {error.message.splitlines()[0]}"
+        return f"{path.name!r} was downloaded ({path.stat().st_size} bytes) to {path}"
+
+    def remove_temporary(self) -> None:
+        """Remove what was made here and nobody asked for."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _free_path(self, name: str) -> Path:
+        path = self.downloads / name
+        number = 1
+        while path.exists():
+            path = self.downloads / f"{Path(name).stem} ({number}){Path(name).suffix}"
+            number += 1
+        return path
+
+
+class Logins:
+    """Answers for the origins that there is a login for, in all tabs, frames and workers; others get nothing.
+
+    Args:
+        logins: What is known from the start.
+    """
+
+    def __init__(self, logins: Sequence[HttpLogin]) -> None:
+        self._by_origin = {login.origin.lower().rstrip("/"): login for login in logins}
+        self._browser: Browser | None = None
+        self._session: CDPSession | None = None
+        self._asked: deque[str] = deque(maxlen=_MAX_KEPT)
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def install(self, browser: "Browser | None") -> None:
+        """Answer from now on."""
+        self._browser = browser
+        if self._by_origin:
+            await self._listen()
+
+    async def add(self, login: HttpLogin) -> None:
+        """Answer for one more origin, or otherwise than before."""
+        if self._by_origin.get(login.origin) != login:
+            self._by_origin[login.origin] = login
+            await self._listen()
+
+    async def close(self) -> None:
+        """Answer no more."""
+        from playwright.async_api import Error
+
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(Error):
+                await session.detach()
+
+    async def _listen(self) -> None:
+        if self._browser is None:
+            return
+        if self._session is None:
+            self._session = await self._browser.new_browser_cdp_session()
+            self._session.on("Fetch.requestPaused", self._on_paused)
+            self._session.on("Fetch.authRequired", self._on_asked)
+        patterns = [{"urlPattern": f"{origin}/*"} for origin in self._by_origin]
+        await self._session.send("Fetch.enable", {"patterns": patterns, "handleAuthRequests": True})
+
+    def _on_paused(self, event: dict[str, Any]) -> None:
+        self._send("Fetch.continueRequest", {"requestId": event["requestId"]})
+
+    def _on_asked(self, event: dict[str, Any]) -> None:
+        asker, number = event["authChallenge"], event["requestId"]
+        login = self._by_origin.get(asker["origin"]) if asker.get("source") == "Server" else None
+        answer: dict[str, str] = {"response": "Default"}
+        if login is not None and number in self._asked:  # it was not taken
+            answer = {"response": "CancelAuth"}
+        elif login is not None:
+            self._asked.append(number)
+            answer = {"response": "ProvideCredentials", "username": login.username, "password": login.password}
+        self._send("Fetch.continueWithAuth", {"requestId": number, "authChallengeResponse": answer})
+
+    def _send(self, method: str, parameters: dict[str, Any]) -> None:
+        task = asyncio.ensure_future(self._answer(method, parameters))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _answer(self, method: str, parameters: dict[str, Any]) -> None:
+        from playwright.async_api import Error
+
+        if self._session is not None:
+            with contextlib.suppress(Error):  # the request is gone
+                await self._session.send(method, parameters)

@@ -1,4 +1,4 @@
-"""`BrowserEnv`: a real Chromium page as a world for an agent that sees pixels."""
+"""`BrowserEnv`: a real Chromium page as an environment for an agent that sees pixels."""
 
 import asyncio
 import time
@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Terminate
-from envs.browser.acting import Actor
-from envs.browser.addresses import to_url
-from envs.browser.checking import Gate, Targets
-from envs.browser.context import har_path_of, new_context
+from envs.browser.action_executor import ActionExecutor
+from envs.browser.checking import InputCheck, TargetFinder
+from envs.browser.context import Folders, har_path_of, new_context
 from envs.browser.domains import DomainRules
-from envs.browser.files import Folders
-from envs.browser.har import scrub_har
 from envs.browser.interrupts import Interrupted
 from envs.browser.launch import LaunchedBrowser, launch
-from envs.browser.looking import Looker
+from envs.browser.navigation import to_url
+from envs.browser.observer import Observer
 from envs.browser.options import BrowserOptions
-from envs.browser.redact import Redactor
-from envs.browser.world import World
+from envs.browser.redact import Redactor, scrub_har
+from envs.browser.session import BrowserSession
 from envs.env import Task
 from envs.errors import ActionError, AddressError, EnvDiedError, EnvError, EnvSetupError, describe_late
 from envs.observation import Observation, StepResult
@@ -32,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Episode:
-    world: World
-    actor: Actor
-    looker: Looker
-    targets: Targets
+    session: BrowserSession
+    executor: ActionExecutor
+    observer: Observer
+    targets: TargetFinder
 
 
 class BrowserEnv:
@@ -65,12 +63,12 @@ class BrowserEnv:
         Raises:
             EnvError: There is none before the first reset.
         """
-        return self._open_episode().world.tabs.active
+        return self._open_episode().session.tabs.active
 
     @property
     def held(self) -> frozenset[str]:
         """Keys and mouse buttons that are down."""
-        return self._episode.actor.held if self._episode is not None else frozenset()
+        return self._episode.executor.held if self._episode is not None else frozenset()
 
     @property
     def downloads_dir(self) -> Path:
@@ -83,10 +81,10 @@ class BrowserEnv:
         Raises:
             EnvSetupError: It could not be opened; the text says why.
         """
-        world = self._open_episode().world
+        session = self._open_episode().session
         try:
-            await world.interrupts.race(world.goto(url), self.options.navigation_timeout_s + 1.0)
-            await world.settler.settle(world.tabs.active, time.monotonic())
+            await session.interrupts.race(session.goto(url), self.options.navigation_timeout_s + 1.0)
+            await session.settler.settle(session.tabs.active, time.monotonic())
         except Interrupted as up:  # a dialog of the page is no reason to wait longer
             if up.reason == "died":
                 raise EnvDiedError("the browser process is gone") from up
@@ -115,7 +113,7 @@ class BrowserEnv:
         if self.options.start_url is not None:
             await self.goto(self.options.start_url)
         await task.setup(self)
-        return (await episode.looker.look(None, since_s, episode.actor.mouse.pointer_px))[0]
+        return (await episode.observer.look(None, since_s, episode.executor.mouse.pointer_px))[0]
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """Carry out actions until one fails or is objected to, let the page settle, and look.
@@ -128,21 +126,23 @@ class BrowserEnv:
             EnvError: There was no reset, or the env was closed.
         """
         episode = self._open_episode()
-        if not episode.world.is_connected:
+        if not episode.session.is_connected:
             raise EnvDiedError("the browser process is gone")
         since_s = time.monotonic()
         error = await self._act(episode, actions, check, since_s + self.options.step_timeout_s)
         act_s = time.monotonic() - since_s
-        observation, info = await episode.looker.look(error, since_s, episode.actor.mouse.pointer_px)
+        observation, info = await episode.observer.look(error, since_s, episode.executor.mouse.pointer_px)
         info["timings"] = {"act": act_s, **info["timings"]}
         return StepResult(observation=observation, terminated=self.terminate is not None, info=info)
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """What an action would activate now; `UNKNOWN` when the page does not answer."""
         episode = self._episode
-        if episode is None or not episode.world.is_connected:
+        if episode is None or not episode.session.is_connected:
             return (UNKNOWN,)
-        return await episode.targets.of_action(action, episode.actor.mouse.pointer_px, episode.actor.keyboard.held)
+        return await episode.targets.of_action(
+            action, episode.executor.mouse.pointer_px, episode.executor.keyboard.held
+        )
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """What a click there gets, `button "Delete"` for example; None when nothing or unknown."""
@@ -170,9 +170,11 @@ class BrowserEnv:
             if isinstance(action, Terminate):
                 self.terminate = action
                 return None
-            gate = Gate(targets=episode.targets, check=check, number=number, action=action) if check else None
+            input_check = (
+                InputCheck(targets=episode.targets, check=check, number=number, action=action) if check else None
+            )
             try:
-                await episode.actor.act(action, gate)
+                await episode.executor.act(action, input_check)
             except ActionError as failure:
                 return str(failure)
         return None
@@ -185,23 +187,25 @@ class BrowserEnv:
             self._launched = await launch(self.options, self._rules)
         self._num_episodes += 1
         context = await new_context(self._launched.browser, self.options, self._num_episodes)
-        world = World(context, self.options, self._rules, self._open_folders(), self._redact, self._launched.gate)
+        session = BrowserSession(
+            context, self.options, self._rules, self._open_folders(), self._redact, self._launched.gate
+        )
         episode = _Episode(
-            world=world,
-            actor=Actor(world, self.options),
-            looker=Looker(world, self.options, self._redact),
-            targets=Targets(world, self.options.viewport_px, self._redact),
+            session=session,
+            executor=ActionExecutor(session, self.options),
+            observer=Observer(session, self.options, self._redact),
+            targets=TargetFinder(session, self.options.viewport_px, self._redact),
         )
         self._episode = episode
-        await world.open()
+        await session.open()
         return episode
 
     async def _end_episode(self) -> None:
         episode, self._episode = self._episode, None
         if episode is not None:
-            if episode.world.is_connected:
-                await episode.actor.release_all()
-            await episode.world.close()
+            if episode.session.is_connected:
+                await episode.executor.release_all()
+            await episode.session.close()
             if self.options.har_path is not None:
                 path = har_path_of(Path(self.options.har_path), self._num_episodes)
                 await asyncio.to_thread(scrub_har, path, self._redact)

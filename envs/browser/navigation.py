@@ -1,13 +1,19 @@
-"""Going to an address, and saying why that did not work."""
+"""From typed text to a URL, going there, and saying why that did not work or that the page is a server's error."""
 
+import ipaddress
 import re
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from envs.errors import ActionError
+from envs.errors import ActionError, AddressError
+from envs.secret_forms import without_login
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Page, Response
 
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_KNOWN = frozenset({"http", "https", "about", "data"})
+_HOST = re.compile(r"[^\s/?#@:]+(:\d{1,5})?", re.IGNORECASE)
 _CAUSES = {
     "ERR_CONNECTION_REFUSED": "nothing answers at that address (connection refused)",
     "ERR_NAME_NOT_RESOLVED": "there is no such host",
@@ -28,6 +34,61 @@ _CAUSES = {
     "ERR_UNSAFE_PORT": "the browser refuses this port",
     "ERR_BLOCKED_BY_CLIENT": "it is blocked",
 }
+_HINTS = {
+    401: "it wants a user name and a password by HTTP authentication, for which there is no window; a person can give "
+    "them in the setting http_auth",
+    407: "the proxy wants a password",
+    429: "wait before the next request",
+}
+
+
+def to_url(text: str, *, more_schemes: frozenset[str] = frozenset()) -> str:
+    """Complete an address: `localhost:8000/x` becomes http, `example.com` https.
+
+    Args:
+        text: What was typed.
+        more_schemes: Schemes to take beside http, https, about and data (`"file"`, say).
+
+    Raises:
+        AddressError: This is not an address, or of a scheme that is not taken.
+    """
+    address = text.strip()
+    if not address:
+        raise AddressError("the address is empty")
+    scheme = _SCHEME.match(address)
+    if scheme and ("://" in address or not _looks_like_port(address, scheme.end())):
+        name = scheme[1].lower()
+        if name in ("http", "https") and not re.match(r"https?:/*[^/?#:\s]", address, re.IGNORECASE):
+            raise AddressError(f"{address!r} names no host; write one such as https://example.com/page")
+        if name in _KNOWN | more_schemes:
+            return address
+        raise AddressError(f"addresses of the kind {name + ':'!r} are not taken; write http:// or https://")
+    host = re.split(r"[/?#]", address, maxsplit=1)[0]
+    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
+    if not _HOST.fullmatch(host) and not _is_ip(name):
+        raise AddressError(f"{address!r} is not a web address; write one such as https://example.com/page")
+    if _is_local(name):
+        return f"http://{address}"
+    if "." not in name.strip("."):
+        raise AddressError(f"{address!r} is not a web address; write one such as https://example.com/page")
+    return f"https://{address}"
+
+
+def _looks_like_port(address: str, after_colon: int) -> bool:
+    return re.match(r"\d{1,5}(?:[/?#]|$)", address[after_colon:]) is not None
+
+
+def _is_local(host: str) -> bool:
+    name = host.lower().rstrip(".")
+    return name == "localhost" or name.endswith(".localhost") or _is_ip(host)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 async def open_url(page: "Page", url: str, timeout_s: float) -> None:
@@ -73,3 +134,30 @@ def explain(message: str) -> str:
     if "invalid URL" in message:
         return "this is not a valid address"
     return code or message.splitlines()[0]
+
+
+def error_note(response: "Response") -> str | None:
+    """What to tell of the main document of a tab that came with an error status; None for all else."""
+    if response.status < 400 or not _is_page(response):
+        return None
+    hint = _HINTS.get(response.status)
+    status = f"{response.status} {_phrase(response)}".strip()
+    return f"the server answered {status} for {without_login(response.url)}" + (f": {hint}" if hint else "")
+
+
+def _phrase(response: "Response") -> str:
+    try:
+        return HTTPStatus(response.status).phrase
+    except ValueError:
+        return response.status_text[:80]
+
+
+def _is_page(response: "Response") -> bool:
+    from playwright.async_api import Error
+
+    if not response.request.is_navigation_request():
+        return False
+    try:
+        return response.frame.parent_frame is None
+    except Error:  # a new window, which has no frame yet
+        return True

@@ -1,10 +1,16 @@
-"""Secrets out of texts."""
+"""Secrets out of texts and, when it has been written, out of a HAR file: addresses, headers, bodies, cookies."""
 
+import os
+import tempfile
+import zipfile
 from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
 
 from envs.secret_forms import SecretForms
 
 STARS = "***"
+_BLOCK_CHARS = 4 * 2**20
 
 
 class Redactor(SecretForms):
@@ -20,3 +26,49 @@ class Redactor(SecretForms):
         if new:
             self._secrets += tuple(new)
             super().__init__([(secret, STARS) for secret in self._secrets])
+
+
+def scrub_har(path: Path, forms: SecretForms) -> None:
+    """Replace secrets in a HAR file, plain or zipped; a file that cannot be cleaned is removed.
+
+    Memory is bounded whatever the file's size.
+
+    Raises:
+        OSError: It could neither be cleaned nor removed.
+    """
+    if not path.is_file():
+        return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".har-")
+    draft = Path(name)
+    try:
+        os.close(handle)
+        if zipfile.is_zipfile(path):
+            _scrub_zip(path, draft, forms)
+        else:
+            with path.open("rb") as source, draft.open("wb") as target:
+                _scrub(source, target, forms)
+        draft.replace(path)
+    except (OSError, zipfile.BadZipFile):
+        path.unlink(missing_ok=True)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _scrub_zip(path: Path, draft: Path, forms: SecretForms) -> None:
+    with zipfile.ZipFile(path) as before, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as after:
+        for entry in before.infolist():
+            with before.open(entry) as source, after.open(forms(entry.filename), "w", force_zip64=True) as target:
+                _scrub(source, target, forms)
+
+
+def _scrub(source: IO[bytes], target: IO[bytes], forms: SecretForms) -> None:
+    """Copy block by block; a secret may stand across two of them. Bytes that are no UTF-8 stay as they are."""
+    rest = b""
+    while True:
+        block = source.read(_BLOCK_CHARS)
+        text = (rest + block).decode("utf-8", "surrogateescape")
+        cut = forms.cut_at(text) if block else len(text)
+        target.write(forms(text[:cut]).encode("utf-8", "surrogateescape"))
+        rest = text[cut:].encode("utf-8", "surrogateescape")
+        if not block:
+            return

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.browser.har import scrub_har
-from envs.browser.redact import Redactor
+from envs.browser.redact import Redactor, scrub_har
 from envs.secret_forms import SecretForms
 
 SECRET = 'Hünter/2 & "x"\\漢🎉'

@@ -8,7 +8,7 @@ import pytest
 from cua.api import run_task
 from cua.model import Model
 from cua.run.end import RunResult
-from envs.browser.find import find_browser
+from envs.browser.launch import find_browser
 from envs.desktop.private_display import find_window_manager, find_xvfb
 from examples.example import Example, load_examples
 

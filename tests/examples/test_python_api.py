@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.browser.find import find_browser
+from envs.browser.launch import find_browser
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "python_api.py"
 

@@ -3,7 +3,6 @@
 from envs.browser.overlays.address_bar import AddressBar
 from envs.browser.overlays.dialog_box import DialogBox
 from envs.browser.overlays.file_list import FileList
-from envs.browser.overlays.overlay import Overlay
-from envs.browser.overlays.paint import Canvas
+from envs.browser.overlays.overlay import Canvas, Overlay
 
 __all__ = ["AddressBar", "Canvas", "DialogBox", "FileList", "Overlay"]

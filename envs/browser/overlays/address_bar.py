@@ -17,8 +17,7 @@ from envs.actions import (
     Scroll,
     TypeText,
 )
-from envs.browser.overlays.paint import EDGE, GREY, PAPER, Box, Canvas
-from envs.browser.overlays.text_field import TextField
+from envs.browser.overlays.overlay import EDGE, GREY, PAPER, Box, Canvas, TextField
 from envs.errors import ActionError
 from envs.target import Target
 

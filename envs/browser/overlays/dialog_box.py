@@ -4,8 +4,7 @@ import contextlib
 from typing import TYPE_CHECKING, Literal
 
 from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, TypeText
-from envs.browser.overlays.paint import EDGE, LINE_PX, PAPER, Box, Canvas, text_width_px, wrap
-from envs.browser.overlays.text_field import TextField
+from envs.browser.overlays.overlay import EDGE, LINE_PX, PAPER, Box, Canvas, TextField, text_width_px, wrap
 from envs.errors import ActionError
 from envs.observation import Dialog
 from envs.target import Target

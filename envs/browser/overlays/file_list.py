@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
-from envs.browser.overlays.paint import EDGE, GREY, PAPER, Box, Canvas
-from envs.browser.overlays.text_field import TextField
+from envs.browser.overlays.overlay import EDGE, GREY, PAPER, Box, Canvas, TextField
 from envs.errors import ActionError
 from envs.target import Target
 

@@ -7,7 +7,7 @@ import pytest
 from apps.demo import ExpenseTask
 from cua.api import run_task
 from cua.models.scripted import ScriptedModel
-from envs.browser.find import find_browser
+from envs.browser.launch import find_browser
 
 pytestmark = [
     pytest.mark.browser,

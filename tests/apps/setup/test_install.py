@@ -14,7 +14,7 @@ from apps.setup.command import Say
 from apps.setup.install import run_setup
 from apps.setup.report import Row
 from apps.setup.verify import verify_browser
-from envs.browser.find import BrowserBinary
+from envs.browser.launch import BrowserBinary
 from tests.apps.setup.machine import BareMachine, real_browser
 
 BROWSER = real_browser()

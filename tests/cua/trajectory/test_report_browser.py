@@ -36,7 +36,7 @@ ATTACKS = (
 async def page() -> AsyncIterator[Any]:
     from playwright.async_api import async_playwright
 
-    from envs.browser.find import find_browser
+    from envs.browser.launch import find_browser
 
     binary = find_browser()
     if binary is None:

@@ -240,8 +240,8 @@ async def test_nothing_grows_over_many_steps(pages: PageServer) -> None:
         episode = env._episode
         assert episode is not None
         assert len(asyncio.all_tasks()) <= before + 1
-        assert (episode.world.interrupts.stranded, episode.world.interrupts._flags) == (set(), set())
-        assert len(episode.world.traffic._flights) <= 1
-        assert len(episode.world.camera._sessions) == 1
+        assert (episode.session.interrupts.stranded, episode.session.interrupts._flags) == (set(), set())
+        assert len(episode.session.traffic._flights) <= 1
+        assert len(episode.session.camera._sessions) == 1
     finally:
         await env.close()

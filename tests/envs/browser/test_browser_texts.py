@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from envs.browser.addresses import to_url
-from envs.browser.find import BrowserBinary, find_browser
-from envs.browser.navigation import explain
-from envs.browser.overlays.paint import Box, Canvas, text_width_px, wrap
-from envs.browser.overlays.text_field import TextField
+from envs.browser.launch import BrowserBinary, find_browser
+from envs.browser.navigation import explain, to_url
+from envs.browser.overlays.overlay import Box, Canvas, TextField, text_width_px, wrap
 from envs.browser.redact import Redactor
 from envs.errors import ActionError
 

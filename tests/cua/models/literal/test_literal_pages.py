@@ -10,7 +10,7 @@ import pytest
 
 from envs import InstructionTask
 from envs.browser import BrowserEnv
-from envs.browser.find import find_browser
+from envs.browser.launch import find_browser
 from tests.cua.models.literal.driver import Outcome, follow
 
 pytestmark = [

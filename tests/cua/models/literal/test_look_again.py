@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from envs import InstructionTask
 from envs.browser import BrowserEnv
-from envs.browser.find import find_browser
+from envs.browser.launch import find_browser
 from tests.cua.models.literal.driver import Outcome, follow
 
 pytestmark = [

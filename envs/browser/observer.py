@@ -8,8 +8,8 @@ from envs.browser.interrupts import Interrupted
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox
 from envs.browser.redact import Redactor
+from envs.browser.session import BrowserSession
 from envs.browser.settle import Settled
-from envs.browser.world import World
 from envs.errors import EnvDiedError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Observation, Tab
@@ -19,11 +19,11 @@ _CAPTURE_TIMEOUT_S = 5.0
 _REJOIN_S = 0.5
 
 
-class Looker:
+class Observer:
     """Eyes of one episode."""
 
-    def __init__(self, world: World, options: BrowserOptions, redact: Redactor) -> None:
-        self._world = world
+    def __init__(self, session: BrowserSession, options: BrowserOptions, redact: Redactor) -> None:
+        self._session = session
         self._options = options
         self._redact = redact
         self._last_picture: bytes | None = None
@@ -41,32 +41,32 @@ class Looker:
         Raises:
             EnvDiedError: The browser is gone.
         """
-        world = self._world
+        session = self._session
         began_s = time.monotonic()
         settled, crash = await self._settle(since_s)
         settled_s = time.monotonic()
         picture, picture_note = await self._picture()
-        blocked = world.firewall.take()
+        blocked = session.firewall.take()
         stopped = next((found.as_text() for found in blocked if found.is_navigation), None)
-        world.clear_overlay()
-        page = world.tabs.active
-        world.tabs.set_title(page, settled.title)
+        session.clear_overlay()
+        page = session.tabs.active
+        session.tabs.set_title(page, settled.title)
         notes = [
-            *world.notes,
-            world.surplus_note(),
-            *(world.overlay.notes() if world.overlay else ()),
+            *session.notes,
+            session.surplus_note(),
+            *(session.overlay.notes() if session.overlay else ()),
             settled.note,
             picture_note,
         ]
-        world.notes.clear()
-        picture = world.camera.compose(picture, world.overlay, pointer_px)
+        session.notes.clear()
+        picture = session.camera.compose(picture, session.overlay, pointer_px)
         observation = Observation(
             screenshot=picture,
             geometry=ScreenGeometry(native_px=self._options.viewport_px, sent_px=png_size_px(picture)),
             pointer_px=pointer_px,
             url=self._redact(without_login(page.url)),
-            title=self._redact(world.tabs.title(page)),
-            tabs=tuple(self._redacted_tab(tab) for tab in world.tabs.listed()),
+            title=self._redact(session.tabs.title(page)),
+            tabs=tuple(self._redacted_tab(tab) for tab in session.tabs.listed()),
             dialog=self._dialog(),
             last_action_error=self._redacted(crash or error or stopped),
             notes=tuple(dict.fromkeys(self._redact(note) for note in notes if note)),
@@ -76,19 +76,19 @@ class Looker:
 
     async def _settle(self, since_s: float) -> tuple[Settled, str | None]:
         """Wait for the active page, also when the actions changed which one that is."""
-        world = self._world
+        session = self._session
         crash: str | None = None
         for _ in range(4):
-            crash = await world.recover() or crash
+            crash = await session.recover() or crash
             try:
-                if isinstance(world.overlay, DialogBox) and not world.overlay.is_done:
+                if isinstance(session.overlay, DialogBox) and not session.overlay.is_done:
                     break
-                await world.interrupts.rejoin(_REJOIN_S)
-                await world.interrupts.race(world.ensure_page(), self._options.settle_timeout_s)
-                page = world.tabs.active
-                settled = await world.settler.settle(page, since_s)
-                world.tabs.set_title(page, settled.title)
-                if world.tabs.pages and world.tabs.active is page:
+                await session.interrupts.rejoin(_REJOIN_S)
+                await session.interrupts.race(session.ensure_page(), self._options.settle_timeout_s)
+                page = session.tabs.active
+                settled = await session.settler.settle(page, since_s)
+                session.tabs.set_title(page, settled.title)
+                if session.tabs.pages and session.tabs.active is page:
                     return settled, crash
             except Interrupted as up:
                 if up.reason == "died":
@@ -101,14 +101,14 @@ class Looker:
         """The page's picture; the last one when the page cannot be asked."""
         from playwright.async_api import Error
 
-        world = self._world
+        session = self._session
         note = None
         for _ in range(2):
-            if isinstance(world.overlay, DialogBox) and not world.overlay.is_done:
+            if isinstance(session.overlay, DialogBox) and not session.overlay.is_done:
                 break
             try:
-                await world.interrupts.race(world.ensure_page(), _CAPTURE_TIMEOUT_S)
-                picture = await world.interrupts.race(world.camera.take(world.tabs.active), _CAPTURE_TIMEOUT_S)
+                await session.interrupts.race(session.ensure_page(), _CAPTURE_TIMEOUT_S)
+                picture = await session.interrupts.race(session.camera.take(session.tabs.active), _CAPTURE_TIMEOUT_S)
             except Interrupted as up:
                 if up.reason == "died":
                     raise EnvDiedError("the browser process is gone") from up
@@ -116,18 +116,18 @@ class Looker:
                 note = "the page does not answer; the picture is an older one"
                 break
             except Error as error:  # the page went away, or changes its process
-                if not world.is_connected:
+                if not session.is_connected:
                     raise EnvDiedError("the browser process is gone") from error
                 note = "no picture could be taken; this is an older one"
             else:
                 self._last_picture = picture
                 return picture, None
-        return self._last_picture or world.camera.blank(), note
+        return self._last_picture or session.camera.blank(), note
 
     def _dialog(self) -> Dialog | None:
-        if not isinstance(self._world.overlay, DialogBox):
+        if not isinstance(self._session.overlay, DialogBox):
             return None
-        dialog = self._world.overlay.dialog
+        dialog = self._session.overlay.dialog
         return Dialog(
             kind=dialog.kind, message=self._redact(dialog.message), default_text=self._redact(dialog.default_text)
         )

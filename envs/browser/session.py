@@ -6,24 +6,19 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from envs.browser.addresses import to_url
 from envs.browser.camera import Camera, read_script
+from envs.browser.context import Folders, Logins
 from envs.browser.domains import DomainRules
-from envs.browser.files import Folders
 from envs.browser.firewall import Firewall
 from envs.browser.gate import Gate
-from envs.browser.http_errors import error_note
 from envs.browser.inspector import Inspector
 from envs.browser.interrupts import Interrupts
-from envs.browser.logins import Logins
-from envs.browser.navigation import open_url
+from envs.browser.navigation import error_note, open_url, to_url
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox, FileList, Overlay
 from envs.browser.redact import Redactor
-from envs.browser.settle import Settler
-from envs.browser.tabs import Tabs
-from envs.browser.targets import Targets
-from envs.browser.traffic import Traffic
+from envs.browser.settle import Settler, Traffic
+from envs.browser.tabs import PageLimiter, Tabs
 from envs.errors import ActionError, AddressError
 from envs.http_login import split_login
 from envs.secret_forms import without_login
@@ -35,7 +30,7 @@ _CLOSE_TIMEOUT_S = 5.0
 _MAX_NOTES = 20
 
 
-class World:
+class BrowserSession:
     """A browser context with its tabs, and the events that come from them.
 
     Attributes:
@@ -67,7 +62,7 @@ class World:
         self.firewall = Firewall(rules, gate)
         self.traffic = Traffic(context)
         self.settler = Settler(options, self.traffic, self.interrupts, self)
-        self._targets = Targets(options.max_tabs)
+        self._targets = PageLimiter(options.max_tabs)
         self._logins = Logins(options.http_logins)
         self._redact = redact
         self.camera = Camera(options, redact)

@@ -1,0 +1,309 @@
+"""From actions to input: overlays first, then the browser's own shortcuts, then mouse and keyboard of the page."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from envs.actions import (
+    Action,
+    Button,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Scroll,
+    TypeText,
+    Wait,
+)
+from envs.browser.checking import InputCheck
+from envs.browser.interrupts import Interrupted
+from envs.browser.keyboard import Ask, Keyboard, Shortcuts, canonical, shortcut_of
+from envs.browser.options import BrowserOptions
+from envs.browser.session import BrowserSession
+from envs.errors import ActionError, EnvDiedError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+NOTCH_PX = 100
+_DRAG_STEP_PX = 25
+_MOVE_S = 0.016
+_AWAY = (-1, -1)
+
+AskAtPoint = Callable[[int, int], Awaitable[None]]
+"""Asked before a button goes down or up at a point of the viewport; raises `ActionError` to object."""
+_MAX_WAIT_S = 300.0
+_KEY_S = 0.03
+
+
+class Mouse:
+    """Moves and clicks in the active page.
+
+    Attributes:
+        pointer_px: Where the pointer is, viewport CSS pixels.
+        held: Buttons that are down, with the page that they went down in.
+    """
+
+    def __init__(self, active_page: "Callable[[], Page]", viewport_px: tuple[int, int]) -> None:
+        self.pointer_px = (viewport_px[0] // 2, viewport_px[1] // 2)
+        self.held: dict[Button, Page] = {}
+        self._active_page = active_page
+        self._viewport_px = viewport_px
+        self._moved_in: Page | None = None
+
+    def target(self, x_px: int | None, y_px: int | None) -> tuple[int, int]:
+        """The point meant: `None` is where the pointer is.
+
+        Raises:
+            ActionError: It is outside of the viewport.
+        """
+        x_px = self.pointer_px[0] if x_px is None else x_px
+        y_px = self.pointer_px[1] if y_px is None else y_px
+        width, height = self._viewport_px
+        if not (0 <= x_px < width and 0 <= y_px < height):
+            raise ActionError(f"({x_px}, {y_px}) is outside of the screen of {width}x{height} px")
+        return x_px, y_px
+
+    async def move(self, x_px: int, y_px: int, duration_s: float = 0.0) -> None:
+        """Move the pointer, on the way for `duration_s`."""
+        await self._glide(self.target(x_px, y_px), duration_s, least_steps=1)
+
+    async def click(self, action: Click, ask: AskAtPoint | None = None) -> None:
+        """Press and release a button; clicks close together count up to a double or triple click."""
+        page = await self._go(action.x_px, action.y_px)
+        for number in range(1, action.clicks + 1):
+            if number > 1 and action.interval_s:
+                await asyncio.sleep(action.interval_s)
+            count = number if action.interval_s < 0.5 else 1
+            if ask is not None:
+                await ask(*self.pointer_px)
+            await page.mouse.down(button=action.button, click_count=count)
+            await self._release(page, action.button, count, ask)
+
+    async def drag(
+        self, x_px: int, y_px: int, button: Button, duration_s: float, ask: AskAtPoint | None = None
+    ) -> None:
+        """Hold a button down from here to there; pages see the way between."""
+        goal = self.target(x_px, y_px)
+        page = await self._go(None, None)
+        steps = math.dist(self.pointer_px, goal) / _DRAG_STEP_PX
+        await page.mouse.down(button=button)
+        self.held[button] = page
+        try:
+            await self._glide(goal, duration_s, least_steps=min(max(math.ceil(steps), 4), 12))
+        finally:
+            self.held.pop(button, None)
+            await self._release(page, button, 1, ask)
+
+    async def scroll(self, dx: int, dy: int, x_px: int | None, y_px: int | None) -> None:
+        """Turn the wheel at a point: `dy` notches up, `dx` notches right."""
+        page = await self._go(x_px, y_px)
+        await page.mouse.wheel(dx * NOTCH_PX, -dy * NOTCH_PX)
+
+    async def down(self, x_px: int | None, y_px: int | None, button: Button, ask: AskAtPoint | None = None) -> None:
+        """Put a button down until `up`."""
+        page = await self._go(x_px, y_px)
+        if ask is not None:
+            await ask(*self.pointer_px)
+        await page.mouse.down(button=button)
+        self.held[button] = page
+
+    async def up(self, x_px: int | None, y_px: int | None, button: Button, ask: AskAtPoint | None = None) -> None:
+        """Let a button up, in the page that it went down in."""
+        page = await self._go(x_px, y_px)
+        pressed_in = self.held.pop(button, page)
+        if not pressed_in.is_closed():
+            await self._release(pressed_in, button, 1, ask)
+
+    async def _release(self, page: "Page", button: Button, count: int, ask: AskAtPoint | None) -> None:
+        """Let a button up here; where that is objected to, outside of the page, so that nothing is clicked."""
+        if ask is None:
+            await page.mouse.up(button=button, click_count=count)
+            return
+        try:
+            await ask(*self.pointer_px)
+        except BaseException:
+            await page.mouse.move(*_AWAY)
+            await page.mouse.up(button=button, click_count=count)
+            self._moved_in = None
+            raise
+        await page.mouse.up(button=button, click_count=count)
+
+    async def _go(self, x_px: int | None, y_px: int | None) -> "Page":
+        goal = self.target(x_px, y_px)
+        page = self._active_page()
+        if x_px is not None or y_px is not None or page is not self._moved_in:
+            await self._glide(goal, 0.0, least_steps=1)
+        return page
+
+    async def _glide(self, goal: tuple[int, int], duration_s: float, *, least_steps: int) -> None:
+        page = self._active_page()
+        start = self.pointer_px
+        steps = max(least_steps, min(round(duration_s / _MOVE_S), 200))
+        for number in range(1, steps + 1):
+            part = number / steps
+            x_px = start[0] + (goal[0] - start[0]) * part
+            y_px = start[1] + (goal[1] - start[1]) * part
+            await page.mouse.move(x_px, y_px)
+            self.pointer_px = (round(x_px), round(y_px))
+            if duration_s:
+                await asyncio.sleep(max(0.0, duration_s / steps - _MOVE_S))
+        self._moved_in = page
+
+
+class ActionExecutor:
+    """Hands and fingers of one episode."""
+
+    def __init__(self, session: BrowserSession, options: BrowserOptions) -> None:
+        self.keyboard = Keyboard(lambda: session.tabs.active)
+        self.mouse = Mouse(lambda: session.tabs.active, options.viewport_px)
+        self._session = session
+        self._options = options
+        self._shortcuts = Shortcuts(session, options.viewport_px, options.start_url, options.navigation_timeout_s)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Keys and buttons that are down."""
+        return frozenset([*self.keyboard.held, *self.mouse.held])
+
+    async def act(self, action: Action, input_check: InputCheck | None = None) -> None:
+        """Carry out one action (not `Terminate`).
+
+        Args:
+            action: What to do.
+            input_check: Asked before each input of it that activates something.
+
+        Raises:
+            ActionError: It did not work, or was objected to.
+            EnvDiedError: The browser is gone.
+        """
+        action = _with_canonical_keys(action)
+        point_px = self._point_of(action)
+        await self._guard(self._session.ensure_page(), action)
+        if await self._to_overlay(action, point_px, input_check):
+            return
+        shortcut = shortcut_of(action, self.keyboard.held)
+        if shortcut is None:
+            await self._guard(self._input(action, input_check), action, input_check)
+            return
+        for _ in range(action.presses if isinstance(action, PressKey) else 1):
+            await self._guard(self._shortcuts.run(shortcut), action)
+
+    async def _to_overlay(self, action: Action, point_px: tuple[int, int], input_check: InputCheck | None) -> bool:
+        """Offer an action to what stands over the page; whether it was taken."""
+        overlay = self._session.overlay
+        if overlay is None or isinstance(action, Wait):
+            return False
+        if input_check is not None:
+            await input_check.whole(action, point_px, self.keyboard.held)
+        # None: what the overlay did was overtaken by the next dialog, so it was taken
+        is_taken = await self._guard(overlay.act(action, point_px), action) is not False
+        self._session.clear_overlay()
+        if is_taken:
+            self.mouse.pointer_px = point_px
+        return is_taken
+
+    async def release_all(self) -> None:
+        """Let go of every key and button, because the episode ends."""
+        from playwright.async_api import Error
+
+        for key in list(self.keyboard.held):
+            try:
+                await asyncio.wait_for(self.keyboard.let_go(key), 1.0)
+            except (Error, ActionError, TimeoutError):
+                continue
+        self.keyboard.held.clear()
+        self.mouse.held.clear()
+
+    def _point_of(self, action: Action) -> tuple[int, int]:
+        match action:
+            case Click() | Move() | Drag() | Scroll() | MouseDown() | MouseUp():
+                return self.mouse.target(action.x_px, action.y_px)
+        return self.mouse.pointer_px
+
+    async def _guard(
+        self, work: Coroutine[Any, Any, Any], action: Action, input_check: InputCheck | None = None
+    ) -> Any:
+        """Do something that a dialog, a crash or death may overtake; time spent in the input_check does not count."""
+        from playwright.async_api import Error
+
+        try:
+            waiting = input_check.is_asking if input_check is not None else None
+            return await self._session.interrupts.race(work, self._limit_s(action), waiting)
+        except Interrupted as up:
+            if up.reason == "died":
+                raise EnvDiedError("the browser process is gone") from up
+            if up.reason == "crash":
+                raise ActionError("the page crashed") from up
+            return None  # the dialog is part of the next observation
+        except TimeoutError as error:
+            raise ActionError(f"the page did not take the input within {self._limit_s(action):.0f} s") from error
+        except Error as error:
+            if not self._session.is_connected:
+                raise EnvDiedError("the browser process is gone") from error
+            if "closed" in error.message:  # the input closed the page
+                return None
+            raise ActionError(error.message.splitlines()[0]) from error
+
+    def _limit_s(self, action: Action) -> float:
+        limit_s = max(self._options.action_timeout_s, self._options.navigation_timeout_s + 1.0)
+        match action:
+            case TypeText(text=text, interval_s=interval_s):
+                return limit_s + len(text) * (_KEY_S + interval_s)
+            case PressKey(presses=number, interval_s=interval_s) | Click(clicks=number, interval_s=interval_s):
+                return limit_s + number * (_KEY_S + interval_s)
+            case Move(duration_s=duration_s) | Drag(duration_s=duration_s) | Wait(duration_s=duration_s):
+                return limit_s + duration_s
+        return limit_s
+
+    async def _input(self, action: Action, input_check: InputCheck | None) -> None:
+        ask = input_check.point if input_check is not None else None
+        match action:
+            case Click():
+                await self.mouse.click(action, ask)
+            case Move(x_px=x, y_px=y, duration_s=duration_s):
+                await self.mouse.move(x, y, duration_s)
+            case Drag(x_px=x, y_px=y, button=button, duration_s=duration_s):
+                await self.mouse.drag(x, y, button, duration_s, ask)
+            case Scroll(dx=dx, dy=dy, x_px=x, y_px=y):
+                await self.mouse.scroll(dx, dy, x, y)
+            case MouseDown(x_px=x, y_px=y, button=button):
+                await self.mouse.down(x, y, button, ask)
+            case MouseUp(x_px=x, y_px=y, button=button):
+                await self.mouse.up(x, y, button, ask)
+            case Wait(duration_s=duration_s):
+                await asyncio.sleep(min(duration_s, _MAX_WAIT_S))
+            case _:
+                await self._keys(action, input_check.key if input_check is not None else None)
+
+    async def _keys(self, action: Action, ask: Ask | None) -> None:
+        match action:
+            case TypeText(text=text, interval_s=interval_s):
+                await self.keyboard.type(text, interval_s, ask)
+            case PressKey(key=key, presses=presses, interval_s=interval_s):
+                for number in range(presses):
+                    if number and interval_s:
+                        await asyncio.sleep(interval_s)
+                    await self.keyboard.press(key, ask)
+            case Hotkey(keys=keys):
+                await self.keyboard.hotkey(keys, ask)
+            case KeyDown(key=key):
+                await self.keyboard.hold(key, ask)
+            case KeyUp(key=key):
+                await self.keyboard.let_go(key, ask)
+
+
+def _with_canonical_keys(action: Action) -> Action:
+    match action:
+        case PressKey(key=key) | KeyDown(key=key) | KeyUp(key=key):
+            return replace(action, key=canonical(key))
+        case Hotkey(keys=keys):
+            return replace(action, keys=tuple(canonical(key) for key in keys))
+    return action
