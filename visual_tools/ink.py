@@ -1,11 +1,24 @@
-"""Ink: the pixels of a crop that are not its background."""
+"""Ink: the pixels of a crop that are not its background, its runs, and the lone signs that it draws."""
+
+from functools import reduce
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.channels import largest_channel
-
+T = TypeVar("T", bound=np.generic)
 _BITS_DROPPED = 3
+_MAX_SIDE_PX = 40
+
+
+def largest_channel(values: NDArray[T]) -> NDArray[T]:
+    """Each pixel's largest channel, as `values.max(axis=2)`: (H, W, C) -> (H, W)."""
+    return reduce(np.maximum, (values[..., channel] for channel in range(values.shape[2])))
+
+
+def any_channel(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether any channel of a pixel is set, as `mask.any(axis=2)`: (H, W, C) -> (H, W)."""
+    return reduce(np.logical_or, (mask[..., channel] for channel in range(mask.shape[2])))
 
 
 def find_background(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -50,3 +63,40 @@ def find_runs(mask: NDArray[np.bool_] | np.bool_, max_gap: int = 0) -> list[tupl
         else:
             runs.append((int(start), int(end)))
     return runs
+
+
+def read_sign(ink: NDArray[np.bool_]) -> str:
+    """The sign that the ink of a crop draws, or "" when it is none of these: (H, W) bool."""
+    rows, columns = find_runs(ink.any(axis=1)), find_runs(ink.any(axis=0))
+    if not rows or len(columns) != 1 or len(rows) > 2:
+        return ""
+    width, height = columns[0][1] - columns[0][0], rows[-1][1] - rows[0][0]
+    if max(width, height) > _MAX_SIDE_PX:
+        return ""
+    mark = ink[rows[0][0] : rows[-1][1], columns[0][0] : columns[0][1]]
+    if len(rows) == 2:
+        return "=" if _are_equal_bars(mark, rows, width) else ""
+    if mark.mean() > 0.8 and height <= 5:
+        return "-" if width >= 2 * height else "." if width <= 1.5 * height else ""
+    return "+" if _is_plus(mark) else ""
+
+
+def _are_equal_bars(mark: NDArray[np.bool_], rows: list[tuple[int, int]], width: int) -> bool:
+    top, bottom = (end - start for start, end in rows)
+    full = mark[:top].mean() > 0.8 and mark[-bottom:].mean() > 0.8
+    return bool(full and abs(top - bottom) <= 1 and width >= 2 * max(top, bottom))
+
+
+def _is_plus(mark: NDArray[np.bool_]) -> bool:
+    height, width = mark.shape
+    if not (5 <= height <= _MAX_SIDE_PX and 0.8 <= width / height <= 1.25):
+        return False
+    middle_row, middle_column = mark[height // 2].mean(), mark[:, width // 2].mean()
+    third_y, third_x = max(height // 4, 1), max(width // 4, 1)
+    corners = (
+        mark[:third_y, :third_x].mean()
+        + mark[:third_y, -third_x:].mean()
+        + mark[-third_y:, :third_x].mean()
+        + mark[-third_y:, -third_x:].mean()
+    )
+    return bool(middle_row > 0.9 and middle_column > 0.9 and corners < 0.1)

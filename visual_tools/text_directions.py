@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.text_area import TextArea
-from visual_tools.text_detection import TALL
+from visual_tools.text_detection import TALL, TextArea
 from visual_tools.text_recognition import Recognized, TextRecognizer
 
 _SURE = 0.92

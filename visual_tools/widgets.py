@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.channels import largest_channel
+from visual_tools.ink import largest_channel
 from visual_tools.require import require
 
 _EDGE_STEP = 4

@@ -73,7 +73,7 @@ def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
         return part
     from PIL import Image
 
-    from visual_tools.images.load import BROKEN_FILE
+    from visual_tools.images.files import BROKEN_FILE
 
     try:
         with Image.open(io.BytesIO(part.data)) as image:

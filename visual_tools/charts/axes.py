@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.charts.frame import find_frames
+from visual_tools.charts.frame import find_frames, place_ticks
 from visual_tools.charts.labels import Label, find_labels_below, find_labels_left, read_labels, read_multiplier
 from visual_tools.charts.scales import Kind, Mark, Scale, fit_scale, transform
-from visual_tools.charts.ticks import place_ticks
 from visual_tools.errors import ImageError
-from visual_tools.images.load import ImageSource, load_image
+from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ocr import OcrEngine, shared_engine
 
 _GOOD_AXIS = 3

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.charts.values import Reading, parse_label, parse_multiplier
+from visual_tools.charts.scales import Reading, parse_label, parse_multiplier
 from visual_tools.ink import find_ink, find_runs
 from visual_tools.ocr import OcrEngine
 

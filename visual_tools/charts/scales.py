@@ -1,6 +1,7 @@
-"""Fit what numbers mean which pixels, though some may be misread."""
+"""What number the label of a tick may mean, and which pixels the numbers mean, though some may be misread."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -8,13 +9,98 @@ from typing import Literal
 
 import numpy as np
 
-from visual_tools.charts.values import Reading
-
+_MINUS = str.maketrans("−–—‐‑﹣~", "-------")
+_MISREAD = str.maketrans({"O": "0", "o": "0", "D": "0", "l": "1", "I": "1", "|": "1", "S": "5", "Z": "2", "B": "8"})
+_FACTORS = {"": 1.0, "%": 1.0, "k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "MM": 1e6, "G": 1e9, "B": 1e9, "bn": 1e9}
+_FACTORS |= {"T": 1e12, "µ": 1e-6, "°": 1.0}
+_NUMBER = re.compile(
+    r"^[$€£¥]?\s*(?P<sign>[-+]?)\s*[$€£¥]?\s*(?P<digits>\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?|\d*[.,]?\d+|\d+[.,])"
+    r"(?:e(?P<exponent>[-+]?\d{1,3}))?\s*(?P<unit>%|k|K|MM|M|m|G|B|bn|T|µ|°)?\s*[$€£¥]?$"
+)
+_POWER = re.compile(r"^(?P<sign>-?)(?:(?P<factor>\d+(?:\.\d+)?)\s*[x×·.]\s*)?(?P<base>10|2)$")
+_SCALE = re.compile(
+    r"^(?:(?:[x×]?10\^?|1e)(?P<exponent>[-+]?\d{1,3}))?(?P<offset>[-+]\d+(?:\.\d+)?(?:e[-+]?\d{1,3})?)?$"
+)
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺º°", "0123456789-+00", strict=True))
+_TAIL = re.compile(f"^(?P<base>.*10)(?P<exponent>[{''.join(_RAISED)}]+)$")
+_LIKELY, _UNLIKELY = 1.0, 0.6
 Kind = Literal["linear", "log"]
-
 _MIN_TOLERANCE_PX = 2.0
 _TOLERANCE_SHARE = 0.006
 _POWER_BONUS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A number that a label may mean.
+
+    Attributes:
+        value: The number.
+        weight: How likely, 0 to 1.
+        is_power: Whether the label is a power such as 10².
+    """
+
+    value: float
+    weight: float
+    is_power: bool = False
+
+
+def parse_label(text: str, exponent: str = "") -> tuple[Reading, ...]:
+    """The numbers that a label may mean, likeliest first; nothing for one that is no number.
+
+    Args:
+        text: The label; what stands on the base line when there is a raised part.
+        exponent: The raised part.
+    """
+    text, exponent = text.strip().translate(_MINUS), exponent.strip().translate(_MINUS)
+    text = re.sub(r"^[·_.](?=[\d.])", "-", text) if not re.match(r"^\.\d+$", text) else text
+    raised = _TAIL.match(text)
+    if raised is not None and not exponent:
+        text, exponent = raised["base"], "".join(_RAISED[char] for char in raised["exponent"])
+    if exponent:
+        return _parse_power(text, exponent)
+    number = _parse_number(text)
+    if number is not None:
+        lost_sign = () if number <= 0 else (Reading(value=-number, weight=_UNLIKELY),)
+        return (Reading(value=number, weight=_LIKELY), *lost_sign)
+    mended = _parse_number(text.translate(_MISREAD))
+    return () if mended is None else (Reading(value=mended, weight=_UNLIKELY),)
+
+
+def parse_multiplier(text: str, exponent: str = "") -> tuple[float, float] | None:
+    """What all labels of an axis are multiplied by, and what is added then ("1e6", "×10⁶", "+2e3").
+
+    Such a text stands once beside an axis; None for any other text.
+    """
+    plain = "".join(_RAISED.get(char, char) for char in (text.strip() + exponent.strip()).translate(_MINUS))
+    found = _SCALE.match(plain.replace(" ", ""))
+    if found is None or not found.group(0):
+        return None
+    return 10.0 ** int(found["exponent"] or 0), float(found["offset"] or 0.0)
+
+
+def _parse_number(text: str) -> float | None:
+    found = _NUMBER.match(text)
+    if found is None:
+        return None
+    digits = found["digits"]
+    grouped = re.fullmatch(r"\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?", digits) is not None
+    plain = re.sub(r"[, ]", "", digits) if grouped else digits.replace(",", ".")
+    value = float(plain) * 10.0 ** int(found["exponent"] or 0) * _FACTORS[found["unit"] or ""]
+    return -value if found["sign"] == "-" else value
+
+
+def _parse_power(text: str, exponent: str) -> tuple[Reading, ...]:
+    found = _POWER.match(text.translate(_MISREAD))
+    mended = exponent.translate(_MISREAD).replace(" ", "")
+    if found is None or re.fullmatch(r"[-+]?\d{1,3}", mended) is None:
+        return ()
+    sign, factor, base = (-1.0 if found["sign"] else 1.0), float(found["factor"] or 1), float(found["base"])
+    power = int(mended)
+    readings = [Reading(value=sign * factor * base**power, weight=_LIKELY, is_power=True)]
+    if power > 0:
+        readings.append(Reading(value=sign * factor * base**-power, weight=_UNLIKELY, is_power=True))
+    return tuple(readings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

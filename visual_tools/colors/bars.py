@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.colors.areas import Area, Areas
-from visual_tools.colors.edges import find_edge_shift
+from visual_tools.colors.areas import Area, Areas, find_edge_shift
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 
 _EQUAL_PX = 1.5

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from visual_tools.box import Box
-from visual_tools.diff.pictures import as_rgb
-from visual_tools.diff.result import Difference, Differences
+from visual_tools.diff.result import Difference, Differences, as_rgb
 from visual_tools.errors import ImageError
 
 _COLOURS = {

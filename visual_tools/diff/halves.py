@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.channels import largest_channel
-from visual_tools.diff.pictures import as_rgb
 from visual_tools.diff.registration import find_transform
-from visual_tools.diff.result import Halves
+from visual_tools.diff.result import Halves, as_rgb
 from visual_tools.errors import ImageError
+from visual_tools.ink import largest_channel
 from visual_tools.require import require
 
 _MIN_PX = 32

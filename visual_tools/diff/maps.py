@@ -1,6 +1,7 @@
-"""Pixel by pixel: how far two pictures of one size differ, and how alike their structure is.
+"""Pixel by pixel: how far two images of one size differ, and how alike their structure is.
 
-Both go over the pictures in strips, so that a large picture needs little more memory than itself.
+Both go over the images in strips, so that a large image needs little more memory than itself. A brightness or contrast
+that differs over the whole image is no difference: it is measured and taken out.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,14 @@ _MIN_APART = 1.2  # times the threshold: lightness must differ so far, in levels
 _DETAIL = 25  # levels of lightness within 5 x 5 pixels
 _WINDOW_PX = 7
 _K1, _K2, _LEVELS = 0.01, 0.03, 255
+_SAMPLES = 20_000
+_TRIALS = 300
+_NEAR = 5  # levels
+_GAINS = (0.5, 2.0)
+_ENOUGH = 0.45  # of the pixels must agree with a tone curve
+_BETTER_BY = 0.15
+_MIN_SPREAD = 8.0  # levels: in a picture of one colour nothing tells a tone from a change
+_MAX_SHIFT = 70.0  # levels at middle grey
 
 
 def find_excess(
@@ -152,3 +161,67 @@ def _strips(height: int, reach_px: int) -> Iterator[tuple[int, int, int, int]]:
     for start in range(0, height, _STRIP_PX):
         end = min(start + _STRIP_PX, height)
         yield start, end, max(start - reach_px, 0), min(end + reach_px, height)
+
+
+def match_tone(
+    first: NDArray[np.uint8], second: NDArray[np.uint8], covered: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Both pictures with one gain and offset a channel taken out, found on what most pixels agree on.
+
+    The darker one of the two is made brighter or the other way round, so that what was clipped at 255 is clipped
+    in both. Nothing is done where most pixels already agree.
+
+    Args:
+        first: (H, W, 3) uint8.
+        second: The same size.
+        covered: (H, W) uint8, 0 where the second shows nothing.
+    """
+    rng = np.random.default_rng(0)
+    rows, columns = (rng.integers(0, side, _SAMPLES) for side in covered.shape)
+    inside = covered[rows, columns] > 0
+    if covered.size < 100 or np.count_nonzero(inside) < 100:
+        return first, second
+    rows, columns = rows[inside], columns[inside]
+    before, after = (image[rows, columns].astype(np.float32) for image in (first, second))
+    if _share(after - before, 3) > 0.8 or min(before.std(), after.std()) < _MIN_SPREAD:
+        return first, second
+    curves = [_fit_tone(before[:, channel], after[:, channel], rng) for channel in range(3)]
+    gains, offsets = (np.array([curve[part] for curve in curves], np.float32) for part in (0, 1))
+    middles = gains * 128 + offsets
+    if np.abs(middles - 128).max() > _MAX_SHIFT:
+        return first, second
+    agreeing = _share(after - np.clip(before * gains + offsets, 0, 255), _NEAR)
+    if agreeing < _ENOUGH or agreeing < _share(after - before, _NEAR) + _BETTER_BY:
+        return first, second
+    if middles.mean() >= 128:
+        return _apply(first, gains, offsets), second
+    return first, _apply(second, 1 / gains, -offsets / gains)
+
+
+def _share(errors: NDArray[np.float32], near: float) -> float:
+    return float(np.mean(np.abs(errors).max(axis=1) <= near))
+
+
+def _fit_tone(before: NDArray[np.float32], after: NDArray[np.float32], rng: np.random.Generator) -> tuple[float, float]:
+    """Gain and offset that most pixels agree on: a plain offset, or the line through two pixels."""
+    trials = rng.integers(0, before.size, (2, _TRIALS))
+    (low, high), (low_after, high_after) = before[trials], after[trials]
+    apart = np.abs(high - low) > 40
+    gains = np.divide(high_after - low_after, high - low, out=np.ones_like(low), where=apart)
+    gains = np.where((gains > _GAINS[0]) & (gains < _GAINS[1]), gains, 1.0)
+    offsets = low_after - gains * low
+    few = rng.integers(0, before.size, 2000)
+    errors = np.abs(after[few, None] - np.clip(before[few, None] * gains + offsets, 0, 255))
+    best = int(np.argmax((errors <= _NEAR).mean(axis=0)))
+    gain, offset = float(gains[best]), float(offsets[best])
+    close = (np.abs(after - (before * gain + offset)) <= _NEAR) & (after > 0) & (after < 255)
+    if np.count_nonzero(close) > 50 and before[close].std() > 10:
+        slope, start = np.polyfit(before[close], after[close], 1)
+        return float(slope), float(start)
+    return gain, offset
+
+
+def _apply(image: NDArray[np.uint8], gains: NDArray[np.floating], offsets: NDArray[np.floating]) -> NDArray[np.uint8]:
+    levels = np.arange(256, dtype=np.float32)[:, None]
+    table = np.clip(np.rint(levels * gains + offsets), 0, 255).astype(np.uint8)
+    return np.stack([table[:, channel][image[:, :, channel]] for channel in range(3)], axis=2)

@@ -1,10 +1,8 @@
 """Load, save, cut, turn and mark pictures."""
 
-from visual_tools.images.grid import overlay_grid
-from visual_tools.images.load import ImageSource, load_image
-from visual_tools.images.marks import BoxMark, Color, Mark, PathMark, PointMark, TextMark, annotate
+from visual_tools.images.files import ImageSource, load_image, save_image
+from visual_tools.images.marks import BoxMark, Color, Mark, PathMark, PointMark, TextMark, annotate, overlay_grid
 from visual_tools.images.pages import Page, Pages, load_pages
-from visual_tools.images.save import save_image
 from visual_tools.images.views import BoxLike, Zoom, crop, rotate, zoom
 
 __all__ = [

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
-from visual_tools.images.arrays import check_num_pixels
-from visual_tools.images.load import BROKEN_FILE, MAX_PIXELS, name_of, open_picture, read_bytes
-from visual_tools.images.modes import array_from_picture
+from visual_tools.images.arrays import array_from_picture, check_num_pixels
+from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_picture, read_bytes
 from visual_tools.require import require
 
 _POINTS_AN_INCH = 72.0

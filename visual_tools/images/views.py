@@ -10,7 +10,7 @@ from PIL import Image
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.images.load import ImageSource, load_image
+from visual_tools.images.files import ImageSource, load_image
 
 BoxLike = Box | Sequence[float]
 """A `Box`, or left, top, right, bottom."""

@@ -2,7 +2,7 @@
 
 from visual_tools.paths.check import PathCheck, check_path
 from visual_tools.paths.draw import draw_path
-from visual_tools.paths.result import PathResult
+from visual_tools.paths.search import PathResult
 from visual_tools.paths.shortest import shortest_path
 
 __all__ = ["PathCheck", "PathResult", "check_path", "draw_path", "shortest_path"]

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
 from visual_tools.paths.loops import DIAGONAL_PX
-from visual_tools.paths.result import Connectivity, Point
-from visual_tools.paths.search import measure_length, measure_lengths
+from visual_tools.paths.search import Connectivity, Point, measure_length, measure_lengths
 
 TOLERANCE_PX = 1e-6
 BAND_PX = 1 << 21

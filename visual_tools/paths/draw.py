@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
-from visual_tools.images.load import ImageSource, load_image
-from visual_tools.paths.result import PathResult, Point
-from visual_tools.paths.search import measure_width
+from visual_tools.images.files import ImageSource, load_image
+from visual_tools.paths.search import PathResult, Point, measure_width
 from visual_tools.require import require
 
 LINE_COLOR, START_COLOR, GOAL_COLOR, RIM_COLOR = (225, 29, 42), (20, 150, 70), (200, 20, 40), (255, 255, 255)

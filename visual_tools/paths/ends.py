@@ -1,4 +1,7 @@
-"""Where a way begins and ends: points, boxes, coloured dots and letters on a picture."""
+"""Where a way begins and ends: points, boxes, coloured dots and letters on an image.
+
+A maze without openings has two coloured things: they are its ends.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.colors.words import ColorLike, is_plain_word, parse_color, word_lut
+from visual_tools.colors.words import ColorLike, color_name, is_plain_word, parse_color, word_lut
 from visual_tools.errors import ImageError
 from visual_tools.ocr import read_text
-from visual_tools.paths.result import Point
+from visual_tools.paths.search import Point
 from visual_tools.require import require
 
 EndLike = Sequence[float] | NDArray[np.integer] | Box | str | None
@@ -20,6 +23,11 @@ MIN_DOT_PX = 4
 MIN_COLOR_SHARE = 0.25
 BAND_PX = 1 << 20
 LOOKALIKES = {"5": "s", "0": "o", "1": "i", "|": "i", "8": "b"}
+START_COLORS, GOAL_COLORS = ("green",), ("red", "orange")
+"""What people draw a start and a goal with."""
+_JOIN_PX = 5
+_MIN_SHARE = 0.1
+"""A thing smaller than this share of the largest one is a speck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,3 +205,38 @@ def _region(mask: NDArray[np.bool_], rank: int) -> tuple[Point, Box] | None:
     rows, columns = np.nonzero(labels[top : top + height, left : left + width] == number)
     middle = int(np.argmin(np.hypot(columns + left - centers[number][0], rows + top - centers[number][1])))
     return (int(columns[middle]) + left, int(rows[middle]) + top), Box(left, top, left + width, top + height)
+
+
+def find_two_dots(image: NDArray[np.uint8], drawn: NDArray[np.bool_]) -> tuple[str, str] | None:
+    """Colours of the start and of the goal; None unless exactly two things are drawn in colour.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        drawn: bool (H, W), what is neither of the picture's two main tones.
+
+    Returns:
+        Plain words. A green thing is the start, a red one the goal; else the upper one is the start, and the
+        left one of two at the same height.
+    """
+    cv2 = require("cv2", "visual")
+    near = cv2.dilate(drawn.view(np.uint8), np.ones((_JOIN_PX, _JOIN_PX), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(near, connectivity=8)
+    areas = np.bincount(labels[drawn], minlength=count)
+    things = [label for label in range(1, count) if areas[label] >= max(MIN_DOT_PX, _MIN_SHARE * areas[1:].max())]
+    if len(things) != 2:
+        return None
+    things.sort(key=lambda label: (int(stats[label][cv2.CC_STAT_TOP]), int(stats[label][cv2.CC_STAT_LEFT])))
+    first, second = (_color(image, drawn, labels, label, stats) for label in things)
+    is_swapped = second in START_COLORS or (first in GOAL_COLORS and second not in GOAL_COLORS)
+    return (second, first) if is_swapped and first not in START_COLORS else (first, second)
+
+
+def _color(
+    image: NDArray[np.uint8], drawn: NDArray[np.bool_], labels: NDArray[np.int32], label: int, stats: NDArray[np.int32]
+) -> str:
+    left, top, width, height = (int(value) for value in stats[label][:4])
+    box = Box(left, top, left + width, top + height)
+    window = np.s_[box.top : box.bottom, box.left : box.right]
+    pixels = image[window][drawn[window] & (labels[window] == label)]
+    red, green, blue = (int(value) for value in np.median(pixels, axis=0))
+    return color_name((red, green, blue))

@@ -1,4 +1,7 @@
-"""One reading of a picture as a maze: which pixels are road, where the ends lie on it, whether that makes sense."""
+"""One reading of an image as a maze: which pixels are road, where the ends lie on it, whether that makes sense.
+
+Walls are told from roads by the frame: walls close a maze off, roads do not run all around it.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -20,18 +23,57 @@ from visual_tools.paths.ends import (
     make_opening_end,
     make_point_end,
 )
-from visual_tools.paths.frame import guess_road
 from visual_tools.paths.outside import Surroundings, admit_ends, find_openings, find_surroundings
-from visual_tools.paths.result import Point
-from visual_tools.paths.search import find_way, measure_width, nearest_free
+from visual_tools.paths.search import Point, find_way, measure_width, nearest_free
 from visual_tools.paths.tones import Tones
 from visual_tools.require import require
 
+MIN_PART_SHARE = 0.02
+MAX_FRAME_GAPS = 3
+SLACK_PX = 3
 MIN_ROAD_SHARE, CLEAR_ROAD_SHARE = 0.2, 0.8
 LETTER_SHARE, LETTER_WIDTHS, OUTSIDE_SHARE = 0.15, 1.05, 0.4
 RIM_PX = 2
 LOOSE_WIDTHS = 1.5
 OTHER: dict[str, Literal["light", "dark"]] = {"light": "dark", "dark": "light"}
+
+
+def guess_road(light: NDArray[np.bool_]) -> Literal["light", "dark"]:
+    """Which tone is road, judged from the outline of the tone that the edge of the picture does not have.
+
+    If that outline is closed up to the openings, it is a frame of walls with a margin around it, so the margin's tone
+    is road. If it has many gaps it is the outer rim of roads, and the edge of the picture is wall.
+    """
+    edge = np.concatenate([light[0], light[-1], light[:, 0], light[:, -1]])
+    is_edge_light = bool(edge.mean() >= 0.5)
+    is_frame = _count_gaps(light != is_edge_light) <= MAX_FRAME_GAPS
+    return "light" if is_edge_light == is_frame else "dark"
+
+
+def _count_gaps(inner: NDArray[np.bool_]) -> int:
+    """How often the convex outline of the large parts of a mask leaves them, by more than a few pixels inward."""
+    cv2 = require("cv2", "visual")
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(inner.view(np.uint8), connectivity=8)
+    areas = stats[1:, cv2.CC_STAT_AREA]
+    if count == 1:
+        return MAX_FRAME_GAPS + 1
+    is_large = np.append(False, areas >= MIN_PART_SHARE * areas.sum())
+    large = is_large[labels]
+    filled = np.flatnonzero(large.any(axis=1))
+    first = large[filled].argmax(axis=1)
+    last = large.shape[1] - 1 - large[filled, ::-1].argmax(axis=1)
+    rims = np.concatenate([np.column_stack([first, filled]), np.column_stack([last, filled])]).astype(np.int32)
+    hull = cv2.convexHull(rims)[:, 0].astype(np.float64)
+    sides = np.roll(hull, -1, axis=0) - hull
+    counts = np.maximum(1, np.ceil(np.hypot(*sides.T))).astype(int)
+    along = np.concatenate(
+        [hull[at] + sides[at] * np.linspace(0, 1, n, endpoint=False)[:, None] for at, n in enumerate(counts)]
+    )
+    inward = hull.mean(axis=0) - along
+    inward /= np.maximum(1e-9, np.hypot(*inward.T))[:, None]
+    columns, rows = np.rint(along + np.arange(SLACK_PX + 1)[:, None, None] * inward).astype(int).transpose(2, 0, 1)
+    on = large[rows, columns].any(axis=0)
+    return int(np.count_nonzero(on & ~np.roll(on, -1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

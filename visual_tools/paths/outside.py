@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.paths.result import Point
+from visual_tools.paths.search import Point
 from visual_tools.require import require
 
 SEAL_WIDTHS = 1.5

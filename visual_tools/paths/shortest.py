@@ -6,12 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
-from visual_tools.images.load import ImageSource, load_image
-from visual_tools.paths.dots import find_two_dots
-from visual_tools.paths.ends import EndLike
+from visual_tools.images.files import ImageSource, load_image
+from visual_tools.paths.ends import EndLike, find_two_dots
 from visual_tools.paths.maze import Maze, read_mask, read_picture
-from visual_tools.paths.result import Connectivity, Method, PathResult, Point
-from visual_tools.paths.search import count_reached, find_way, measure_clearance, measure_length, nearest_free
+from visual_tools.paths.search import (
+    Connectivity,
+    Method,
+    PathResult,
+    Point,
+    count_reached,
+    find_way,
+    measure_clearance,
+    measure_length,
+    nearest_free,
+)
 from visual_tools.paths.tones import separate_tones
 
 ROADS = ("auto", "light", "dark")

@@ -1,4 +1,4 @@
-"""Connected regions of a mask, with their size and place."""
+"""Connected regions of a mask, with their size and place, and their outlines: their outermost pixels, in turn."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,8 +10,12 @@ from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import binarize
-from visual_tools.regions.inputs import to_mask
+from visual_tools.regions.inputs import Mask, to_mask
 from visual_tools.require import require
+
+Outline = NDArray[np.int32]
+_FRAME_SPAN = 0.95
+_FRAME_FILL = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,3 +134,34 @@ def _only(found: Components, keep: NDArray[np.bool_]) -> Components:
         boxes_px=found.boxes_px[keep],
         centroids_px=found.centroids_px[keep],
     )
+
+
+def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
+    """(N, 2) int32, x and y of the outermost pixels of the largest piece of a mask, in turn.
+
+    Args:
+        region: (h, w) bool, often a crop.
+        left: Column of the picture where the crop begins.
+        top: Row of the picture where the crop begins.
+    """
+    cv2 = require("cv2", "visual")
+    contours, _ = cv2.findContours(
+        np.ascontiguousarray(region).view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE, offset=(left, top)
+    )
+    if not contours:
+        return np.zeros((0, 2), dtype=np.int32)
+    outline: Outline = max(contours, key=len).reshape(-1, 2)
+    return outline
+
+
+def hull_area(outline: Outline) -> float:
+    """Pixels of the convex hull of an outline; its points are pixel centres, so half a pixel is added all around."""
+    cv2 = require("cv2", "visual")
+    hull = cv2.convexHull(outline)
+    return float(cv2.contourArea(hull)) + float(cv2.arcLength(hull, True)) / 2 + 1
+
+
+def is_frame(area_px: int, box: Box, width: int, height: int) -> bool:
+    """Whether a region with this many pixels in this box is a thin frame around a picture of this size."""
+    spans = box.width >= _FRAME_SPAN * width and box.height >= _FRAME_SPAN * height
+    return spans and area_px < _FRAME_FILL * box.area

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import Color, Foreground, Method, binarize
-from visual_tools.regions.components import Components, find_components
-from visual_tools.regions.corners import CONVEX, cut_at_corners
+from visual_tools.regions.components import Components, Outline, find_components, is_frame, trace_outline
 from visual_tools.regions.inputs import Mask
-from visual_tools.regions.outlines import Outline, is_frame, trace_outline
-from visual_tools.regions.separate import Parts, fill, separate, solidity
+from visual_tools.regions.separate import CONVEX, Parts, cut_at_corners, fill, separate, solidity
 from visual_tools.require import require
 
 _SPECK_SHARE = 0.06

@@ -7,12 +7,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from visual_tools.images import ImageSource
-from visual_tools.regions.components import Components
+from visual_tools.regions.components import Components, Outline, trace_outline
 from visual_tools.regions.counting import Count
 from visual_tools.regions.edges import Contours
 from visual_tools.regions.inputs import Picture, to_picture
 from visual_tools.regions.measuring import Measurements
-from visual_tools.regions.outlines import Outline, trace_outline
 from visual_tools.regions.polygons import Polygons
 from visual_tools.regions.scale_bar import ScaleBar
 from visual_tools.require import require

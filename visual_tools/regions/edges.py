@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
-from visual_tools.regions.background import otsu_threshold
-from visual_tools.regions.binary import binarize
+from visual_tools.regions.binary import binarize, otsu_threshold
+from visual_tools.regions.components import Outline
 from visual_tools.regions.inputs import Mask, to_mask, to_picture
-from visual_tools.regions.outlines import Outline
 from visual_tools.require import require
 
 _LOW_SHARE = 0.4

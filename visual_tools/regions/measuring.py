@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.regions.components import Outline
 from visual_tools.regions.counting import Count, CountedObject, count_objects
-from visual_tools.regions.outlines import Outline
 from visual_tools.regions.scale_bar import ScaleBar
 from visual_tools.require import require
 

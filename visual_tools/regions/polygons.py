@@ -12,10 +12,9 @@ from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import Color, binarize
-from visual_tools.regions.components import find_components
+from visual_tools.regions.components import Outline, find_components, is_frame
 from visual_tools.regions.edges import Contour, find_contours
 from visual_tools.regions.inputs import Mask, Picture, is_mask, to_picture
-from visual_tools.regions.outlines import Outline, is_frame
 from visual_tools.require import require
 
 _TOLERANCES = (0.045, 0.03, 0.02, 0.012)

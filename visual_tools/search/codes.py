@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.images.load import ImageSource, load_image
+from visual_tools.images.files import ImageSource, load_image
 from visual_tools.require import require
 
 _BORDER_PX = 40

@@ -10,7 +10,7 @@ import numpy as np
 
 from visual_tools.errors import VideoError
 from visual_tools.require import require
-from visual_tools.video.picture import fit_side
+from visual_tools.video.frames import fit_side
 from visual_tools.video.reader import Reader
 from visual_tools.video.source import check_file, open_video
 from visual_tools.video.timeline import HALF_MS_S, Timeline, read_timeline

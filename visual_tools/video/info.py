@@ -5,7 +5,7 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.video.picture import Shape, fit_side
+from visual_tools.video.frames import Shape, fit_side
 from visual_tools.video.reader import Reader
 from visual_tools.video.source import check_file, open_video
 from visual_tools.video.timeline import Timeline, read_timeline

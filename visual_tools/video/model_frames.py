@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visual_tools.errors import VideoError
-from visual_tools.video.decode import decode_frames
-from visual_tools.video.picture import Fit
+from visual_tools.video.frames import Fit
+from visual_tools.video.reader import decode_frames
 from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Progress
 

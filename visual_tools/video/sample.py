@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError
-from visual_tools.video.decode import count_picture_bytes, decode_frames
-from visual_tools.video.picture import fit_side
+from visual_tools.video.frames import fit_side
+from visual_tools.video.reader import count_picture_bytes, decode_frames
 from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Frame, Frames, Progress
 

@@ -136,7 +136,7 @@ def is_ours(path: Path) -> bool:
     """Whether a file is a picture that `cua see` wrote."""
     from PIL import Image
 
-    from visual_tools.images.load import BROKEN_FILE
+    from visual_tools.images.files import BROKEN_FILE
 
     try:
         with Image.open(path) as picture:

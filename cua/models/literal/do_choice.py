@@ -17,9 +17,9 @@ from cua.models.literal.screen import Screen
 from cua.models.literal.sight import Sight
 from cua.models.literal.steps import Relation, SelectOption, SetValue, Target, Tick
 from cua.models.literal.text_match import WHOLE, fit_texts, squash
-from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
+from visual_tools.toggles import has_down_arrow
 
 _MAX_LIST_SCROLLS = 3
 _MAX_TOGGLES = 2

@@ -7,9 +7,8 @@ from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import SelectOption
 from cua.models.literal.text_match import WHOLE
-from visual_tools.arrows import has_down_arrow
 from visual_tools.box import Box
-from visual_tools.toggles import find_toggles
+from visual_tools.toggles import find_toggles, has_down_arrow
 
 _MIN_ROWS = 3
 _MAX_SCROLLS = 8

@@ -16,7 +16,7 @@ from cua.models.literal.progress import read_progress
 from cua.models.literal.screen import decode_picture
 from cua.models.literal.sight import Sight
 from cua.models.literal.steps import PlainStep, Unreadable
-from visual_tools.channels import largest_channel
+from visual_tools.ink import largest_channel
 from visual_tools.require import MissingPackageError
 
 _HEADING = re.compile(r"^# Task Instruction:[ \t]*\n", re.M)

@@ -10,7 +10,7 @@ import pytest
 import visual_tools as vt
 from tests.visual_tools.video.making import Recipe, make_video, read_number
 from visual_tools.errors import VideoError
-from visual_tools.video.picture import Painter, find_shape, fit_side
+from visual_tools.video.frames import Painter, find_shape, fit_side
 
 COUNT = 40
 SHORT = {"g": "8", "bf": "3", "preset": "veryfast", "crf": "10"}

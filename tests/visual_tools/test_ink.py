@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from visual_tools.channels import any_channel, largest_channel
+from visual_tools.ink import any_channel, largest_channel
 
 
 @pytest.mark.parametrize("num_channels", [1, 3, 4])

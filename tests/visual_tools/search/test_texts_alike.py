@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visual_tools.search.alike import Span, find_spans, is_whole_word
+from visual_tools.search.texts import Span, find_spans, is_whole_word
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors import color_share
-from visual_tools.colors.edges import find_edge_shift, unmix
+from visual_tools.colors.areas import find_edge_shift, unmix
 
 RGB = tuple[int, int, int]
 

@@ -1,8 +1,9 @@
-"""Read a picture from a file, bytes, Pillow or an array."""
+"""Read an image from a file, bytes, Pillow or an array, and write one to a file."""
 
 import io
 import os
 import struct
+import tempfile
 import threading
 import zlib
 from collections.abc import Iterator
@@ -15,8 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps
 
 from visual_tools.errors import ImageError
-from visual_tools.images.arrays import check_num_pixels, picture_from_array
-from visual_tools.images.modes import array_from_picture
+from visual_tools.images.arrays import array_from_picture, check_num_pixels, picture_from_array
 
 ImageSource = str | os.PathLike[str] | bytes | bytearray | memoryview | Image.Image | NDArray[Any]
 """What every function here takes for a picture."""
@@ -48,6 +48,21 @@ _PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"hevc")
 _PNG_START, _PNG_TEXTS, _MAX_PNG_CHUNKS = b"\x89PNG\r\n\x1a\n", (b"tEXt", b"zTXt", b"iTXt"), 100_000
 _ORIENTATION_TAG = 0x0112
 _pillow_limit = threading.RLock()
+_FORMATS = {
+    ".png": "PNG",
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".webp": "WEBP",
+    ".bmp": "BMP",
+    ".gif": "GIF",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "JPEG": {"quality": 95, "subsampling": 0},
+    "WEBP": {"lossless": True},
+    "PNG": {"compress_level": 3},
+}
 
 
 def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
@@ -244,3 +259,44 @@ def _without_pillow_limit() -> Iterator[None]:
             yield
         finally:
             Image.MAX_IMAGE_PIXELS = before
+
+
+def save_image(image: ImageSource, path: str | os.PathLike[str]) -> Path:
+    """Write a picture; the suffix of the path chooses the format. PNG, WEBP, BMP and TIFF keep every pixel as it is.
+
+    The file appears whole or not at all; one that is there already is replaced. Missing folders are made.
+
+    Args:
+        image: Anything `load_image` takes.
+        path: Where to.
+
+    Returns:
+        The path.
+
+    Raises:
+        ImageError: The suffix is none of a known format, the format cannot hold the picture, or the disk refuses.
+    """
+    path = Path(path).expanduser()
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        found = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        raise ImageError(f"found {found} in {path}, expected one of {', '.join(_FORMATS)}")
+    picture = Image.fromarray(load_image(image))
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem[:40]}-", suffix=path.suffix)
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            picture.save(file, kind, **_OPTIONS.get(kind, {}))
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except (OSError, ValueError) as error:
+        raise ImageError(
+            f"{path} ({picture.width}x{picture.height} pixels, {kind}) cannot be written: {error}. "
+            f"Choose another folder or another format: {', '.join(_FORMATS)}."
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+    return path

@@ -1,7 +1,6 @@
 import pytest
 
-from visual_tools.charts.scales import Mark, fit_scale
-from visual_tools.charts.values import Reading, parse_label, parse_multiplier
+from visual_tools.charts.scales import Mark, Reading, fit_scale, parse_label, parse_multiplier
 
 
 @pytest.mark.parametrize(
