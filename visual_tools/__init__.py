@@ -1,4 +1,4 @@
-"""Functions on pictures and videos, and a sandbox to run code about them. Importing this loads nothing heavy.
+"""Functions on images and videos, and a sandbox to run code about them. Importing this loads nothing heavy.
 
 Every public function is reachable here and loads its module on first use:
 

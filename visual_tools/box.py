@@ -1,11 +1,11 @@
-"""A rectangle on a picture, in its pixels."""
+"""A rectangle on an image, in its pixels."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Box:
-    """A rectangle in pixels of the picture: left and top inside, right and bottom just outside.
+    """A rectangle in pixels of the image: left and top inside, right and bottom just outside.
 
     Attributes:
         left: First column.
@@ -76,7 +76,7 @@ class Box:
         )
 
     def padded(self, x_px: int, y_px: int | None = None) -> "Box":
-        """Grown by a margin on each side (shrunk when it is negative); may leave the picture."""
+        """Grown by a margin on each side (shrunk when it is negative); may leave the image."""
         y_px = x_px if y_px is None else y_px
         return Box(self.left - x_px, self.top - y_px, self.right + x_px, self.bottom + y_px)
 
@@ -85,7 +85,7 @@ class Box:
         return Box(self.left + x_px, self.top + y_px, self.right + x_px, self.bottom + y_px)
 
     def clipped(self, width: int, height: int) -> "Box":
-        """The part that lies on a picture of this size."""
+        """The part that lies on an image of this size."""
         return Box(
             min(max(self.left, 0), width),
             min(max(self.top, 0), height),

@@ -1,7 +1,7 @@
 """Errors that a caller of these functions can mend.
 
 VisualError            what was found, what was expected, what to do
-├── ImageError         a picture or document cannot be read or does not fit the request
+├── ImageError         an image or document cannot be read or does not fit the request
 ├── VideoError         a video cannot be read or does not fit the request
 ├── SandboxError       code cannot be run in isolation here
 └── MissingPackageError  an optional package is not installed (`visual_tools.require`)
@@ -13,7 +13,7 @@ class VisualError(Exception):
 
 
 class ImageError(VisualError):
-    """A picture or document cannot be read, or an argument does not fit it."""
+    """An image or document cannot be read, or an argument does not fit it."""
 
 
 class VideoError(VisualError):

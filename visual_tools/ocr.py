@@ -42,11 +42,11 @@ def make_lines(read: Recognized, box: Box, ink: NDArray[np.bool_]) -> list[tuple
 
     Args:
         read: What the crop says.
-        box: Where the crop stands on the picture, in pixels.
+        box: Where the crop stands on the image, in pixels.
         ink: The crop's ink, (H, W) bool.
 
     Returns:
-        For each part its text, its tight box and its characters' left and right edges, in pixels of the picture.
+        For each part its text, its tight box and its characters' left and right edges, in pixels of the image.
     """
     centres = [column * box.width for column in read.columns]
     font_px = max(box.height * _FONT_PER_BOX, 6.0)
@@ -125,12 +125,12 @@ class TextLine:
 
     Attributes:
         text: What it says.
-        box_px: Tight around its ink, in pixels of the picture.
+        box_px: Tight around its ink, in pixels of the image.
         confidence: 0 to 1.
-        char_x_px: For each character of `text` its left and right edge, in pixels of the picture. In a line that is
+        char_x_px: For each character of `text` its left and right edge, in pixels of the image. In a line that is
             turned these are its start and end along the line, in pixels from the first of the corners.
         angle_deg: Where the line runs, clockwise: 0 for the usual "to the right", 90 downward, 180 upside down.
-        corners_px: Its corners, x and y in pixels of the picture, from where the text begins at its top, clockwise as
+        corners_px: Its corners, x and y in pixels of the image, from where the text begins at its top, clockwise as
             one reads it; the corners of the box for the usual line.
     """
 
@@ -199,33 +199,33 @@ class TextLine:
 class OcrEngine:
     """Reads screens; thread-safe.
 
-    What a picture says depends on its pixels alone, never on what was read before: only whole pictures and crops of
-    lines that are equal, pixel for pixel, are remembered. Lines are searched for on each new picture as a whole: the
-    detection network averages over all of it, so a part of a picture may have other lines than the same part of it all.
+    What an image says depends on its pixels alone, never on what was read before: only whole images and crops of
+    lines that are equal, pixel for pixel, are remembered. Lines are searched for on each new image as a whole: the
+    detection network averages over all of it, so a part of an image may have other lines than the same part of it all.
 
     Args:
         num_threads: Threads of the networks.
-        num_pictures: How many whole pictures to remember.
+        num_pictures: How many whole images to remember.
     """
 
-    def __init__(self, num_threads: int = 2, num_pictures: int = 8) -> None:
+    def __init__(self, num_threads: int = 2, num_images: int = 8) -> None:
         self._detector = TextDetector(num_threads)
         self._recognizer = TextRecognizer(num_threads)
-        self._pictures: OrderedDict[bytes, list[TextLine]] = OrderedDict()
-        self._num_pictures = num_pictures
+        self._images: OrderedDict[bytes, list[TextLine]] = OrderedDict()
+        self._num_images = num_images
         self._lock = threading.Lock()
 
     def read_text(self, image: NDArray[np.uint8]) -> list[TextLine]:
-        """All lines of a picture, top to bottom, (H, W, 3) uint8 RGB."""
+        """All lines of an image, top to bottom, (H, W, 3) uint8 RGB."""
         with self._lock:
             pixels = np.ascontiguousarray(image).tobytes()
             key = hashlib.blake2b(pixels, digest_size=16, key=repr(image.shape).encode()).digest()
-            if key not in self._pictures:
-                self._pictures[key] = self._read(image)
-                if len(self._pictures) > self._num_pictures:
-                    self._pictures.popitem(last=False)
-            self._pictures.move_to_end(key)
-            return list(self._pictures[key])
+            if key not in self._images:
+                self._images[key] = self._read(image)
+                if len(self._images) > self._num_images:
+                    self._images.popitem(last=False)
+            self._images.move_to_end(key)
+            return list(self._images[key])
 
     def read_crop(self, crop: NDArray[np.uint8], scale: float = 1.0, *, is_latin: bool = False) -> tuple[str, float]:
         """Text and confidence (0 to 1) of a crop that holds one line, (H, W, 3) uint8 RGB.
@@ -257,7 +257,7 @@ class OcrEngine:
 
 
 def _make_turned_lines(area: TextArea, read: Recognized, ink: NDArray[np.bool_]) -> Iterator[TextLine]:
-    """The lines of an area that was cut out turned: fitted on the cut, and put back on the picture."""
+    """The lines of an area that was cut out turned: fitted on the cut, and put back on the image."""
     for text, tight, chars in make_lines(read, Box(0, 0, ink.shape[1], ink.shape[0]), ink):
         ends = (
             (tight.left, tight.top),
@@ -265,7 +265,7 @@ def _make_turned_lines(area: TextArea, read: Recognized, ink: NDArray[np.bool_])
             (tight.right, tight.bottom),
             (tight.left, tight.bottom),
         )
-        corners = tuple(area.to_picture(*point) for point in ends)
+        corners = tuple(area.to_image(*point) for point in ends)
         yield TextLine(
             text=text,
             box_px=box_around(corners),
@@ -288,5 +288,5 @@ def shared_engine() -> OcrEngine:
 
 
 def read_text(image: ImageSource) -> list[TextLine]:
-    """All lines of a picture (anything that `load_image` takes), top to bottom, read by the shared engine."""
+    """All lines of an image (anything that `load_image` takes), top to bottom, read by the shared engine."""
     return shared_engine().read_text(load_image(image))

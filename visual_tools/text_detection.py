@@ -37,8 +37,8 @@ class TextArea:
     """A rectangle, turned as its text is.
 
     Attributes:
-        box: Around it, upright, in pixels of the picture.
-        center: Its middle, x and y in pixels of the picture.
+        box: Around it, upright, in pixels of the image.
+        center: Its middle, x and y in pixels of the image.
         length_px: Along the text.
         thickness_px: Across the text.
         angle_deg: Where the text runs, clockwise from "to the right", 0 to 360: 90 is downward, 180 upside down.
@@ -80,17 +80,17 @@ class TextArea:
         return replace(self, angle_deg=(self.angle_deg + 180.0) % 360.0)
 
     def corners(self) -> tuple[Point, Point, Point, Point]:
-        """Its corners in pixels of the picture: from where the text begins at its top, clockwise as one reads it."""
+        """Its corners in pixels of the image: from where the text begins at its top, clockwise as one reads it."""
         length, thickness = self.length_px, self.thickness_px
         return (
-            self.to_picture(0, 0),
-            self.to_picture(length, 0),
-            self.to_picture(length, thickness),
-            self.to_picture(0, thickness),
+            self.to_image(0, 0),
+            self.to_image(length, 0),
+            self.to_image(length, thickness),
+            self.to_image(0, thickness),
         )
 
-    def to_picture(self, along_px: float, across_px: float) -> Point:
-        """A point of the cut, in pixels from its upper left corner, to one of the picture."""
+    def to_image(self, along_px: float, across_px: float) -> Point:
+        """A point of the cut, in pixels from its upper left corner, to one of the image."""
         cos, sin = self._direction()
         along, across = along_px - self.length_px / 2, across_px - self.thickness_px / 2
         return self.center[0] + along * cos - across * sin, self.center[1] + along * sin + across * cos
@@ -102,7 +102,7 @@ class TextArea:
             return np.rot90(image[box.top : box.bottom, box.left : box.right], k=round(self.angle_deg) // 90)
         cv2 = require("cv2", "literal")
         cos, sin = self._direction()
-        left, top = self.to_picture(0.5, 0.5)  # the middle of the first pixel, whose index is 0, 0 in both
+        left, top = self.to_image(0.5, 0.5)  # the middle of the first pixel, whose index is 0, 0 in both
         matrix = np.array([[cos, -sin, left - 0.5], [sin, cos, top - 0.5]])
         size = max(round(self.length_px), 1), max(round(self.thickness_px), 1)
         flags = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
@@ -143,7 +143,7 @@ class TextDetector:
 
     Args:
         num_threads: Threads of the network.
-        max_side_px: Larger pictures are scaled down to this for detection.
+        max_side_px: Larger images are scaled down to this for detection.
     """
 
     def __init__(self, num_threads: int = 2, max_side_px: int = 2048) -> None:
@@ -151,7 +151,7 @@ class TextDetector:
         self._max_side_px = max_side_px
 
     def detect(self, image: NDArray[np.uint8]) -> list[TextArea]:
-        """Areas of text lines, (H, W, 3) uint8 RGB in, pixels of the picture out, in no given order.
+        """Areas of text lines, (H, W, 3) uint8 RGB in, pixels of the image out, in no given order.
 
         The network tells no line from one that is turned by 180 degrees: wide areas are said to run to the right, tall
         ones downward, all others to the right and up or down.
@@ -175,7 +175,7 @@ class TextDetector:
 
 
 def find_content_box(image: NDArray[np.uint8]) -> Box | None:
-    """The smallest box around everything that is not one flat colour up to the picture's edge: (H, W, 3) uint8."""
+    """The smallest box around everything that is not one flat colour up to the image's edge: (H, W, 3) uint8."""
     edges = find_edges(image).astype(bool)
     rows, columns = np.flatnonzero(edges.any(axis=1)), np.flatnonzero(edges.any(axis=0))
     if rows.size == 0:
@@ -218,7 +218,7 @@ def _fit_turned(part: NDArray[np.bool_], corner: tuple[int, int], scale: tuple[f
     Args:
         part: The region within its upright box, (H, W) bool.
         corner: Left and top of that box on the map.
-        scale: Pixels of the picture for one of the map, across and down.
+        scale: Pixels of the image for one of the map, across and down.
     """
     cv2 = require("cv2", "literal")
     contours, _ = cv2.findContours(part.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)

@@ -39,7 +39,7 @@ def choose_directions(
     """Read each area the way its text runs.
 
     A line that is read surely costs one reading. Others are read both ways, and those that are still open, single
-    characters for one, follow the clear lines of the picture that run as they do or the other way.
+    characters for one, follow the clear lines of the image that run as they do or the other way.
 
     Args:
         image: (H, W, 3) uint8 RGB.

@@ -19,7 +19,7 @@ class Toggle:
     """Something that is on or off.
 
     Attributes:
-        box_px: Its outline, in pixels of the picture.
+        box_px: Its outline, in pixels of the image.
         kind: Square, round, or a switch with a knob.
         is_on: Ticked, filled, or knob at the right.
     """
@@ -30,7 +30,7 @@ class Toggle:
 
 
 def find_toggles(image: NDArray[np.uint8], max_side_px: int = MAX_SIDE_PX) -> list[Toggle]:
-    """Toggles on a picture, or better on the part of it around a label.
+    """Toggles on an image, or better on the part of it around a label.
 
     Args:
         image: (H, W, 3) uint8 RGB.

@@ -102,7 +102,7 @@ def test_caller_may_change_a_picture_that_was_read() -> None:
 
 def test_readers_in_threads_do_not_disturb_each_other() -> None:
     pictures = [Scene(scroll_px=shift).draw() for shift in (0, 5, 9)]
-    shared, own = OcrEngine(num_pictures=1), OcrEngine(num_pictures=1)
+    shared, own = OcrEngine(num_images=1), OcrEngine(num_images=1)
 
     with ThreadPoolExecutor(4) as pool:
         read = list(pool.map(lambda index: (shared, own)[index % 2].read_text(pictures[index % 3]), range(12)))

@@ -25,7 +25,7 @@ class TickLabel:
 
     Attributes:
         text: As read.
-        px: Where its tick is along the axis, in pixels of the picture.
+        px: Where its tick is along the axis, in pixels of the image.
         value: What it was taken for; None for one that does not fit the others and was left out.
     """
 
@@ -77,7 +77,7 @@ class Axes:
     """The axes of a chart.
 
     Attributes:
-        frame: What they enclose, in pixels of the picture.
+        frame: What they enclose, in pixels of the image.
         x: The horizontal axis below; None when its labels are no numbers (names or dates).
         y: The vertical axis at the left; None likewise.
     """
@@ -90,7 +90,7 @@ class Axes:
 def find_axes(image: ImageSource) -> Axes:
     """Find the axes of a chart and read their scales from the labels: linear or logarithmic.
 
-    Of several charts on a picture the one with most readable labels is taken; crop the picture for another.
+    Of several charts on an image the one with most readable labels is taken; crop the image for another.
     Axes at the top or at the right, and dates, are not read.
 
     Args:
@@ -103,12 +103,12 @@ def find_axes(image: ImageSource) -> Axes:
         >>> axes = find_axes("chart.png")                       # doctest: +SKIP
         >>> axes.x.to_value(320), axes.y.to_value(115)          # doctest: +SKIP
     """
-    picture = load_image(image)
-    frames = find_frames(picture)
+    pixels = load_image(image)
+    frames = find_frames(pixels)
     engine = shared_engine()
     best: Axes | None = None
     for frame in frames:
-        axes = Axes(frame=frame, x=_read_horizontal(picture, frame, engine), y=_read_vertical(picture, frame, engine))
+        axes = Axes(frame=frame, x=_read_horizontal(pixels, frame, engine), y=_read_vertical(pixels, frame, engine))
         best = axes if best is None or _count_used(axes) > _count_used(best) else best
         if min(axes.x.num_used if axes.x else 0, axes.y.num_used if axes.y else 0) >= _GOOD_AXIS:
             break
@@ -128,27 +128,27 @@ def _count_used(axes: Axes) -> int:
     return sum(axis.num_used for axis in (axes.x, axes.y) if axis is not None)
 
 
-def _read_horizontal(picture: NDArray[np.uint8], frame: Box, engine: OcrEngine) -> Axis | None:
-    labels = read_labels(picture, find_labels_below(picture, frame), engine)
+def _read_horizontal(image: NDArray[np.uint8], frame: Box, engine: OcrEngine) -> Axis | None:
+    labels = read_labels(image, find_labels_below(image, frame), engine)
     if not labels:
         return None
     last, height = max(label.box.bottom for label in labels), _usual_height(labels)
     region = Box(frame.right - 7 * height, last + 1, frame.right + 2 * height, last + 1 + 3 * height)
-    labels = _apply(labels, *read_multiplier(picture, region, engine, is_at_right=True))
+    labels = _apply(labels, *read_multiplier(image, region, engine, is_at_right=True))
     reach_px = min(label.box.top for label in labels) - frame.bottom
     centers = [label.box.center[0] - 0.5 for label in labels]
-    return _make_axis(picture, frame, labels, centers, reach_px, (frame.left, frame.right - 1))
+    return _make_axis(image, frame, labels, centers, reach_px, (frame.left, frame.right - 1))
 
 
-def _read_vertical(picture: NDArray[np.uint8], frame: Box, engine: OcrEngine) -> Axis | None:
-    labels = read_labels(picture, find_labels_left(picture, frame), engine)
+def _read_vertical(image: NDArray[np.uint8], frame: Box, engine: OcrEngine) -> Axis | None:
+    labels = read_labels(image, find_labels_left(image, frame), engine)
     if not labels:
         return None
     height = _usual_height(labels)
     region = Box(frame.left - 2 * height, frame.top - 3 * height, frame.left + 7 * height, frame.top - 2)
-    labels = _apply(labels, *read_multiplier(picture, region, engine, is_at_right=False))
-    turned = np.ascontiguousarray(picture[:, ::-1].transpose(1, 0, 2))
-    width = picture.shape[1]
+    labels = _apply(labels, *read_multiplier(image, region, engine, is_at_right=False))
+    turned = np.ascontiguousarray(image[:, ::-1].transpose(1, 0, 2))
+    width = image.shape[1]
     turned_frame = Box(frame.top, width - frame.right, frame.bottom, width - frame.left)
     reach_px = frame.left - max(label.box.right for label in labels)
     centers = [label.box.center[1] - 0.5 for label in labels]
@@ -167,7 +167,7 @@ def _usual_height(labels: Sequence[Label]) -> int:
 
 
 def _make_axis(
-    picture: NDArray[np.uint8],
+    image: NDArray[np.uint8],
     frame: Box,
     labels: Sequence[Label],
     centers_px: list[float],
@@ -183,7 +183,7 @@ def _make_axis(
         for px, value in zip(centers_px, rough.values, strict=True)
     ]
     slack_px = max(_MIN_SLACK_PX, _SLACK_HEIGHTS * _usual_height(labels))
-    ticks = place_ticks(picture, frame, expected, slack_px, reach_px)
+    ticks = place_ticks(image, frame, expected, slack_px, reach_px)
     fine = fit_scale([Mark(px=px, readings=label.readings) for label, px in zip(labels, ticks, strict=True)])
     scale, places = (fine, ticks) if fine is not None else (rough, centers_px)
     bare = Axis(

@@ -47,15 +47,15 @@ class Line:
     end: int
 
 
-def find_frames(picture: NDArray[np.uint8], max_frames: int = 8) -> list[Box]:
+def find_frames(image: NDArray[np.uint8], max_frames: int = 8) -> list[Box]:
     """Rectangles that a chart may be drawn in, largest first; the axis lines are just outside of them.
 
     A left and a bottom line (or edge) that meet in a corner make one; their lengths are its sides.
     """
-    levels = picture.astype(np.int16)
+    levels = image.astype(np.int16)
     rows = find_lines(levels)
     columns = find_lines(levels.transpose(1, 0, 2))
-    slack = 4 + round(_CORNER_SLACK * max(picture.shape[:2]))
+    slack = 4 + round(_CORNER_SLACK * max(image.shape[:2]))
     boxes = {
         Box(side, min(left.start, bottom.first), max(bottom.end, side), bottom.first)
         for left in columns
@@ -86,7 +86,7 @@ def _is_large(box: Box) -> bool:
 
 
 def find_lines(levels: NDArray[np.int16]) -> list[Line]:
-    """Long horizontal lines and edges of a picture, (H, W, 3); pass it transposed for vertical ones."""
+    """Long horizontal lines and edges of an image, (H, W, 3); pass it transposed for vertical ones."""
     width = levels.shape[1]
     if levels.shape[0] < 3 or width < 3:
         return []
@@ -135,12 +135,12 @@ def _distinct(boxes: list[Box]) -> list[Box]:
 
 
 def place_ticks(
-    picture: NDArray[np.uint8], frame: Box, expected_px: list[float], slack_px: float, reach_px: int
+    image: NDArray[np.uint8], frame: Box, expected_px: list[float], slack_px: float, reach_px: int
 ) -> list[float]:
     """The columns of the ticks of an axis below a chart.
 
     Args:
-        picture: (H, W, 3) uint8 RGB, turned so that the axis is at the bottom of the frame.
+        image: (H, W, 3) uint8 RGB, turned so that the axis is at the bottom of the frame.
         frame: Of the chart.
         expected_px: Where they should be about.
         slack_px: How far off they may be.
@@ -149,7 +149,7 @@ def place_ticks(
     Returns:
         One for each, to a fraction of a pixel; the middle of column 7 is 7.0.
     """
-    for marks in _find_marks(picture, frame, reach_px):
+    for marks in _find_marks(image, frame, reach_px):
         nearest = [min(marks, key=lambda mark: abs(mark - px), default=np.inf) for px in expected_px]
         is_near = [abs(mark - px) <= slack_px for mark, px in zip(nearest, expected_px, strict=True)]
         if sum(is_near) >= max(2, _MIN_FOUND_SHARE * len(expected_px)):
@@ -157,15 +157,15 @@ def place_ticks(
     return expected_px
 
 
-def _find_marks(picture: NDArray[np.uint8], frame: Box, reach_px: int) -> Iterator[list[float]]:
+def _find_marks(image: NDArray[np.uint8], frame: Box, reach_px: int) -> Iterator[list[float]]:
     """Columns of marks outside the line, of marks inside it, and of grid lines."""
-    left, right = max(frame.left - 3, 0), min(frame.right + 3, picture.shape[1])
-    below = picture[frame.bottom : frame.bottom + min(reach_px, 3 * _MAX_LINE_PX), left:right]
-    above = picture[max(frame.bottom - _MAX_LINE_PX, frame.top) : frame.bottom, left:right][::-1]
+    left, right = max(frame.left - 3, 0), min(frame.right + 3, image.shape[1])
+    below = image[frame.bottom : frame.bottom + min(reach_px, 3 * _MAX_LINE_PX), left:right]
+    above = image[max(frame.bottom - _MAX_LINE_PX, frame.top) : frame.bottom, left:right][::-1]
     for strip in (below, above):
         for stubs in _find_stubs(strip):
             yield [left + column for column in stubs]
-    yield [left + column for column in _find_grid(picture[frame.top : frame.bottom, left:right])]
+    yield [left + column for column in _find_grid(image[frame.top : frame.bottom, left:right])]
 
 
 def _find_stubs(strip: NDArray[np.uint8]) -> Iterator[list[float]]:

@@ -27,7 +27,7 @@ class Label:
     """A piece of text along an axis.
 
     Attributes:
-        box: Around its ink, in pixels of the picture.
+        box: Around its ink, in pixels of the image.
         text: As read, the raised part after a ^.
         readings: Numbers that it may mean.
     """
@@ -37,14 +37,14 @@ class Label:
     readings: tuple[Reading, ...] = field(repr=False)
 
 
-def find_labels_below(picture: NDArray[np.uint8], frame: Box) -> list[Box]:
+def find_labels_below(image: NDArray[np.uint8], frame: Box) -> list[Box]:
     """Boxes of the labels in the first row of text below a frame, from left to right."""
-    reach = min(picture.shape[0], frame.bottom + max(24, round(_STRIP_SHARE * picture.shape[0])))
-    strip = picture[frame.bottom : reach]
+    reach = min(image.shape[0], frame.bottom + max(24, round(_STRIP_SHARE * image.shape[0])))
+    strip = image[frame.bottom : reach]
     if strip.shape[0] < 6:
         return []
     ink = find_ink(strip)
-    _erase_ticks(ink[:, frame.left : frame.right], picture.shape[0])
+    _erase_ticks(ink[:, frame.left : frame.right], image.shape[0])
     rows = _first_text_run(find_runs(ink[:, frame.left : frame.right].any(axis=1), max_gap=2))
     if rows is None:
         return []
@@ -55,16 +55,16 @@ def find_labels_below(picture: NDArray[np.uint8], frame: Box) -> list[Box]:
     return [box for box in boxes if frame.left - slack <= box.center[0] <= frame.right + slack]
 
 
-def find_labels_left(picture: NDArray[np.uint8], frame: Box) -> list[Box]:
+def find_labels_left(image: NDArray[np.uint8], frame: Box) -> list[Box]:
     """Boxes of the labels in the first column of text left of a frame, from top to bottom."""
-    slack = max(6, round(0.03 * picture.shape[0]))
-    top, bottom = max(0, frame.top - slack), min(picture.shape[0], frame.bottom + slack)
-    strip = picture[top:bottom, : frame.left]
+    slack = max(6, round(0.03 * image.shape[0]))
+    top, bottom = max(0, frame.top - slack), min(image.shape[0], frame.bottom + slack)
+    strip = image[top:bottom, : frame.left]
     if strip.shape[1] < 6:
         return []
     ink = find_ink(strip)
-    _erase_ticks(ink[:, ::-1].T, picture.shape[1])
-    for gap_px in _gaps_to_try(ink, picture.shape[0]):
+    _erase_ticks(ink[:, ::-1].T, image.shape[1])
+    for gap_px in _gaps_to_try(ink, image.shape[0]):
         run = _first_text_run(find_runs(ink[:, ::-1].any(axis=0), max_gap=gap_px))
         if run is None:
             continue
@@ -76,26 +76,26 @@ def find_labels_left(picture: NDArray[np.uint8], frame: Box) -> list[Box]:
     return []
 
 
-def read_labels(picture: NDArray[np.uint8], boxes: list[Box], engine: OcrEngine) -> list[Label]:
+def read_labels(image: NDArray[np.uint8], boxes: list[Box], engine: OcrEngine) -> list[Label]:
     """What each box says."""
-    return [label for box in boxes if (label := _read_label(picture, box, engine)).text]
+    return [label for box in boxes if (label := _read_label(image, box, engine)).text]
 
 
 def read_multiplier(
-    picture: NDArray[np.uint8], region: Box, engine: OcrEngine, *, is_at_right: bool
+    image: NDArray[np.uint8], region: Box, engine: OcrEngine, *, is_at_right: bool
 ) -> tuple[float, float]:
     """Factor and offset (1e6, ×10⁶, +2e3) written once near the end of an axis; 1 and 0 when there are none.
 
     Args:
-        picture: (H, W, 3) uint8 RGB.
+        image: (H, W, 3) uint8 RGB.
         region: Where it would be.
         engine: The reader.
         is_at_right: Whether it is the last text of the region rather than the first.
     """
-    region = region.clipped(picture.shape[1], picture.shape[0])
+    region = region.clipped(image.shape[1], image.shape[0])
     if region.width < _MIN_TEXT_PX or region.height < _MIN_TEXT_PX:
         return 1.0, 0.0
-    ink = find_ink(picture[region.top : region.bottom, region.left : region.right])
+    ink = find_ink(image[region.top : region.bottom, region.left : region.right])
     for top, bottom in find_runs(ink.any(axis=1), max_gap=1):
         gap_px = max(2, round(_WORD_GAP * (bottom - top)))
         columns = find_runs(ink[top:bottom].any(axis=0), max_gap=gap_px)
@@ -103,7 +103,7 @@ def read_multiplier(
             continue
         start, end = columns[-1] if is_at_right else columns[0]
         box = _fit(ink, Box(start, top, end, bottom)).moved(region.left, region.top)
-        text, exponent = _read_parts(picture, box, engine)
+        text, exponent = _read_parts(image, box, engine)
         found = parse_multiplier(text, exponent)
         if found is not None:
             return found
@@ -142,46 +142,46 @@ def _fit(ink: NDArray[np.bool_], box: Box) -> Box:
     )
 
 
-def _read_label(picture: NDArray[np.uint8], box: Box, engine: OcrEngine) -> Label:
-    text, exponent = _read_parts(picture, box, engine)
+def _read_label(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> Label:
+    text, exponent = _read_parts(image, box, engine)
     readings = parse_label(text, exponent)
     if exponent and not readings:
-        text, exponent = _read_box(picture, box, engine), ""
+        text, exponent = _read_box(image, box, engine), ""
         readings = parse_label(text)
-    if min(box.left, box.top, picture.shape[1] - box.right, picture.shape[0] - box.bottom) <= 0:
-        readings = ()  # the picture's border cuts it: digits may be missing
+    if min(box.left, box.top, image.shape[1] - box.right, image.shape[0] - box.bottom) <= 0:
+        readings = ()  # the image's border cuts it: digits may be missing
     return Label(box=box, text=f"{text}^{exponent}" if exponent else text, readings=readings)
 
 
-def _read_parts(picture: NDArray[np.uint8], box: Box, engine: OcrEngine) -> tuple[str, str]:
+def _read_parts(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> tuple[str, str]:
     """What stands on the base line, and what is raised after it."""
-    split = _find_raised(picture, box)
+    split = _find_raised(image, box)
     if split is None:
-        return _read_box(picture, box, engine), ""
-    return _read_box(picture, split[0], engine), _read_box(picture, split[1], engine)
+        return _read_box(image, box, engine), ""
+    return _read_box(image, split[0], engine), _read_box(image, split[1], engine)
 
 
-def _read_box(picture: NDArray[np.uint8], box: Box, engine: OcrEngine) -> str:
+def _read_box(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> str:
     pad = max(2, round(0.3 * box.height))
-    crop = _cut(picture, box, pad)
+    crop = _cut(image, box, pad)
     text, confidence = engine.read_crop(crop, max(1.0, _READ_HEIGHT_PX / crop.shape[0]), is_latin=True)
     return text if confidence >= _MIN_CONFIDENCE else ""
 
 
-def _cut(picture: NDArray[np.uint8], box: Box, pad: int) -> NDArray[np.uint8]:
+def _cut(image: NDArray[np.uint8], box: Box, pad: int) -> NDArray[np.uint8]:
     """A box with a margin in the colour of its ground, so that no neighbour looks in."""
-    part = picture[box.top : box.bottom, box.left : box.right]
-    around = box.padded(1).clipped(picture.shape[1], picture.shape[0])
-    ground = np.median(picture[around.top : around.bottom, around.left : around.right].reshape(-1, 3), axis=0)
+    part = image[box.top : box.bottom, box.left : box.right]
+    around = box.padded(1).clipped(image.shape[1], image.shape[0])
+    ground = np.median(image[around.top : around.bottom, around.left : around.right].reshape(-1, 3), axis=0)
     crop = np.empty((box.height + 2 * pad, box.width + 2 * pad, 3), np.uint8)
     crop[:] = ground.astype(np.uint8)
     crop[pad:-pad, pad:-pad] = part
     return crop
 
 
-def _find_raised(picture: NDArray[np.uint8], box: Box) -> tuple[Box, Box] | None:
+def _find_raised(image: NDArray[np.uint8], box: Box) -> tuple[Box, Box] | None:
     """Base and raised part of a label like 10²; None when all of it stands on one line."""
-    part = picture[box.top : box.bottom, box.left : box.right]
+    part = image[box.top : box.bottom, box.left : box.right]
     ink = find_ink(part)
     marks = []
     for start, end in find_runs(ink.any(axis=0)):

@@ -1,4 +1,4 @@
-"""Colours: which there are, how much of a pie, of bars or of a picture each takes, and where one is."""
+"""Colours: which there are, how much of a pie, of bars or of an image each takes, and where one is."""
 
 from visual_tools.colors.measure import color_share
 from visual_tools.colors.palette import ColorMask, color_mask

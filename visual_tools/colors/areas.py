@@ -110,13 +110,13 @@ def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float32
     inwards = min(_INWARDS_PX, max(depth // 2, 1))
     trim = length // 8
     at = getattr(box, side)
-    picture = image if is_level else image.transpose(1, 0, 2)
+    pixels = image if is_level else image.transpose(1, 0, 2)
     low = (box.left if is_level else box.top) + trim
     high = (box.right if is_level else box.bottom) - trim
     is_end = side in ("bottom", "right")
     around = np.arange(at - inwards, at + _OUTWARDS_PX) if is_end else np.arange(at - _OUTWARDS_PX, at + inwards)[::-1]
-    around = np.clip(around, 0, picture.shape[0] - 1)
-    profile: NDArray[np.float32] = np.median(picture[around, low:high].astype(np.float32), axis=1)
+    around = np.clip(around, 0, pixels.shape[0] - 1)
+    profile: NDArray[np.float32] = np.median(pixels[around, low:high].astype(np.float32), axis=1)
     return profile
 
 
@@ -141,7 +141,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Areas:
-    """A picture cut into one-coloured areas, nothing left over.
+    """An image cut into one-coloured areas, nothing left over.
 
     Attributes:
         map: Number of the area of each pixel, (H, W) int32.
@@ -161,7 +161,7 @@ class Areas:
 
 
 def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
-    """Cut a drawn picture into areas; None when nothing in it is one.
+    """Cut a drawn image into areas; None when nothing in it is one.
 
     An area starts where one colour is some pixels thick. What belongs to none (anti-aliased edges, outlines,
     grid lines, letters) goes to the area that it has more of, or that is nearest.
@@ -241,7 +241,7 @@ def _hand_out(
 
 
 def border_of(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The outermost pixels of a picture, the corners twice."""
+    """The outermost pixels of an image, the corners twice."""
     return np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
 
 

@@ -41,12 +41,12 @@ class Bar:
 def find_bars(
     image: NDArray[np.uint8], rgb: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]
 ) -> list[Bar]:
-    """The bars of a picture; empty when its areas are not mainly bars.
+    """The bars of an image; empty when its areas are not mainly bars.
 
     Args:
         image: (H, W, 3) uint8 RGB.
         rgb: The palette, (N, 3) uint8.
-        areas: The picture cut into areas.
+        areas: The image cut into areas.
         candidates: The areas that may be bars.
         swatches: Those of them that need not be bars.
     """
@@ -71,7 +71,7 @@ def join_cut_bars(
     Args:
         image: (H, W, 3) uint8 RGB.
         palette: Its colours.
-        areas: The picture cut into areas.
+        areas: The image cut into areas.
         candidates: The areas that may be bars.
     """
     items = list(candidates)

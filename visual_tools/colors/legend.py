@@ -51,9 +51,9 @@ def _is_alone(areas: Areas, item: Area, grounds: Collection[int]) -> bool:
 
 
 def read_lines(image: NDArray[np.uint8], candidates: list[Area], swatches: list[Area]) -> list[TextLine]:
-    """The writing of a picture, of its legend alone where that names most of it (which is much quicker).
+    """The writing of an image, of its legend alone where that names most of it (which is much quicker).
 
-    There is none where no reader is installed, or the picture is too large to read quickly.
+    There is none where no reader is installed, or the image is too large to read quickly.
     """
     box = Box(0, 0, image.shape[1], image.shape[0])
     named = {swatch.color for swatch in swatches}

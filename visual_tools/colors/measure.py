@@ -43,7 +43,7 @@ _MIN_MAIN = 0.55
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A drawn picture, cut up.
+    """A drawn image, cut up.
 
     Attributes:
         image: (H, W, 3) uint8 RGB.
@@ -167,17 +167,17 @@ def color_share(
     is measured.
 
     Args:
-        image: Picture (array, path, bytes).
+        image: Image (array, path, bytes).
         num_colors: How many colours there are, background not counted; None finds out.
         box: Look only here.
         background: The colour to leave out; None takes a white, grey or black border for background;
             `"none"` leaves nothing out.
-        kind: What the picture is; `"auto"` finds out, `"area"` counts pixels.
+        kind: What the image is; `"auto"` finds out, `"area"` counts pixels.
         read_labels: Read the legend or the writing beside the sectors (half a second); needs an OCR package,
             without it there are no labels.
 
     Raises:
-        ImageError: The picture is empty, of the wrong type, or has no pie or bars where `kind` asks for them.
+        ImageError: The image is empty, of the wrong type, or has no pie or bars where `kind` asks for them.
 
     Example:
         >>> color_share(load_image("pie.png"))
@@ -198,7 +198,7 @@ def color_share(
 
 
 def _shrink(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A copy that is a whole number of times smaller where the picture is large."""
+    """A copy that is a whole number of times smaller where the image is large."""
     step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _MAX_PIXELS))
     height, width = image.shape[0] // step, image.shape[1] // step
     if step <= 1 or min(height, width) < 1:

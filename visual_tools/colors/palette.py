@@ -41,7 +41,7 @@ _TOLERANCE_DELTA_E = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Colours of a picture.
+    """Colours of an image.
 
     Attributes:
         rgb: (N, 3) uint8.
@@ -63,7 +63,7 @@ def find_flat(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness: float = 1.0) -> Palette | None:
-    """Colours of a drawn picture; None for a photograph, whose colours run into each other.
+    """Colours of a drawn image; None for a photograph, whose colours run into each other.
 
     The flat pixels are counted in cells of RGB; cells that stand out from their surroundings are linked
     when they are close in L*a*b*. So a light gradient stays one colour, and two blues stay two.
@@ -249,7 +249,7 @@ class ColorMask:
         color_rgb: The mean colour of these pixels; the one asked for where there are none.
         color_name: A plain word for the colour asked for.
         area_px: How many pixels.
-        share: Of the whole picture, 0 to 1.
+        share: Of the whole image, 0 to 1.
         box_px: Tight around them; None where there are none.
     """
 
@@ -265,14 +265,14 @@ def color_mask(image: ImageSource, color: ColorLike, *, tolerance: float | None 
     """The pixels of one colour.
 
     Args:
-        image: Picture (array, path, bytes).
+        image: Image (array, path, bytes).
         color: A plain word like `"red"` takes everything that a person would call so, light and dark;
             `"#1f77b4"`, a CSS name or three numbers take what is close to it.
         tolerance: Distance in L*a*b* (CIE76: 2 is just visible, 10 a different shade, 50 another colour) up to
             which a pixel counts; None is 15, and a plain word is taken as a word.
 
     Raises:
-        ImageError: Not a picture, not a colour, or a negative tolerance.
+        ImageError: Not an image, not a colour, or a negative tolerance.
 
     Source:
         CIE 1976 colour difference, the Euclidean distance in L*a*b*.

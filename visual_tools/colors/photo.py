@@ -72,7 +72,7 @@ def _settle(
 
 
 def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palette:
-    """The main colours of any picture, each cell of RGB given to the nearest.
+    """The main colours of any image, each cell of RGB given to the nearest.
 
     Args:
         image: (H, W, 3) uint8 RGB.

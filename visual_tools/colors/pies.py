@@ -31,7 +31,7 @@ _INNER = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circle:
-    """A circle in pixels of the picture; centres of pixels have whole coordinates."""
+    """A circle in pixels of the image; centres of pixels have whole coordinates."""
 
     x_px: float
     y_px: float
@@ -150,10 +150,10 @@ class Pie:
 
 
 def find_pie(areas: Areas, grounds: Collection[int]) -> Pie | None:
-    """The pie of a picture; None when there is none of at least two sectors.
+    """The pie of an image; None when there is none of at least two sectors.
 
     Args:
-        areas: The picture cut into areas.
+        areas: The image cut into areas.
         grounds: Numbers of the colours that a pie lies on.
     """
     least = max(_MIN_AREA * areas.map.size, 12)

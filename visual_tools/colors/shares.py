@@ -29,7 +29,7 @@ class Piece:
     Attributes:
         share: Of everything that was measured, 0 to 1.
         area_px: Its pixels.
-        box_px: Tight around it, in pixels of the picture.
+        box_px: Tight around it, in pixels of the image.
         center_px: A point well inside it, x and y.
     """
 
@@ -49,7 +49,7 @@ class Share:
         share: Of everything that was measured, 0 to 1.
         area_px: Its pixels, writing on it included.
         label: What the legend, or the writing beside it, calls it.
-        box_px: Tight around all its pieces, in pixels of the picture.
+        box_px: Tight around all its pieces, in pixels of the image.
         center_px: A point well inside its largest piece, x and y.
         pieces: Its connected parts, largest first.
     """
@@ -75,13 +75,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ColorShares:
-    """The colours of a picture, largest first.
+    """The colours of an image, largest first.
 
     Attributes:
         shares: One for each colour; they add up to 1.
         background_rgb: The colour that was left out as background; None when there was none.
         method: How the shares were measured, in words.
-        kind: What the picture was taken for.
+        kind: What the image was taken for.
         labels: Number in `shares` of each pixel, -1 for what was left out; (H, W) int16.
     """
 
@@ -106,17 +106,17 @@ class ColorShares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured on a picture, before it is put into words.
+    """What was measured on an image, before it is put into words.
 
     Attributes:
-        areas: The picture cut into areas.
+        areas: The image cut into areas.
         items: The areas that count.
         weights: How much each of them is, in any unit.
         rgb: The palette, (N, 3) uint8.
         background: Number of the background's colour.
         color_labels: Words for colours, from the legend.
         item_labels: Words for areas (by their number), from writing beside them.
-        kind: What the picture was taken for.
+        kind: What the image was taken for.
         method: How the weights came about.
     """
 
@@ -137,12 +137,12 @@ class Measured:
 
 
 def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colors: int | None = None) -> ColorShares:
-    """Put what was measured into shares of the whole picture.
+    """Put what was measured into shares of the whole image.
 
     Args:
         measured: What was measured on the cut-out.
-        frame: Where the cut-out lies on the picture; what was measured may be a smaller copy of it.
-        shape: Rows and columns of the picture.
+        frame: Where the cut-out lies on the image; what was measured may be a smaller copy of it.
+        shape: Rows and columns of the image.
         num_colors: At most so many; the most similar ones are joined.
     """
     total = sum(measured.weights) or 1.0
@@ -230,19 +230,19 @@ def _rgb(color: NDArray[np.uint8]) -> tuple[int, int, int]:
 
 
 def draw_share(image: ImageSource, result: ColorShares) -> NDArray[np.uint8]:
-    """The picture with each colour's areas outlined and their percent written on, and all of them as one bar below.
+    """The image with each colour's areas outlined and their percent written on, and all of them as one bar below.
 
     What was left out is faded.
 
     Args:
-        image: The picture that was measured, (H, W, 3) uint8 RGB.
+        image: The image that was measured, (H, W, 3) uint8 RGB.
         result: What `color_share` said of it.
 
     Returns:
-        The picture, higher by the bar.
+        The image, higher by the bar.
 
     Raises:
-        ImageError: The result is of a picture of another size.
+        ImageError: The result is of an image of another size.
     """
     image = load_image(image)
     if image.shape[:2] != result.labels.shape:
@@ -293,7 +293,7 @@ def _write_pieces(draw: Any, share: Share, font: Any, width: int, num_shares: in
 
 
 def _write_plate(draw: Any, center: tuple[int, int], text: str, font: Any, width: int) -> None:
-    """Black on a white plate, which hides what was written there, moved so that it stays on the picture."""
+    """Black on a white plate, which hides what was written there, moved so that it stays on the image."""
     left, top, right, bottom = draw.multiline_textbbox(center, text, font=font, anchor="mm", align="center")
     x = center[0] + max(6 - left, 0) - max(right + 6 - width, 0)
     y = center[1] + max(4 - top, 0)

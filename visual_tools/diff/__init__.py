@@ -1,4 +1,4 @@
-"""Where two pictures differ, as a person would list it."""
+"""Where two images differ, as a person would list it."""
 
 from visual_tools.diff.compare import pixel_diff
 from visual_tools.diff.draw import draw_diff

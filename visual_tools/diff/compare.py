@@ -1,4 +1,4 @@
-"""Compare two pictures, or the two halves of one."""
+"""Compare two images, or the two halves of one."""
 
 import math
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from visual_tools.require import require
 
 _THRESHOLD = 10.0  # units of Lab
 _MERGE_SHARE = 0.015  # of the diagonal
-_AREA_SHARE = 2.5e-5  # of the picture
-_MAX_SHARE = 0.5  # of the pixels may differ in pictures of the same thing
+_AREA_SHARE = 2.5e-5  # of the image
+_MAX_SHARE = 0.5  # of the pixels may differ in images of the same thing
 _MAX_SHARE_UNALIKE = 0.25  # the same where not even fine detail agrees
 _MIN_AGREEMENT, _MIN_SIMILARITY = 0.25, 0.4
-_EDGE_PX = 3  # of the overlap, where a picture's frame is resampled
+_EDGE_PX = 3  # of the overlap, where an image's frame is resampled
 
 
 def pixel_diff(
@@ -35,22 +35,22 @@ def pixel_diff(
     sensitivity: float = 1.0,
     merge_px: int | None = None,
 ) -> Differences:
-    """Find where two pictures differ, as a person would list it: one moved cup is one difference.
+    """Find where two images differ, as a person would list it: one moved cup is one difference.
 
-    The second picture is laid on the first (shift, scale, small turn), a brightness or contrast that differs all over
+    The second image is laid on the first (shift, scale, small turn), a brightness or contrast that differs all over
     is taken out, and noise of compression and resampling is let off.
 
     Args:
-        first: (H, W, 3) uint8 RGB; grey, RGBA and Pillow pictures will do. With `second` left out, one picture that
+        first: (H, W, 3) uint8 RGB; grey, RGBA and Pillow images will do. With `second` left out, one image that
             holds both side by side or one above the other.
-        second: The picture to compare with, of any size when `register` is on.
-        register: Whether to look for shift, scale and turn; off, pictures must be of one size.
-        min_area_px: Fewest differing pixels of a difference; None is 0.0025 % of the picture, at least 9.
+        second: The image to compare with, of any size when `register` is on.
+        register: Whether to look for shift, scale and turn; off, images must be of one size.
+        min_area_px: Fewest differing pixels of a difference; None is 0.0025 % of the image, at least 9.
         sensitivity: 2 finds differences of half the contrast, 0.5 only those of twice.
         merge_px: Differing pixels this near each other are one difference; None is 1.5 % of the diagonal.
 
     Raises:
-        ImageError: The pictures differ in size with `register` off, one picture holds no two halves, or a picture
+        ImageError: The images differ in size with `register` off, one image holds no two halves, or an image
             or option is unfit.
 
     Example:
@@ -94,7 +94,7 @@ def pixel_diff(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Laid:
-    """The second picture in the first one's frame; `covered` is 255 where it has something to show."""
+    """The second image in the first one's frame; `covered` is 255 where it has something to show."""
 
     transform: Transform
     agreement: float
@@ -145,7 +145,7 @@ def _number(
     other: tuple[int, ...],
     halves: Halves | None,
 ) -> tuple[Difference, ...]:
-    """Differences in reading order, with boxes in each picture's own pixels."""
+    """Differences in reading order, with boxes in each image's own pixels."""
     band = max(shape[0] // 12, 1)
     ordered = sorted(findings, key=lambda one: (one.first_box.center[1] // band, one.first_box.left))
     found = []

@@ -1,4 +1,4 @@
-"""Show differences: both pictures beside each other, each difference numbered in both."""
+"""Show differences: both images beside each other, each difference numbered in both."""
 
 from typing import Any
 
@@ -17,34 +17,34 @@ _COLOURS = {
     "recoloured": "#b5179e",
     "changed": "#d9720a",
 }
-_MAX_SIDE_PX = 1100  # of each picture as drawn
+_MAX_SIDE_PX = 1100  # of each image as drawn
 _GAP_PX = 16
 _PAD_PX = 6
 
 
 def draw_diff(first: Any, second: Any, result: Differences) -> NDArray[np.uint8]:
-    """Both pictures side by side with a numbered frame around each difference, and a list of them below.
+    """Both images side by side with a numbered frame around each difference, and a list of them below.
 
-    What moved has a thin frame at its old place in the second picture, with a line to the new one.
+    What moved has a thin frame at its old place in the second image, with a line to the new one.
 
     Args:
-        first: The first picture, or the one picture with two halves; not changed.
-        second: The second picture; None for the one picture with two halves.
+        first: The first image, or the one image with two halves; not changed.
+        second: The second image; None for the one image with two halves.
         result: What `pixel_diff` gave for them.
 
     Returns:
-        (H, W, 3) uint8, a new picture.
+        (H, W, 3) uint8, a new image.
 
     Raises:
-        ImageError: A picture is missing or unfit.
+        ImageError: An image is missing or unfit.
 
     Example:
         >>> save_image(draw_diff(before, after, pixel_diff(before, after)), "differences.png")
     """
-    pictures, corners = _pictures(first, second, result)
-    factor = min(1.0, _MAX_SIDE_PX / max(max(picture.shape[:2]) for picture in pictures))
-    size_px = max(13, round(0.022 * factor * max(pictures[0].shape[:2])))
-    panels = [_framed(picture, result, at, corners[at], factor, size_px) for at, picture in enumerate(pictures)]
+    images, corners = _images(first, second, result)
+    factor = min(1.0, _MAX_SIDE_PX / max(max(image.shape[:2]) for image in images))
+    size_px = max(13, round(0.022 * factor * max(images[0].shape[:2])))
+    panels = [_framed(image, result, at, corners[at], factor, size_px) for at, image in enumerate(images)]
     width = sum(panel.width for panel in panels) + _GAP_PX
     height = max(panel.height for panel in panels)
     below = _legend(result, width)
@@ -55,8 +55,8 @@ def draw_diff(first: Any, second: Any, result: Differences) -> NDArray[np.uint8]
     return np.asarray(sheet)
 
 
-def _pictures(first: Any, second: Any, result: Differences) -> tuple[list[NDArray[np.uint8]], list[tuple[int, int]]]:
-    """Both pictures, and where the (0, 0) of each lies in the frame of its boxes."""
+def _images(first: Any, second: Any, result: Differences) -> tuple[list[NDArray[np.uint8]], list[tuple[int, int]]]:
+    """Both images, and where the (0, 0) of each lies in the frame of its boxes."""
     halves = result.halves
     if halves is None:
         if second is None:
@@ -67,11 +67,11 @@ def _pictures(first: Any, second: Any, result: Differences) -> tuple[list[NDArra
 
 
 def _framed(
-    picture: NDArray[np.uint8], result: Differences, at: int, corner: tuple[int, int], factor: float, size_px: int
+    image: NDArray[np.uint8], result: Differences, at: int, corner: tuple[int, int], factor: float, size_px: int
 ) -> Image.Image:
-    """One picture, faded a little, with its frames and numbers."""
-    size = max(round(picture.shape[1] * factor), 1), max(round(picture.shape[0] * factor), 1)
-    panel = Image.fromarray(picture).resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.BOX)
+    """One image, faded a little, with its frames and numbers."""
+    size = max(round(image.shape[1] * factor), 1), max(round(image.shape[0] * factor), 1)
+    panel = Image.fromarray(image).resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.BOX)
     panel = Image.blend(panel, Image.new("RGB", size, "white"), 0.15)
     draw: Any = ImageDraw.Draw(panel)
     tags = [_place(one, at, corner, factor, size) for one in result.differences]
@@ -99,7 +99,7 @@ def _scaled(box: Box, factor: float, size: tuple[int, int]) -> Box:
 def _old_place(
     one: Difference, result: Differences, corner: tuple[int, int], factor: float, size: tuple[int, int]
 ) -> Box:
-    """Where in the second picture a moved thing would stand had it not moved."""
+    """Where in the second image a moved thing would stand had it not moved."""
     box = one.first_box
     if result.halves is not None:
         box = box.moved(-result.halves.first_box.left, -result.halves.first_box.top)

@@ -1,4 +1,4 @@
-"""Cut a picture that holds two, side by side or one above the other, into these two."""
+"""Cut an image that holds two, side by side or one above the other, into these two."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,13 +26,13 @@ _CAPTION_SHARE = 0.14  # of the height of a half
 
 
 def split_halves(image: Any) -> Halves:
-    """Find the two pictures in one: separators, margins (also unequal ones) and captions are left off.
+    """Find the two images in one: separators, margins (also unequal ones) and captions are left off.
 
     Args:
-        image: (H, W, 3) uint8 RGB; grey, RGBA and Pillow pictures will do.
+        image: (H, W, 3) uint8 RGB; grey, RGBA and Pillow images will do.
 
     Raises:
-        ImageError: No two parts of the picture are alike.
+        ImageError: No two parts of the image are alike.
 
     Example:
         >>> halves = split_halves(load_image("puzzle.png"))
@@ -116,7 +116,7 @@ class _Run:
 
 
 def _cut(rgb: NDArray[np.uint8], layout: str) -> tuple[Box, Box]:
-    """The two pictures of a layout, without margins and captions."""
+    """The two images of a layout, without margins and captions."""
     if layout == "side by side":
         cut = _parts_beside(rgb)
     else:
@@ -165,7 +165,7 @@ def _find_gutter(flat: NDArray[np.bool_], colours: NDArray[np.float64]) -> _Run 
     best = max(inner, key=lambda run: run.end - run.start, default=None)
     ends = [run.end - run.start for run in runs if run.start == 0 or run.end == width]
     if best is not None and len(ends) == 1 and abs(best.end - best.start - ends[0]) <= 2 < ends[0]:
-        return None  # both pictures end alike, in sky or ground of one colour
+        return None  # both images end alike, in sky or ground of one colour
     return best
 
 
@@ -187,7 +187,7 @@ def _find_seam(rgb: NDArray[np.uint8], middle: int) -> int:
 
 
 def _sheet_colour(rgb: NDArray[np.uint8], cut: tuple[Box, ...]) -> NDArray[np.float64] | None:
-    """The colour of the paper both pictures stand on: of two outer edges, of the gutter, of one edge that is white."""
+    """The colour of the paper both images stand on: of two outer edges, of the gutter, of one edge that is white."""
     lines = [line for line in (rgb[0], rgb[-1], rgb[:, 0], rgb[:, -1]) if line.std(axis=0).max() < _FLAT]
     colours = [_median_colour(line) for line in lines]
     for at, colour in enumerate(colours):
@@ -216,10 +216,10 @@ def _trimmed(rgb: NDArray[np.uint8], box: Box, sheet: NDArray[np.float64] | None
 
 
 def _inner(paper: NDArray[np.bool_], caption_px: int) -> tuple[int, int]:
-    """First and end of the columns that are picture, by which pixels have the sheet's colour."""
+    """First and end of the columns that are image, by which pixels have the sheet's colour."""
     shares = paper.mean(axis=0)
     ends = max(2, paper.shape[0] // 60)
-    spans = ~paper[:ends].all(axis=0) & ~paper[-ends:].all(axis=0)  # a picture reaches both ends, a caption does not
+    spans = ~paper[:ends].all(axis=0) & ~paper[-ends:].all(axis=0)  # an image reaches both ends, a caption does not
     full = spans | (shares < 0.5)
     start = _skip(shares > _BARE, full, caption_px)
     end = shares.size - _skip(shares[::-1] > _BARE, full[::-1], caption_px)
@@ -227,7 +227,7 @@ def _inner(paper: NDArray[np.bool_], caption_px: int) -> tuple[int, int]:
 
 
 def _skip(bare: NDArray[np.bool_], full: NDArray[np.bool_], caption_px: int) -> int:
-    """How many lines to leave off: bare ones, and a caption up to where the picture begins with a whole line."""
+    """How many lines to leave off: bare ones, and a caption up to where the image begins with a whole line."""
     start = _first_true(~bare)
     edge = _first_true(full)
     is_caption = start < edge < full.size and edge - start <= caption_px and bare[max(edge - 3, 0) : edge].any()

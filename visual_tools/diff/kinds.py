@@ -23,7 +23,7 @@ _NEAR_PX = 3
 _MIN_SHIFT_PX = 2
 _RIM_SHARE = 0.7
 _MIN_PART = 0.35  # of each side of a region that covers both places: one of the places
-_NOWHERE = -1000.0  # a level unlike any, beyond the picture's edge
+_NOWHERE = -1000.0  # a level unlike any, beyond the image's edge
 _NEARBY_SHARE = 0.08  # of the diagonal: how far a thing may have moved to be the same one
 _NEARBY_SIZES = 3.0  # the same by its size; the larger counts
 _NEARBY_SIZES_UNSURE = 2.0  # the same where it is not plain which is the old place
@@ -39,7 +39,7 @@ _MAX_SIDE_PX = 160  # regions are looked at no larger than this
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """A move: where a thing was and is, in the first picture's frame.
+    """A move: where a thing was and is, in the first image's frame.
 
     Attributes:
         old_box: Before.
@@ -60,7 +60,7 @@ class Shift:
 
 
 def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
-    """The shift under which the first picture's pixels of `old` are the second's of `new`, None where there is none.
+    """The shift under which the first image's pixels of `old` are the second's of `new`, None where there is none.
 
     Two cases: places apart, of one shape; and places that overlap, of which only the rims differ.
     """
@@ -133,7 +133,7 @@ def _shape_overlap(old: Region, new: Region, dx: int, dy: int) -> float:
 
 
 class _Search:
-    """Squared error of shifts, both of what vanished and of what appeared; every `step`-th pixel of both pictures."""
+    """Squared error of shifts, both of what vanished and of what appeared; every `step`-th pixel of both images."""
 
     def __init__(
         self, old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8], step: int
@@ -211,7 +211,7 @@ def _errors(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A difference in the first picture's frame; both boxes are equal unless something moved."""
+    """A difference in the first image's frame; both boxes are equal unless something moved."""
 
     kind: str
     first_box: Box
@@ -303,7 +303,7 @@ def _name(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -
 def _close_up(
     region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Both pictures around a region and its mask (0, 255), shrunk where the region is large."""
+    """Both images around a region and its mask (0, 255), shrunk where the region is large."""
     cv2 = require("cv2", "visual")
     margin = max(8, max(region.box.width, region.box.height) // 8)
     area = region.box.padded(margin).clipped(first.shape[1], first.shape[0])

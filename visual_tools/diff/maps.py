@@ -26,7 +26,7 @@ _NEAR = 5  # levels
 _GAINS = (0.5, 2.0)
 _ENOUGH = 0.45  # of the pixels must agree with a tone curve
 _BETTER_BY = 0.15
-_MIN_SPREAD = 8.0  # levels: in a picture of one colour nothing tells a tone from a change
+_MIN_SPREAD = 8.0  # levels: in an image of one colour nothing tells a tone from a change
 _MAX_SHIFT = 70.0  # levels at middle grey
 
 
@@ -35,11 +35,11 @@ def find_excess(
 ) -> NDArray[np.uint8]:
     """How far each pixel differs beyond what noise, resampling and a pixel's shift explain.
 
-    Colour: in Lab, so that a change of hue alone counts. A pixel is compared with the range of the other picture's
-    3 x 3 neighbours, both ways round, and a share of the contrast that both pictures have around it is let off.
+    Colour: in Lab, so that a change of hue alone counts. A pixel is compared with the range of the other image's
+    3 x 3 neighbours, both ways round, and a share of the contrast that both images have around it is let off.
 
     Structure: where that lets too much off (one word in the place of another), a low structural similarity counts,
-    low by the measure of these two pictures: what most of their detail reaches is taken as unchanged.
+    low by the measure of these two images: what most of their detail reaches is taken as unchanged.
 
     Args:
         first: (H, W, 3) uint8 RGB.
@@ -105,9 +105,9 @@ def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple
 
 
 def find_structure(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Structural similarity around each pixel of two (H, W) uint8 grey pictures, (H, W) float32, -1 to 1.
+    """Structural similarity around each pixel of two (H, W) uint8 grey images, (H, W) float32, -1 to 1.
 
-    Windows of 7 x 7 of equal weight (less on smaller pictures), reflected at the edge.
+    Windows of 7 x 7 of equal weight (less on smaller images), reflected at the edge.
 
     Source: Wang, Bovik, Sheikh, Simoncelli, "Image quality assessment: from error visibility to structural
     similarity", 2004, equation 13, K1 = 0.01, K2 = 0.03, with sample covariance.
@@ -126,7 +126,7 @@ def find_structure(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArr
 
 
 def mean_structure(similarity: NDArray[np.float32], covered: NDArray[np.uint8]) -> float:
-    """Mean of a structure map over the covered pixels whose window lies inside the picture."""
+    """Mean of a structure map over the covered pixels whose window lies inside the image."""
     margin = min(_WINDOW_PX // 2, (min(similarity.shape) - 1) // 2)
     height, width = similarity.shape
     inside = slice(margin, height - margin), slice(margin, width - margin)
@@ -166,7 +166,7 @@ def _strips(height: int, reach_px: int) -> Iterator[tuple[int, int, int, int]]:
 def match_tone(
     first: NDArray[np.uint8], second: NDArray[np.uint8], covered: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Both pictures with one gain and offset a channel taken out, found on what most pixels agree on.
+    """Both images with one gain and offset a channel taken out, found on what most pixels agree on.
 
     The darker one of the two is made brighter or the other way round, so that what was clipped at 255 is clipped
     in both. Nothing is done where most pixels already agree.

@@ -14,7 +14,7 @@ _SURE = 2.0  # a region needs pixels this many times above the threshold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Differing pixels that belong together, in the first picture's frame.
+    """Differing pixels that belong together, in the first image's frame.
 
     Attributes:
         box: Around them.

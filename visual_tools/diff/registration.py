@@ -1,7 +1,7 @@
-"""How one picture lies on another: shift, scale and a small turn, accepted only where they make the pictures agree.
+"""How one image lies on another: shift, scale and a small turn, accepted only where they make the images agree.
 
 Several guesses are made (same place, same size, phase correlation, matched features), each is judged by how well
-the fine detail of both pictures then agrees, and the best is refined by tracking corners to a fraction of a pixel.
+the fine detail of both images then agrees, and the best is refined by tracking corners to a fraction of a pixel.
 """
 
 import math
@@ -16,9 +16,9 @@ from visual_tools.require import require
 _COARSE_PX = 1000
 _FINE_PX = 2400
 _MIN_SIDE_PX = 16
-_MIN_OVERLAP = 0.2  # of the smaller picture
-_MIN_KEPT = 0.4  # of the detail of one of the pictures must lie in the overlap
-_PLAIN = 0.15  # mean size of detail, in levels, of a picture that has none to go by
+_MIN_OVERLAP = 0.2  # of the smaller image
+_MIN_KEPT = 0.4  # of the detail of one of the images must lie in the overlap
+_PLAIN = 0.15  # mean size of detail, in levels, of an image that has none to go by
 _BETTER_BY = 0.03  # a guess must beat the plainer ones by this much correlation
 _FEW = 8
 _SCALES = (0.25, 4.0)
@@ -36,7 +36,7 @@ def find_transform(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple
 
     Returns:
         The transform, and how well fine detail agrees under it: correlation, -1 to 1; 1 where there is none to
-        go by, and the pictures are taken to lie in the same place.
+        go by, and the images are taken to lie in the same place.
     """
     if min(*first.shape, *second.shape) < _MIN_SIDE_PX:
         return make_transform(IDENTITY, "same place"), 1.0
@@ -67,7 +67,7 @@ def make_transform(matrix: Matrix, method: str) -> Transform:
 
 
 def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """`image` as seen in the first picture's frame of `shape`; its edge goes on where it has nothing."""
+    """`image` as seen in the first image's frame of `shape`; its edge goes on where it has nothing."""
     cv2 = require("cv2", "visual")
     if np.array_equal(matrix, IDENTITY) and image.shape[:2] == tuple(shape[:2]):
         return image
@@ -82,7 +82,7 @@ def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...]) 
 
 
 def find_overlap(matrix: Matrix, shape: tuple[int, ...], other: tuple[int, ...]) -> NDArray[np.uint8]:
-    """(H, W) uint8, 255 on the pixels of the first picture that the second shows too."""
+    """(H, W) uint8, 255 on the pixels of the first image that the second shows too."""
     full = np.full(other[:2], 255, np.uint8)
     cv2 = require("cv2", "visual")
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
@@ -91,7 +91,7 @@ def find_overlap(matrix: Matrix, shape: tuple[int, ...], other: tuple[int, ...])
 
 
 class _Judge:
-    """Correlation of the fine detail of two pictures under a transform."""
+    """Correlation of the fine detail of two images under a transform."""
 
     def __init__(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> None:
         self._first, self._second = _detail(first), _detail(second)
@@ -108,7 +108,7 @@ class _Judge:
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         moved = cv2.warpAffine(self._second, matrix, (shape[1], shape[0]), flags=flags)
         first, second = self._first[covered], moved[covered]
-        area = abs(float(np.linalg.det(matrix[:, :2])))  # pixels of the second picture in one of the first
+        area = abs(float(np.linalg.det(matrix[:, :2])))  # pixels of the second image in one of the first
         energies = float(first @ first), float(second @ second)
         if max(energies[0] / self._energies[0], area * energies[1] / self._energies[1]) < _MIN_KEPT:
             return -1.0
@@ -180,7 +180,7 @@ def _fit(start: Any, end: Any, within_px: float) -> Matrix | None:
 
 
 def _refined(first: NDArray[np.uint8], second: NDArray[np.uint8], matrix: Matrix, score: float) -> tuple[Matrix, float]:
-    """Track corners of the first picture into the second as it is laid on it now, twice."""
+    """Track corners of the first image into the second as it is laid on it now, twice."""
     factor = min(1.0, _FINE_PX / max(*first.shape, *second.shape))
     small, other = _shrunk(first, factor), _shrunk(second, factor)
     judge, best = _Judge(small, other), _rescaled(matrix, 1 / factor)
@@ -219,7 +219,7 @@ def _shrunk(image: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
 
 
 def _rescaled(matrix: Matrix, factor: float) -> Matrix:
-    """A transform between pictures that were shrunk by `factor`, as one between the full pictures."""
+    """A transform between images that were shrunk by `factor`, as one between the full images."""
     offset = (factor - 1) / 2  # pixel centres, not corners, have whole coordinates
     full = matrix.copy()
     full[:, 2] = (matrix[:, :2] @ [offset, offset] + matrix[:, 2] - offset) / factor

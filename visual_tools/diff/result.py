@@ -12,10 +12,10 @@ from visual_tools.errors import ImageError
 
 
 def as_rgb(image: Any, name: str = "image") -> NDArray[np.uint8]:
-    """The picture as (H, W, 3) uint8 RGB: grey is repeated, alpha is laid over white, bool becomes 0 and 255.
+    """The image as (H, W, 3) uint8 RGB: grey is repeated, alpha is laid over white, bool becomes 0 and 255.
 
     Args:
-        image: uint8 or bool array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4); or a Pillow picture.
+        image: uint8 or bool array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4); or a Pillow image.
         name: What to call it in an error.
 
     Raises:
@@ -50,13 +50,13 @@ def _over_white(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halves:
-    """Two pictures that stood in one.
+    """Two images that stood in one.
 
     Attributes:
         first: The left or upper one, (H, W, 3) uint8 RGB.
         second: The right or lower one.
         layout: `"side by side"` or `"stacked"`.
-        first_box: Where `first` was cut out, in pixels of the picture given.
+        first_box: Where `first` was cut out, in pixels of the image given.
         second_box: Where `second` was cut out.
         similarity: How well their fine detail agrees once one is laid on the other: correlation, -1 to 1.
     """
@@ -71,11 +71,11 @@ class Halves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """Where a point of the first picture lies in the second: turned and scaled about (0, 0), then shifted.
+    """Where a point of the first image lies in the second: turned and scaled about (0, 0), then shifted.
 
     Attributes:
-        shift_px: Where the first picture's (0, 0) lies in the second, x and y in pixels.
-        scale: Size in the second picture by size in the first.
+        shift_px: Where the first image's (0, 0) lies in the second, x and y in pixels.
+        scale: Size in the second image by size in the first.
         rotation_deg: Turn, clockwise as seen on a screen.
         method: How it was found: `"same place"`, `"same size"`, `"phase correlation"` or `"features"`.
     """
@@ -93,11 +93,11 @@ class Transform:
 
     @property
     def is_identity(self) -> bool:
-        """Whether each point lies in the same place in both pictures."""
+        """Whether each point lies in the same place in both images."""
         return self.shift_px == (0.0, 0.0) and self.scale == 1.0 and self.rotation_deg == 0.0
 
     def map_box(self, box: Box) -> Box:
-        """The box in the second picture around the place of `box` in the first."""
+        """The box in the second image around the place of `box` in the first."""
         edges = np.array([[x, y, 1.0] for x in (box.left, box.right) for y in (box.top, box.bottom)])
         points = (edges - [0.5, 0.5, 0]) @ self.matrix.T + 0.5
         (left, top), (right, bottom) = np.rint(points.min(axis=0)), np.rint(points.max(axis=0))
@@ -111,9 +111,9 @@ class Difference:
     Attributes:
         number: 1, 2, 3... in reading order.
         kind: `"removed"`, `"added"`, `"moved"`, `"recoloured"` or `"changed"` (another text, form or size).
-        first_box: Where it shows in the first picture, in that picture's pixels; the old place of what moved.
-        second_box: Where it shows in the second picture, in that one's pixels; the new place of what moved.
-        area_px: How many pixels of the first picture differ.
+        first_box: Where it shows in the first image, in that image's pixels; the old place of what moved.
+        second_box: Where it shows in the second image, in that one's pixels; the new place of what moved.
+        area_px: How many pixels of the first image differ.
         confidence: 0 to 1: how far it stands above what still counts as noise.
     """
 
@@ -127,18 +127,18 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """How two pictures differ.
+    """How two images differ.
 
     Attributes:
-        differences: In reading order of the first picture; none where nothing differs or nothing can be compared.
-        comparable: Whether the pictures show the same thing, so that single differences mean something.
+        differences: In reading order of the first image; none where nothing differs or nothing can be compared.
+        comparable: Whether the images show the same thing, so that single differences mean something.
         reason: Why not; empty where they are comparable.
-        similarity: Mean structural similarity (SSIM) of the lightness where the pictures overlap, -1 to 1; equal is 1.
-        transform: Where points of the first picture lie in the second.
-        overlap_box: The part of the first picture that both show.
-        halves: How one picture was cut in two; boxes are then in pixels of that one picture. None for two pictures.
-        mask: (H, W) bool, pixels of the first picture (or first half) that differ.
-        aligned: The second picture laid on the first, (H, W, 3) uint8; its edge goes on where it has nothing.
+        similarity: Mean structural similarity (SSIM) of the lightness where the images overlap, -1 to 1; equal is 1.
+        transform: Where points of the first image lie in the second.
+        overlap_box: The part of the first image that both show.
+        halves: How one image was cut in two; boxes are then in pixels of that one image. None for two images.
+        mask: (H, W) bool, pixels of the first image (or first half) that differ.
+        aligned: The second image laid on the first, (H, W, 3) uint8; its edge goes on where it has nothing.
     """
 
     differences: tuple[Difference, ...]

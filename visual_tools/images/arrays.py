@@ -15,11 +15,11 @@ _PHOTOMETRIC_TAG = 262
 _WHITE_IS_ZERO = 0
 
 
-def picture_from_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
+def image_from_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
     """An (H, W, 3) uint8 array is handed back as it is; see `load_image` for the others.
 
     Raises:
-        ImageError: Shape, type or values are not those of a picture.
+        ImageError: Shape, type or values are not those of an image.
     """
     _check_shape(array, max_pixels)
     levels = _to_levels(array)
@@ -31,7 +31,7 @@ def picture_from_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8
 
 
 def flatten_alpha(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What an (H, W, 4) uint8 RGBA picture looks like on white: (H, W, 3) uint8."""
+    """What an (H, W, 4) uint8 RGBA image looks like on white: (H, W, 3) uint8."""
     result = np.empty((*levels.shape[:2], 3), np.uint8)
     rows = max(1, 2**22 // max(levels.shape[1], 1))  # a band at a time bounds the memory
     for top in range(0, levels.shape[0], rows):
@@ -64,7 +64,7 @@ def _check_shape(array: NDArray[Any], max_pixels: int) -> None:
 
 
 def check_num_pixels(width: int, height: int, max_pixels: int) -> None:
-    """Raise when a picture is larger than the caller wants to handle.
+    """Raise when an image is larger than the caller wants to handle.
 
     Raises:
         ImageError: It is.
@@ -105,33 +105,33 @@ def _range_of(array: NDArray[Any]) -> tuple[float, float]:
     return float(array.min()), float(array.max())
 
 
-def array_from_picture(picture: Image.Image) -> NDArray[np.uint8]:
+def array_from_image(image: Image.Image) -> NDArray[np.uint8]:
     """Colours as a screen shows them, transparent parts on white; a fresh, writable array."""
-    if picture.mode.startswith(_GREY_DEPTHS):
-        return _from_deep_grey(picture)
-    if not picture.has_transparency_data:
-        return np.array(_to_srgb(picture))
-    straight = picture.convert("RGBA")
+    if image.mode.startswith(_GREY_DEPTHS):
+        return _from_deep_grey(image)
+    if not image.has_transparency_data:
+        return np.array(_to_srgb(image))
+    straight = image.convert("RGBA")
     alpha = np.asarray(straight.getchannel("A"))
     colours = straight.convert("RGB")
-    colours.info = picture.info
+    colours.info = image.info
     return flatten_alpha(np.dstack([np.asarray(_to_srgb(colours)), alpha]))
 
 
-def _from_deep_grey(picture: Image.Image) -> NDArray[np.uint8]:
-    values = np.asarray(picture)
-    if picture.mode != "F" and values.min() >= 0 and values.max() <= 65535:
+def _from_deep_grey(image: Image.Image) -> NDArray[np.uint8]:
+    values = np.asarray(image)
+    if image.mode != "F" and values.min() >= 0 and values.max() <= 65535:
         levels = levels_from_16_bit(values)
     else:
         levels = levels_from_share(_stretched(values.astype(np.float64)))
-    if picture.mode.startswith("I;16") and _is_white_zero(picture):
+    if image.mode.startswith("I;16") and _is_white_zero(image):
         levels = 255 - levels
     return np.repeat(levels[:, :, None], 3, axis=2)
 
 
-def _is_white_zero(picture: Any) -> bool:
+def _is_white_zero(image: Any) -> bool:
     """Whether a TIFF stores white as 0; Pillow turns that round for 8 bits only."""
-    return bool(getattr(picture, "tag_v2", {}).get(_PHOTOMETRIC_TAG) == _WHITE_IS_ZERO)
+    return bool(getattr(image, "tag_v2", {}).get(_PHOTOMETRIC_TAG) == _WHITE_IS_ZERO)
 
 
 def _stretched(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,24 +143,24 @@ def _stretched(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return (values - low) / (high - low)
 
 
-def _to_srgb(picture: Image.Image) -> Image.Image:
+def _to_srgb(image: Image.Image) -> Image.Image:
     """As RGB; through the embedded profile where there is one that can be used."""
-    profile = picture.info.get("icc_profile")
-    if picture.mode == "LAB":
-        return _through_profile(picture, None) or picture.convert("L").convert("RGB")
-    if profile and picture.mode in ("RGB", "CMYK", "L"):
-        return _through_profile(picture, profile) or picture.convert("RGB")
-    return picture if picture.mode == "RGB" else picture.convert("RGB")
+    profile = image.info.get("icc_profile")
+    if image.mode == "LAB":
+        return _through_profile(image, None) or image.convert("L").convert("RGB")
+    if profile and image.mode in ("RGB", "CMYK", "L"):
+        return _through_profile(image, profile) or image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _through_profile(picture: Image.Image, profile: bytes | None) -> Image.Image | None:
-    """None when the profile is sRGB already, damaged, or made for another kind of picture."""
+def _through_profile(image: Image.Image, profile: bytes | None) -> Image.Image | None:
+    """None when the profile is sRGB already, damaged, or made for another kind of image."""
     from PIL import ImageCms
 
     try:
         stored = ImageCms.ImageCmsProfile(io.BytesIO(profile)) if profile else ImageCms.createProfile("LAB")
         if profile and "srgb" in ImageCms.getProfileDescription(stored).lower():
             return None
-        return ImageCms.profileToProfile(picture, stored, ImageCms.createProfile("sRGB"), outputMode="RGB")
+        return ImageCms.profileToProfile(image, stored, ImageCms.createProfile("sRGB"), outputMode="RGB")
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
         return None

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps
 
 from visual_tools.errors import ImageError
-from visual_tools.images.arrays import array_from_picture, check_num_pixels, picture_from_array
+from visual_tools.images.arrays import array_from_image, check_num_pixels, image_from_array
 
 ImageSource = str | os.PathLike[str] | bytes | bytearray | memoryview | Image.Image | NDArray[Any]
-"""What every function here takes for a picture."""
+"""What every function here takes for an image."""
 
 MAX_PIXELS = 200_000_000
 
@@ -27,7 +27,7 @@ BROKEN_FILE = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, LookupError, OverflowError, MemoryError),
     *(RuntimeError, AssertionError, struct.error, zlib.error, Image.DecompressionBombError),
 )
-"""What Pillow raises for files that are cut off, damaged or no pictures."""
+"""What Pillow raises for files that are cut off, damaged or no images."""
 
 _VIDEO_SUFFIXES = {
     ".mp4",
@@ -44,7 +44,7 @@ _VIDEO_SUFFIXES = {
     ".ogv",
     ".3gp",
 }
-_PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"hevc")
+_IMAGE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"hevc")
 _PNG_START, _PNG_TEXTS, _MAX_PNG_CHUNKS = b"\x89PNG\r\n\x1a\n", (b"tEXt", b"zTXt", b"iTXt"), 100_000
 _ORIENTATION_TAG = 0x0112
 _pillow_limit = threading.RLock()
@@ -66,7 +66,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-    """A picture as an array, whatever it was stored as.
+    """An image as an array, whatever it was stored as.
 
     Files: PNG, JPEG, WEBP, GIF, BMP, TIFF and the others that Pillow reads. The rotation that a camera noted (EXIF) is
     applied, colours of an embedded profile become sRGB, transparent parts are shown on white, and of several frames
@@ -77,77 +77,77 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[
     other integers from 0 to 255. An (H, W, 3) uint8 array is handed back as it is, not copied.
 
     Args:
-        source: Path, bytes of a file, Pillow picture or array.
-        max_pixels: Refuse larger pictures, before they are decoded.
+        source: Path, bytes of a file, Pillow image or array.
+        max_pixels: Refuse larger images, before they are decoded.
 
     Returns:
         (H, W, 3) uint8 RGB.
 
     Raises:
-        ImageError: There is no such file, it is damaged, no picture or too large; or the array is no picture.
+        ImageError: There is no such file, it is damaged, no image or too large; or the array is no image.
 
     Example:
         >>> load_image(np.array([[0.0, 1.0]])).tolist()
         [[[0, 0, 0], [255, 255, 255]]]
     """
     if isinstance(source, np.ndarray):
-        return picture_from_array(source, max_pixels)
+        return image_from_array(source, max_pixels)
     if isinstance(source, Image.Image):
         check_has_pixels(source, "this Pillow picture")
         check_num_pixels(source.width, source.height, max_pixels)
         return _decode(source, "this Pillow picture")
-    with open_picture(source) as picture:
-        check_num_pixels(picture.width, picture.height, max_pixels)
-        return _decode(picture, name_of(source))
+    with open_image(source) as image:
+        check_num_pixels(image.width, image.height, max_pixels)
+        return _decode(image, name_of(source))
 
 
 def load_alpha(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8] | None:
-    """How opaque each pixel of a picture is: (H, W) uint8, 255 is opaque; None for a picture without transparency.
+    """How opaque each pixel of an image is: (H, W) uint8, 255 is opaque; None for an image without transparency.
 
     Raises:
         ImageError: As in `load_image`.
     """
     if isinstance(source, np.ndarray):
         is_rgba = source.ndim == 3 and source.shape[2] == 4
-        return picture_from_array(source[:, :, 3], max_pixels)[:, :, 0] if is_rgba else None
+        return image_from_array(source[:, :, 3], max_pixels)[:, :, 0] if is_rgba else None
     if isinstance(source, Image.Image):
         return _alpha_of(source)
-    with open_picture(source) as picture:
-        check_num_pixels(picture.width, picture.height, max_pixels)
-        return _alpha_of(picture)
+    with open_image(source) as image:
+        check_num_pixels(image.width, image.height, max_pixels)
+        return _alpha_of(image)
 
 
-def _alpha_of(picture: Image.Image) -> NDArray[np.uint8] | None:
-    if not picture.has_transparency_data:
+def _alpha_of(image: Image.Image) -> NDArray[np.uint8] | None:
+    if not image.has_transparency_data:
         return None
     try:
-        return np.array(_upright(picture).convert("RGBA").getchannel("A"))
+        return np.array(_upright(image).convert("RGBA").getchannel("A"))
     except BROKEN_FILE as error:
         raise ImageError(f"the picture is damaged ({error}), expected a whole one. Get the file again.") from error
 
 
 @contextmanager
-def open_picture(source: Any) -> Iterator[Image.Image]:
-    """A picture file with its header read; Pillow's own limit of size is off until it is closed again.
+def open_image(source: Any) -> Iterator[Image.Image]:
+    """An image file with its header read; Pillow's own limit of size is off until it is closed again.
 
     Raises:
-        ImageError: It is no picture.
+        ImageError: It is no image.
     """
     data, name = _without_texts(read_bytes(source)), name_of(source)
     with _without_pillow_limit():
         try:
-            picture = Image.open(io.BytesIO(data))
+            image = Image.open(io.BytesIO(data))
         except BROKEN_FILE as error:
             raise ImageError(_explain(data, name)) from error
-        with picture:
-            check_has_pixels(picture, name)
-            if isinstance(picture, ImageFile.ImageFile):  # it reads in blocks, slowly where many make up one row
-                picture.decodermaxblock = max(picture.decodermaxblock, 4 * picture.width)
-            yield picture
+        with image:
+            check_has_pixels(image, name)
+            if isinstance(image, ImageFile.ImageFile):  # it reads in blocks, slowly where many make up one row
+                image.decodermaxblock = max(image.decodermaxblock, 4 * image.width)
+            yield image
 
 
 def _without_texts(data: bytes) -> bytes:
-    """A PNG without its text chunks, which are no part of the picture and may unpack to anything."""
+    """A PNG without its text chunks, which are no part of the image and may unpack to anything."""
     if not data.startswith(_PNG_START):
         return data
     kept, start, has_texts = [data[: len(_PNG_START)]], len(_PNG_START), False
@@ -163,14 +163,14 @@ def _without_texts(data: bytes) -> bytes:
     return b"".join([*kept, data[start:]]) if has_texts else data
 
 
-def check_has_pixels(picture: Image.Image, name: str) -> None:
-    """Raise for a picture without any.
+def check_has_pixels(image: Image.Image, name: str) -> None:
+    """Raise for an image without any.
 
     Raises:
         ImageError: It has none.
     """
-    if 0 in picture.size:
-        raise ImageError(f"{name} has {picture.width}x{picture.height} pixels, expected at least 1x1")
+    if 0 in image.size:
+        raise ImageError(f"{name} has {image.width}x{image.height} pixels, expected at least 1x1")
 
 
 def read_bytes(source: Any) -> bytes:
@@ -216,30 +216,30 @@ def _hint_of_neighbours(path: Path) -> str:
     return f". Files in that folder: {listed}." if names else "; that folder has no files. Check the path."
 
 
-def _decode(picture: Image.Image, name: str) -> NDArray[np.uint8]:
+def _decode(image: Image.Image, name: str) -> NDArray[np.uint8]:
     try:
-        picture.load()
-        return array_from_picture(_upright(picture))
+        image.load()
+        return array_from_image(_upright(image))
     except BROKEN_FILE as error:
-        reason = f"{picture.format} cannot be decoded: {error or type(error).__name__}"
+        reason = f"{image.format} cannot be decoded: {error or type(error).__name__}"
         raise ImageError(f"{name} is damaged ({reason}), expected a whole picture. Get the file again.") from error
 
 
-def _upright(picture: Image.Image) -> Image.Image:
+def _upright(image: Image.Image) -> Image.Image:
     """Turned as the camera noted; a note that cannot be read is none."""
     try:
-        is_upright = picture.getexif().get(_ORIENTATION_TAG, 1) == 1
-        return picture if is_upright else ImageOps.exif_transpose(picture)
+        is_upright = image.getexif().get(_ORIENTATION_TAG, 1) == 1
+        return image if is_upright else ImageOps.exif_transpose(image)
     except BROKEN_FILE:
-        return picture
+        return image
 
 
 def _explain(data: bytes, name: str) -> str:
-    """Why a file is no picture, and what reads it."""
+    """Why a file is no image, and what reads it."""
     start = data[:1024].lstrip()
     if start.startswith(b"%PDF"):
         return f"{name} is a PDF, expected a picture. Use visual_tools.load_pages."
-    is_video = (data[4:8] == b"ftyp" and data[8:12] not in _PICTURE_BRANDS) or data[:4] == b"\x1aE\xdf\xa3"
+    is_video = (data[4:8] == b"ftyp" and data[8:12] not in _IMAGE_BRANDS) or data[:4] == b"\x1aE\xdf\xa3"
     if is_video or (data[:4] == b"RIFF" and data[8:12] == b"AVI "):
         return f"{name} is a video, expected a picture. Use visual_tools.video, sample_frames for example."
     expected = "expected a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF)"
@@ -262,7 +262,7 @@ def _without_pillow_limit() -> Iterator[None]:
 
 
 def save_image(image: ImageSource, path: str | os.PathLike[str]) -> Path:
-    """Write a picture; the suffix of the path chooses the format. PNG, WEBP, BMP and TIFF keep every pixel as it is.
+    """Write an image; the suffix of the path chooses the format. PNG, WEBP, BMP and TIFF keep every pixel as it is.
 
     The file appears whole or not at all; one that is there already is replaced. Missing folders are made.
 
@@ -274,26 +274,26 @@ def save_image(image: ImageSource, path: str | os.PathLike[str]) -> Path:
         The path.
 
     Raises:
-        ImageError: The suffix is none of a known format, the format cannot hold the picture, or the disk refuses.
+        ImageError: The suffix is none of a known format, the format cannot hold the image, or the disk refuses.
     """
     path = Path(path).expanduser()
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
         found = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
         raise ImageError(f"found {found} in {path}, expected one of {', '.join(_FORMATS)}")
-    picture = Image.fromarray(load_image(image))
+    pillow = Image.fromarray(load_image(image))
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem[:40]}-", suffix=path.suffix)
         temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
-            picture.save(file, kind, **_OPTIONS.get(kind, {}))
+            pillow.save(file, kind, **_OPTIONS.get(kind, {}))
         temporary.chmod(0o644)
         temporary.replace(path)
     except (OSError, ValueError) as error:
         raise ImageError(
-            f"{path} ({picture.width}x{picture.height} pixels, {kind}) cannot be written: {error}. "
+            f"{path} ({pillow.width}x{pillow.height} pixels, {kind}) cannot be written: {error}. "
             f"Choose another folder or another format: {', '.join(_FORMATS)}."
         ) from error
     finally:

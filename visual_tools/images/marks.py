@@ -76,7 +76,7 @@ class PathMark:
         points: x and y of each, in pixels: (N, 2).
         label: Text at its first point.
         color: Of line and label.
-        width_px: Thickness; None fits the size of the picture.
+        width_px: Thickness; None fits the size of the image.
         is_closed: Whether the last point is joined to the first.
     """
 
@@ -108,43 +108,43 @@ Mark = PointMark | BoxMark | PathMark | TextMark
 
 
 def annotate(image: ImageSource, marks: Mark | Iterable[Mark]) -> NDArray[np.uint8]:
-    """Draw marks onto a copy of a picture, in their order, the labels above all.
+    """Draw marks onto a copy of an image, in their order, the labels above all.
 
-    Lines and letters are sized by the picture; what reaches over the border is cut, labels are moved inside.
+    Lines and letters are sized by the image; what reaches over the border is cut, labels are moved inside.
 
     Args:
         image: Anything `load_image` takes.
         marks: One mark or several.
 
     Returns:
-        (H, W, 3) uint8 RGB, a new picture.
+        (H, W, 3) uint8 RGB, a new image.
 
     Raises:
         ImageError: A mark, a colour or a coordinate is none.
 
     Example:
-        >>> picture = annotate(np.zeros((90, 160, 3), np.uint8), [BoxMark(box=(10, 30, 60, 80), label="door")])
+        >>> image = annotate(np.zeros((90, 160, 3), np.uint8), [BoxMark(box=(10, 30, 60, 80), label="door")])
     """
-    picture = load_image(image).copy()
+    pixels = load_image(image).copy()
     listed = [marks] if isinstance(marks, Mark) else list(marks)
-    line_px = choose_line_px(picture)
+    line_px = choose_line_px(pixels)
     for mark in listed:
         if not isinstance(mark, Mark):
             raise ImageError(f"found a mark {mark!r}, expected PointMark, BoxMark, PathMark or TextMark")
-        _draw_shape(picture, mark, line_px)
+        _draw_shape(pixels, mark, line_px)
     labels = [label for mark in listed if (label := _label_of(mark, line_px))[2]]
     if not labels:
-        return picture
-    canvas = Image.fromarray(picture)
+        return pixels
+    canvas = Image.fromarray(pixels)
     draw = ImageDraw.Draw(canvas)
     for x_px, y_px, text, color in labels:
         draw_label(draw, canvas.size, (x_px, y_px), text, color)
     return np.array(canvas)
 
 
-def choose_line_px(picture: NDArray[np.uint8]) -> int:
-    """How thick a line must be to be seen when all of the picture is looked at."""
-    longer_px = max(picture.shape[:2])
+def choose_line_px(image: NDArray[np.uint8]) -> int:
+    """How thick a line must be to be seen when all of the image is looked at."""
+    longer_px = max(image.shape[:2])
     return 1 if longer_px <= 150 else 1 + max(1, round(longer_px / 500))
 
 
@@ -171,7 +171,7 @@ def parse_color(color: Color) -> tuple[int, int, int]:
 def draw_label(
     draw: Any, size: tuple[int, int], left_bottom: tuple[float, float], text: str, color: tuple[int, int, int]
 ) -> None:
-    """Text on a ground of a colour, moved so that it lies on a picture of this width and height."""
+    """Text on a ground of a colour, moved so that it lies on an image of this width and height."""
     font = load_font(max(11, min(48, round(max(size) / 60))))
     left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font)
     pad = max(2, round(font.size / 6))
@@ -184,38 +184,36 @@ def draw_label(
     draw.multiline_text((x + pad - left, y + pad - top), text, font=font, fill=ink)
 
 
-def _draw_shape(picture: NDArray[np.uint8], mark: Mark, line_px: int) -> None:
+def _draw_shape(image: NDArray[np.uint8], mark: Mark, line_px: int) -> None:
     color = parse_color(mark.color)
     if isinstance(mark, PathMark):
-        _draw_line(picture, _check_points(mark.points), color, mark.width_px or line_px, mark.is_closed)
+        _draw_line(image, _check_points(mark.points), color, mark.width_px or line_px, mark.is_closed)
     elif isinstance(mark, BoxMark):
         box = make_box(mark.box)
         right, bottom = max(box.right - 1, box.left), max(box.bottom - 1, box.top)
         corners = [(box.left, box.top), (right, box.top), (right, bottom), (box.left, bottom)]
-        _draw_line(picture, _check_points(corners), color, line_px, True)
+        _draw_line(image, _check_points(corners), color, line_px, True)
     elif isinstance(mark, PointMark):
-        _draw_point(picture, _check_points([(mark.x_px, mark.y_px)])[0], color, line_px)
+        _draw_point(image, _check_points([(mark.x_px, mark.y_px)])[0], color, line_px)
 
 
 def _draw_line(
-    picture: NDArray[np.uint8], points: NDArray[np.int32], color: tuple[int, int, int], width_px: int, is_closed: bool
+    image: NDArray[np.uint8], points: NDArray[np.int32], color: tuple[int, int, int], width_px: int, is_closed: bool
 ) -> None:
     cv2 = require("cv2", "visual")
     if len(points) == 1:
         points = np.repeat(points, 2, axis=0)
-    cv2.polylines(picture, [points[:, None]], is_closed, color, max(1, int(width_px)), cv2.LINE_8)
+    cv2.polylines(image, [points[:, None]], is_closed, color, max(1, int(width_px)), cv2.LINE_8)
 
 
-def _draw_point(
-    picture: NDArray[np.uint8], point: NDArray[np.int32], color: tuple[int, int, int], line_px: int
-) -> None:
+def _draw_point(image: NDArray[np.uint8], point: NDArray[np.int32], color: tuple[int, int, int], line_px: int) -> None:
     """A coloured ring between two thin ones that are seen on its own colour too."""
     cv2 = require("cv2", "visual")
     center, radius = (int(point[0]), int(point[1])), 3 * line_px + 2
     edge = (0, 0, 0) if sum(color) > 3 * _LIGHT else (255, 255, 255)
-    cv2.circle(picture, center, radius, edge, 3 * line_px, cv2.LINE_AA)
-    cv2.circle(picture, center, radius, color, line_px, cv2.LINE_AA)
-    cv2.circle(picture, center, max(line_px - 1, 0), color, -1)
+    cv2.circle(image, center, radius, edge, 3 * line_px, cv2.LINE_AA)
+    cv2.circle(image, center, radius, color, line_px, cv2.LINE_AA)
+    cv2.circle(image, center, max(line_px - 1, 0), color, -1)
 
 
 def _check_points(points: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.int32]:
@@ -245,9 +243,9 @@ def _label_of(mark: Mark, line_px: int) -> tuple[float, float, str, tuple[int, i
 
 
 def overlay_grid(image: ImageSource, step_px: int | None = None) -> NDArray[np.uint8]:
-    """A copy of a picture with a line every `step_px` pixels and the coordinates at the border.
+    """A copy of an image with a line every `step_px` pixels and the coordinates at the border.
 
-    Lines are dashed dark and light, labels are dark on a light ground, so both are seen on any picture.
+    Lines are dashed dark and light, labels are dark on a light ground, so both are seen on any image.
     Labels that would touch each other are left out.
 
     Args:
@@ -255,22 +253,22 @@ def overlay_grid(image: ImageSource, step_px: int | None = None) -> NDArray[np.u
         step_px: Pixels between lines; None chooses a round number for about a dozen lines.
 
     Returns:
-        (H, W, 3) uint8 RGB, a new picture of the same size: coordinates read from it are those of the original.
+        (H, W, 3) uint8 RGB, a new image of the same size: coordinates read from it are those of the original.
 
     Raises:
         ImageError: The step is below 2 pixels.
     """
-    picture = load_image(image).copy()
-    height, width = picture.shape[:2]
+    drawn = load_image(image).copy()
+    height, width = drawn.shape[:2]
     step = choose_step_px(width, height) if step_px is None else int(step_px)
     if step < 2:
         raise ImageError(f"found step_px={step_px}, expected at least 2 pixels, or None to choose one")
     thickness = max(1, round(max(width, height) / 2000))
     for x in range(step, width, step):
-        _draw_dashes(picture[:, x : x + thickness])
+        _draw_dashes(drawn[:, x : x + thickness])
     for y in range(step, height, step):
-        _draw_dashes(picture[y : y + thickness].transpose(1, 0, 2))
-    canvas = Image.fromarray(picture)
+        _draw_dashes(drawn[y : y + thickness].transpose(1, 0, 2))
+    canvas = Image.fromarray(drawn)
     _draw_labels(canvas, step)
     return np.array(canvas)
 

@@ -1,4 +1,4 @@
-"""Read documents of many pages: PDF, TIFF, animated pictures."""
+"""Read documents of many pages: PDF, TIFF, animated images."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
-from visual_tools.images.arrays import array_from_picture, check_num_pixels
-from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_picture, read_bytes
+from visual_tools.images.arrays import array_from_image, check_num_pixels
+from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_image, read_bytes
 from visual_tools.require import require
 
 _POINTS_AN_INCH = 72.0
@@ -19,12 +19,12 @@ _NUM_CHARS_SHOWN = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a document, or one frame of an animated picture.
+    """One page of a document, or one frame of an animated image.
 
     Attributes:
         number: From 1.
         image: (H, W, 3) uint8 RGB.
-        text: Its text as stored in a PDF; "" for a scanned page and for pictures (`read_text` reads those).
+        text: Its text as stored in a PDF; "" for a scanned page and for images (`read_text` reads those).
     """
 
     number: int
@@ -71,7 +71,7 @@ def load_pages(
     pages: int | Iterable[int] | None = None,
     max_pages: int = 50,
 ) -> Pages:
-    """The pages of a PDF or TIFF, or the frames of an animated picture, as pictures; a still picture has one page.
+    """The pages of a PDF or TIFF, or the frames of an animated image, as images; a still image has one page.
 
     Args:
         path: Path or bytes of the file.
@@ -145,19 +145,19 @@ def _draw_page(document: Any, number: int, dpi: float, name: str) -> Page:
 
 
 def _read_frames(source: Any, wanted: list[int] | None, max_pages: int) -> Pages:
-    with open_picture(source) as picture:
+    with open_image(source) as image:
         name = name_of(source)
-        check_num_pixels(picture.width, picture.height, MAX_PIXELS)
+        check_num_pixels(image.width, image.height, MAX_PIXELS)
         try:
-            num_frames = int(getattr(picture, "n_frames", 1))
+            num_frames = int(getattr(image, "n_frames", 1))
             numbers = _choose(wanted, num_frames, max_pages, name)
-            return Pages(pages=tuple(_read_frame(picture, n) for n in numbers), num_pages=num_frames)
+            return Pages(pages=tuple(_read_frame(image, n) for n in numbers), num_pages=num_frames)
         except BROKEN_FILE as error:
-            raise ImageError(f"{name} is damaged ({picture.format}: {error}). Get the file again.") from error
+            raise ImageError(f"{name} is damaged ({image.format}: {error}). Get the file again.") from error
 
 
-def _read_frame(picture: Any, number: int) -> Page:
-    if number > 1 or picture.tell():
-        picture.seek(number - 1)
-    picture.load()
-    return Page(number=number, image=array_from_picture(picture))
+def _read_frame(pillow: Any, number: int) -> Page:
+    if number > 1 or pillow.tell():
+        pillow.seek(number - 1)
+    pillow.load()
+    return Page(number=number, image=array_from_image(pillow))

@@ -1,4 +1,4 @@
-"""Look at part of a picture: cut, enlarge, turn."""
+"""Look at part of an image: cut, enlarge, turn."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _MAX_SCALE = 64.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zoom:
-    """Part of a picture, enlarged.
+    """Part of an image, enlarged.
 
     Attributes:
         image: (H, W, 3) uint8 RGB.
@@ -33,30 +33,30 @@ class Zoom:
     scale: float
 
     def to_original(self, x_px: float, y_px: float) -> tuple[float, float]:
-        """Where a point of the enlarged picture lies in the original, in its pixels."""
+        """Where a point of the enlarged image lies in the original, in its pixels."""
         height, width = self.image.shape[:2]
         return self.box.left + x_px * self.box.width / width, self.box.top + y_px * self.box.height / height
 
 
 def crop(image: ImageSource, box: BoxLike) -> NDArray[np.uint8]:
-    """The part of a picture inside a box, as a picture of its own. What reaches over the border is left out.
+    """The part of an image inside a box, as an image of its own. What reaches over the border is left out.
 
     Args:
         image: Anything `load_image` takes.
         box: A `Box`, or left, top, right, bottom in pixels; right and bottom are just outside.
 
     Raises:
-        ImageError: The box is empty or lies outside the picture.
+        ImageError: The box is empty or lies outside the image.
     """
-    picture = load_image(image)
-    part = _part_of(picture, box)
-    return picture[part.top : part.bottom, part.left : part.right].copy()
+    pixels = load_image(image)
+    part = _part_of(pixels, box)
+    return pixels[part.top : part.bottom, part.left : part.right].copy()
 
 
 def zoom(
     image: ImageSource, box: BoxLike | None = None, scale: float | None = None, *, max_side_px: int = 1536
 ) -> Zoom:
-    """Enlarge a part of a picture, to read what is small in it.
+    """Enlarge a part of an image, to read what is small in it.
 
     Args:
         image: Anything `load_image` takes.
@@ -66,7 +66,7 @@ def zoom(
         max_side_px: The longer side of the result at most.
 
     Raises:
-        ImageError: The box is empty or outside; the scale is not above 0, or makes a picture larger than allowed.
+        ImageError: The box is empty or outside; the scale is not above 0, or makes an image larger than allowed.
 
     Example:
         >>> view = zoom(np.zeros((100, 200, 3), np.uint8), (50, 10, 70, 20), scale=8)
@@ -92,26 +92,24 @@ def zoom(
 
 
 def rotate(image: ImageSource, degrees: float, *, expand: bool = True) -> NDArray[np.uint8]:
-    """Turn a picture counterclockwise (a negative angle turns clockwise). New corners are white.
+    """Turn an image counterclockwise (a negative angle turns clockwise). New corners are white.
 
-    Multiples of 90 degrees move pixels without changing any, when the picture may expand.
+    Multiples of 90 degrees move pixels without changing any, when the image may expand.
 
     Args:
         image: Anything `load_image` takes.
         degrees: The angle.
-        expand: Make the picture large enough for all of it; False keeps the size and cuts.
+        expand: Make the image large enough for all of it; False keeps the size and cuts.
 
     Raises:
         ImageError: The angle is not a number.
     """
-    picture = load_image(image)
+    pixels = load_image(image)
     if not math.isfinite(degrees):
         raise ImageError(f"found an angle of {degrees} degrees, expected a number")
     if degrees % 90 == 0 and (expand or degrees % 180 == 0):
-        return np.ascontiguousarray(np.rot90(picture, int(degrees // 90) % 4)).copy()
-    turned = Image.fromarray(picture).rotate(
-        degrees, Image.Resampling.BICUBIC, expand=expand, fillcolor=(255, 255, 255)
-    )
+        return np.ascontiguousarray(np.rot90(pixels, int(degrees // 90) % 4)).copy()
+    turned = Image.fromarray(pixels).rotate(degrees, Image.Resampling.BICUBIC, expand=expand, fillcolor=(255, 255, 255))
     return np.array(turned)
 
 
@@ -130,9 +128,9 @@ def make_box(box: BoxLike) -> Box:
     return Box(left, top, right, bottom)
 
 
-def _part_of(picture: NDArray[np.uint8], box: BoxLike) -> Box:
-    """The part of a box that lies on the picture."""
-    height, width = picture.shape[:2]
+def _part_of(image: NDArray[np.uint8], box: BoxLike) -> Box:
+    """The part of a box that lies on the image."""
+    height, width = image.shape[:2]
     asked = make_box(box)
     part = asked.clipped(width, height)
     if part.width <= 0 or part.height <= 0:

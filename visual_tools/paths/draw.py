@@ -22,14 +22,14 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
     Without a way only the ends are marked.
 
     Args:
-        image: The picture that was searched, or any of the same size; a bool mask is drawn white on black.
+        image: The image that was searched, or any of the same size; a bool mask is drawn white on black.
         result: What `shortest_path` gave.
 
     Returns:
-        A new picture, (H, W, 3) uint8 RGB.
+        A new image, (H, W, 3) uint8 RGB.
 
     Raises:
-        ImageError: The picture has another size than the one that was searched.
+        ImageError: The image has another size than the one that was searched.
     """
     canvas = load_image(image).copy()
     if canvas.shape[:2] != result.mask.shape:
@@ -49,7 +49,7 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
 
 
 def _usual_room(mask: NDArray[np.bool_]) -> float:
-    """Width in pixels of the corridors, as far as marks of that size fit the picture."""
+    """Width in pixels of the corridors, as far as marks of that size fit the image."""
     return min(measure_width(mask), float(min(mask.shape)) / 12, 60.0)
 
 

@@ -32,7 +32,7 @@ _MIN_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One end as it was asked for, found on the picture.
+    """One end as it was asked for, found on the image.
 
     Attributes:
         name: "start" or "goal", for messages.
@@ -58,7 +58,7 @@ def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> E
     """An end given as x and y.
 
     Raises:
-        ImageError: It lies beside the picture.
+        ImageError: It lies beside the image.
     """
     x, y = (round(float(value)) for value in end)
     if not (0 <= x < shape[1] and 0 <= y < shape[0]):
@@ -73,7 +73,7 @@ def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
     """An end given as a box: its middle.
 
     Raises:
-        ImageError: It lies beside the picture.
+        ImageError: It lies beside the image.
     """
     inner = box.clipped(shape[1], shape[0])
     if inner.area == 0:
@@ -212,7 +212,7 @@ def find_two_dots(image: NDArray[np.uint8], drawn: NDArray[np.bool_]) -> tuple[s
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        drawn: bool (H, W), what is neither of the picture's two main tones.
+        drawn: bool (H, W), what is neither of the image's two main tones.
 
     Returns:
         Plain words. A green thing is the start, a red one the goal; else the upper one is the start, and the

@@ -1,6 +1,6 @@
 """The loops over pixels that find a way, written for numba, and how they are compiled.
 
-All work on a flat picture of states with a frame of walls around it, so that no neighbour needs a bounds test:
+All work on a flat image of states with a frame of walls around it, so that no neighbour needs a bounds test:
 0 is a wall, 1 is free, `2 + d` has been reached by step `d` (see `make_steps`). Places are int32.
 
 Memory: `flood` takes 1 byte a pixel (9 when lengths are kept) and the wave front; `seek` 9 bytes a pixel (13 with
@@ -28,7 +28,7 @@ SIGNATURES = {
 
 
 def make_steps(stride: int) -> NDArray[np.int32]:
-    """Offsets of the eight steps in a flat picture: right, down, left, up, then the diagonals after each of them."""
+    """Offsets of the eight steps in a flat image: right, down, left, up, then the diagonals after each of them."""
     straight = [1, stride, -1, -stride]
     diagonal = [stride + 1, stride - 1, -stride - 1, -stride + 1]
     return np.array(straight + diagonal, np.int32)
@@ -114,7 +114,7 @@ def _seek(
     """A*: reach the goal by the cheapest way, nearest to it first; how many pixels were looked at.
 
     A step costs its length times the mean weight of its two pixels (at least 1; no weights: 1), so the distance
-    that an empty picture would have never overestimates. `costs` is infinite everywhere and is filled in.
+    that an empty image would have never overestimates. `costs` is infinite everywhere and is filled in.
     """
     stride = steps[1]
     goal_x, goal_y = goal % stride, goal // stride

@@ -39,10 +39,10 @@ OTHER: dict[str, Literal["light", "dark"]] = {"light": "dark", "dark": "light"}
 
 
 def guess_road(light: NDArray[np.bool_]) -> Literal["light", "dark"]:
-    """Which tone is road, judged from the outline of the tone that the edge of the picture does not have.
+    """Which tone is road, judged from the outline of the tone that the edge of the image does not have.
 
     If that outline is closed up to the openings, it is a frame of walls with a margin around it, so the margin's tone
-    is road. If it has many gaps it is the outer rim of roads, and the edge of the picture is wall.
+    is road. If it has many gaps it is the outer rim of roads, and the edge of the image is wall.
     """
     edge = np.concatenate([light[0], light[-1], light[:, 0], light[:, -1]])
     is_edge_light = bool(edge.mean() >= 0.5)
@@ -78,7 +78,7 @@ def _count_gaps(inner: NDArray[np.bool_]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maze:
-    """A picture with a decision about its roads.
+    """An image with a decision about its roads.
 
     Attributes:
         road: Which tone is taken for road, or that a mask was given.
@@ -125,10 +125,10 @@ def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
     )
 
 
-def read_picture(
+def read_image(
     image: NDArray[np.uint8], tones: Tones, road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike
 ) -> Maze:
-    """The reading of a picture that its frame suggests, or the other tone when the ends fit that better.
+    """The reading of an image that its frame suggests, or the other tone when the ends fit that better.
 
     Raises:
         ImageError: An end is not to be found, or the openings are not clear.
@@ -266,7 +266,7 @@ def _snap(free: NDArray[np.bool_], around: Surroundings, point: Point, width_px:
 
 
 def _without_walls(image: NDArray[np.uint8], free: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """The picture with everything that is no road painted as road, but for what is small: only writing is left."""
+    """The image with everything that is no road painted as road, but for what is small: only writing is left."""
     cv2 = require("cv2", "visual")
     width_px = measure_width(free)
     outside = find_surroundings(free, width_px).outside

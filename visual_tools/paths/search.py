@@ -19,7 +19,7 @@ NO_LENGTHS = np.empty(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathResult:
-    """A way through a picture, or why there is none.
+    """A way through an image, or why there is none.
 
     Attributes:
         found: Whether there is a way.
@@ -31,7 +31,7 @@ class PathResult:
         goal_px: Where it ends, x and y.
         connectivity: 4: moves right, down, left, up. 8: diagonal moves too, but never past the corner of a wall.
         method: How it was searched for.
-        road: Which tones of the picture were taken for road: "light" or "dark"; "mask" when a mask was given.
+        road: Which tones of the image were taken for road: "light" or "dark"; "mask" when a mask was given.
         points_px: int32 (num_points, 2), x and y of each pixel in walking order; (0, 2) when there is none.
         mask: bool (H, W), the pixels on which the way was allowed to run.
     """
@@ -107,7 +107,7 @@ def make_states(free: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], int]:
 def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Distance of each pixel's centre from the nearest wall pixel's centre, (H, W); walls are 0.
 
-    The edge of the picture is no wall. A picture without walls is infinitely far from them.
+    The edge of the image is no wall. An image without walls is infinitely far from them.
     """
     cv2 = require("cv2", "visual")
     if free.all():
@@ -144,7 +144,7 @@ def nearest_free(free: NDArray[np.bool_], point: Point, reach_px: float) -> Poin
 
 
 def _center_weights(free: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Weight of each pixel of the framed picture: 1 in the middle of a corridor, more toward its walls."""
+    """Weight of each pixel of the framed image: 1 in the middle of a corridor, more toward its walls."""
     clearance = measure_clearance(np.pad(free, 1))
     half = (corridor_width(clearance) + 1) / 2
     weights: NDArray[np.float32] = 1 + CENTER_WEIGHT * (1 - np.minimum(clearance / np.float32(half), 1)) ** 2

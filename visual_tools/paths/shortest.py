@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.paths.ends import EndLike, find_two_dots
-from visual_tools.paths.maze import Maze, read_mask, read_picture
+from visual_tools.paths.maze import Maze, read_image, read_mask
 from visual_tools.paths.search import (
     Connectivity,
     Method,
@@ -38,22 +38,22 @@ def shortest_path(
 ) -> PathResult:
     """Find the shortest way from start to goal, exact in pixels.
 
-    A picture is split into its two main tones, one of which is road. Things in other colours count as road, and so
+    An image is split into its two main tones, one of which is road. Things in other colours count as road, and so
     does loose ink at the ends (a letter, a drawn ant). What lies around the maze is no road: the way does not lead
     around it. A mask is taken as it is.
 
-    Takes 1 byte a pixel of a mask (A* 9, centered 13), and about 20 bytes a pixel of a picture.
+    Takes 1 byte a pixel of a mask (A* 9, centered 13), and about 20 bytes a pixel of an image.
 
     Args:
-        image: Picture (array, path, bytes) or bool (H, W), True where the way may run.
+        image: Image (array, path, bytes) or bool (H, W), True where the way may run.
         start: `(x, y)`; a colour (`"green"`, `"#00c800"`, `(0, 200, 0)`) whose largest region is meant; writing on the
-            picture (`"S"`, `"Start"`); a `Box` around the thing; None for an opening in the outer walls. With neither
-            end given and no openings, the two coloured things on the picture are the ends, a green one the start.
+            image (`"S"`, `"Start"`); a `Box` around the thing; None for an opening in the outer walls. With neither
+            end given and no openings, the two coloured things on the image are the ends, a green one the start.
         goal: Likewise. The same colour as the start means its second largest region.
         connectivity: 4: moves right, down, left, up, each of length 1. 8: diagonal ones too, of length sqrt(2), but
             not past the corner of a wall: both pixels beside the move are free. Both reach the same pixels.
         clearance_px: Keep farther than this from the middle of each wall pixel (0: anywhere free; the edge of the
-            picture is no wall).
+            image is no wall).
         method: "bfs" and "astar" give a way than which none is shorter; A* is quick when the goal lies straight
             ahead, BFS in mazes. "centered" keeps to the middle of the corridors and is longer.
         road: Which tone is road. "auto" takes light, or dark if the ends lie on dark or only dark joins them.
@@ -62,11 +62,11 @@ def shortest_path(
         The way, or `found=False` with the reason.
 
     Raises:
-        ImageError: An end cannot be found or lies outside the picture, the openings are not exactly two, or the
-            picture has no two tones.
+        ImageError: An end cannot be found or lies outside the image, the openings are not exactly two, or the
+            image has no two tones.
 
     Source: reached pixels in order of their length as in E. W. Dijkstra, "A note on two problems in connexion with
-        graphs", 1959; A* with the distances of an empty picture, P. E. Hart et al., 1968.
+        graphs", 1959; A* with the distances of an empty image, P. E. Hart et al., 1968.
 
     Example:
         >>> free = np.array([[1, 1, 1], [0, 0, 1], [1, 1, 1]], bool)
@@ -79,16 +79,16 @@ def shortest_path(
     return _solve(maze, connectivity, clearance_px, method)
 
 
-def _read(picture: NDArray[np.uint8], road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike) -> Maze:
+def _read(image: NDArray[np.uint8], road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike) -> Maze:
     """The maze; one without openings goes from one of its two coloured things to the other."""
-    tones = separate_tones(picture)
+    tones = separate_tones(image)
     try:
-        return read_picture(picture, tones, road, start, goal)
+        return read_image(image, tones, road, start, goal)
     except ImageError:
-        dots = find_two_dots(picture, tones.drawn) if start is None and goal is None else None
+        dots = find_two_dots(image, tones.drawn) if start is None and goal is None else None
         if dots is None:
             raise
-    return read_picture(picture, tones, road, *dots)
+    return read_image(image, tones, road, *dots)
 
 
 def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: Method) -> PathResult:
@@ -119,7 +119,7 @@ def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: 
 
 
 def _with_room(allowed: NDArray[np.bool_], maze: Maze, point: Point) -> Point:
-    """On a picture, an end too near to a wall moves to the next pixel with room, within a corridor's width."""
+    """On an image, an end too near to a wall moves to the next pixel with room, within a corridor's width."""
     return point if maze.road == "mask" else nearest_free(allowed, point, maze.width_px) or point
 
 

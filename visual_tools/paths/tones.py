@@ -1,4 +1,4 @@
-"""Read a picture of a maze as two tones, light and dark, and what is drawn over them in other colours."""
+"""Read an image of a maze as two tones, light and dark, and what is drawn over them in other colours."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +19,7 @@ UNEVEN_SHARE = 0.92
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tones:
-    """A picture as two tones.
+    """An image as two tones.
 
     Attributes:
         light: bool (H, W), the lighter of the two.
@@ -41,12 +41,12 @@ class Tones:
 
 
 def separate_tones(image: NDArray[np.uint8]) -> Tones:
-    """Split a picture along the line in colour space on which its two main colours lie.
+    """Split an image along the line in colour space on which its two main colours lie.
 
     Light that falls unevenly on a page is divided out first.
 
     Raises:
-        ImageError: The picture has one flat colour.
+        ImageError: The image has one flat colour.
     """
     cv2 = require("cv2", "visual")
     axes, center = _color_axes(image)

@@ -1,4 +1,4 @@
-"""Regions of a picture: foreground, connected parts, counted and measured objects, edges, outlines, drawn shapes."""
+"""Regions of an image: foreground, connected parts, counted and measured objects, edges, outlines, drawn shapes."""
 
 from visual_tools.regions.binary import Binary, binarize
 from visual_tools.regions.components import Component, Components, find_components

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
-from visual_tools.regions.inputs import Mask, Picture, to_mask, to_picture
+from visual_tools.regions.inputs import Mask, RgbImage, to_image, to_mask
 from visual_tools.require import require
 
 _FIT_SIDE_PX = 300
@@ -80,16 +80,16 @@ def otsu_threshold(values: NDArray[np.floating] | NDArray[np.uint8]) -> tuple[fl
     return float(centres[best].mean()), float(spread.max())
 
 
-def measure_background_distance(picture: Picture) -> BackgroundDistance:
-    """Distance of each pixel of a picture, (H, W, 3) uint8 RGB, from its background."""
-    coefficients = _fit_background(picture)
-    height, width = picture.shape[:2]
+def measure_background_distance(image: RgbImage) -> BackgroundDistance:
+    """Distance of each pixel of an image, (H, W, 3) uint8 RGB, from its background."""
+    coefficients = _fit_background(image)
+    height, width = image.shape[:2]
     distance = np.empty((height, width), dtype=np.float32)
     is_lighter = np.empty((height, width), dtype=np.bool_)
     rows = max(_BLOCK_PIXELS // width, 1)
     y_powers, x_powers = _powers(height), _powers(width)
     for top in range(0, height, rows):
-        lab = to_lab(picture[top : top + rows])
+        lab = to_lab(image[top : top + rows])
         lab -= np.stack([y_powers[top : top + rows] @ table @ x_powers.T for table in coefficients], axis=-1)
         is_lighter[top : top + rows] = lab[..., 0] > 0
         np.sqrt(np.einsum("hwc,hwc->hw", lab, lab), out=distance[top : top + rows])
@@ -98,10 +98,10 @@ def measure_background_distance(picture: Picture) -> BackgroundDistance:
     return BackgroundDistance(distance=distance, is_lighter=is_lighter, noise=float(np.median(near)))
 
 
-def to_lab(picture: Picture) -> NDArray[np.float32]:
+def to_lab(image: RgbImage) -> NDArray[np.float32]:
     """(H, W, 3) float32 CIE Lab of (H, W, 3) uint8 RGB; L from 0 to 100."""
     cv2 = require("cv2", "visual")
-    lab: NDArray[np.float32] = cv2.cvtColor(picture.astype(np.float32) / np.float32(255), cv2.COLOR_RGB2LAB)
+    lab: NDArray[np.float32] = cv2.cvtColor(image.astype(np.float32) / np.float32(255), cv2.COLOR_RGB2LAB)
     return lab
 
 
@@ -117,13 +117,13 @@ def _powers(num: int) -> NDArray[np.float32]:
     return np.vander(np.linspace(-1, 1, num) if num > 1 else np.zeros(1), 4, increasing=True).astype(np.float32)
 
 
-def _fit_background(picture: Picture) -> NDArray[np.float32]:
+def _fit_background(image: RgbImage) -> NDArray[np.float32]:
     """(3, 4, 4) float32: for L, a and b the factors of y^i x^j."""
     cv2 = require("cv2", "visual")
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     scale = min(1.0, _FIT_SIDE_PX / max(height, width))
     size = (max(round(width * scale), 1), max(round(height * scale), 1))
-    lab = to_lab(cv2.resize(picture, size, interpolation=cv2.INTER_AREA))
+    lab = to_lab(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
     is_background = _first_guess(lab)
     terms = np.einsum("hi,wj->hwij", _powers(size[1]), _powers(size[0])).reshape(size[1], size[0], 16)
     factors = np.zeros((16, 3), dtype=np.float32)
@@ -151,7 +151,7 @@ def _first_guess(lab: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary:
-    """A picture in two classes.
+    """An image in two classes.
 
     Attributes:
         mask: (H, W) bool, True is foreground.
@@ -159,7 +159,7 @@ class Binary:
         threshold: For "background" and "color" a colour difference (CIE76), else a grey level from 0 to 255; for
             "adaptive" how far from the local mean.
         foreground: Whether the foreground is "dark" or "light" beside the background.
-        share: Share of the picture that is foreground, 0 to 1.
+        share: Share of the image that is foreground, 0 to 1.
     """
 
     mask: Mask = field(repr=False)
@@ -191,7 +191,7 @@ def binarize(
         foreground: "dark" or "light" keeps only what is darker or lighter than the background.
 
     Raises:
-        ImageError: No picture, an unknown method, or an argument that the method needs is missing.
+        ImageError: No image, an unknown method, or an argument that the method needs is missing.
 
     Example:
         >>> page = np.full((100, 100, 3), 255, np.uint8)
@@ -206,22 +206,22 @@ def binarize(
     mask = to_mask(image)
     if mask is not None and method == "auto":
         return _make(mask, "mask", 0.5, "light")
-    picture = to_picture(image)
+    pixels = to_image(image)
     match method:
         case "auto":
-            return _by_background(picture, threshold, foreground)
+            return _by_background(pixels, threshold, foreground)
         case "otsu":
-            return _by_level(picture, "otsu", None, foreground)
+            return _by_level(pixels, "otsu", None, foreground)
         case "fixed":
             if threshold is None:
                 raise ImageError("method 'fixed' needs threshold=, a grey level from 0 to 255")
-            return _by_level(picture, "fixed", threshold, foreground)
+            return _by_level(pixels, "fixed", threshold, foreground)
         case "adaptive":
-            return _by_surroundings(picture, threshold, foreground)
+            return _by_surroundings(pixels, threshold, foreground)
         case "color":
             if color is None:
                 raise ImageError("method 'color' needs color=, for example color='red' or color=(200, 30, 30)")
-            return _by_color(picture, color, tolerance)
+            return _by_color(pixels, color, tolerance)
     raise ImageError(f"found method={method!r}, expected 'auto', 'otsu', 'adaptive', 'fixed' or 'color'")
 
 
@@ -245,20 +245,20 @@ def parse_color(color: Color) -> tuple[int, int, int]:
     return values[0], values[1], values[2]
 
 
-def denoise(picture: Picture) -> Picture:
-    """Smooth a noisy picture just enough; a clean one comes back as it is."""
+def denoise(image: RgbImage) -> RgbImage:
+    """Smooth a noisy image just enough; a clean one comes back as it is."""
     cv2 = require("cv2", "visual")
-    if min(picture.shape[:2]) < _MIN_DENOISE_SIDE_PX:
-        return picture
-    green = np.ascontiguousarray(picture[:2048, :2048, 1])
+    if min(image.shape[:2]) < _MIN_DENOISE_SIDE_PX:
+        return image
+    green = np.ascontiguousarray(image[:2048, :2048, 1])
     stray = _share_of_stray_pixels(green)
     if stray > _STRAY_SHARE:
-        picture = cv2.medianBlur(np.ascontiguousarray(picture), 3 if stray < 10 * _STRAY_SHARE else 5)
-        green = np.ascontiguousarray(picture[:2048, :2048, 1])
+        image = cv2.medianBlur(np.ascontiguousarray(image), 3 if stray < 10 * _STRAY_SHARE else 5)
+        green = np.ascontiguousarray(image[:2048, :2048, 1])
     noise = 1.4826 * float(np.median(cv2.absdiff(green, cv2.medianBlur(green, 3))))
     if noise < _MIN_NOISE_LEVELS:
-        return picture
-    smooth: Picture = cv2.GaussianBlur(picture, (0, 0), min(noise * _BLUR_PER_LEVEL, _MAX_BLUR_PX))
+        return image
+    smooth: RgbImage = cv2.GaussianBlur(image, (0, 0), min(noise * _BLUR_PER_LEVEL, _MAX_BLUR_PX))
     return smooth
 
 
@@ -278,8 +278,8 @@ def _make(mask: Mask, method: str, threshold: float, foreground: Literal["dark",
     )
 
 
-def _by_background(picture: Picture, threshold: float | None, foreground: Foreground) -> Binary:
-    found = measure_background_distance(denoise(picture))
+def _by_background(image: RgbImage, threshold: float | None, foreground: Foreground) -> Binary:
+    found = measure_background_distance(denoise(image))
     distance = found.distance
     if foreground != "auto":
         distance = np.where(found.is_lighter == (foreground == "light"), distance, np.float32(0))
@@ -324,14 +324,14 @@ def _without_dark_corners(mask: Mask, is_lighter: NDArray[np.bool_]) -> Mask:
     return np.asarray(mask & ~at_border[labels])
 
 
-def _to_grey(picture: Picture) -> NDArray[np.uint8]:
+def _to_grey(image: RgbImage) -> NDArray[np.uint8]:
     cv2 = require("cv2", "visual")
-    grey: NDArray[np.uint8] = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    grey: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     return grey
 
 
-def _by_level(picture: Picture, method: str, threshold: float | None, foreground: Foreground) -> Binary:
-    grey = _to_grey(picture)
+def _by_level(image: RgbImage, method: str, threshold: float | None, foreground: Foreground) -> Binary:
+    grey = _to_grey(image)
     if threshold is None:
         threshold = otsu_threshold(grey)[0]
     is_light = np.asarray(grey > threshold)
@@ -341,9 +341,9 @@ def _by_level(picture: Picture, method: str, threshold: float | None, foreground
     return _make(mask, method, round(float(threshold), 2), foreground)
 
 
-def _by_surroundings(picture: Picture, threshold: float | None, foreground: Foreground) -> Binary:
+def _by_surroundings(image: RgbImage, threshold: float | None, foreground: Foreground) -> Binary:
     cv2 = require("cv2", "visual")
-    grey = _to_grey(picture)
+    grey = _to_grey(image)
     sigma = max(min(grey.shape) / _ADAPTIVE_BLOCKS, _MIN_ADAPTIVE_PX) / 3
     offset = _ADAPTIVE_OFFSET if threshold is None else threshold
     above = grey.astype(np.int16) - cv2.GaussianBlur(grey, (0, 0), sigma)
@@ -353,13 +353,13 @@ def _by_surroundings(picture: Picture, threshold: float | None, foreground: Fore
     return _make(np.asarray(mask), "adaptive", float(offset), foreground)
 
 
-def _by_color(picture: Picture, color: Color, tolerance: float) -> Binary:
+def _by_color(image: RgbImage, color: Color, tolerance: float) -> Binary:
     wanted = to_lab(np.array([[parse_color(color)]], dtype=np.uint8))[0, 0]
-    mask = np.empty(picture.shape[:2], dtype=np.bool_)
+    mask = np.empty(image.shape[:2], dtype=np.bool_)
     light_inside = light_outside = 0.0
-    rows = max(2_000_000 // picture.shape[1], 1)
-    for top in range(0, picture.shape[0], rows):
-        lab = to_lab(picture[top : top + rows])
+    rows = max(2_000_000 // image.shape[1], 1)
+    for top in range(0, image.shape[0], rows):
+        lab = to_lab(image[top : top + rows])
         hit = np.linalg.norm(lab - wanted, axis=2) <= tolerance
         mask[top : top + rows] = hit
         light_inside += float(lab[..., 0][hit].sum())

@@ -93,16 +93,16 @@ class Components:
 def find_components(
     image: ImageSource, *, connectivity: int = 8, min_area_px: int = 0, max_area_px: int | None = None
 ) -> Components:
-    """Find the connected regions of a mask, or of what stands out in a picture.
+    """Find the connected regions of a mask, or of what stands out in an image.
 
     Args:
-        image: A mask (H, W) bool, or a picture (anything `load_image` takes), which is binarized first.
+        image: A mask (H, W) bool, or an image (anything `load_image` takes), which is binarized first.
         connectivity: 8 lets regions touch at corners, 4 at sides only.
         min_area_px: Smaller ones are left out (and are 0 in `labels`).
         max_area_px: Larger ones are left out.
 
     Raises:
-        ImageError: Neither a mask nor a picture, or another connectivity.
+        ImageError: Neither a mask nor an image, or another connectivity.
 
     Example:
         >>> find_components(np.eye(3, dtype=bool), connectivity=4)
@@ -141,8 +141,8 @@ def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
 
     Args:
         region: (h, w) bool, often a crop.
-        left: Column of the picture where the crop begins.
-        top: Row of the picture where the crop begins.
+        left: Column of the image where the crop begins.
+        top: Row of the image where the crop begins.
     """
     cv2 = require("cv2", "visual")
     contours, _ = cv2.findContours(
@@ -162,6 +162,6 @@ def hull_area(outline: Outline) -> float:
 
 
 def is_frame(area_px: int, box: Box, width: int, height: int) -> bool:
-    """Whether a region with this many pixels in this box is a thin frame around a picture of this size."""
+    """Whether a region with this many pixels in this box is a thin frame around an image of this size."""
     spans = box.width >= _FRAME_SPAN * width and box.height >= _FRAME_SPAN * height
     return spans and area_px < _FRAME_FILL * box.area

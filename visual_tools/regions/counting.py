@@ -1,4 +1,4 @@
-"""Count the objects of a picture: find them, cut touching ones apart, drop specks, number them."""
+"""Count the objects of an image: find them, cut touching ones apart, drop specks, number them."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ class CountedObject:
         box_px: The smallest upright box around it.
         centroid_px: Mean x and y of its pixels.
         equivalent_diameter_px: Diameter of the circle of the same area.
-        is_at_border: Touches the edge of the picture, so a part of it may be missing.
+        is_at_border: Touches the edge of the image, so a part of it may be missing.
         was_touching: Was cut from a neighbour that it touches.
         outline_px: (N, 2) int, x and y of its outermost pixels in turn.
     """
@@ -54,7 +54,7 @@ class Count:
 
     Attributes:
         count: All of them, those at the border too.
-        num_at_border: Of these, how many touch the edge of the picture.
+        num_at_border: Of these, how many touch the edge of the image.
         num_split: Of these, how many were cut from a touching neighbour.
         num_specks: Regions too small beside the typical object, which are not counted.
         objects: In reading order.
@@ -92,7 +92,7 @@ def count_objects(
     """Count objects on a background that is found by itself, also under uneven light.
 
     Args:
-        image: A picture (anything `load_image` takes), or a mask (H, W) bool.
+        image: An image (anything `load_image` takes), or a mask (H, W) bool.
         method: How objects are told from the background, see `binarize`.
         threshold: See `binarize`.
         color: Count what has this colour: a name, "#rrggbb" or RGB.
@@ -101,7 +101,7 @@ def count_objects(
         min_area_px: Smaller regions are specks; left out, a small share of the typical object.
 
     Raises:
-        ImageError: No picture and no mask, or an argument of `binarize` is wrong.
+        ImageError: No image and no mask, or an argument of `binarize` is wrong.
 
     Example:
         >>> mask = np.zeros((40, 80), dtype=bool)
@@ -163,7 +163,7 @@ def _recut(found: list[tuple[Box, Parts]]) -> list[tuple[Box, Parts]]:
 
 
 def _paint(found: list[tuple[Box, Parts]], shape: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """One label picture of all parts, and for each label (0 is none) whether it was cut from a neighbour."""
+    """One label image of all parts, and for each label (0 is none) whether it was cut from a neighbour."""
     labels = np.zeros(shape, dtype=np.int32)
     touching = [False]
     for box, parts in found:

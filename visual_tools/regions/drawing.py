@@ -10,7 +10,7 @@ from visual_tools.images import ImageSource
 from visual_tools.regions.components import Components, Outline, trace_outline
 from visual_tools.regions.counting import Count
 from visual_tools.regions.edges import Contours
-from visual_tools.regions.inputs import Picture, to_picture
+from visual_tools.regions.inputs import RgbImage, to_image
 from visual_tools.regions.measuring import Measurements
 from visual_tools.regions.polygons import Polygons
 from visual_tools.regions.scale_bar import ScaleBar
@@ -38,19 +38,19 @@ def draw_objects(
     result: Count | Measurements | Components | Contours | Polygons | ScaleBar,
     *,
     show_numbers: bool = True,
-) -> Picture:
-    """A copy of the picture with every found object outlined and numbered.
+) -> RgbImage:
+    """A copy of the image with every found object outlined and numbered.
 
     Args:
-        image: The picture in which `result` was found; it is not changed.
+        image: The image in which `result` was found; it is not changed.
         result: What one of the functions of this package returned.
         show_numbers: Write numbers (kinds for polygons); where an object has no room for one, it is left out.
 
     Raises:
-        ImageError: No picture.
+        ImageError: No image.
     """
     cv2 = require("cv2", "visual")
-    drawn = np.ascontiguousarray(to_picture(image)).copy()
+    drawn = np.ascontiguousarray(to_image(image)).copy()
     side = max(drawn.shape[:2])
     line_px = max(round(side * _LINE_PER_SIDE), 1)
     marks = _make_marks(result)
@@ -119,9 +119,9 @@ def _color(index: int) -> tuple[int, int, int]:
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
-def _write(drawn: Picture, marks: list[_Mark], side: int) -> Picture:
-    picture = Image.fromarray(drawn)
-    draw = ImageDraw.Draw(picture)
+def _write(drawn: RgbImage, marks: list[_Mark], side: int) -> RgbImage:
+    image = Image.fromarray(drawn)
+    draw = ImageDraw.Draw(image)
     fonts: dict[int, ImageFont.FreeTypeFont | ImageFont.ImageFont] = {}
     for mark in marks:
         size = round(min(max(side * _TEXT_PER_SIDE, _MIN_TEXT_PX), mark.room_px * _TEXT_PER_OBJECT))
@@ -137,4 +137,4 @@ def _write(drawn: Picture, marks: list[_Mark], side: int) -> Picture:
             stroke_width=max(size // 8, 1),
             stroke_fill="black",
         )
-    return np.asarray(picture)
+    return np.asarray(image)

@@ -1,4 +1,4 @@
-"""Edges of a picture, and outlines of what stands out in it."""
+"""Edges of an image, and outlines of what stands out in it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import binarize, otsu_threshold
 from visual_tools.regions.components import Outline
-from visual_tools.regions.inputs import Mask, to_mask, to_picture
+from visual_tools.regions.inputs import Mask, to_image, to_mask
 from visual_tools.require import require
 
 _LOW_SHARE = 0.4
@@ -29,7 +29,7 @@ class Edges:
         mask: (H, W) bool, lines one pixel wide.
         low: Where a line may go on, in grey levels a pixel.
         high: Where a line may start.
-        share: Share of the picture that is edge, 0 to 1.
+        share: Share of the image that is edge, 0 to 1.
     """
 
     mask: Mask = field(repr=False)
@@ -87,7 +87,7 @@ class Contours:
 def detect_edges(
     image: ImageSource, *, low: float | None = None, high: float | None = None, blur_px: float = 1.0
 ) -> Edges:
-    """Find edges by Canny's method; the thresholds follow from the picture when they are left out.
+    """Find edges by Canny's method; the thresholds follow from the image when they are left out.
 
     Args:
         image: Anything `load_image` takes; of its channels the one that changes most counts at each pixel.
@@ -96,14 +96,14 @@ def detect_edges(
         blur_px: Sigma of the smoothing before; 0 for none, more for noise.
 
     Raises:
-        ImageError: No picture, or thresholds that are negative or in the wrong order.
+        ImageError: No image, or thresholds that are negative or in the wrong order.
     """
     cv2 = require("cv2", "visual")
-    picture = to_picture(image)
+    pixels = to_image(image)
     if blur_px > 0:
-        picture = cv2.GaussianBlur(picture, (0, 0), blur_px)
-    across = cv2.Sobel(picture, cv2.CV_16S, 1, 0)
-    down = cv2.Sobel(picture, cv2.CV_16S, 0, 1)
+        pixels = cv2.GaussianBlur(pixels, (0, 0), blur_px)
+    across = cv2.Sobel(pixels, cv2.CV_16S, 1, 0)
+    down = cv2.Sobel(pixels, cv2.CV_16S, 0, 1)
     strongest = np.argmax(np.abs(across) + np.abs(down), axis=2)[:, :, None]
     across = np.take_along_axis(across, strongest, axis=2)[:, :, 0]
     down = np.take_along_axis(down, strongest, axis=2)[:, :, 0]
@@ -120,15 +120,15 @@ def detect_edges(
 
 
 def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: bool = True) -> Contours:
-    """Trace the outlines of a mask, or of what stands out in a picture.
+    """Trace the outlines of a mask, or of what stands out in an image.
 
     Args:
-        image: A mask (H, W) bool, or a picture (anything `load_image` takes), which is binarized first.
+        image: A mask (H, W) bool, or an image (anything `load_image` takes), which is binarized first.
         min_area_px: Smaller ones are left out.
         with_holes: Also the outlines of holes.
 
     Raises:
-        ImageError: Neither a mask nor a picture.
+        ImageError: Neither a mask nor an image.
     """
     cv2 = require("cv2", "visual")
     mask = to_mask(image)

@@ -1,4 +1,4 @@
-"""What a caller may hand in: a picture (all that `load_image` takes) or a mask, told apart once."""
+"""What a caller may hand in: an image (all that `load_image` takes) or a mask, told apart once."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource, load_image
 
-Picture = NDArray[np.uint8]
+RgbImage = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 
@@ -25,7 +25,7 @@ def is_mask(image: Any) -> bool:
 
 
 def to_mask(image: ImageSource) -> Mask | None:
-    """The mask, when this is one; None when it is a picture.
+    """The mask, when this is one; None when it is an image.
 
     Raises:
         ImageError: A mask without pixels.
@@ -38,8 +38,8 @@ def to_mask(image: ImageSource) -> Mask | None:
     return np.ascontiguousarray(mask if mask.dtype == np.bool_ else mask != 0)
 
 
-def to_picture(image: ImageSource) -> Picture:
-    """(H, W, 3) uint8 RGB of a picture or a mask.
+def to_image(image: ImageSource) -> RgbImage:
+    """(H, W, 3) uint8 RGB of an image or a mask.
 
     Raises:
         ImageError: It is neither.

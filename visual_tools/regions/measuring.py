@@ -33,7 +33,7 @@ class Measurement:
         angle_deg: Direction of the long side, counterclockwise from the x axis as one sees it, 0 to 180.
         centroid_px: Mean x and y of its pixels.
         box_px: The smallest upright box.
-        is_at_border: Touches the edge of the picture, so it may be larger than measured.
+        is_at_border: Touches the edge of the image, so it may be larger than measured.
         outline_px: (N, 2) int, x and y of its outermost pixels.
     """
 
@@ -68,7 +68,7 @@ class Measurements:
     count: Count
 
     def distance(self, start_px: tuple[float, float], end_px: tuple[float, float]) -> float:
-        """How far two points of the picture (x, y in pixels) are apart, in `unit`."""
+        """How far two points of the image (x, y in pixels) are apart, in `unit`."""
         return math.dist(start_px, end_px) * self.units_per_px
 
     def __len__(self) -> int:
@@ -100,10 +100,10 @@ def measure_objects(
     split: bool = True,
     min_area_px: int | None = None,
 ) -> Measurements:
-    """Measure every object of a picture.
+    """Measure every object of an image.
 
     Args:
-        image: A picture (anything `load_image` takes), a mask (H, W) bool, or what `count_objects` found, with options
+        image: An image (anything `load_image` takes), a mask (H, W) bool, or what `count_objects` found, with options
             of its own.
         mm_per_px: How long one pixel is, in mm.
         dpi: Pixels per inch, of a scan; sizes are then in mm.
@@ -113,7 +113,7 @@ def measure_objects(
         min_area_px: See `count_objects`.
 
     Raises:
-        ImageError: No picture; more than one scale, or a scale that is not above 0.
+        ImageError: No image; more than one scale, or a scale that is not above 0.
 
     Source: area and moments by pixel counts; the perimeter by Crofton's formula in four directions, scaled by the
         same estimate for the convex hull, whose true length is known.

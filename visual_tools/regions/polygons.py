@@ -14,7 +14,7 @@ from visual_tools.images import ImageSource
 from visual_tools.regions.binary import Color, binarize
 from visual_tools.regions.components import Outline, find_components, is_frame
 from visual_tools.regions.edges import Contour, find_contours
-from visual_tools.regions.inputs import Mask, Picture, is_mask, to_picture
+from visual_tools.regions.inputs import Mask, RgbImage, is_mask, to_image
 from visual_tools.require import require
 
 _TOLERANCES = (0.045, 0.03, 0.02, 0.012)
@@ -42,7 +42,7 @@ class Polygon:
         number: From 1, largest first.
         kind: "triangle", "square", "rectangle", "quadrilateral", "pentagon", "hexagon", "heptagon", "octagon",
             "9-gon" and so on, "circle", "ellipse", or "other" when nothing fits.
-        corners_px: x and y of the corners in turn (clockwise on the picture); empty for circles, ellipses and others.
+        corners_px: x and y of the corners in turn (clockwise on the image); empty for circles, ellipses and others.
         is_convex: No corner points inwards.
         center_px: The middle, x and y.
         area_px: Pixels that the outline encloses.
@@ -106,12 +106,12 @@ def find_polygons(image: ImageSource, *, color: Color | None = None, min_area_px
     Shapes of one outline each; what touches or overlaps is one shape, unless `color` tells it apart.
 
     Args:
-        image: A picture (anything `load_image` takes), or a mask (H, W) bool.
+        image: An image (anything `load_image` takes), or a mask (H, W) bool.
         color: Only shapes of this colour.
         min_area_px: Smaller ones are left out.
 
     Raises:
-        ImageError: Neither a mask nor a picture, or a `min_area_px` below 1.
+        ImageError: Neither a mask nor an image, or a `min_area_px` below 1.
 
     Example:
         >>> mask = np.zeros((60, 60), dtype=bool)
@@ -121,10 +121,10 @@ def find_polygons(image: ImageSource, *, color: Color | None = None, min_area_px
     """
     if min_area_px < 1:
         raise ImageError(f"found min_area_px={min_area_px}, expected at least 1")
-    picture = to_picture(image)
-    mask = _without_frame(binarize(image if is_mask(image) else picture, color=color).mask)
+    pixels = to_image(image)
+    mask = _without_frame(binarize(image if is_mask(image) else pixels, color=color).mask)
     contours = find_contours(mask, min_area_px=min_area_px, with_holes=False)
-    return Polygons(polygons=tuple(_classify(one, mask, picture) for one in contours))
+    return Polygons(polygons=tuple(_classify(one, mask, pixels) for one in contours))
 
 
 def _without_frame(mask: Mask) -> Mask:
@@ -134,7 +134,7 @@ def _without_frame(mask: Mask) -> Mask:
     return mask & ~np.isin(found.labels, frames) if frames else mask
 
 
-def _classify(contour: Contour, mask: Mask, picture: Picture) -> Polygon:
+def _classify(contour: Contour, mask: Mask, image: RgbImage) -> Polygon:
     cv2 = require("cv2", "visual")
     outline = contour.points_px
     allowed = max(_FIT_PX, _FIT_SHARE * math.sqrt(contour.area_px))
@@ -150,7 +150,7 @@ def _classify(contour: Contour, mask: Mask, picture: Picture) -> Polygon:
         area_px=contour.area_px,
         axes_px=(round(max(first, second) + 1, 1), round(min(first, second) + 1, 1)),
         angle_deg=round(-turn % 180, 1) % 180,
-        color=_median_color(contour, mask, picture),
+        color=_median_color(contour, mask, image),
         box_px=contour.box_px,
         shape_px=best.shape,
     )
@@ -251,7 +251,7 @@ def _center(outline: Outline) -> tuple[float, float]:
     return round(x_px, 1), round(y_px, 1)
 
 
-def _median_color(contour: Contour, mask: Mask, picture: Picture) -> tuple[int, int, int]:
+def _median_color(contour: Contour, mask: Mask, image: RgbImage) -> tuple[int, int, int]:
     """Of what is drawn inside the outline, its blurred rim left out where something remains."""
     cv2 = require("cv2", "visual")
     box = contour.box_px
@@ -259,7 +259,7 @@ def _median_color(contour: Contour, mask: Mask, picture: Picture) -> tuple[int, 
     cv2.drawContours(inside, [contour.points_px - (box.left, box.top)], -1, 1, cv2.FILLED)
     inside[~mask[box.top : box.bottom, box.left : box.right]] = 0
     core = cv2.erode(inside, np.ones((3, 3), np.uint8))
-    crop = picture[box.top : box.bottom, box.left : box.right]
+    crop = image[box.top : box.bottom, box.left : box.right]
     pixels = crop[(core if core.any() else inside) > 0]
     red, green, blue = np.median(pixels, axis=0).astype(int).tolist()
     return red, green, blue

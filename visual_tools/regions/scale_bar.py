@@ -1,4 +1,4 @@
-"""Find the scale bar of a picture: a horizontal bar with its length written next to it."""
+"""Find the scale bar of an image: a horizontal bar with its length written next to it."""
 
 import re
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
-from visual_tools.regions.inputs import Picture, to_picture
+from visual_tools.regions.inputs import RgbImage, to_image
 from visual_tools.require import require
 
 _UNITS = {
     **{name: name for name in ("nm", "mm", "cm", "m", "km", "in", "ft", "mi")},
     **dict.fromkeys(("µm", "μm", "um", "pm", "jm", "micron", "microns"), "µm"),
 }
-"""As read to as meant: the letter mu is often read as u, p or j, and no picture has a bar of picometres."""
+"""As read to as meant: the letter mu is often read as u, p or j, and no image has a bar of picometres."""
 
 _LABEL = re.compile(r"^[^\d]{0,3}(\d+(?:[.,]\d+)?)\s*([a-zA-Zµμ]{1,7})\.?$")
 _MIN_ASPECT = 4.0
@@ -66,14 +66,14 @@ def find_scale_bar(image: ImageSource) -> ScaleBar:
         ImageError: No text such as "50 µm", or no bar next to it; then measure the bar yourself and give
             `scale_bar=(length_px, value, unit)`.
     """
-    picture = to_picture(image)
-    labels = _find_labels(picture)
+    pixels = to_image(image)
+    labels = _find_labels(pixels)
     if not labels:
         raise ImageError(
             'found no text such as "50 µm" or "1 cm"; measure the bar and give scale_bar=(length_px, value, unit)'
         )
     for label, value, unit in labels:
-        found = _find_bar(picture, label)
+        found = _find_bar(pixels, label)
         if found is not None:
             bar, length_px = found
             scale = value / length_px
@@ -82,11 +82,11 @@ def find_scale_bar(image: ImageSource) -> ScaleBar:
     raise ImageError(f"found the text {texts}, but no bar near it; give scale_bar=(length_px, value, unit)")
 
 
-def _find_labels(picture: Picture) -> list[tuple[Box, float, str]]:
+def _find_labels(image: RgbImage) -> list[tuple[Box, float, str]]:
     """Texts that are a length: place, value, unit; number and unit may have been read apart."""
     from visual_tools.ocr import read_text
 
-    lines = [(line.text.strip(), line.box_px) for line in read_text(picture)]
+    lines = [(line.text.strip(), line.box_px) for line in read_text(image)]
     joined = [
         (f"{number} {unit}", left.union(right))
         for number, left in lines
@@ -105,12 +105,12 @@ def _find_labels(picture: Picture) -> list[tuple[Box, float, str]]:
     return found
 
 
-def _find_bar(picture: Picture, label: Box) -> tuple[Box, float] | None:
+def _find_bar(image: RgbImage, label: Box) -> tuple[Box, float] | None:
     """The longest horizontal bar near a label, dark or light, and its length in pixels."""
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     reach = round(_REACH_HEIGHTS * label.height)
     area = label.padded(round(_MAX_LENGTH_SHARE * width), reach).clipped(width, height)
-    grey = picture[area.top : area.bottom, area.left : area.right].astype(np.int16).mean(axis=2)
+    grey = image[area.top : area.bottom, area.left : area.right].astype(np.int16).mean(axis=2)
     middle = float(np.median(grey))
     found: list[tuple[Box, float]] = []
     for sign in (1, -1):

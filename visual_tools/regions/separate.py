@@ -82,7 +82,7 @@ def separate(region: Mask, typical_area_px: float = 0.0) -> Parts:
 
     Args:
         region: (h, w) bool.
-        typical_area_px: Of the regions in the picture. A region that is not clearly larger stays in one piece when its
+        typical_area_px: Of the regions in the image. A region that is not clearly larger stays in one piece when its
             parts would not be convex: they are limbs of one thing.
     """
     best = _separate_solid(_fill_holes(region, None))
@@ -247,7 +247,7 @@ def cut_at_corners(region: Mask, typical_area_px: float) -> Parts:
 
     Args:
         region: (h, w) bool.
-        typical_area_px: Of objects in the picture that are surely single.
+        typical_area_px: Of objects in the image that are surely single.
     """
     cv2 = require("cv2", "visual")
     waiting: list[Outline] = [trace_outline(region)]

@@ -1,4 +1,4 @@
-"""Run code about pictures in isolation: IPython kernels without network, with hard limits."""
+"""Run code about images in isolation: IPython kernels without network, with hard limits."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Gather what a cell puts out within the limits: text head and tail, checked pictures, the same for a notebook."""
+"""Gather what a cell puts out within the limits: text head and tail, checked images, the same for a notebook."""
 
 import base64
 import binascii
@@ -90,7 +90,7 @@ class Collector:
         self._outputs: list[dict[str, Any]] = []
         self._stream: tuple[str, Clipped] | None = None
         self._num_output_chars = 0
-        self._num_pictures = self._num_left_out = 0
+        self._num_images = self._num_left_out = 0
         self.images: list[CellImage] = []
         self.error: CellError | None = None
         self.has_left_out_images = False
@@ -99,11 +99,11 @@ class Collector:
     def is_flooded(self) -> bool:
         """Whether so much has come that the cell should be stopped."""
         allowed = max(_MIN_FLOOD_CHARS, _FLOOD_FACTOR * self._limits.output_chars)
-        return self._text.num_chars > allowed or self._num_pictures > 50 * self._limits.num_images + 100
+        return self._text.num_chars > allowed or self._num_images > 50 * self._limits.num_images + 100
 
     @property
     def is_truncated(self) -> bool:
-        """Whether text or pictures were left out."""
+        """Whether text or images were left out."""
         return self._text.is_clipped or self.has_left_out_images
 
     @property
@@ -160,7 +160,7 @@ class Collector:
         text = _text_of(data.get("text/plain"))
         bundle: dict[str, str] = {"text/plain": clean(text[: self._limits.output_chars])} if text else {}
         if "image/png" in data:
-            text = self._take_picture(data["image/png"], content.get("metadata"), bundle)
+            text = self._take_image(data["image/png"], content.get("metadata"), bundle)
         if text:
             self._text.add(text if text.endswith("\n") else text + "\n", _left_out(content.get("metadata")))
         if bundle:
@@ -171,23 +171,23 @@ class Collector:
                 output |= {"output_type": "execute_result", "execution_count": number}
             self._put(output, len(text))
 
-    def _take_picture(self, encoded: object, metadata: object, bundle: dict[str, str]) -> str:
-        """Keep a picture, or say why not."""
-        self._num_pictures += 1
+    def _take_image(self, encoded: object, metadata: object, bundle: dict[str, str]) -> str:
+        """Keep an image, or say why not."""
+        self._num_images += 1
         if len(self.images) >= self._limits.num_images:
             self.has_left_out_images = True
             self._num_left_out += 1
             return f"[only the first {self._limits.num_images} pictures are shown]" if self._num_left_out == 1 else ""
-        image = parse_picture(encoded if isinstance(encoded, str) else "", metadata, self._limits)
+        image = parse_image(encoded if isinstance(encoded, str) else "", metadata, self._limits)
         if isinstance(image, str):
             self.has_left_out_images = True
-            return f"[picture {self._num_pictures}: {image}]"
+            return f"[picture {self._num_images}: {image}]"
         self.images.append(image)
         bundle["image/png"] = base64.b64encode(image.png).decode()
         width, height = image.size_px
         reduced = image.size_px != image.original_px
         was = f", reduced from {image.original_px[0]}x{image.original_px[1]}" if reduced else ""
-        return f"[picture {self._num_pictures}: {width}x{height} px{was}]"
+        return f"[picture {self._num_images}: {width}x{height} px{was}]"
 
     def _take_error(self, content: Mapping[str, Any]) -> None:
         self._end_stream()
@@ -206,7 +206,7 @@ def _text_of(value: object, max_chars: int | None = None) -> str:
     return value[:max_chars].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
-def parse_picture(encoded: str, metadata: object, limits: Limits) -> CellImage | str:
+def parse_image(encoded: str, metadata: object, limits: Limits) -> CellImage | str:
     """Check a PNG from a kernel by its first bytes, without decoding it.
 
     Args:
@@ -215,7 +215,7 @@ def parse_picture(encoded: str, metadata: object, limits: Limits) -> CellImage |
         limits: What is accepted.
 
     Returns:
-        The picture, or why it is left out.
+        The image, or why it is left out.
     """
     if len(encoded) > limits.image_bytes * 4 // 3 + 1000:
         return f"left out, larger than {limits.image_bytes >> 10} KB"

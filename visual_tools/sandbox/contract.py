@@ -25,9 +25,9 @@ class Limits:
         disk_bytes: What the working folder may hold. With namespaces it lies in memory, of which a quarter is the most.
         num_files: Files and folders that the working folder may hold.
         output_chars: Text of a cell that is handed back; head and tail are kept.
-        num_images: Pictures of a cell that are handed back.
-        image_side_px: Longer side of a handed-back picture; larger ones are reduced, and it is said.
-        image_bytes: Size of one handed-back picture.
+        num_images: Images of a cell that are handed back.
+        image_side_px: Longer side of a handed-back image; larger ones are reduced, and it is said.
+        image_bytes: Size of one handed-back image.
     """
 
     wall_s: float = 60.0
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellImage:
-    """A picture that a cell displayed.
+    """An image that a cell displayed.
 
     Attributes:
         png: The file's bytes.
@@ -80,13 +80,13 @@ class CellResult:
     Attributes:
         status: `interrupted` at the time limit or on request; `died`: the kernel was lost and started anew.
         text: Standard output, standard error, displayed text and the last value, in order of time.
-        images: Displayed pictures, in order.
+        images: Displayed images, in order.
         error: What was raised, for `error` and `interrupted`.
         files_written: Files in the working folder that were made or changed, relative, sorted.
         outputs: The same outputs in nbformat's form, for a notebook.
         execution_count: Number of the cell, `In [n]`; None when it was not counted.
         duration_s: Seconds.
-        is_truncated: Whether text or pictures were left out; the text says where.
+        is_truncated: Whether text or images were left out; the text says where.
         is_state_lost: Whether variables are gone: the kernel was started anew.
         notes: What the model must be told besides: limits that struck, state that is gone.
     """

@@ -1,6 +1,6 @@
 """Functions that run inside a kernel for tools that are not code: look at files, run commands.
 
-They print for a model and display pictures; what goes wrong is raised and becomes the cell's error.
+They print for a model and display images; what goes wrong is raised and becomes the cell's error.
 Paths are relative to the current folder, which is the working folder.
 """
 
@@ -73,7 +73,7 @@ def write_file(path: str, content: str) -> None:
 
 
 def view_image(path: str, box: Sequence[int] = ()) -> None:
-    """Display a picture file, or a part of it enlarged."""
+    """Display an image file, or a part of it enlarged."""
     from IPython.display import display
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Refuse the system calls that code about pictures never needs and that lead out of a sandbox.
+"""Refuse the system calls that code about images never needs and that lead out of a sandbox.
 
     install_filter(allow_inet=False)
 

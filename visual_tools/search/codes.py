@@ -23,9 +23,9 @@ class Code:
     Attributes:
         text: What it says.
         format: Its kind, "QR Code", "EAN-13", "Data Matrix" for example.
-        box: Around its corners, in pixels of the picture.
+        box: Around its corners, in pixels of the image.
         corners_px: x and y of its top left, top right, bottom right and bottom left corner, as the code is printed
-            (on a turned code the first is not at the top left of the picture).
+            (on a turned code the first is not at the top left of the image).
         data: Its bytes, for codes that hold no text.
     """
 
@@ -38,7 +38,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codes:
-    """Codes of a picture, from top to bottom; may be indexed and looped over."""
+    """Codes of an image, from top to bottom; may be indexed and looped over."""
 
     codes: tuple[Code, ...]
 
@@ -55,7 +55,7 @@ class Codes:
 def read_codes(image: ImageSource) -> Codes:
     """Read all barcodes (EAN, UPC, Code 128, Code 39, ITF...) and codes (QR, Data Matrix, Aztec, PDF417...).
 
-    They may be turned, light on dark, and of any size; where none is found, the picture is searched again with a
+    They may be turned, light on dark, and of any size; where none is found, the image is searched again with a
     white border and enlarged.
 
     Args:

@@ -1,4 +1,4 @@
-"""Find the places of a picture that look like a smaller picture."""
+"""Find the places of an image that look like a smaller image."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Match:
     """A place that looks like the template.
 
     Attributes:
-        box: In pixels of the picture.
+        box: In pixels of the image.
         score: 1 is the same; how well the shapes agree (normalised correlation of the pixels), less the mean
             difference of the colours (as a share of 255).
         scale: How many times larger than the template.
@@ -89,9 +89,9 @@ def match_template(
     scales: Sequence[float] = SCALES,
     max_matches: int = 50,
 ) -> Matches:
-    """Find where a small picture (an icon, a symbol) stands on a larger one, upright, at several sizes.
+    """Find where a small image (an icon, a symbol) stands on a larger one, upright, at several sizes.
 
-    The picture is searched at a reduced size first, then each candidate is looked at closely.
+    The image is searched at a reduced size first, then each candidate is looked at closely.
 
     Args:
         image: Anything `load_image` takes.
@@ -101,19 +101,19 @@ def match_template(
         max_matches: Keep the best of these.
 
     Raises:
-        ImageError: The template is larger than the picture at every scale, or has one colour only.
+        ImageError: The template is larger than the image at every scale, or has one colour only.
 
     Example:
-        >>> picture = np.zeros((60, 80, 3), np.uint8)
-        >>> picture[20:30, 40:50, 1] = np.eye(10) * 255
-        >>> match_template(picture, picture[18:32, 38:52], scales=[1])[0].box
+        >>> image = np.zeros((60, 80, 3), np.uint8)
+        >>> image[20:30, 40:50, 1] = np.eye(10) * 255
+        >>> match_template(image, image[18:32, 38:52], scales=[1])[0].box
         Box(left=38, top=18, right=52, bottom=32)
     """
-    picture, wanted = load_image(image), _load_template(template)
-    tried = _check_scales(picture, wanted, scales)
-    candidates = _search(picture, wanted, tried, min_score - _SEARCH_SLACK, 4 * max_matches)
+    pixels, wanted = load_image(image), _load_template(template)
+    tried = _check_scales(pixels, wanted, scales)
+    candidates = _search(pixels, wanted, tried, min_score - _SEARCH_SLACK, 4 * max_matches)
     is_fixed = len(tried) == 1
-    refined = [_refine(picture, wanted, candidate, is_fixed) for candidate in candidates]
+    refined = [_refine(pixels, wanted, candidate, is_fixed) for candidate in candidates]
     good = [match for match in refined if match.score >= min_score]
     best = max((match.score for match in refined), default=0.0)
     return Matches(matches=tuple(_without_overlap(good)[:max_matches]), best_score=best)
@@ -131,34 +131,34 @@ def _load_template(source: ImageSource) -> _Template:
     return _Template(pixels=pixels, mask=mask)
 
 
-def _check_scales(picture: NDArray[np.uint8], template: _Template, scales: Sequence[float]) -> list[float]:
+def _check_scales(image: NDArray[np.uint8], template: _Template, scales: Sequence[float]) -> list[float]:
     if not scales or not all(math.isfinite(scale) and scale > 0 for scale in scales):
         raise ImageError(f"found the scales {list(scales)}, expected numbers above 0")
     height, width = template.pixels.shape[:2]
     fitting = [
         scale
         for scale in scales
-        if 2 <= round(width * scale) <= picture.shape[1] and 2 <= round(height * scale) <= picture.shape[0]
+        if 2 <= round(width * scale) <= image.shape[1] and 2 <= round(height * scale) <= image.shape[0]
     ]
     if not fitting:
         raise ImageError(
-            f"the template of {width}x{height} pixels fits the picture of {picture.shape[1]}x{picture.shape[0]} "
+            f"the template of {width}x{height} pixels fits the picture of {image.shape[1]}x{image.shape[0]} "
             f"at none of the scales {min(scales):g} to {max(scales):g}; were the two arguments swapped?"
         )
     return fitting
 
 
 def _search(
-    picture: NDArray[np.uint8], template: _Template, scales: Sequence[float], min_score: float, max_found: int
+    image: NDArray[np.uint8], template: _Template, scales: Sequence[float], min_score: float, max_found: int
 ) -> list[Match]:
-    """Candidates from a reduced copy of the picture; the best one always."""
+    """Candidates from a reduced copy of the image; the best one always."""
     cv2 = require("cv2", "visual")
     found: list[Match] = []
     for scale in scales:
         side_px = min(template.pixels.shape[:2]) * scale
-        reduction = max(1.0, min(side_px / _SEARCH_SIDE_PX, math.sqrt(picture[:, :, 0].size / _SEARCH_PIXELS)))
-        size = round(picture.shape[1] / reduction), round(picture.shape[0] / reduction)
-        small = picture if reduction == 1.0 else cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+        reduction = max(1.0, min(side_px / _SEARCH_SIDE_PX, math.sqrt(image[:, :, 0].size / _SEARCH_PIXELS)))
+        size = round(image.shape[1] / reduction), round(image.shape[0] / reduction)
+        small = image if reduction == 1.0 else cv2.resize(image, size, interpolation=cv2.INTER_AREA)
         pattern = template.scaled(scale / reduction)
         if any(a > b for a, b in zip(pattern.pixels.shape[:2], small.shape[:2], strict=True)):
             continue
@@ -172,9 +172,9 @@ def _search(
     return found[: max_found * 2]
 
 
-def _correlate(picture: NDArray[np.uint8], template: _Template) -> NDArray[np.float32]:
+def _correlate(image: NDArray[np.uint8], template: _Template) -> NDArray[np.float32]:
     cv2 = require("cv2", "visual")
-    scores = cv2.matchTemplate(picture, template.pixels, cv2.TM_CCOEFF_NORMED, mask=template.mask)
+    scores = cv2.matchTemplate(image, template.pixels, cv2.TM_CCOEFF_NORMED, mask=template.mask)
     clean: NDArray[np.float32] = np.clip(np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0), -1.0, 1.0)
     return clean
 
@@ -191,12 +191,12 @@ def _find_peaks(
     return [(int(columns[index]), int(rows[index])) for index in order]
 
 
-def _refine(picture: NDArray[np.uint8], template: _Template, match: Match, is_fixed: bool) -> Match:
+def _refine(image: NDArray[np.uint8], template: _Template, match: Match, is_fixed: bool) -> Match:
     """The best place and size near a candidate, at full size."""
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     slack = 3 + max(match.box.width, match.box.height) // 8
     window = match.box.padded(slack).clipped(width, height)
-    part = picture[window.top : window.bottom, window.left : window.right]
+    part = image[window.top : window.bottom, window.left : window.right]
     best = Match(box=match.box, score=0.0, scale=match.scale)
     for scale in _fine_scales(match.scale, is_fixed):
         pattern = template.scaled(scale)
@@ -206,7 +206,7 @@ def _refine(picture: NDArray[np.uint8], template: _Template, match: Match, is_fi
         scores = _correlate(part, pattern)
         y, x = (int(index) for index in np.unravel_index(int(scores.argmax()), scores.shape))
         box = Box(x, y, x + size[1], y + size[0]).moved(window.left, window.top)
-        score = round(float(scores[y, x]) - _color_difference(picture, pattern, box), 4)
+        score = round(float(scores[y, x]) - _color_difference(image, pattern, box), 4)
         if score > best.score:
             best = Match(box=box, score=score, scale=scale)
     return best
@@ -220,9 +220,9 @@ def _fine_scales(scale: float, is_fixed: bool) -> list[float]:
     return sorted(near | {1.0} if min(near) < 1.0 < max(near) else near, key=lambda one: abs(one - 1.0))
 
 
-def _color_difference(picture: NDArray[np.uint8], template: _Template, box: Box) -> float:
+def _color_difference(image: NDArray[np.uint8], template: _Template, box: Box) -> float:
     """Mean absolute difference as a share of 255."""
-    part: NDArray[Any] = picture[box.top : box.bottom, box.left : box.right].astype(np.int16)
+    part: NDArray[Any] = image[box.top : box.bottom, box.left : box.right].astype(np.int16)
     difference = np.abs(part - template.pixels)
     return float(difference.mean() if template.mask is None else difference[template.mask > 0].mean()) / 255
 

@@ -17,7 +17,7 @@ from visual_tools.ocr import TextLine, read_text
 _SAME_SIGNS = str.maketrans("‘’`´“”„–—−‐‑×…·•", "''''\"\"\"-----x.··")
 _ALIKE = ("0oO", "1lI|i", "5sS", "8B", "2zZ", "-_~", ".,:;·", "'\"", "uv", "cC")
 _ALIKE_COST = 0.34
-"""Characters that a reader of pictures takes for each other cost a third of a wrong one."""
+"""Characters that a reader of images takes for each other cost a third of a wrong one."""
 
 _COST_OF = {(a, b): _ALIKE_COST for group in _ALIKE for a in group.casefold() for b in group.casefold() if a != b}
 _MAX_GAP_HEIGHTS = 2.5
@@ -113,7 +113,7 @@ class TextMatch:
 
     Attributes:
         text: What was read there.
-        box: Around just these characters, in pixels of the picture.
+        box: Around just these characters, in pixels of the image.
         similarity: How like the text asked for it is: 1 is equal but for case and blanks.
         confidence: How sure the reader is, 0 to 1.
         line: All of the line that it is part of.
@@ -136,7 +136,7 @@ class TextMatches:
 
     Attributes:
         matches: The places.
-        num_lines: How many lines of text the picture has, so that "not found" can be told from "no text at all".
+        num_lines: How many lines of text the image has, so that "not found" can be told from "no text at all".
     """
 
     matches: tuple[TextMatch, ...]
@@ -160,7 +160,7 @@ def find_text(
     min_similarity: float = 0.8,
     max_matches: int = 50,
 ) -> TextMatches:
-    """Find where a text stands on a picture.
+    """Find where a text stands on an image.
 
     The best come first: equal before like, alone before part of a longer line, sure before unsure, then from top to
     bottom. A text with blanks or hyphens is found across columns of a row and where it is wrapped onto a

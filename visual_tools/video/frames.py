@@ -1,4 +1,4 @@
-"""A decoded frame as a picture: the right way up, in the right colours, in the size that was asked for."""
+"""A decoded frame as an image: the right way up, in the right colours, in the size that was asked for."""
 
 import math
 from collections.abc import Callable
@@ -23,8 +23,8 @@ class Shape:
     Attributes:
         width_px: Columns as shown: pixels made square, turned upright.
         height_px: Rows as shown.
-        turn: Clockwise quarter turns from the stored picture to the shown one.
-        is_flipped: The stored picture is mirrored left to right before it is turned.
+        turn: Clockwise quarter turns from the stored image to the shown one.
+        is_flipped: The stored image is mirrored left to right before it is turned.
     """
 
     width_px: int
@@ -35,10 +35,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What size a picture gets.
+    """What size an image gets.
 
     Attributes:
-        find_size: From columns and rows as shown to those of the picture.
+        find_size: From columns and rows as shown to those of the image.
         is_bicubic: Pillow's bicubic filter, slower, makes it smaller; otherwise the mean of each area does, while the
             colours are converted.
     """
@@ -72,13 +72,13 @@ def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> Shape:
 
 
 class Painter:
-    """Turns decoded frames into pictures; keeps the converter warm between them. One thread at a time."""
+    """Turns decoded frames into images; keeps the converter warm between them. One thread at a time."""
 
     def __init__(self) -> None:
         self._reformatter = require("av.video.reformatter", "visual").VideoReformatter()
 
     def paint(self, frame: Any, shape: Shape, fit: Fit) -> NDArray[np.uint8]:
-        """The (H, W, 3) uint8 RGB picture of a frame, as shown, in the size that `fit` gives. Alpha lies on white."""
+        """The (H, W, 3) uint8 RGB image of a frame, as shown, in the size that `fit` gives. Alpha lies on white."""
         size = fit.find_size(shape.width_px, shape.height_px)
         if fit.is_bicubic and size != (shape.width_px, shape.height_px):
             whole = Image.fromarray(self._convert(frame, shape, (shape.width_px, shape.height_px)))

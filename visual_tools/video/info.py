@@ -54,7 +54,7 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
             has_audio=bool(container.streams.audio),
             is_truncated=timeline.is_truncated,
             warnings=timeline.warnings
-            + _tell_picture(frame.color_trc, frame.interlaced_frame, shape)
+            + _tell_image(frame.color_trc, frame.interlaced_frame, shape)
             + (("frames come at uneven distances",) if is_variable else ())
             + tuple(others if len(container.streams.video) > 1 else ()),
         )
@@ -75,7 +75,7 @@ def _find_key_gaps(timeline: Timeline) -> tuple[float, float]:
     return float(np.median(gaps_s[:-1] if len(gaps_s) > 1 else gaps_s)), float(gaps_s.max())
 
 
-def _tell_picture(color_trc: int, is_interlaced: bool, shape: Shape) -> tuple[str, ...]:
+def _tell_image(color_trc: int, is_interlaced: bool, shape: Shape) -> tuple[str, ...]:
     told = []
     if int(color_trc) in _HDR:
         told.append(f"high dynamic range ({_HDR[int(color_trc)]}): pictures look pale, tones are not mapped")

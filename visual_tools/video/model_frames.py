@@ -33,7 +33,7 @@ class FrameGroup:
         timestamp: The time of the first, HH:MM:SS.mmm.
         timestamp_s: The same in seconds: its index over the frame rate.
         indices: The frames' numbers in the video.
-        images: The pictures, (H, W, 3) uint8 RGB, all of one size.
+        images: The images, (H, W, 3) uint8 RGB, all of one size.
     """
 
     timestamp: str
@@ -60,7 +60,7 @@ def frames(
         path: The file.
         fps: Frames a second; the video's own rate where that is lower.
         group_size: Frames of a group; the last group may have fewer.
-        max_patches: Patches of 14 px that a picture may have; larger ones are made smaller.
+        max_patches: Patches of 14 px that an image may have; larger ones are made smaller.
         progress: Called with the frames read so far and the frames in all.
 
     Returns:
@@ -94,7 +94,7 @@ def find_indices(num_frames: int, video_fps: float, fps: float = 2.0) -> list[in
 
 
 def find_size(width_px: int, height_px: int, max_patches: int = 4096) -> tuple[int, int]:
-    """The size of a picture that has about `max_patches` patches of 14 px at most; never larger than it was."""
+    """The size of an image that has about `max_patches` patches of 14 px at most; never larger than it was."""
     patches = max(1, width_px // _PATCH_PX) * max(1, height_px // _PATCH_PX)
     scale = min(1.0, math.sqrt(max_patches / patches), _MAX_SIDE_PX / width_px, _MAX_SIDE_PX / height_px)
     return max(1, int(width_px * scale)), max(1, int(height_px * scale))
@@ -109,7 +109,7 @@ def make_timestamp(time_s: float) -> str:
 def _repeat(
     path: str | os.PathLike[str], timeline: Timeline, indices: list[int], fit: Fit
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """A picture for every index; where a frame is damaged, the one before it again."""
+    """An image for every index; where a frame is damaged, the one before it again."""
     wanted_pts = timeline.pts[indices].tolist()
     decoded = decode_frames(path, timeline, wanted_pts, fit)
     shown = next(decoded, None)

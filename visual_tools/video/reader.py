@@ -26,7 +26,7 @@ from visual_tools.video.timeline import Timeline
 
 _TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders whose NONREF leaves all else bit for bit
 _MAX_THREADS = 8
-_MAX_RUN_BYTES = 64 << 20  # pictures of one run that may wait for their turn
+_MAX_RUN_BYTES = 64 << 20  # images of one run that may wait for their turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +222,8 @@ def decode_frames(
     """
     runs = make_runs(timeline, wanted_pts)
     threads = min(_count_cores(), _MAX_THREADS)
-    pictures = max((len(run.wanted_pts) for run in runs), default=0)
-    is_heavy = pictures * count_picture_bytes(path, timeline, fit) > _MAX_RUN_BYTES
+    images = max((len(run.wanted_pts) for run in runs), default=0)
+    is_heavy = images * count_image_bytes(path, timeline, fit) > _MAX_RUN_BYTES
     if threads == 1 or is_heavy or len(runs) < 2 * threads:
         with Reader(path, timeline, fit, threads) as reader:
             for run in runs:
@@ -237,7 +237,7 @@ def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def count_picture_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: Fit) -> int:
+def count_image_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: Fit) -> int:
     """Bytes of one picture.
 
     Raises:

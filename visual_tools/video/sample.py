@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError
 from visual_tools.video.frames import fit_side
-from visual_tools.video.reader import count_picture_bytes, decode_frames
+from visual_tools.video.reader import count_image_bytes, decode_frames
 from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Frame, Frames, Progress
 
@@ -23,7 +23,7 @@ class ReadOptions(TypedDict, total=False):
     """How frames are read; every one may be left out.
 
     Attributes:
-        max_side_px: Longest side of each picture; larger ones are made smaller while they are converted.
+        max_side_px: Longest side of each image; larger ones are made smaller while they are converted.
         exact: False takes the nearest keyframe instead of the frame shown at a time: much quicker, seconds off.
         progress: Called with the frames read so far and the frames in all.
     """
@@ -72,7 +72,7 @@ def sample_frames(
         the same one by one.
 
     Raises:
-        VideoError: The file cannot be read, a time lies outside of it, or the pictures would not fit in memory.
+        VideoError: The file cannot be read, a time lies outside of it, or the images would not fit in memory.
 
     Example:
         >>> frames = sample_frames("talk.mp4", n=8, max_side_px=640)
@@ -126,7 +126,7 @@ def keyframes(
 
     Args:
         path: The file.
-        max_side_px: Longest side of each picture; None keeps the size of the video.
+        max_side_px: Longest side of each image; None keeps the size of the video.
         max_frames: Where there are more keyframes, so many of them are taken, spread evenly.
         progress: Called with the frames read so far and the frames in all.
 
@@ -240,9 +240,7 @@ def _move_to_keyframes(timeline: Timeline, positions: NDArray[np.int64], *, is_u
 
 def _check_size(request: _Request) -> None:
     count = len(np.unique(request.positions))
-    size_bytes = count * count_picture_bytes(
-        request.file, request.timeline, fit_side(request.options.get("max_side_px"))
-    )
+    size_bytes = count * count_image_bytes(request.file, request.timeline, fit_side(request.options.get("max_side_px")))
     if size_bytes > _MAX_BYTES:
         raise VideoError(
             f"{count} pictures need {size_bytes / 1e9:.1f} GB of memory, and {_MAX_BYTES / 1e9:.1f} GB is the limit: "

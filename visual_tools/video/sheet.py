@@ -1,4 +1,4 @@
-"""Many frames on one picture, each with its time."""
+"""Many frames on one image, each with its time."""
 
 import math
 import os
@@ -23,7 +23,7 @@ class Sheet:
     """Frames side by side, row by row in order of time.
 
     Attributes:
-        image: The picture, (H, W, 3) uint8 RGB.
+        image: The image, (H, W, 3) uint8 RGB.
         timestamps_s: When each frame is shown, in seconds from the first of the video.
         indices: The frames' numbers in the video.
         columns: Frames of a row.
@@ -49,7 +49,7 @@ def contact_sheet(
     start_s: float = 0.0,
     end_s: float | None = None,
 ) -> Sheet:
-    """A video at a glance: frames spread evenly, or those given, on one picture, each with its time burnt in.
+    """A video at a glance: frames spread evenly, or those given, on one image, each with its time burnt in.
 
     Args:
         video: A file, or frames from `sample_frames` or `keyframes`.

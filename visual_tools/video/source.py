@@ -9,8 +9,8 @@ from typing import Any
 from visual_tools.errors import VideoError
 from visual_tools.require import require
 
-_TEXT_FORMATS = {"tty", "bin", "xbin", "adf", "idf"}  # demuxers that take any text for a picture of it
-_PICTURE_FORMATS = {"image2"}
+_TEXT_FORMATS = {"tty", "bin", "xbin", "adf", "idf"}  # demuxers that take any text for an image of it
+_IMAGE_FORMATS = {"image2"}
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def open_video(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Any]]:
     """The open container of a file and its video stream.
 
     Raises:
-        VideoError: It is missing, empty, a folder, unreadable, a picture, or holds no video.
+        VideoError: It is missing, empty, a folder, unreadable, an image, or holds no video.
     """
     file = check_file(path)
     av = require("av", "visual")
@@ -69,7 +69,7 @@ def _find_stream(file: Path, container: Any) -> Any:
     name = container.format.name
     if name in _TEXT_FORMATS:
         raise VideoError(f"{file} holds text or data, not a video")
-    if name in _PICTURE_FORMATS or name.endswith("_pipe"):
+    if name in _IMAGE_FORMATS or name.endswith("_pipe"):
         raise VideoError(f"{file} is a picture, not a video: load it with load_image")
     cover = require("av.stream", "visual").Disposition.attached_pic
     streams = [stream for stream in container.streams.video if not stream.disposition & cover]

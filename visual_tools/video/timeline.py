@@ -17,7 +17,7 @@ from visual_tools.video.source import check_file, open_video
 
 HALF_MS_S = 0.00051  # a time that was printed with milliseconds, rounded, still finds its frame
 _CHECKED_PACKETS = 48
-_BUILT_ON_ALL = {"gif", "apng"}  # every picture is drawn over the one before
+_BUILT_ON_ALL = {"gif", "apng"}  # every image is drawn over the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -23,7 +23,7 @@ class Frame:
     Attributes:
         index: Its number, 0 is the first frame shown.
         timestamp_s: When it is shown, in seconds from the first frame.
-        image: The picture as shown, (H, W, 3) uint8 RGB.
+        image: The image as shown, (H, W, 3) uint8 RGB.
     """
 
     index: int
@@ -60,7 +60,7 @@ class Frames:
 
     @property
     def images(self) -> list[NDArray[np.uint8]]:
-        """The pictures alone."""
+        """The images alone."""
         return [frame.image for frame in self.frames]
 
     @property
@@ -93,7 +93,7 @@ class VideoInfo:
         height_px: Rows as shown.
         native_width_px: Columns as stored.
         native_height_px: Rows as stored.
-        rotation_deg: Clockwise turn from the stored picture to the shown one: 0, 90, 180 or 270.
+        rotation_deg: Clockwise turn from the stored image to the shown one: 0, 90, 180 or 270.
         fps: Average frame rate.
         is_variable_rate: Frames come at uneven distances.
         duration_s: From the first frame to the end of the last.

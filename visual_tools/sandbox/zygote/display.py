@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from visual_tools.sandbox.contract import Limits
 
 ORIGINAL_KEY, LEFT_OUT_KEY = "original_px", "left_out"
-_PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXT_TYPES = ("text/markdown", "text/plain")
 _MAX_DECODED_PX = 200_000_000
 _PNG_LEVEL = 3
@@ -20,7 +20,7 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 
 def to_png(image: Image.Image, limits: Limits) -> tuple[bytes, dict[str, list[int]]]:
-    """A picture as PNG within the limits, and its size before it was reduced.
+    """An image as PNG within the limits, and its size before it was reduced.
 
     Args:
         image: Any mode.
@@ -52,12 +52,12 @@ def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Li
     """Reduce a displayed object's forms to one text and one PNG.
 
     Args:
-        data: By MIME type; pictures as bytes or base64 text.
+        data: By MIME type; images as bytes or base64 text.
         metadata: By MIME type.
-        limits: For the picture.
+        limits: For the image.
     """
     text = next((str(data[kind]) for kind in _TEXT_TYPES if data.get(kind)), "")
-    kind = next((kind for kind in _PICTURE_TYPES if data.get(kind)), None)
+    kind = next((kind for kind in _IMAGE_TYPES if data.get(kind)), None)
     text, about_text = _clip(text, limits.output_chars)
     if kind is None:
         return ({"text/plain": text} if text else {}), about_text

@@ -180,7 +180,7 @@ def _shell_class() -> type[Any]:
                 os.environ.pop(name, None)
 
         def set_limits(self, limits: Limits) -> None:
-            """What pictures may be from now on."""
+            """What images may be from now on."""
             self.limits = self.displayhook.limits = self.display_pub.limits = limits
 
         def system_piped(self, cmd: str) -> None:
@@ -228,7 +228,7 @@ def make_shell(app: Any) -> Any:
     shell.colors = "nocolor"
     shell.limits = Limits()
     shell.display_formatter.active_types = ["text/plain", "text/markdown", "image/png", "image/jpeg"]
-    _show_pictures(shell)
+    _show_images(shell)
     transforms = shell.input_transformer_manager.cleanup_transforms
     transforms[0] = _keep_line_numbers(transforms[0])
     shell.events.register("post_run_cell", lambda _: drain_streams())
@@ -245,7 +245,7 @@ def _keep_line_numbers(strip: Callable[[list[str]], list[str]]) -> Callable[[lis
     return strip_before_magic
 
 
-def _show_pictures(shell: Any) -> None:
+def _show_images(shell: Any) -> None:
     from PIL import Image
 
     formatters = shell.display_formatter.formatters
