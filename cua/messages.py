@@ -113,6 +113,25 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyTokens:
+    """The tokens of one reply as the server has them, for training; nothing is tokenised again.
+
+    Attributes:
+        prompt_ids: Ids of the prompt.
+        ids: Ids of the reply, end token included.
+        logprobs: Natural logarithm of the probability of each of `ids` under the distribution that it was sampled from
+            (ours), or that the model gave (other servers); empty when the server gives none.
+        sampled: Whether each of `ids` was sampled by the model; False for what the server put in, such as the end
+            of a thought that ran out of budget. Empty when the server does not say.
+    """
+
+    prompt_ids: tuple[int, ...] = ()
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    sampled: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """One answer of a model.
 
@@ -124,6 +143,8 @@ class Reply:
         finish_reason: Why it ended.
         model: The name that the server gave.
         duration_s: Seconds from request to last byte.
+        tokens: Ids and log-probabilities, where they were asked for and the server gives them.
+        model_version: What the server says of the weights behind the name; "" when it says nothing.
     """
 
     content: str
@@ -133,6 +154,8 @@ class Reply:
     finish_reason: FinishReason = "stop"
     model: str = ""
     duration_s: float = 0.0
+    tokens: ReplyTokens | None = None
+    model_version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +166,16 @@ class Sampling:
         temperature: 0 to 2.
         top_p: 0 to 1.
         max_tokens: Limit on output tokens.
+        seed: The same seed and request give the same reply, on servers that can.
+        stop: Texts at which the reply ends.
+        with_tokens: Ask for `Reply.tokens`.
         extra_body: Server-specific fields, merged into the request (thinking on/off and the like).
     """
 
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    with_tokens: bool = False
     extra_body: Mapping[str, Any] = field(default_factory=dict)

@@ -156,9 +156,18 @@ class OpenAICompatModel:
             request |= {"stream": True, "stream_options": {"include_usage": True}}
         # OpenAI's newer models know the limit under the longer name only; other servers under the shorter one.
         limit_name = "max_completion_tokens" if self.endpoint.is_openai else "max_tokens"
-        chosen = {"temperature": sampling.temperature, "top_p": sampling.top_p, limit_name: sampling.max_tokens}
+        chosen: dict[str, Any] = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            limit_name: sampling.max_tokens,
+        }
+        chosen |= {"seed": sampling.seed, "stop": list(sampling.stop) or None}
         request |= {key: value for key, value in chosen.items() if value is not None}
-        return request | {"extra_body": dict(sampling.extra_body) or None}
+        extra_body = dict(sampling.extra_body)
+        if sampling.with_tokens:
+            request |= {"logprobs": True}
+            extra_body |= {"return_token_ids": True}
+        return request | {"extra_body": extra_body or None}
 
     def _sendable(self, messages: Sequence[Message]) -> Sequence[Message]:
         where = self.options.tool_images
@@ -182,6 +191,8 @@ class OpenAICompatModel:
             finish_reason=draft.known_finish_reason,
             model=draft.model or self.name,
             duration_s=time.perf_counter() - started,
+            tokens=draft.tokens(),
+            model_version=draft.model_version,
         )
         self._check_end(reply, draft, request)
         return reply

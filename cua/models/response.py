@@ -12,9 +12,9 @@ from typing import Literal
 from pydantic import ValidationError
 
 from cua.errors import ModelError
-from cua.messages import FinishReason, ToolCall
+from cua.messages import FinishReason, ReplyTokens, ToolCall
 from cua.models.failures import stream_failure
-from cua.models.wire import CompletionIn, MessageIn, ToolCallIn, UsageIn
+from cua.models.wire import ChoiceIn, CompletionIn, LogprobIn, MessageIn, ToolCallIn, UsageIn
 
 _FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -55,6 +55,7 @@ class StreamAccumulator:
         finish_reason: The server's word, None until it came.
         usage: Token counts, None where the server sends none.
         model: The server's name of the model.
+        model_version: What it says of the weights.
         num_events: JSON objects that were read.
         has_choices: Whether any of them had a choice.
     """
@@ -66,7 +67,10 @@ class StreamAccumulator:
         self.reasoning_field: str | None = None
         self.finish_reason: str | None = None
         self.usage: UsageIn | None = None
-        self.model = ""
+        self.model = self.model_version = ""
+        self._prompt_ids: list[int] = []
+        self._ids: list[int] = []
+        self._logprobs: list[LogprobIn] = []
         self.num_events = 0
         self.has_choices = False
         self._calls: list[_GrowingCall] = []
@@ -101,11 +105,14 @@ class StreamAccumulator:
         """Add a whole answer, or one event of a stream."""
         self.num_events += 1
         self.model = answer.model or self.model
+        self.model_version = answer.weight_version or answer.system_fingerprint or self.model_version
+        self._prompt_ids = self._prompt_ids or answer.prompt_token_ids or []
         self.usage = answer.usage or self.usage
         for choice in (answer.choices or [])[:1]:
             self.has_choices = True
             self.usage = choice.usage or self.usage
             self.finish_reason = choice.finish_reason or self.finish_reason
+            self._take_tokens(choice)
             message = choice.delta if field == "delta" else choice.message
             # Some servers stream "message" or answer whole with "delta".
             self._take_message(message or choice.message or choice.delta or MessageIn(), field == "message")
@@ -124,6 +131,27 @@ class StreamAccumulator:
             )
             for position, call in enumerate(self._calls)
         )
+
+    def tokens(self) -> ReplyTokens | None:
+        """Ids and log-probabilities; None when the server gave no ids.
+
+        Raises:
+            ModelError: There are not as many log-probabilities as ids: training on them would go wrong unnoticed.
+        """
+        if not self._ids:
+            return None
+        logprobs = tuple(one.logprob for one in self._logprobs if one.logprob is not None)
+        sampled = tuple(one.sampled for one in self._logprobs if one.sampled is not None)
+        if any(found and len(found) != len(self._ids) for found in (logprobs, sampled)):
+            raise ModelError(
+                f"the server gave {len(self._ids)} token ids and {len(logprobs)} log-probabilities", retryable=False
+            )
+        return ReplyTokens(prompt_ids=tuple(self._prompt_ids), ids=tuple(self._ids), logprobs=logprobs, sampled=sampled)
+
+    def _take_tokens(self, choice: ChoiceIn) -> None:
+        self._prompt_ids = self._prompt_ids or choice.prompt_token_ids or []
+        self._ids += choice.token_ids or []
+        self._logprobs += (choice.logprobs.content if choice.logprobs else None) or []
 
     def _take_message(self, message: MessageIn, is_whole: bool) -> None:
         for name in ("reasoning_content", "reasoning"):

@@ -170,19 +170,38 @@ class UsageIn(_Foreign):
         return (details.cached_tokens if details else None) or self.cached_tokens or 0
 
 
+class LogprobIn(_Foreign):
+    """The log-probability of one token; `sampled` is our own server's."""
+
+    logprob: float | None = None
+    sampled: bool | None = None
+
+
+class LogprobsIn(_Foreign):
+    """Log-probabilities of a choice, or of a piece of one."""
+
+    content: list[LogprobIn] | None = None
+
+
 class ChoiceIn(_Foreign):
-    """A choice; only the first one is read."""
+    """A choice; only the first one is read. Ids are those of vLLM, SGLang and ours (`return_token_ids`)."""
 
     message: MessageIn | None = None
     delta: MessageIn | None = None
     finish_reason: str | None = None
     usage: UsageIn | None = None
+    logprobs: LogprobsIn | None = None
+    token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
 
 
 class CompletionIn(_Foreign):
     """A whole answer, or one event of a stream."""
 
     model: str | None = None
+    system_fingerprint: str | None = None
+    weight_version: str | None = None
+    prompt_token_ids: list[int] | None = None
     choices: list[ChoiceIn] | None = None
     usage: UsageIn | None = None
     error: dict[str, Any] | str | None = Field(default=None)

@@ -17,7 +17,9 @@ from urllib.parse import unquote_plus
 from pydantic import Field, TypeAdapter, ValidationError
 
 from cua.json_text import read_json
+from cua.messages import Reply, ReplyTokens
 from cua.trajectory.events import Event
+from cua.trajectory.packed_tokens import pack_tokens, unpack_tokens
 from envs import Action
 
 Redact = Callable[[str], str]
@@ -50,6 +52,10 @@ def encode(value: object, redact: Redact = str) -> Any:
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, Reply) and value.tokens and _holds_secrets(value, redact):
+        value = dataclasses.replace(value, tokens=None)  # ids would tell what the text no longer does
+    if isinstance(value, ReplyTokens):
+        return pack_tokens(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _encode_fields(value, redact)
     if isinstance(value, Mapping):
@@ -59,6 +65,11 @@ def encode(value: object, redact: Redact = str) -> Any:
     if isinstance(value, bytes | bytearray):
         return f"<{len(value)} bytes>"
     return _text(str(value), redact)
+
+
+def _holds_secrets(reply: Reply, redact: Redact) -> bool:
+    said = reply.reasoning + reply.content + "".join(call.arguments for call in reply.tool_calls)
+    return redact(said) != said
 
 
 def _encode_fields(value: Any, redact: Redact) -> dict[str, Any]:
@@ -133,6 +144,8 @@ def from_line(line: bytes) -> Event:
     data = read_json(line)
     if isinstance(data, dict) and isinstance(data.get("observation"), dict):
         data["observation"]["screenshot"] = b""
+    if isinstance(data, dict) and isinstance(data.get("reply"), dict) and data["reply"].get("tokens") is not None:
+        data["reply"]["tokens"] = unpack_tokens(data["reply"]["tokens"])
     try:
         return _adapter().validate_python(data)
     except ValidationError as error:

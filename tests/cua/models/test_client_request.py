@@ -34,6 +34,15 @@ CONVERSATION = (
 )
 
 
+async def test_tokens_seed_and_stop_are_asked_for(server: FakeOpenAI, connect: Connect) -> None:
+    sampling = Sampling(seed=7, stop=("END",), with_tokens=True, extra_body={"top_k": 5})
+    reply = await connect(server.base_url).model.generate(CONVERSATION, sampling=sampling)
+    sent = server.chats[0].body
+    asked = {key: sent.get(key) for key in ("seed", "stop", "logprobs", "return_token_ids", "top_k")}
+    assert asked == {"seed": 7, "stop": ["END"], "logprobs": True, "return_token_ids": True, "top_k": 5}
+    assert reply.tokens is None  # this server knows nothing of ids
+
+
 async def test_conversation_on_the_wire(server: FakeOpenAI, connect: Connect) -> None:
     await connect(server.base_url, api_key="sk-1").model.generate(CONVERSATION)
     image = {"type": "image_url", "image_url": {"url": DATA_URL}}

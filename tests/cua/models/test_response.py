@@ -1,14 +1,16 @@
 """The reader of answers against arbitrary bytes and arbitrary cuts."""
 
 import itertools
+import json
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cua.errors import ModelError
-from cua.messages import Reply, ToolCall, Usage
+from cua.messages import Reply, ReplyTokens, ToolCall, Usage
 from cua.models.response import MAX_PIECE_BYTES, ResponseReader
 from cua.models.serve_app import completion_json, event_bytes, stream_events
 
@@ -126,3 +128,54 @@ def test_endless_stream_is_cut_off() -> None:
 def test_empty_lines_before_the_first_event_and_none_after() -> None:
     event = b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}], "usage": {}}'
     assert read([b"\r\n", b"\n ", b"\n", event]).content == "ok"
+
+
+def events(*pieces: dict[str, Any]) -> bytes:
+    return b"".join(b"data: " + json.dumps(piece).encode() + b"\n\n" for piece in pieces) + b"data: [DONE]\n\n"
+
+
+def logprobs(*pairs: tuple[float, bool | None]) -> dict[str, Any]:
+    content = [{"token": "x", "logprob": value, "sampled": sampled} for value, sampled in pairs]
+    return {"content": [{key: item for key, item in one.items() if item is not None} for one in content]}
+
+
+def test_ids_and_log_probabilities_of_a_stream_are_put_together() -> None:
+    reader = ResponseReader()
+    reader.feed(
+        events(
+            {"choices": [{"delta": {"role": "assistant"}, "prompt_token_ids": [1, 2, 3]}]},
+            {"choices": [{"delta": {"content": "a"}, "token_ids": [4], "logprobs": logprobs((-0.5, True))}]},
+            {
+                "choices": [
+                    {"delta": {}, "token_ids": [5, 6], "logprobs": logprobs((-1.5, False), (0.0, True))}
+                    | {"finish_reason": "stop"}
+                ],
+                "weight_version": "step-12",
+            },
+        )
+    )
+    draft = reader.finish()
+    assert draft.tokens() == ReplyTokens(
+        prompt_ids=(1, 2, 3), ids=(4, 5, 6), logprobs=(-0.5, -1.5, 0.0), sampled=(True, False, True)
+    )
+    assert draft.model_version == "step-12"
+
+
+def test_ids_of_a_whole_answer_where_the_prompt_stands_on_top() -> None:
+    choice = {"message": {"content": "a"}, "token_ids": [4, 5], "logprobs": logprobs((-0.5, None), (-1.0, None))}
+    reader = ResponseReader()
+    reader.feed(json.dumps({"choices": [choice], "prompt_token_ids": [1], "system_fingerprint": "fp"}).encode())
+    draft = reader.finish()
+    assert draft.tokens() == ReplyTokens(prompt_ids=(1,), ids=(4, 5), logprobs=(-0.5, -1.0))
+    assert draft.model_version == "fp"
+
+
+def test_without_ids_there_are_no_tokens_and_too_few_log_probabilities_are_an_error() -> None:
+    reader = ResponseReader()
+    reader.feed(json.dumps({"choices": [{"message": {"content": "a"}, "logprobs": logprobs((-1.0, None))}]}).encode())
+    assert reader.finish().tokens() is None
+    reader = ResponseReader()
+    choice = {"message": {"content": "a"}, "token_ids": [4, 5], "logprobs": logprobs((-1.0, None))}
+    reader.feed(json.dumps({"choices": [choice]}).encode())
+    with pytest.raises(ModelError, match="gave 2 token ids and 1 log-probabilities"):
+        reader.finish().tokens()
