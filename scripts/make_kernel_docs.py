@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.kernels.cost.hardware import Hardware
+from benchmarks.kernels.cost.measured import measured_tables, read_measurements
+from benchmarks.kernels.cost.table import floor_tables
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.cost.hardware import Hardware
-from model_runtime.kernels.cost.measured import measured_tables, read_measurements
-from model_runtime.kernels.cost.table import floor_tables
 from model_runtime.launch.sizes import RELEASE
 from scripts.compile_gate.figures import VERSIONS, Resources, find_environment, make_table, read_figures, write_figures
 

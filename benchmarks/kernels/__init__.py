@@ -1,7 +1,7 @@
 """Every kernel at the release's sizes beside its peers, in one run: `python -m benchmarks.kernels`.
 
-One GPU, less than ten minutes, one table. First the machine's own ceilings are measured: a copy, and a matmul in bf16.
-What an operator must at least move and compute, over those ceilings, is its floor. Each row says which share of the
+One GPU, less than ten minutes, one table. First the machine's own peaks are measured: a copy, and a matmul in bf16.
+What an operator must at least move and compute, over those peaks, is its floor. Each row says which share of the
 floor's speed was reached, how far the result is from float64, and how our time compares with the peer's of that run.
 
 How it is timed: operators are recorded into a CUDA graph, as the engine replays them; what cannot be recorded is called
@@ -10,7 +10,7 @@ of weights, several routings); where that would be too many, the row says "input
 repetitions, after a warm-up.
 
 Each file of `model_runtime/kernels/` has a file of its name here, and `--only` takes these names. Those of the experts
-time gate_up and down by themselves; `moe` has the whole operator, and the layer around it.
+are in `expert_halves`, with gate_up and down by themselves; `moe` has the whole operator, and the layer around it.
 
 Without a GPU, or with `--toy`, the same code runs at toy sizes on a CPU to show that the command works. Nothing of that
 is a measurement, and every row says so. `--interpreter` runs our kernels too, in Triton's interpreter.

@@ -5,8 +5,10 @@ import datetime
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -14,15 +16,12 @@ import benchmarks.kernels as package
 from benchmarks.kernels import (
     combine,
     dispatch,
+    expert_halves,
     latent,
     merge_patches,
     mla_decode,
     mla_prefill,
     moe,
-    moe_dense,
-    moe_gemv_dense,
-    moe_gemv_int4,
-    moe_int4,
     norm,
     overlap,
     repack,
@@ -31,23 +30,23 @@ from benchmarks.kernels import (
     vision_attention,
 )
 from benchmarks.kernels.bench import Bench, LostDeviceError, run_cases
+from benchmarks.kernels.candidates import find_candidates, find_files
 from benchmarks.kernels.case import Case, Row
-from benchmarks.kernels.ceilings import measure_ceilings
-from benchmarks.kernels.device import CpuDevice, CudaDevice, Device
-from benchmarks.kernels.machine import ROOT, find_commit, find_versions
-from benchmarks.kernels.ours import find_ours
-from benchmarks.kernels.peers import find_files
+from benchmarks.kernels.device import ROOT, CpuDevice, CudaDevice, Device, find_commit, find_versions
+from benchmarks.kernels.roofline import measure_peaks
 from benchmarks.kernels.sizes import Sizes, toy_sizes
 from model_runtime.errors import ConfigError
 from model_runtime.ops.registry import find_ops
 
+
+def _by_name(*modules: ModuleType) -> dict[str, Callable[[Bench], Iterator[Case]]]:
+    return {module.__name__.rpartition(".")[2]: module.cases for module in modules}
+
+
 FILES: dict[str, Callable[[Bench], Iterator[Case]]] = {
-    module.__name__.rpartition(".")[2]: module.cases
-    for module in (
-        *(router, moe, mla_decode, mla_prefill, vision_attention),
-        *(overlap, moe_dense, moe_gemv_dense, moe_gemv_int4, moe_int4),  # in the order in which weights change least
-        *(dispatch, combine, norm, latent, merge_patches, repack),
-    )
+    **_by_name(router, moe, mla_decode, mla_prefill, vision_attention, overlap),
+    **{file: partial(expert_halves.cases, file=file) for file in expert_halves.FILES},  # weights change least so
+    **_by_name(dispatch, combine, norm, latent, merge_patches, repack),
 }
 """One for each file of kernels, operators first; when the budget of time is spent, the last are left out."""
 
@@ -126,15 +125,15 @@ def make_bench(args: argparse.Namespace) -> Bench:
     files = find_files(args.peers)
     device: Device = CpuDevice() if args.device == "cpu" else CudaDevice()
     deadline = time.monotonic() + args.budget_s
-    ours = find_ours(device.torch_device, with_interpreter=args.interpreter)
+    candidates = find_candidates(device.torch_device, with_interpreter=args.interpreter)
     if not device.is_gpu:
         torch.set_num_threads(1)  # toy sizes gain nothing from more
     return Bench(
         device=device,
         sizes=toy_sizes(torch.float32 if args.interpreter else torch.bfloat16) if is_toy else Sizes(),
         reference=find_ops(device.torch_device, "torch"),
-        ours=ours,
-        ceilings=None if is_toy else measure_ceilings(device),
+        candidates=candidates,
+        peaks=None if is_toy else measure_peaks(device),
         seconds_left=lambda: deadline - time.monotonic(),
         row_seconds=TOY_ROW_SECONDS if is_toy else ROW_SECONDS,
         peer_files=files,
@@ -165,12 +164,12 @@ def make_report(bench: Bench, rows: Sequence[Row], command: Sequence[str]) -> re
     """The run with what it was made with."""
     toy = f"toy sizes on a {'GPU' if bench.device.is_gpu else 'CPU'}, no measurement"
     return report.Report(
-        machine=toy if bench.ceilings is None else bench.device.name(),
+        machine=toy if bench.peaks is None else bench.device.name(),
         versions=find_versions(),
         commit=find_commit(),
         command=" ".join(command),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        ceilings=bench.ceilings,
+        peaks=bench.peaks,
         rows=rows,
     )
 

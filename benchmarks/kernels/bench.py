@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from benchmarks.kernels.candidates import Candidates, NothingHereError
 from benchmarks.kernels.case import Case, Inputs, Peer, Row
+from benchmarks.kernels.cost.hardware import Hardware, Work
 from benchmarks.kernels.device import Device
-from benchmarks.kernels.ours import Ours
-from benchmarks.kernels.peers import NothingHereError
 from benchmarks.kernels.sizes import Sizes
 from benchmarks.kernels.timing import Timing, measure
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.cost.hardware import Hardware, Work
 from model_runtime.ops.registry import Ops
 
 MAX_NOTE = 120
@@ -32,8 +31,8 @@ class Bench:
         device: Where it runs.
         sizes: The release's or toy ones.
         reference: The operators in torch.
-        ours: Finds our kernels.
-        ceilings: Measured ones; None where nothing is measured.
+        candidates: Finds our kernels.
+        peaks: Measured ones; None where nothing is measured.
         seconds_left: Of the budget.
         row_seconds: About how long a row's repetitions take.
         peer_files: Of `--peers`.
@@ -42,8 +41,8 @@ class Bench:
     device: Device
     sizes: Sizes
     reference: Ops
-    ours: Ours
-    ceilings: Hardware | None
+    candidates: Candidates
+    peaks: Hardware | None
     seconds_left: Callable[[], float]
     row_seconds: float = 0.3
     peer_files: tuple[Path, ...] = field(default=())
@@ -102,7 +101,7 @@ def _run_peer(case: Case, peer: Peer, inputs: Inputs, bench: Bench) -> Iterator[
         "inputs in L2": not inputs.is_cold,
     }
     note = "; ".join(text for text, holds in notes.items() if text and holds)
-    yield make_row(case, peer.name, timing, inputs.work, ceilings=bench.ceilings, error=error, note=note)
+    yield make_row(case, peer.name, timing, inputs.work, peaks=bench.peaks, error=error, note=note)
 
 
 def time_peer(peer: Peer, inputs: Inputs, bench: Bench) -> tuple[Timing, float | None]:
@@ -121,19 +120,19 @@ def make_row(
     timing: Timing,
     work: Work,
     *,
-    ceilings: Hardware | None,
+    peaks: Hardware | None,
     error: float | None = None,
     note: str = "",
 ) -> Row:
-    """A row with its figures; without ceilings only time and error, since then nothing is measured."""
+    """A row with its figures; without peaks only time and error, since then nothing is measured."""
     row = Row(kernel=case.kernel, variant=case.variant, peer=peer, size=case.size, us=timing.us, error=error, note=note)
-    if ceilings is None:
+    if peaks is None:
         return row
     return replace(
         row,
         gb_s=None if case.shows_flops else work.bytes / timing.us / 1e3,
         tflop_s=work.flops / timing.us / 1e6 if case.shows_flops else None,
-        floor_share=work.floor_us(ceilings) / timing.us,
+        floor_share=work.floor_us(peaks) / timing.us,
     )
 
 

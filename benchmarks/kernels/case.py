@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from model_runtime.kernels.cost.hardware import Work
+from benchmarks.kernels.cost.hardware import Work
 
 Copy = tuple[Any, ...]
 """The arguments of one call."""

@@ -8,10 +8,10 @@ from torch import Tensor
 from benchmarks.kernels import exact
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.moe import combine_work
 from benchmarks.kernels.inputs import compiled, copies_of, normal, reference
 from benchmarks.kernels.moe_weights import make_routing
 from benchmarks.kernels.timing import is_cold
-from model_runtime.kernels.cost.moe import combine_work
 
 
 def cases(bench: Bench) -> Iterator[Case]:
@@ -42,7 +42,7 @@ def weighted_sum(partial: Tensor, shares: Tensor, ids: Tensor) -> Tensor:
 
 
 def _find_ours(bench: Bench) -> Callable[..., Any]:
-    bench.ours.all()  # says why there are none
+    bench.candidates.all()  # says why there are none
     from model_runtime.kernels.combine import combine
 
     num_experts = bench.sizes.text.n_routed_experts

@@ -9,10 +9,10 @@ from torch import Tensor
 from benchmarks.kernels import exact
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.moe import dispatch_work
 from benchmarks.kernels.inputs import compiled, copies_of, reference
 from benchmarks.kernels.moe_weights import make_routing
 from benchmarks.kernels.timing import is_cold
-from model_runtime.kernels.cost.moe import dispatch_work
 
 BLOCK_M = 64
 """Places of one tile: of the grouped kernels for some hundreds of tokens."""
@@ -48,7 +48,7 @@ def sort(ids: Tensor, num_experts: int) -> tuple[Tensor, Tensor]:
 
 
 def _find_ours(bench: Bench) -> Callable[..., Any]:
-    bench.ours.all()  # says why there are none
+    bench.candidates.all()  # says why there are none
     from model_runtime.kernels.dispatch import dispatch
 
     def run(ids: Tensor, num_experts: int) -> tuple[Tensor, Tensor]:

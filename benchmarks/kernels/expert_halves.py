@@ -12,12 +12,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from benchmarks.kernels import exact, floors, moe_peers
+from benchmarks.kernels import exact, moe_peers, roofline
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.moe import MAX_GEMV_TOKENS
 from benchmarks.kernels.inputs import normal
 from benchmarks.kernels.moe_weights import FROM_FLOPS, NUM_COPIES, make_routing, needed_bytes, weights_of
-from model_runtime.kernels.cost.moe_cut import MAX_GEMV_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,18 @@ class Half:
     is_sorted: bool
 
 
-def list_cases(bench: Bench, file: str, variant: str, *, is_sorted: bool) -> Iterator[Case]:
+FILES: dict[str, tuple[str, bool]] = {
+    "moe_dense": ("bf16", True),
+    "moe_gemv_dense": ("bf16", False),
+    "moe_gemv_int4": ("int4", False),
+    "moe_int4": ("int4", True),
+}
+"""Files of model_runtime/kernels with such matmuls: their weights, and whether their kernels take sorted pairs."""
+
+
+def cases(bench: Bench, file: str) -> Iterator[Case]:
     """Both matmuls of a file at the numbers of tokens that it is for."""
+    variant, is_sorted = FILES[file]
     for tokens in bench.sizes.tokens:
         if is_sorted == (tokens > MAX_GEMV_TOKENS):
             yield make_case(bench, Half(file=file, variant=variant, name="gate_up", is_sorted=is_sorted), tokens)
@@ -71,7 +81,7 @@ def make_case(bench: Bench, half: Half, tokens: int) -> Case:
 
 
 def _find_ours(bench: Bench, half: Half) -> Callable[..., Any]:
-    bench.ours.all()  # says why there are none
+    bench.candidates.all()  # says why there are none
     if half.is_sorted:
         return _function(f"model_runtime.kernels.{half.file}", half.name)
     return _function("model_runtime.kernels.moe_gemv", f"gemv_{half.name}")
@@ -83,7 +93,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 
 
 def _for_ours(bench: Bench, half: Half, rows: Tensor, ids: Tensor) -> Copy:
-    experts = weights_of(bench).get(half.variant, bench.ours("prepare_experts"))
+    experts = weights_of(bench).get(half.variant, bench.candidates("prepare_experts"))
     if not half.is_sorted:
         return rows, ids, experts
     block_m = _function(f"model_runtime.kernels.{half.file}", "find_block_m")(len(ids))
@@ -121,7 +131,7 @@ def _make_inputs(bench: Bench, half: Half, tokens: int) -> Inputs:
         places, rows = wanted()
         return exact.relative_error(call(copies[0])[places], rows)
 
-    work = floors.expert_half(bench.sizes.config, tokens, half.variant, half.name)
+    work = roofline.expert_half(bench.sizes.config, tokens, half.variant, half.name)
     return Inputs(copies=copies, work=work, error=error)
 
 

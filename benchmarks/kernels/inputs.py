@@ -34,7 +34,7 @@ def copies_of(bench: Bench, call_bytes: float, make: Callable[[int], tuple[Any, 
 
 def our(bench: Bench, operator: str, **more: Any) -> Peer:
     """Our kernel of an operator."""
-    return Peer(name=OURS, make=lambda: bench.ours(operator), **more)
+    return Peer(name=OURS, make=lambda: bench.candidates(operator), **more)
 
 
 def compiled(bench: Bench, function: Callable[..., Any], **more: Any) -> Peer:

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
-from benchmarks.kernels import exact, floors
+from benchmarks.kernels import exact, roofline
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs
 from benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference, turns
-from benchmarks.kernels.peers import file_peers
 from benchmarks.kernels.timing import is_cold
 
 EPS = 1e-6
@@ -38,7 +38,7 @@ def _make_inputs(bench: Bench, tokens: int) -> Inputs:
     """Latent and rotary key are columns of one matmul's result, as in the model; the slots are anywhere."""
     text, block = bench.sizes.text, bench.sizes.block
     latent_size, rope_size, width = text.kv_lora_rank, text.qk_rope_head_dim, text.latent_dim
-    weight, work = normal(bench, latent_size, seed=1), floors.write_latent(text, tokens)
+    weight, work = normal(bench, latent_size, seed=1), roofline.write_latent(text, tokens)
     num_blocks = -(-tokens // block) + 1
 
     def make(index: int) -> Copy:

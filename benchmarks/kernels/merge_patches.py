@@ -6,12 +6,12 @@ from typing import Any
 
 from torch.nn import functional as F
 
-from benchmarks.kernels import exact, floors
+from benchmarks.kernels import exact, roofline
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs
+from benchmarks.kernels.cost.hardware import Grid, patches_of
 from benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference
-from benchmarks.kernels.peers import file_peers
-from model_runtime.kernels.cost.shapes import Grid, patches_of
 
 EPS = 1e-5
 MERGE = (2, 2)
@@ -43,7 +43,7 @@ def make_case(bench: Bench, variant: str, grids: list[Grid]) -> Case:
 
 def _make_inputs(bench: Bench, grids: Sequence[Grid]) -> Inputs:
     width, rows = bench.sizes.vision.hidden_size, sum(map(prod, grids))
-    work = floors.merge_patches(bench.sizes.vision, grids)
+    work = roofline.merge_patches(bench.sizes.vision, grids)
     weight, bias = normal(bench, width, seed=1), normal(bench, width, seed=2)
     copies = copies_of(
         bench, work.bytes, lambda index: (normal(bench, rows, width, seed=index), grids, MERGE, weight, bias, EPS)

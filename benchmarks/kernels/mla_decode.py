@@ -8,11 +8,11 @@ from torch import Tensor
 
 from benchmarks.kernels import exact
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.mla import cache_work
 from benchmarks.kernels.inputs import compiled, normal, reference
-from benchmarks.kernels.peers import file_peers
 from benchmarks.kernels.timing import count_copies, is_cold
-from model_runtime.kernels.cost.mla import cache_work
 
 
 def cases(bench: Bench) -> Iterator[Case]:
@@ -37,8 +37,8 @@ def make_case(bench: Bench, batch: int, context: int) -> Case:
     peers = [
         Peer(
             name=OURS,
-            make=lambda: bench.ours("mla_decode"),
-            adapt=lambda *copy: with_plan(bench.ours("plan_decode"), *copy),
+            make=lambda: bench.candidates("mla_decode"),
+            adapt=lambda *copy: with_plan(bench.candidates("plan_decode"), *copy),
         ),
         reference(bench.reference.mla_decode, adapt=lambda *copy: with_plan(bench.reference.plan_decode, *copy)),
         compiled(bench, absorbed, adapt=gathered, note="cache contiguous"),

@@ -11,10 +11,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks.kernels import exact
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.mla import prefill_work
 from benchmarks.kernels.inputs import copies_of, normal, our, reference
-from benchmarks.kernels.peers import file_peers
-from model_runtime.kernels.cost.mla import prefill_work
 from model_runtime.ops.types import CuSeqlens
 
 FUSED = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]

@@ -9,18 +9,18 @@ from torch import Tensor
 
 from benchmarks.kernels import exact, moe_peers
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import load, with_prepared
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.moe import layer_work, routed_work
 from benchmarks.kernels.inputs import normal, our, reference
 from benchmarks.kernels.moe_weights import FROM_FLOPS, NUM_COPIES, make_routing, needed_bytes, weights_of
-from benchmarks.kernels.peers import load, with_prepared
-from model_runtime.kernels.cost.moe import layer_work, routed_work
 
 FROM_ANCHORS = 512
 """Tokens from which a dense matmul of equal FLOPs says something."""
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    """Ours with four bits, then in bf16, at all sizes; then the peers' on weights as they are loaded."""
+    """Candidates with four bits, then in bf16, at all sizes; then the peers' on weights as they are loaded."""
     layer = Layer(bench)
     for is_ours in (True, False):
         for variant in ("int4", "bf16"):
@@ -94,16 +94,16 @@ class Layer:
         return routed + exact.mlp(hidden, weights.shared_gate_up, weights.shared_down)
 
     def _prepared(self, variant: str) -> Any:
-        return self.weights().get(variant, self.bench.ours("prepare_experts"))
+        return self.weights().get(variant, self.bench.candidates("prepare_experts"))
 
     def _raw(self, variant: str) -> Any:
         return self.weights().get(variant)
 
     def _our_layer(self, variant: str) -> Peer:
         def make() -> Callable[..., Any]:
-            ops = self.bench.ours.all()
+            ops = self.bench.candidates.all()
             return self._make_layer(
-                ops.route, self.bench.ours("experts"), ops.run_concurrently, self._prepared(variant)
+                ops.route, self.bench.candidates("experts"), ops.run_concurrently, self._prepared(variant)
             )
 
         return Peer(name=OURS, make=make)

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.cost.moe import weight_bytes
 from benchmarks.kernels.inputs import normal
 from model_runtime.checkpoint.int4 import dequantize, pack, quantize
-from model_runtime.kernels.cost.moe import weight_bytes
 from model_runtime.launch.sizes import expert_parameters
 from model_runtime.model.moe import make_route_options
 from model_runtime.ops.types import DenseExperts, Experts, Int4Experts

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.kernels import exact, floors
+from benchmarks.kernels import exact, roofline
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs
+from benchmarks.kernels.cost.hardware import Work
 from benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference
-from benchmarks.kernels.peers import file_peers
 from benchmarks.kernels.timing import is_cold
-from model_runtime.kernels.cost.hardware import Work
 
 EPS = 1e-6
 
@@ -43,7 +43,7 @@ def make_case(bench: Bench, kernel: str, width: int, tokens: int) -> Case:
 
 def _norm_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
     weight = normal(bench, width, seed=1)
-    work = floors.rms_norm(tokens, width)
+    work = roofline.rms_norm(tokens, width)
     copies = copies_of(bench, work.bytes, lambda index: (normal(bench, tokens, width, seed=index), weight, EPS))
 
     def error(call: Callable[[Copy], Any]) -> float:
@@ -55,7 +55,7 @@ def _norm_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
 
 def _add_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
     weight = normal(bench, width, seed=1)
-    work = floors.rms_norm(tokens, width, num_rows=4)
+    work = roofline.rms_norm(tokens, width, num_rows=4)
 
     def make(index: int) -> Copy:
         x, residual = (normal(bench, tokens, width, seed=2 * index + part) for part in (0, 1))

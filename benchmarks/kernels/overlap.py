@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.kernels import exact, floors
+from benchmarks.kernels import exact, roofline
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.moe import routed_work
 from benchmarks.kernels.moe_weights import NUM_COPIES, make_routing, needed_bytes, weights_of
-from model_runtime.kernels.cost.moe import routed_work
 
 MOST_TOKENS = 64
 """Beyond, either of them fills the GPU by itself."""
@@ -29,7 +29,7 @@ def make_case(bench: Bench, variant: str, tokens: int) -> Case:
     weights = weights_of(bench)
 
     def adapt(*copy: Any) -> Copy:
-        return (*copy, weights.get(variant, bench.ours("prepare_experts")))
+        return (*copy, weights.get(variant, bench.candidates("prepare_experts")))
 
     def together(ops: Any, *copy: Any) -> Tensor:
         routed, shared = ops.run_concurrently(lambda: ops.experts(*copy), lambda: weights.shared(copy[0]))
@@ -63,7 +63,7 @@ def make_case(bench: Bench, variant: str, tokens: int) -> Case:
 
 
 def _bind(function: Callable[..., Tensor], bench: Bench) -> Callable[..., Tensor]:
-    ops = bench.ours.all()
+    ops = bench.candidates.all()
     return lambda *copy: function(ops, *copy)
 
 
@@ -76,7 +76,7 @@ def _make_inputs(bench: Bench, variant: str, tokens: int) -> Inputs:
     def error(call: Callable[[Copy], Any]) -> float:
         return exact.relative_error(call(copies[0])[rows], wanted())
 
-    work = routed_work(bench.sizes.config, tokens, variant) + floors.shared_expert(weights.text, tokens)
+    work = routed_work(bench.sizes.config, tokens, variant) + roofline.shared_expert(weights.text, tokens)
     return Inputs(copies=copies, work=work, error=error)
 
 

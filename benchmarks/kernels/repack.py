@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.kernels import exact, floors
+from benchmarks.kernels import exact, roofline
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
 from benchmarks.kernels.moe_weights import weights_of
@@ -37,7 +37,7 @@ def _parts(experts: Int4Experts) -> list[Any]:
 
 
 def _find_ours(bench: Bench) -> Callable[..., Any]:
-    bench.ours.all()  # says why there are none
+    bench.candidates.all()  # says why there are none
     from model_runtime.kernels.repack import repack
 
     return repack
@@ -55,4 +55,4 @@ def _make_inputs(bench: Bench) -> Inputs:
         found = dequantize(made.gate_up[-1], made.gate_up_scale[-1], text.hidden_size)
         return exact.relative_error(found, weights.read("int4", count - 1)[0])
 
-    return Inputs(copies=copies, work=floors.repack(bench.sizes.config, count), error=error)
+    return Inputs(copies=copies, work=roofline.repack(bench.sizes.config, count), error=error)

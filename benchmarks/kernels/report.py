@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kernels.case import OURS, Row
-from benchmarks.kernels.goals import judge
+from benchmarks.kernels.cost.hardware import Hardware
+from benchmarks.kernels.targets import judge
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.cost.hardware import Hardware
 
 HEADS = ("kernel", "variant", "size", "peer", "us", "GB/s", "TFLOP/s", "% floor", "error", "ours/peer", "note")
 
@@ -25,7 +25,7 @@ class Report:
         commit: Of the repository.
         command: That made it.
         date: The day, ISO 8601.
-        ceilings: Measured; None in a toy run.
+        peaks: Measured; None in a toy run.
         rows: In the order of the cases, ours first.
     """
 
@@ -34,18 +34,18 @@ class Report:
     commit: str
     command: str
     date: str
-    ceilings: Hardware | None
+    peaks: Hardware | None
     rows: Sequence[Row]
 
     @property
     def is_measurement(self) -> bool:
         """Whether its figures mean something."""
-        return self.ceilings is not None
+        return self.peaks is not None
 
 
 def as_json(report: Report) -> dict[str, Any]:
     """What is written to a file. Rows of a toy run say themselves that they are none."""
-    ceilings = report.ceilings
+    peaks = report.peaks
     return {
         "machine": report.machine,
         "versions": dict(report.versions),
@@ -53,8 +53,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "command": report.command,
         "date": report.date,
         "ceilings": {
-            "copy_gb_s": ceilings.copy_tb_s * 1e3 if ceilings else None,
-            "matmul_tflop_s": ceilings.matmul_tflop_s if ceilings else None,
+            "copy_gb_s": peaks.copy_tb_s * 1e3 if peaks else None,
+            "matmul_tflop_s": peaks.matmul_tflop_s if peaks else None,
         },
         "rows": [_as_row(row, report) for row in report.rows],
     }
@@ -90,8 +90,8 @@ def as_table(report: Report) -> str:
     """Everything as text."""
     lines = [*_head(report), "", *_align([HEADS, *(_cells(row, report) for row in sort_rows(report.rows))]), ""]
     outcomes = judge(report.rows, is_measurement=report.is_measurement)
-    goals = [("goal", "", ""), *((outcome.text, outcome.state, outcome.found) for outcome in outcomes)]
-    return "\n".join([*lines, *_align(goals)])
+    targets = [("target", "", ""), *((outcome.text, outcome.state, outcome.found) for outcome in outcomes)]
+    return "\n".join([*lines, *_align(targets)])
 
 
 def sort_rows(rows: Sequence[Row]) -> list[Row]:
@@ -106,9 +106,9 @@ def _head(report: Report) -> Iterator[str]:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     yield f"{report.machine}; {versions}; commit {report.commit}; {report.date}"
     yield report.command
-    if report.ceilings:
-        copy, matmul = report.ceilings.copy_tb_s * 1e3, report.ceilings.matmul_tflop_s
-        yield f"ceilings of this machine: copy {copy:,.0f} GB/s, bf16 matmul {matmul:,.0f} TFLOP/s"
+    if report.peaks:
+        copy, matmul = report.peaks.copy_tb_s * 1e3, report.peaks.matmul_tflop_s
+        yield f"peaks of this machine: copy {copy:,.0f} GB/s, bf16 matmul {matmul:,.0f} TFLOP/s"
         yield "ours/peer is the ratio of times: below 1 ours is quicker"
 
 

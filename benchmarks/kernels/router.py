@@ -7,11 +7,11 @@ import torch
 
 from benchmarks.kernels import exact
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs
+from benchmarks.kernels.cost.moe import router_work
 from benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference
-from benchmarks.kernels.peers import file_peers
 from benchmarks.kernels.timing import is_cold
-from model_runtime.kernels.cost.moe import router_work
 from model_runtime.model.moe import make_route_options
 
 

@@ -124,7 +124,7 @@ def search(
         timer: Times what the judge lets pass.
         seconds_left: The search ends when none are.
         only: Kernels whose lines may change.
-        emit: Is told each trial.
+        emit: Is told each try.
     """
     best, best_us = group.lines, timer(group.lines)
     before_us, seen, num_timed = best_us, {_freeze(best)}, 1

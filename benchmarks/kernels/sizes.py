@@ -6,10 +6,10 @@ from types import MappingProxyType
 
 import torch
 
+from benchmarks.kernels.cost import hardware
+from benchmarks.kernels.cost.hardware import Grid
 from model_runtime.checkpoint.tiny import tiny_config
 from model_runtime.config import K25Config, QuantizationConfig, TextConfig, VisionConfig
-from model_runtime.kernels.cost import shapes
-from model_runtime.kernels.cost.shapes import Grid
 from model_runtime.launch.sizes import RELEASE
 
 
@@ -33,10 +33,10 @@ class Sizes:
     config: K25Config = RELEASE
     dtype: torch.dtype = torch.bfloat16
     block: int = 64
-    tokens: tuple[int, ...] = shapes.TOKENS
+    tokens: tuple[int, ...] = hardware.TOKENS
     norm_tokens: tuple[int, ...] = (1, 64, 4096)
-    contexts: tuple[int, ...] = shapes.CONTEXTS
-    batches: tuple[int, ...] = shapes.BATCHES
+    contexts: tuple[int, ...] = hardware.CONTEXTS
+    batches: tuple[int, ...] = hardware.BATCHES
     prompts: tuple[int, ...] = (4096, 16384)
     pictures: Mapping[str, list[Grid]] = field(default_factory=lambda: MappingProxyType(_release_pictures()))
     is_toy: bool = False
@@ -63,7 +63,7 @@ class Sizes:
 
 
 def _release_pictures() -> dict[str, list[Grid]]:
-    inputs = shapes.vision_inputs(VisionConfig())
+    inputs = hardware.vision_inputs(VisionConfig())
     return {name: inputs[name] for name in ("1 screenshot", "3 screenshots", "64 chunks")}
 
 

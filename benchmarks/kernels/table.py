@@ -61,9 +61,9 @@ def use_lines(changed: Sequence[Line]) -> Iterator[None]:
     """Within the block, kernels find these lines in place of the table's."""
     before = tiles.TABLE
     with tempfile.TemporaryDirectory(prefix="k25-tiles-") as folder:
-        trial = Path(folder) / before.name
-        trial.write_text(as_text(replace_lines(read_lines(before), changed)), "utf-8")
-        _switch(trial)
+        tried = Path(folder) / before.name
+        tried.write_text(as_text(replace_lines(read_lines(before), changed)), "utf-8")
+        _switch(tried)
         try:
             yield
         finally:

@@ -26,14 +26,13 @@ from benchmarks.kernels import (
     vision_attention,
 )
 from benchmarks.kernels.bench import Bench, describe
+from benchmarks.kernels.candidates import find_candidates
 from benchmarks.kernels.case import Case
-from benchmarks.kernels.device import CudaDevice
-from benchmarks.kernels.machine import find_commit, find_versions
-from benchmarks.kernels.ours import find_ours
+from benchmarks.kernels.device import CudaDevice, find_commit, find_versions
+from benchmarks.kernels.measurement import Measurement, find_fault, keep_used, make_judge
 from benchmarks.kernels.search import Found, Group, Judge, find_groups, mark, search
 from benchmarks.kernels.sizes import Sizes
 from benchmarks.kernels.table import read_lines, write_lines
-from benchmarks.kernels.trial import Trial, find_fault, keep_used, make_judge
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import tiles
 from model_runtime.ops.registry import find_ops
@@ -125,8 +124,8 @@ def make_bench(budget_s: float) -> Bench:
         device=device,
         sizes=Sizes(),
         reference=find_ops(device.torch_device, "torch"),
-        ours=find_ours(device.torch_device, with_interpreter=False),
-        ceilings=None,
+        candidates=find_candidates(device.torch_device, with_interpreter=False),
+        peaks=None,
         seconds_left=lambda: deadline - time.monotonic(),
         row_seconds=0.1,
     )
@@ -147,11 +146,11 @@ class Tuner:
             Exception: The table's own tiles do not run, whatever the reason.
         """
         self.bench.device.tidy()
-        trial = Trial(group.file, self.workloads(group), self.bench)
-        group = keep_used(group, trial)
+        measurement = Measurement(group.file, self.workloads(group), self.bench)
+        group = keep_used(group, measurement)
         end = self.bench.seconds_left() * (1 - share)
         judge = self._judges.setdefault(group.file, make_judge(group.file, find_fault))
-        found = search(group, judge, trial, lambda: self.bench.seconds_left() - end, only=self.only, emit=print)
+        found = search(group, judge, measurement, lambda: self.bench.seconds_left() - end, only=self.only, emit=print)
         return group, found
 
 

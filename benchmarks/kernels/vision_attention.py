@@ -10,11 +10,11 @@ from torch.nn import functional as F
 
 from benchmarks.kernels import exact
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs, Peer
+from benchmarks.kernels.cost.hardware import Grid, patches_of
+from benchmarks.kernels.cost.vision import attention_work
 from benchmarks.kernels.inputs import copies_of, normal, our, reference, turns
-from benchmarks.kernels.peers import file_peers
-from model_runtime.kernels.cost.shapes import Grid, patches_of
-from model_runtime.kernels.cost.vision import attention_work
 from model_runtime.ops.types import CuSeqlens
 from model_runtime.ops.vision_attention import find_runs
 

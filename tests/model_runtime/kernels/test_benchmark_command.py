@@ -1,4 +1,4 @@
-"""The benchmark's report and goals, and the whole command at toy sizes on a CPU."""
+"""The benchmark's report and targets, and the whole command at toy sizes on a CPU."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,25 +9,25 @@ import pytest
 import torch
 
 from benchmarks.kernels import __main__ as command
-from benchmarks.kernels import goals, report
+from benchmarks.kernels import report, targets
 from benchmarks.kernels.case import OURS, Row
+from benchmarks.kernels.cost.hardware import Hardware
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import cases, moe
-from model_runtime.kernels.cost.hardware import Hardware
 
 TOY = "toy sizes on a CPU, no measurement"
 
-# --- report and goals ---
+# --- report and targets ---
 
 
-def make_report(rows: Sequence[Row], ceilings: Hardware | None = None, machine: str = TOY) -> report.Report:
+def make_report(rows: Sequence[Row], peaks: Hardware | None = None, machine: str = TOY) -> report.Report:
     return report.Report(
         machine=machine,
         versions={"torch": "2"},
         commit="c0ffee",
         command="python -m x",
         date="2026-11-21",
-        ceilings=ceilings,
+        peaks=peaks,
         rows=rows,
     )
 
@@ -75,7 +75,7 @@ def test_json_of_a_measurement(tmp_path: Path) -> None:
 
 
 def outcomes(*rows: Row, is_measurement: bool = True) -> dict[str, tuple[str, str]]:
-    found = goals.judge(rows, is_measurement=is_measurement)
+    found = targets.judge(rows, is_measurement=is_measurement)
     assert len({outcome.text for outcome in found}) == len(found)
     return {outcome.text: (outcome.state, outcome.found) for outcome in found}
 

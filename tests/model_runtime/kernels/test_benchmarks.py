@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.kernels import exact, floors, moe_peers, peers
+from benchmarks.kernels import candidates, exact, moe_peers, roofline
 from benchmarks.kernels.bench import Bench, LostDeviceError, run_case, run_cases
+from benchmarks.kernels.candidates import Candidates, find_candidates
 from benchmarks.kernels.case import OURS, Case, Inputs, Peer
-from benchmarks.kernels.ceilings import measure_ceilings
+from benchmarks.kernels.cost.hardware import Hardware, Work
+from benchmarks.kernels.cost.moe import combine_work, dispatch_work, routed_work, router_work
+from benchmarks.kernels.cost.vision import attention_work
 from benchmarks.kernels.device import Call, CpuDevice, CudaDevice
 from benchmarks.kernels.moe_weights import Weights
-from benchmarks.kernels.ours import Ours, find_ours
+from benchmarks.kernels.roofline import measure_peaks
 from benchmarks.kernels.sizes import Sizes, toy_sizes
 from benchmarks.kernels.timing import count_copies, is_cold, measure
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.cost.hardware import Hardware, Work
-from model_runtime.kernels.cost.moe import combine_work, dispatch_work, routed_work, router_work
-from model_runtime.kernels.cost.vision import attention_work
 from model_runtime.ops.registry import find_ops
 from model_runtime.ops.types import DenseExperts
 
@@ -59,8 +59,8 @@ def make_bench(device: FakeDevice | None = None, **more: Any) -> Bench:
         "device": device or FakeDevice(),
         "sizes": toy_sizes(),
         "reference": find_ops("cpu", "torch"),
-        "ours": Ours(None),
-        "ceilings": Hardware(copy_tb_s=4.0, matmul_tflop_s=800.0),
+        "candidates": Candidates(None),
+        "peaks": Hardware(copy_tb_s=4.0, matmul_tflop_s=800.0),
         "seconds_left": lambda: 1.0,
         "row_seconds": 0.01,
     }
@@ -141,7 +141,7 @@ def test_a_device_without_a_cache_gets_one_copy() -> None:
 
 
 def test_ceilings_are_speeds() -> None:
-    found = measure_ceilings(CpuDevice(), seconds=0.0, copy_bytes=1 << 16, size=32)
+    found = measure_peaks(CpuDevice(), seconds=0.0, copy_bytes=1 << 16, size=32)
     assert 0 < found.copy_tb_s < 10
     assert 0 < found.matmul_tflop_s < 100
 
@@ -169,17 +169,17 @@ def test_floors_of_the_release() -> None:
     screenshot = sizes.pictures["1 screenshot"]
     assert attention_work(sizes.vision, screenshot).flops * 27 == pytest.approx(14.4e12, rel=5e-3)
     assert router_work(sizes.text, 1).bytes == pytest.approx(384 * 7168 * 2, rel=5e-3)
-    assert floors.rms_norm(4096, 7168).bytes == pytest.approx(4096 * 7168 * 4, rel=1e-3)
-    assert floors.write_latent(sizes.text, 4096).bytes == pytest.approx(4096 * (2 * 1152 + 264), rel=1e-3)
+    assert roofline.rms_norm(4096, 7168).bytes == pytest.approx(4096 * 7168 * 4, rel=1e-3)
+    assert roofline.write_latent(sizes.text, 4096).bytes == pytest.approx(4096 * (2 * 1152 + 264), rel=1e-3)
     chunks = sizes.pictures["64 chunks"]
-    assert floors.merge_patches(sizes.vision, chunks).bytes == pytest.approx(64 * 5 * 1024 * 1152 * 2, rel=1e-3)
+    assert roofline.merge_patches(sizes.vision, chunks).bytes == pytest.approx(64 * 5 * 1024 * 1152 * 2, rel=1e-3)
 
 
 @pytest.mark.parametrize("variant", ["int4", "bf16"])
 def test_both_halves_are_the_routed_experts(variant: str) -> None:
     sizes = Sizes()
     whole = routed_work(sizes.config, 16384, variant)
-    halves = [floors.expert_half(sizes.config, 16384, variant, half) for half in ("gate_up", "down")]
+    halves = [roofline.expert_half(sizes.config, 16384, variant, half) for half in ("gate_up", "down")]
     assert sum(half.flops for half in halves) == pytest.approx(whole.flops)
     assert halves[0].flops == 2 * halves[1].flops
     between = 8 * 16384 * (2 * 2048 + 7168) * 2 - 16384 * 7168 * 2  # what goes through memory instead of the sums
@@ -190,9 +190,9 @@ def test_floors_around_the_experts() -> None:
     config, text = Sizes().config, Sizes().text
     assert dispatch_work(text, 16384).bytes == pytest.approx(16384 * 8 * 12, rel=1e-3)
     assert combine_work(text, 16384).bytes == pytest.approx(16384 * 9 * 7168 * 2, rel=1e-2)
-    assert floors.repack(config, 384).bytes == pytest.approx(2 * 9.5e9, rel=5e-3)
-    assert floors.shared_expert(text, 1).bytes == pytest.approx(88e6, rel=5e-3)
-    assert floors.shared_expert(text, 1).flops == 2 * 3 * 7168 * 2048
+    assert roofline.repack(config, 384).bytes == pytest.approx(2 * 9.5e9, rel=5e-3)
+    assert roofline.shared_expert(text, 1).bytes == pytest.approx(88e6, rel=5e-3)
+    assert roofline.shared_expert(text, 1).flops == 2 * 3 * 7168 * 2048
 
 
 def test_the_release_is_measured_at_the_sizes_that_were_promised() -> None:
@@ -240,7 +240,7 @@ def test_a_row_has_all_figures() -> None:
 
 def test_without_ceilings_nothing_is_called_a_speed() -> None:
     device = FakeDevice()
-    [row] = run_case(make_case(Peer(name=OURS, make=lambda: device.spend(1e-6))), make_bench(device, ceilings=None))
+    [row] = run_case(make_case(Peer(name=OURS, make=lambda: device.spend(1e-6))), make_bench(device, peaks=None))
     assert (row.gb_s, row.tflop_s, row.floor_share) == (None, None, None)
 
 
@@ -318,9 +318,9 @@ def test_notes_say_what_is_not_as_usual() -> None:
 
 def test_ours_says_why_it_is_not_there() -> None:
     with pytest.raises(ConfigError, match="--interpreter"):
-        find_ours(torch.device("cpu"), with_interpreter=False)("route")
+        find_candidates(torch.device("cpu"), with_interpreter=False)("route")
     with pytest.raises(ConfigError, match="no kernel of this operator"):
-        Ours(find_ops("cpu", "torch"))("no_such_operator")
+        Candidates(find_ops("cpu", "torch"))("no_such_operator")
 
 
 # --- peers of a folder ---
@@ -340,9 +340,9 @@ def make(name, shapes):
 def test_adapters_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(ADAPTER)
     (tmp_path / "_shared.py").write_text("raise SystemExit")
-    files = peers.find_files(tmp_path)
+    files = candidates.find_files(tmp_path)
     assert [path.name for path in files] == ["theirs.py"]
-    function = peers.with_prepared(peers.load(files[0], "experts.int4", {"tokens": 3}), 41)
+    function = candidates.with_prepared(candidates.load(files[0], "experts.int4", {"tokens": 3}), 41)
     assert function(0, 0, 0, None) == (42, 3)
     assert function.graph is False  # type: ignore[attr-defined]
 
@@ -350,16 +350,16 @@ def test_adapters_of_a_folder(tmp_path: Path) -> None:
 def test_an_adapter_with_nothing_for_a_case_has_no_row(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(ADAPTER)
     (tmp_path / "broken.py").write_text("import no_such_module_anywhere")
-    some = peers.file_peers(peers.find_files(tmp_path), "rms_norm", {})
+    some = candidates.file_peers(candidates.find_files(tmp_path), "rms_norm", {})
     [row] = run_case(make_case(*some), make_bench())
     assert row.peer == "broken"
     assert "no_such_module_anywhere" in row.note
 
 
 def test_a_folder_of_adapters_must_be_there(tmp_path: Path) -> None:
-    assert peers.find_files(None) == ()
+    assert candidates.find_files(None) == ()
     with pytest.raises(ConfigError, match="no such folder"):
-        peers.find_files(tmp_path / "none")
+        candidates.find_files(tmp_path / "none")
 
 
 # --- others' MoE layers, and what is exact ---

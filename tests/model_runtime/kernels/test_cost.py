@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.kernels.cost import mla, moe, vision
+from benchmarks.kernels.cost.hardware import CONTEXTS, TOKENS, Hardware, Part, Work, grid_of, patches_of, vision_inputs
+from benchmarks.kernels.cost.measured import key_of, measured_tables, read_measurements
+from benchmarks.kernels.cost.predict import predict, predict_all
+from benchmarks.kernels.cost.table import floor_tables, prediction_table
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import mla_schedule, router, vision_attention
 from model_runtime.kernels import moe as moe_kernels
 from model_runtime.kernels.combine import make_combine
-from model_runtime.kernels.cost import mla, moe, moe_cut, vision
-from model_runtime.kernels.cost.hardware import Hardware, Part, Work
-from model_runtime.kernels.cost.measured import key_of, measured_tables, read_measurements
-from model_runtime.kernels.cost.predict import predict, predict_all
-from model_runtime.kernels.cost.shapes import CONTEXTS, TOKENS, grid_of, patches_of, vision_inputs
-from model_runtime.kernels.cost.table import floor_tables, prediction_table
 from model_runtime.launch.sizes import RELEASE, distinct_experts
 from model_runtime.ops.types import CuSeqlens
 
@@ -186,10 +185,10 @@ def test_cuts_are_those_of_the_kernels() -> None:
         tile = router.find_logits_tile(hidden, weight)
         parts = torch.empty(tile.split_k, tokens, 384, device="meta")
         launch = router.make_logits(hidden, weight, parts, tile)
-        logits, select = moe_cut.router_parts(TEXT, tokens)
+        logits, select = moe.router_parts(TEXT, tokens)
         assert (logits.programs, select.programs) == (launch.grid[0] * launch.grid[1], tokens)
         ids = torch.empty(tokens, 8, dtype=torch.int64, device="meta")
-        *_, combine = moe_cut.expert_parts(RELEASE, tokens, "int4")
+        *_, combine = moe.expert_parts(RELEASE, tokens, "int4")
         launch = make_combine(torch.empty(8 * tokens, 7168, device="meta"), ids.float(), ids, hidden, 384)
         assert combine.programs == launch.grid[0] * launch.grid[1]
     for name in ("1 screenshot", "64 chunks"):
@@ -207,7 +206,7 @@ def test_cuts_are_those_of_the_kernels() -> None:
 
 
 def test_numbers_repeated_here_are_those_of_the_kernels() -> None:
-    assert moe_cut.MAX_GEMV_TOKENS == moe_kernels.MAX_GEMV_TOKENS
+    assert moe.MAX_GEMV_TOKENS == moe_kernels.MAX_GEMV_TOKENS
     schedule = (mla_schedule.GRAIN, mla_schedule.LEAST, mla_schedule.PARTIAL_COST)
     assert schedule == (mla.GRAIN, mla.LEAST_GRAINS, mla.PARTIAL_GRAINS)
     assert H200.multiprocessors == mla_schedule.NUM_PROGRAMS
@@ -292,7 +291,7 @@ def test_floor_tables_have_the_figures() -> None:
 
 COMMAND = """
 import sys
-from model_runtime.kernels.cost.__main__ import main
+from benchmarks.kernels.cost.__main__ import main
 status = main()
 print("loaded", [name for name in ("torch", "triton", "numpy") if name in sys.modules])
 sys.exit(status)

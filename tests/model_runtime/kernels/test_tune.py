@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.kernels import norm, table, trial, tune
+from benchmarks.kernels import measurement, norm, table, tune
 from benchmarks.kernels.bench import Bench
+from benchmarks.kernels.candidates import find_candidates
 from benchmarks.kernels.device import CpuDevice
-from benchmarks.kernels.ours import find_ours
 from benchmarks.kernels.search import Found, Group, find_groups, list_neighbours, mark, search
 from benchmarks.kernels.sizes import toy_sizes
 from benchmarks.kernels.table import Line
@@ -109,7 +109,7 @@ def test_what_the_compiler_refuses_is_not_run() -> None:
 def test_what_fails_is_told_and_left() -> None:
     def timer(lines: Sequence[Line]) -> float:
         if lines[0]["block_m"] == 32:
-            raise trial.WrongResultError("0.3 from float64")
+            raise measurement.WrongResultError("0.3 from float64")
         return us_of(lines)
 
     told: list[str] = []
@@ -218,8 +218,8 @@ def bench() -> Bench:
         device=CpuDevice(),
         sizes=toy_sizes(torch.float32),
         reference=find_ops("cpu", "torch"),
-        ours=find_ours(torch.device("cpu"), with_interpreter=True),
-        ceilings=None,
+        candidates=find_candidates(torch.device("cpu"), with_interpreter=True),
+        peaks=None,
         seconds_left=lambda: 1.0,
         row_seconds=0.0,
     )
@@ -227,22 +227,22 @@ def bench() -> Bench:
 
 def test_a_try_times_the_launches_of_its_file(bench: Bench) -> None:
     case = norm.make_case(bench, "rms_norm", 64, 3)
-    one = trial.Trial("norm", case, bench)
+    one = measurement.Measurement("norm", case, bench)
     group = group_of(*[line for line in table.read_lines(tiles.TABLE) if line["kernel"] == "norm"])
-    group = trial.keep_used(group, one)
+    group = measurement.keep_used(group, one)
     assert [line["max_tokens"] for line in group.lines] == [256]
     assert group.size == {"tokens": 3}
     assert one(group.lines) > 0
     with pytest.raises(ConfigError, match="nothing of router is started here"):
-        trial.Trial("router", case, bench)(group.lines)
+        measurement.Measurement("router", case, bench)(group.lines)
     with pytest.raises(ConfigError, match="no line of router, 512 tokens is taken here"):
-        trial.keep_used(Group(file="router", tokens=512, lines=({**LINES[3], "kernel": "router"},)), one)
+        measurement.keep_used(Group(file="router", tokens=512, lines=({**LINES[3], "kernel": "router"},)), one)
 
 
 def test_a_wrong_result_is_not_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = trial.Trial("norm", norm.make_case(bench, "rms_norm", 64, 3), bench)
-    monkeypatch.setattr(trial, "MAX_ERROR", 0.0)
-    with pytest.raises(trial.WrongResultError, match="from float64"):
+    one = measurement.Measurement("norm", norm.make_case(bench, "rms_norm", 64, 3), bench)
+    monkeypatch.setattr(measurement, "MAX_ERROR", 0.0)
+    with pytest.raises(measurement.WrongResultError, match="from float64"):
         one([])
 
 
@@ -253,7 +253,7 @@ def test_only_what_differs_from_the_shipped_is_compiled() -> None:
         asked.append(case.name)
         return "too slow"
 
-    judge = trial.make_judge("moe_int4", find_fault)
+    judge = measurement.make_judge("moe_int4", find_fault)
     lines = [line for line in table.read_lines(tiles.TABLE) if line["kernel"] == "moe_int4.down"]
     assert judge(lines) is None
     changed = [{**lines[0], "num_warps": lines[0]["num_warps"] * 2}]

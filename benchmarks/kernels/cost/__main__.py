@@ -1,15 +1,15 @@
-"""Predicted times beside floors: `python -m model_runtime.kernels.cost [--measured FILE]`. Nothing here is measured."""
+"""Predicted times beside floors: `python -m benchmarks.kernels.cost [--measured FILE]`. Nothing here is measured."""
 
 import argparse
 import sys
 from pathlib import Path
 
-import model_runtime.kernels.cost as package
+import benchmarks.kernels.cost as package
+from benchmarks.kernels.cost.hardware import Hardware
+from benchmarks.kernels.cost.measured import read_measurements
+from benchmarks.kernels.cost.predict import predict_all
+from benchmarks.kernels.cost.table import floor_tables, prediction_table
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.cost.hardware import Hardware
-from model_runtime.kernels.cost.measured import read_measurements
-from model_runtime.kernels.cost.predict import predict_all
-from model_runtime.kernels.cost.table import floor_tables, prediction_table
 from model_runtime.launch.sizes import RELEASE
 
 
@@ -35,7 +35,7 @@ def main() -> int:
 def _parse_options() -> argparse.Namespace:
     default = Hardware()
     parser = argparse.ArgumentParser(
-        prog="python -m model_runtime.kernels.cost",
+        prog="python -m benchmarks.kernels.cost",
         description=package.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

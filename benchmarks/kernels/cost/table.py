@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from benchmarks.kernels.cost import mla, moe, vision
+from benchmarks.kernels.cost.hardware import CONTEXTS, PROMPTS, TOKENS, Hardware, patches_of, vision_inputs
+from benchmarks.kernels.cost.measured import Measurements
+from benchmarks.kernels.cost.predict import Prediction
 from model_runtime.config import K25Config
-from model_runtime.kernels.cost import mla, moe, vision
-from model_runtime.kernels.cost.hardware import Hardware
-from model_runtime.kernels.cost.measured import Measurements
-from model_runtime.kernels.cost.predict import Prediction
-from model_runtime.kernels.cost.shapes import CONTEXTS, PROMPTS, TOKENS, patches_of, vision_inputs
 from model_runtime.launch.sizes import distinct_experts
 
 BLOCKS = (16, 32, 64, 128)

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from math import ceil, prod
 
+from benchmarks.kernels.cost.hardware import Grid, Part, Work, patches_of
 from model_runtime.config import VisionConfig
-from model_runtime.kernels.cost.hardware import Part, Work
-from model_runtime.kernels.cost.shapes import Grid, patches_of
 from model_runtime.kernels.tiles import find_tile
 from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES
 

@@ -3,11 +3,20 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from benchmarks.kernels.cost import mla, moe, vision
+from benchmarks.kernels.cost.hardware import (
+    BATCHES,
+    CONTEXTS,
+    PROMPTS,
+    TOKENS,
+    Hardware,
+    Part,
+    Work,
+    patches_of,
+    vision_inputs,
+)
+from benchmarks.kernels.cost.measured import Key, key_of
 from model_runtime.config import K25Config, TextConfig, VisionConfig
-from model_runtime.kernels.cost import mla, moe, moe_cut, vision
-from model_runtime.kernels.cost.hardware import Hardware, Part, Work
-from model_runtime.kernels.cost.measured import Key, key_of
-from model_runtime.kernels.cost.shapes import BATCHES, CONTEXTS, PROMPTS, TOKENS, patches_of, vision_inputs
 
 PREDICTED_INPUTS = ("1 screenshot", "3 screenshots", "64 chunks")
 
@@ -69,8 +78,8 @@ def predict(key: Key, floor: Work, parts: Iterable[Part], hardware: Hardware) ->
 
 def _moe_cases(config: K25Config) -> Iterator[Predicted]:
     families: tuple[tuple[str, Callable[..., Work], Callable[..., list[Part]]], ...] = (
-        ("", moe.routed_work, moe_cut.expert_parts),
-        (" layer", moe.layer_work, moe_cut.layer_parts),
+        ("", moe.routed_work, moe.expert_parts),
+        (" layer", moe.layer_work, moe.layer_parts),
     )
     for variant in moe.VARIANTS:
         for name, work, cut in families:
@@ -82,7 +91,7 @@ def _moe_cases(config: K25Config) -> Iterator[Predicted]:
 def _router_cases(text: TextConfig) -> Iterator[Predicted]:
     for tokens in TOKENS:
         key = key_of("router", f"{text.n_routed_experts} top {text.num_experts_per_tok}", {"tokens": tokens})
-        yield key, moe.router_work(text, tokens), moe_cut.router_parts(text, tokens)
+        yield key, moe.router_work(text, tokens), moe.router_parts(text, tokens)
 
 
 def _decode_cases(text: TextConfig, hardware: Hardware) -> Iterator[Predicted]:

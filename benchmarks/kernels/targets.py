@@ -9,11 +9,11 @@ MET, MISSED, NOT_MEASURED = "met", "missed", "not measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """One line of the goals' table.
+class Target:
+    """One line of the targets' table.
 
     Attributes:
-        text: The goal in words.
+        text: The target in words.
         kernel: Of the rows it is about.
         variant: Of the rows; empty is any.
         sizes: The rows it needs, each by one number of its size.
@@ -36,16 +36,16 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of one goal; `found` is the worst row's figure."""
+class TargetOutcome:
+    """What became of one target; `found` is the worst row's figure."""
 
     text: str
     state: str
     found: str
 
 
-def _floor(text: str, kernel: str, variant: str, sizes: tuple[tuple[str, int], ...], least: float) -> Goal:
-    return Goal(
+def _floor(text: str, kernel: str, variant: str, sizes: tuple[tuple[str, int], ...], least: float) -> Target:
+    return Target(
         text=f"{text}: >= {least} % of the floor",
         kernel=kernel,
         variant=variant,
@@ -55,8 +55,8 @@ def _floor(text: str, kernel: str, variant: str, sizes: tuple[tuple[str, int], .
     )
 
 
-def _speed(text: str, variant: str, sizes: tuple[tuple[str, int], ...], least: float) -> Goal:
-    return Goal(
+def _speed(text: str, variant: str, sizes: tuple[tuple[str, int], ...], least: float) -> Target:
+    return Target(
         text=f"{text}: >= {least} TFLOP/s",
         kernel="moe",
         variant=variant,
@@ -73,7 +73,7 @@ PREFILL = (("tokens", 16384),)
 LONG = (("context", 65536), ("context", 131072), ("context", 262144))
 
 
-def _list_goals() -> Iterator[Goal]:
+def _list_targets() -> Iterator[Target]:
     for suffix, what in (("", "experts"), (" layer", "whole layer")):
         for least in (50, 70):
             yield _floor(f"INT4 {what}, 1 to 64 tokens", "moe", f"int4{suffix}", DECODE, least)
@@ -81,7 +81,7 @@ def _list_goals() -> Iterator[Goal]:
         for least in (400, 500):
             yield _speed(f"bf16 {what}, 16,384 tokens", f"bf16{suffix}", PREFILL, least)
         yield _speed(f"INT4 {what}, 16,384 tokens", f"int4{suffix}", PREFILL, 250)
-    yield Goal(
+    yield Target(
         text="router, 1 to 64 tokens: <= 5 us",
         kernel="router",
         variant="",
@@ -95,33 +95,36 @@ def _list_goals() -> Iterator[Goal]:
     yield _floor("vision attention, a screenshot", "vision_attention", "1 screenshot", (), 50)
 
 
-GOALS = tuple(_list_goals())
+TARGETS = tuple(_list_targets())
 
 
-def judge(rows: Sequence[Row], *, is_measurement: bool) -> list[Outcome]:
-    """All goals; nothing that is no measurement meets or misses any."""
+def judge(rows: Sequence[Row], *, is_measurement: bool) -> list[TargetOutcome]:
+    """All targets; nothing that is no measurement meets or misses any."""
     rows = rows if is_measurement else ()
     beaten = [_compare(rows, f"bf16{suffix}") for suffix in ("", " layer")]
-    return [*(_judge_one(goal, rows) for goal in GOALS), *beaten]
+    return [*(_judge_one(target, rows) for target in TARGETS), *beaten]
 
 
-def _judge_one(goal: Goal, rows: Sequence[Row]) -> Outcome:
+def _judge_one(target: Target, rows: Sequence[Row]) -> TargetOutcome:
     mine = [
         row
         for row in rows
-        if row.peer == OURS and row.kernel == goal.kernel and goal.variant in ("", row.variant) and row.us is not None
+        if row.peer == OURS
+        and row.kernel == target.kernel
+        and target.variant in ("", row.variant)
+        and row.us is not None
     ]
-    wanted = [[row for row in mine if row.size.get(name) == number] for name, number in goal.sizes] or [mine]
-    figures = [goal.value(row) for some in wanted for row in some]
-    known = [figure * goal.factor for figure in figures if figure is not None]
+    wanted = [[row for row in mine if row.size.get(name) == number] for name, number in target.sizes] or [mine]
+    figures = [target.value(row) for some in wanted for row in some]
+    known = [figure * target.factor for figure in figures if figure is not None]
     if not all(wanted) or not known:
-        return Outcome(text=goal.text, state=NOT_MEASURED, found="")
-    worst = max(known) if goal.most is not None else min(known)
-    is_met = worst <= goal.most if goal.most is not None else worst >= (goal.least or 0)
-    return Outcome(text=goal.text, state=MET if is_met else MISSED, found=f"{worst:.3g} {goal.unit}")
+        return TargetOutcome(text=target.text, state=NOT_MEASURED, found="")
+    worst = max(known) if target.most is not None else min(known)
+    is_met = worst <= target.most if target.most is not None else worst >= (target.least or 0)
+    return TargetOutcome(text=target.text, state=MET if is_met else MISSED, found=f"{worst:.3g} {target.unit}")
 
 
-def _compare(rows: Sequence[Row], variant: str) -> Outcome:
+def _compare(rows: Sequence[Row], variant: str) -> TargetOutcome:
     """Whether ours is at least as quick as grouped_mm at the longest prefill."""
     times: Mapping[str, float] = {
         row.peer: row.us
@@ -130,6 +133,6 @@ def _compare(rows: Sequence[Row], variant: str) -> Outcome:
     }
     text = f"{variant}, 16,384 tokens: no slower than torch's grouped_mm"
     if not {OURS, "grouped_mm"} <= times.keys():
-        return Outcome(text=text, state=NOT_MEASURED, found="")
+        return TargetOutcome(text=text, state=NOT_MEASURED, found="")
     ratio = times[OURS] / times["grouped_mm"]
-    return Outcome(text=text, state=MET if ratio <= 1 else MISSED, found=f"{ratio:.2f} of its time")
+    return TargetOutcome(text=text, state=MET if ratio <= 1 else MISSED, found=f"{ratio:.2f} of its time")

@@ -29,7 +29,7 @@ class WrongResultError(Exception):
     """A tile's result is far from float64."""
 
 
-class Trial:
+class Measurement:
     """Times the launches of one file within one case, whose inputs are made once."""
 
     def __init__(self, file: str, case: Case, bench: Bench) -> None:
@@ -97,18 +97,18 @@ def file_of(launch: Launch) -> str:
     return str(launch.kernel.fn.__module__).removeprefix(f"{PACKAGE}.")
 
 
-def keep_used(group: Group, trial: Trial) -> Group:
+def keep_used(group: Group, measurement: Measurement) -> Group:
     """The group without lines that this case never takes: what was not run is not called measured.
 
     Raises:
         ConfigError: None is left.
     """
     with watch_lines() as taken:
-        trial.run_once()
+        measurement.run_once()
     lines = tuple(line for line in group.lines if key_of(line) in taken)
     if not lines:
         raise ConfigError(f"no line of {group.name} is taken here")
-    return replace(group, lines=lines, size=trial.size)
+    return replace(group, lines=lines, size=measurement.size)
 
 
 def make_judge(file: str, find_fault: FindFault) -> Judge:

@@ -1,13 +1,35 @@
-"""Floors of single operators beside those of the cost model: each input read once, each output written once."""
+"""The roofline: the machine's two peaks, measured first in each run, and the least work of single operators.
+
+An operator's floor is each input read once and each output written once, at those peaks. Layers have theirs in `cost/`.
+"""
 
 from collections.abc import Sequence
 from math import prod
 
+import torch
+
+from benchmarks.kernels.cost.hardware import Grid, Hardware, Work, patches_of
+from benchmarks.kernels.cost.moe import weight_bytes
+from benchmarks.kernels.device import Device
+from benchmarks.kernels.timing import measure
 from model_runtime.config import K25Config, TextConfig, VisionConfig
-from model_runtime.kernels.cost.hardware import Work
-from model_runtime.kernels.cost.moe import weight_bytes
-from model_runtime.kernels.cost.shapes import Grid, patches_of
 from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, distinct_experts, expert_parameters
+
+COPY_BYTES = 2 << 30
+MATMUL_SIZE = 8192
+
+
+def measure_peaks(
+    device: Device, *, seconds: float = 0.5, copy_bytes: int = COPY_BYTES, size: int = MATMUL_SIZE
+) -> Hardware:
+    """A large copy, and a large matmul of normal numbers in bf16."""
+    place = device.torch_device
+    source = torch.empty(copy_bytes, dtype=torch.uint8, device=place)
+    target = torch.empty_like(source)
+    copy = measure(device, [lambda: target.copy_(source)], seconds=seconds)
+    a, b = (torch.randn(size, size, device=place).bfloat16() for _ in range(2))
+    matmul = measure(device, [lambda: a @ b], seconds=seconds)
+    return Hardware(copy_tb_s=2 * copy_bytes / copy.us / 1e6, matmul_tflop_s=2 * size**3 / matmul.us / 1e6)
 
 
 def rms_norm(tokens: int, width: int, *, num_rows: int = 2) -> Work:

@@ -2,8 +2,8 @@
 
 from math import ceil
 
+from benchmarks.kernels.cost.hardware import Part, Work
 from model_runtime.config import TextConfig
-from model_runtime.kernels.cost.hardware import Part, Work
 from model_runtime.kernels.tiles import find_tile
 from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, attention_parameters
 
