@@ -19,6 +19,7 @@ from visual_tools.text_detection import Point, TextArea, TextDetector, box_aroun
 from visual_tools.text_directions import choose_directions
 from visual_tools.text_recognition import Recognized, TextRecognizer
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Text".
 _FONT_PER_BOX = 0.5
 _GAP_FONTS = 0.85
 _PUNCTUATION_FONTS = 0.4

@@ -14,6 +14,7 @@ from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ocr import OcrEngine, shared_engine
 
+# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _GOOD_AXIS = 3
 _SLACK_HEIGHTS = 0.3
 _MIN_SLACK_PX = 2.5

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_runs, largest_channel
 
+# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _MIN_STEP = 12
 _MIN_SHARE = 0.18
 _MIN_SIDE_PX = 20

@@ -11,6 +11,7 @@ from visual_tools.charts.scales import Reading, parse_label, parse_multiplier
 from visual_tools.ink import find_ink, find_runs
 from visual_tools.ocr import OcrEngine
 
+# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _STRIP_SHARE = 0.25
 _TICK_SHARE = 0.03
 _TOUCH_PX = 3

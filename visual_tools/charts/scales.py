@@ -23,6 +23,7 @@ _SCALE = re.compile(
 )
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺º°", "0123456789-+00", strict=True))
 _TAIL = re.compile(f"^(?P<base>.*10)(?P<exponent>[{''.join(_RAISED)}]+)$")
+# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _LIKELY, _UNLIKELY = 1.0, 0.6
 Kind = Literal["linear", "log"]
 _MIN_TOLERANCE_PX = 2.0

@@ -13,6 +13,7 @@ from visual_tools.box import Box
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NOISE = 20.0
 _INWARDS_PX = 12
 _OUTWARDS_PX = 5

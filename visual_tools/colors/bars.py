@@ -10,6 +10,7 @@ from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas, find_edge_shift
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _EQUAL_PX = 1.5
 _EQUAL = 0.03
 _RAGGED = 0.07

@@ -12,6 +12,7 @@ from visual_tools.colors.pies import Pie
 from visual_tools.ocr import TextLine, read_text
 from visual_tools.require import MissingPackageError
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MAX_SWATCH_AREA = 0.006
 _MIN_SWATCH_FILL = 0.75
 _MIN_RATIO = 2.5

@@ -25,6 +25,7 @@ from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ocr import TextLine
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MIN_BORDER = 0.6
 _MAX_PAPER_CHROMA = 12.0
 _MIN_TINTED_LIGHTNESS = 85.0

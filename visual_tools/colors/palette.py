@@ -15,6 +15,7 @@ from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import any_channel, largest_channel
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 NO_COLOR = 255
 
 _MAX_COLORS = 254

@@ -9,6 +9,7 @@ from visual_tools.colors.palette import NO_COLOR, Palette, count_cells
 from visual_tools.colors.words import cell_lab, to_lab
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _START_COLORS = 10
 _MIN_DELTA_E = 14.0
 _MIN_SHARE = 0.01

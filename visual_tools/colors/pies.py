@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from visual_tools.colors.areas import Area, Areas, fill_from
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NUM_AREAS = 24
 _NUM_TRIPLES = 80
 _MAX_POINTS = 4000

@@ -17,6 +17,7 @@ from visual_tools.diff.result import Difference, Differences, Halves, Transform,
 from visual_tools.errors import ImageError
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _THRESHOLD = 10.0  # units of Lab
 _MERGE_SHARE = 0.015  # of the diagonal
 _AREA_SHARE = 2.5e-5  # of the image

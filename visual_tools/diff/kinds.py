@@ -14,6 +14,7 @@ from visual_tools.box import Box
 from visual_tools.diff.regions import Region, join
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _MAX_ERROR = 0.16  # squared, of what staying in place would cost
 _AS_GOOD = 0.03  # of shifts that explain it as well, the shortest is meant
 _MIN_SHAPE_OVERLAP = 0.4

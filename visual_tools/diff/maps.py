@@ -18,7 +18,8 @@ _EDGE_SHARE = 0.35  # of the local contrast that resampling and compression may 
 _MAX_LIMIT = 150.0  # a structural similarity of 0.6
 _MIN_APART = 1.2  # times the threshold: lightness must differ so far, in levels, for structure to count
 _DETAIL = 25  # levels of lightness within 5 x 5 pixels
-_WINDOW_PX = 7
+_WINDOW_PX = 7  # as scikit-image's
+# Source: see `find_structure`
 _K1, _K2, _LEVELS = 0.01, 0.03, 255
 _SAMPLES = 20_000
 _TRIALS = 300

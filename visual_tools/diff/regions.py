@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _SCRAP_SHARE, _SCRAP_REACH = 0.15, 0.4  # of the larger region's box and of its longer side
 _SURE = 2.0  # a region needs pixels this many times above the threshold
 

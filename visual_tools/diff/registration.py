@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from visual_tools.diff.result import Transform
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _COARSE_PX = 1000
 _FINE_PX = 2400
 _MIN_SIDE_PX = 16

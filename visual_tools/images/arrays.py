@@ -11,7 +11,7 @@ from visual_tools.errors import ImageError
 
 _SHAPES = "(H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
 _GREY_DEPTHS = ("I", "F")
-_PHOTOMETRIC_TAG = 262
+_PHOTOMETRIC_TAG = 262  # Source: TIFF 6.0, PhotometricInterpretation
 _WHITE_IS_ZERO = 0
 
 

@@ -46,7 +46,7 @@ _VIDEO_SUFFIXES = {
 }
 _IMAGE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"hevc")
 _PNG_START, _PNG_TEXTS, _MAX_PNG_CHUNKS = b"\x89PNG\r\n\x1a\n", (b"tEXt", b"zTXt", b"iTXt"), 100_000
-_ORIENTATION_TAG = 0x0112
+_ORIENTATION_TAG = 0x0112  # Source: Exif 2.3, Orientation
 _pillow_limit = threading.RLock()
 _FORMATS = {
     ".png": "PNG",

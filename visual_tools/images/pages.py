@@ -13,7 +13,7 @@ from visual_tools.images.arrays import array_from_image, check_num_pixels
 from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_image, read_bytes
 from visual_tools.require import require
 
-_POINTS_AN_INCH = 72.0
+_POINTS_AN_INCH = 72.0  # Source: ISO 32000, default user space
 _NUM_CHARS_SHOWN = 40
 
 

@@ -18,6 +18,7 @@ from visual_tools.require import require
 
 EndLike = Sequence[float] | NDArray[np.integer] | Box | str | None
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
 COLOR_REACH = 70
 MIN_DOT_PX = 4
 MIN_COLOR_SHARE = 0.25

@@ -28,6 +28,7 @@ from visual_tools.paths.search import Point, find_way, measure_width, nearest_fr
 from visual_tools.paths.tones import Tones
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
 MIN_PART_SHARE = 0.02
 MAX_FRAME_GAPS = 3
 SLACK_PX = 3

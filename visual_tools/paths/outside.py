@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from visual_tools.paths.search import Point
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SEAL_WIDTHS = 1.5
 MIN_OPENING_WIDTHS = 0.35
 MIN_REGION_WIDTHS = 2.0

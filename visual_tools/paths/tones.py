@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SAMPLES = 200_000
 MIN_SPREAD = 12.0
 STRONG_COLOUR, WEAK_COLOUR, FADED_SLACK = 50, 22, 10

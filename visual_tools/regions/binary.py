@@ -15,6 +15,7 @@ from visual_tools.images import ImageSource
 from visual_tools.regions.inputs import Mask, RgbImage, to_image, to_mask
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _FIT_SIDE_PX = 300
 _DEGREES = (0, 1, 2, 2, 3, 3, 3, 3)
 _MAX_FIT_PIXELS = 20_000

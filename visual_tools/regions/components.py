@@ -14,6 +14,7 @@ from visual_tools.regions.inputs import Mask, to_mask
 from visual_tools.require import require
 
 Outline = NDArray[np.int32]
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _FRAME_SPAN = 0.95
 _FRAME_FILL = 0.2
 

@@ -14,6 +14,7 @@ from visual_tools.regions.inputs import Mask
 from visual_tools.regions.separate import CONVEX, Parts, cut_at_corners, fill, separate, solidity
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _SPECK_SHARE = 0.06
 """Of the typical object's area; a ball of a quarter of the typical diameter still counts."""
 

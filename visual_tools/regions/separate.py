@@ -17,6 +17,7 @@ from visual_tools.regions.components import Outline, hull_area, trace_outline
 from visual_tools.regions.inputs import Mask
 from visual_tools.require import require
 
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _MIN_NECK_DEPTH = 0.12
 """A neck is one when it is narrower than the smaller object by this share of its radius."""
 

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from visual_tools.errors import SandboxError
 from visual_tools.sandbox.syscall_numbers import number_of
 
+# Source: linux/landlock.h; the last one linux/prctl.h.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _TRUNCATE, _IOCTL_DEV, _RESOLVE_UNIX = 1 << 14, 1 << 15, 1 << 16

@@ -20,6 +20,7 @@ from visual_tools.errors import SandboxError
 from visual_tools.sandbox.syscall_numbers import number_of
 
 _STREAM_TYPES = tuple(kind | flags for kind in (1, 5) for flags in (0, 0x800, 0x80000, 0x80800))
+# Source: linux/sched.h, asm-generic/socket.h, linux/socket.h
 _CLONE_NEW_ANYTHING = 0x7E020000
 _BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and the same with force
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
@@ -173,6 +174,7 @@ def install_filter(
     load_program(assemble(refusals, machine), machine)
 
 
+# Source: linux/bpf_common.h, linux/seccomp.h, linux/audit.h
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NR_OFFSET, _ARCH_OFFSET, _ARGS_OFFSET = 0, 4, 16

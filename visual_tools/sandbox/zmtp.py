@@ -14,6 +14,7 @@ from pathlib import Path
 
 _SIGNATURE = b"\xff" + bytes(8) + b"\x7f"
 _GREETING = _SIGNATURE + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)  # version 3.0, not the server, filler
+# Source: ZMTP 3.0, https://rfc.zeromq.org/spec/23, flags of a frame
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _MAX_COMMAND_BYTES = 4096
 _NUM_PER_TURN = 64  # messages read before the event loop's other tasks have their turn
