@@ -1,4 +1,4 @@
-"""The judge of the `Env` contract: every env runs it in its tests, also one that a user writes.
+"""The checker of the `Env` contract: every env runs it in its tests, also one that a user writes.
 
     await check_env(lambda: MyEnv(...))
 

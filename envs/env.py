@@ -1,4 +1,4 @@
-"""The contract between an agent and a world: the env owns the machine, the task owns the goal."""
+"""The contract between an agent and its environment: the env owns the machine, the task owns the goal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from envs.target import Check, Target
 
 
 class Env(Protocol):
-    """A screen that can be looked at and acted on. `envs.check_env` is this contract's judge.
+    """A screen that can be looked at and acted on. `envs.check_env` checks this contract.
 
     One env runs one episode at a time: `reset` may be called again, `close` may be called twice.
 
@@ -22,10 +22,10 @@ class Env(Protocol):
     terminate: Terminate | None
 
     async def reset(self, task: "Task") -> Observation:
-        """Start the world if need be, bring it to a clean state, run `task.setup(self)`, and look.
+        """Start the environment if need be, bring it to a clean state, run `task.setup(self)`, and look.
 
         Raises:
-            EnvSetupError: The world could not be started.
+            EnvSetupError: The environment could not be started.
         """
         ...
 
@@ -43,7 +43,7 @@ class Env(Protocol):
                 and counts as an action that failed.
 
         Raises:
-            EnvDiedError: The world is gone.
+            EnvDiedError: The environment is gone.
         """
         ...
 
@@ -69,7 +69,7 @@ class Env(Protocol):
 
 
 class Task(Protocol):
-    """A goal: how to prepare a world for it and how to tell whether it was reached."""
+    """A goal: how to prepare an environment for it and how to tell whether it was reached."""
 
     @property
     def instruction(self) -> str:
@@ -77,11 +77,11 @@ class Task(Protocol):
         ...
 
     async def setup(self, env: Any) -> None:
-        """Prepare the world (open a page, write files)."""
+        """Prepare the environment (open a page, write files)."""
         ...
 
     async def evaluate(self, env: Any) -> float | None:
-        """Score in [0, 1] from the state of the world; None when this task cannot tell."""
+        """Score in [0, 1] from the state of the environment; None when this task cannot tell."""
         ...
 
     async def teardown(self, env: Any) -> None:

@@ -1,8 +1,8 @@
-"""What can go wrong in a world, told apart by who has to act on it."""
+"""What can go wrong in an environment, told apart by who has to act on it."""
 
 
 class EnvError(Exception):
-    """The world itself broke or was set up wrongly: the run ends as `error(env)`, never as `failed`.
+    """The environment itself broke or was set up wrongly: the run ends as `error(env)`, never as `failed`.
 
     Printed to the operator without a traceback, so the text says what was found, what was expected
     and how to mend it. A single action that did not work is not an `EnvError`: its text becomes
@@ -21,13 +21,13 @@ class EnvError(Exception):
 
 
 class EnvSetupError(EnvError):
-    """The world could not be started (no browser, no X server, unreachable start page, ...)."""
+    """The environment could not be started (no browser, no X server, unreachable start page, ...)."""
 
     _default = False
 
 
 class EnvDiedError(EnvError):
-    """The world was running and is gone (browser killed, X server killed, page process crashed for good)."""
+    """The environment was running and is gone (browser killed, X server killed, page process crashed for good)."""
 
 
 class ActionError(Exception):

@@ -1,4 +1,4 @@
-"""An env without a world: a small canvas in memory, for tests of agents and of `check_env`.
+"""An env without a machine: a small canvas in memory, for tests of agents and of `check_env`.
 
 It keeps the contract, draws what is done to it (a dot for a click, typed text), records every
 action, and can be told to misbehave.
