@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import visual_tools
-from visual_tools.sandbox.zygote.filesystem import FIXED, NEW_ROOT, ROOMS
+from visual_tools.sandbox.zygote.filesystem import DISKS, FIXED, NEW_ROOT
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, SIZE_MARK
 
 _ROOT_NAMES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -77,7 +77,7 @@ def make_outer_argv(bubblewrap: str, *, is_root: bool) -> list[str]:
         argv.append("--unshare-user")
     argv += ["--tmpfs", "/tmp", *_system_arguments()]  # what is to be seen may lie below /tmp
     argv += ["--dev", "/dev", "--dev-bind", "/proc", "/proc", "--bind", "/", HOST_ROOT]
-    argv += ["--dir", NEW_ROOT, "--dir", ROOMS, "--dir", FIXED, "--chdir", "/"]
+    argv += ["--dir", NEW_ROOT, "--dir", DISKS, "--dir", FIXED, "--chdir", "/"]
     return argv
 
 

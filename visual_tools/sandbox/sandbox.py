@@ -15,7 +15,7 @@ from visual_tools.sandbox.channels import Channels, Message, check_socket_path, 
 from visual_tools.sandbox.contract import Backend, Limits
 from visual_tools.sandbox.kernel import IsolatedKernel, Running
 from visual_tools.sandbox.walk import remove_tree
-from visual_tools.sandbox.work_folder import FolderOnDisk, Room, measure_need
+from visual_tools.sandbox.work_folder import FolderInMemory, FolderOnDisk, measure_need
 from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, Plan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
@@ -25,7 +25,7 @@ _END_S = 2.0  # from the end of a kernel's sockets to word of its own end
 
 @dataclass(slots=True, kw_only=True)
 class _Shared:
-    room: Room
+    in_memory: FolderInMemory
     number: int
     num_kernels: int = 0
 
@@ -45,7 +45,7 @@ class Sandbox:
         self._zygote = zygote
         self._numbers = 0
         self._kernels: list[IsolatedKernel] = []
-        self._rooms: dict[Path, _Shared] = {}
+        self._in_memory: dict[Path, _Shared] = {}
         self._rooms_lock = asyncio.Lock()
         self._is_closed = False
 
@@ -110,11 +110,11 @@ class Sandbox:
         async def launch(on_output: Callable[[Message], None]) -> Running:
             return await self._launch(folder, inside_dir, paths, limits, on_output)
 
-        room = await self._enter_room(folder, limits) if self._plan.mode == "nested" else None
+        in_memory = await self._enter_memory(folder, limits) if self._plan.mode == "nested" else None
 
         async def leave() -> None:
-            if room is not None:
-                await self._leave_room(folder)
+            if in_memory is not None:
+                await self._leave_memory(folder)
 
         kernel = IsolatedKernel(
             folder=folder,
@@ -123,7 +123,7 @@ class Sandbox:
             limits=limits,
             launch=launch,
             zygote=self._zygote,
-            place=room or FolderOnDisk(str(folder), self._choose_owner(folder)),
+            place=in_memory or FolderOnDisk(str(folder), self._choose_owner(folder)),
             on_close=leave,
         )
         try:
@@ -134,28 +134,28 @@ class Sandbox:
         self._kernels.append(kernel)
         return kernel
 
-    async def _enter_room(self, folder: Path, limits: Limits) -> Room:
+    async def _enter_memory(self, folder: Path, limits: Limits) -> FolderInMemory:
         """The folder's twin in memory, which all kernels in the folder share."""
         async with self._rooms_lock:
-            if folder not in self._rooms:
+            if folder not in self._in_memory:
                 self._numbers += 1
                 number = self._numbers  # others go on counting meanwhile
                 need = await asyncio.to_thread(measure_need, folder, limits.disk_bytes, limits.num_files)
-                fd = await self._zygote.open_room(number, *need)
-                room = Room(folder, fd, NOBODY if self._plan.is_root else None)
-                self._rooms[folder] = _Shared(room=room, number=number)
-            shared = self._rooms[folder]
+                fd = await self._zygote.mount_disk(number, *need)
+                in_memory = FolderInMemory(folder, fd, NOBODY if self._plan.is_root else None)
+                self._in_memory[folder] = _Shared(in_memory=in_memory, number=number)
+            shared = self._in_memory[folder]
             shared.num_kernels += 1
-            return shared.room
+            return shared.in_memory
 
-    async def _leave_room(self, folder: Path) -> None:
+    async def _leave_memory(self, folder: Path) -> None:
         async with self._rooms_lock:
-            shared = self._rooms[folder]
+            shared = self._in_memory[folder]
             shared.num_kernels -= 1
             if shared.num_kernels == 0:
-                del self._rooms[folder]
-                await asyncio.to_thread(shared.room.close)
-                self._zygote.leave_room(shared.number)
+                del self._in_memory[folder]
+                await asyncio.to_thread(shared.in_memory.close)
+                self._zygote.unmount_disk(shared.number)
 
     def _choose_owner(self, folder: Path) -> int | None:
         """Who a kernel's files belong to, when root starts it: nobody, unless nobody could not reach them."""
@@ -183,7 +183,7 @@ class Sandbox:
             owner=self._choose_owner(folder),
             key=key,
             limits=limits,
-            room=self._rooms[folder].number if folder in self._rooms else 0,
+            disk=self._in_memory[folder].number if folder in self._in_memory else 0,
         )
         listeners = open_listeners(private)
         try:

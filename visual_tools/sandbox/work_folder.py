@@ -119,7 +119,7 @@ class Side:
         return (*mark, about.st_ctime_ns) if self.is_hostile and len(mark) > 1 else mark
 
 
-class Room:
+class FolderInMemory:
     """The twin of one working folder, shared by all kernels in it.
 
     Args:

@@ -20,7 +20,7 @@ _BOOT = (
     "from visual_tools.sandbox.zygote.main import main;main()"
 )
 _START_TIMEOUT_S = 120.0
-_ROOM_TIMEOUT_S = 30.0
+_MOUNT_TIMEOUT_S = 30.0
 _PACKET_BYTES = 1 << 18
 _LAST_WORDS_CHARS = 2000
 
@@ -86,7 +86,7 @@ class ZygoteClient:
         self._log = log
         self._numbers = 0
         self._kernels: dict[int, KernelProcess] = {}
-        self._rooms: dict[int, asyncio.Future[int]] = {}
+        self._disks: dict[int, asyncio.Future[int]] = {}
         self._is_closed = False
         self.ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().add_reader(host.fileno(), self._listen)
@@ -154,13 +154,13 @@ class ZygoteClient:
             self._lose()
             return
         message = json.loads(data)
-        if "room" in message:
-            self._hear_of_room(message, fds)
+        if "mount" in message:
+            self._hear_of_disk(message, fds)
         else:
             self._hear(message)
 
-    def _hear_of_room(self, message: dict[str, Any], fds: list[int]) -> None:
-        waiting = self._rooms.pop(message["room"], None)
+    def _hear_of_disk(self, message: dict[str, Any], fds: list[int]) -> None:
+        waiting = self._disks.pop(message["mount"], None)
         if waiting is None or waiting.done():  # nobody waits any more
             for fd in fds:
                 os.close(fd)
@@ -191,9 +191,9 @@ class ZygoteClient:
             if not kernel.ended.done():
                 kernel.ended.set_result("the process that makes kernels ended")
         self._kernels.clear()
-        for room in self._rooms.values():
-            if not room.done():
-                room.set_exception(SandboxError("the process that makes kernels is gone: start a new Sandbox"))
+        for disk in self._disks.values():
+            if not disk.done():
+                disk.set_exception(SandboxError("the process that makes kernels is gone: start a new Sandbox"))
         self._is_closed = True
 
     def _last_words(self) -> str:
@@ -225,7 +225,7 @@ class ZygoteClient:
         self._kernels[kernel.number] = kernel
         return kernel
 
-    async def open_room(self, number: int, size_bytes: int, num_files: int) -> int:
+    async def mount_disk(self, number: int, size_bytes: int, num_files: int) -> int:
         """Have a file system in memory made for kernels to work in; a descriptor of it.
 
         Args:
@@ -236,17 +236,17 @@ class ZygoteClient:
         Raises:
             SandboxError: It cannot be had.
         """
-        room = self._rooms[number] = asyncio.get_running_loop().create_future()
+        disk = self._disks[number] = asyncio.get_running_loop().create_future()
         try:
-            self._send({"room": number, "size_bytes": size_bytes, "num_files": num_files})
-            return await asyncio.wait_for(room, _ROOM_TIMEOUT_S)
+            self._send({"mount": number, "size_bytes": size_bytes, "num_files": num_files})
+            return await asyncio.wait_for(disk, _MOUNT_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise SandboxError(f"the process that makes kernels is gone ({error}): start a new Sandbox") from error
 
-    def leave_room(self, number: int) -> None:
+    def unmount_disk(self, number: int) -> None:
         """Give it back."""
         with contextlib.suppress(OSError):
-            self._send({"leave_room": number})
+            self._send({"unmount": number})
 
     def set_busy(self, kernel: KernelProcess, is_busy: bool, limit_s: float = 0.0) -> None:
         """Say whether a cell runs: the zygote looks more often at what it uses then.

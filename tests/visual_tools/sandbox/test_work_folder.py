@@ -11,24 +11,24 @@ import pytest
 from tests.visual_tools.sandbox.conftest import SMALL
 from visual_tools.sandbox import Sandbox
 from visual_tools.sandbox.backends import make_plan
-from visual_tools.sandbox.work_folder import MAX_DEPTH, Room, measure_need
+from visual_tools.sandbox.work_folder import MAX_DEPTH, FolderInMemory, measure_need
 from visual_tools.sandbox.zygote_client import ZygoteClient
 
 MB = 2**20
 
 
 class Twin:
-    """A room between two plain folders: `disk` on this machine, `memory` where code writes."""
+    """A folder in memory between two plain ones: `disk` on this machine, `memory` where code writes."""
 
     def __init__(self, place: Path) -> None:
         self.disk, self.memory = place / "disk", place / "memory"
         for folder in (self.disk, self.memory):
             folder.mkdir()
-        self.room = Room(self.disk, os.open(self.memory, os.O_RDONLY), None)
+        self.folder = FolderInMemory(self.disk, os.open(self.memory, os.O_RDONLY), None)
 
     def carry(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Out, as after a cell that found an empty folder."""
-        return self.room.end({})
+        return self.folder.end({})
 
 
 @pytest.fixture
@@ -48,18 +48,18 @@ def shape(folder: Path) -> dict[str, object]:
 def test_both_sides_become_the_same_and_stay_so(twin: Twin) -> None:
     (twin.disk / "given").mkdir()
     (twin.disk / "given" / "a").write_text("a")
-    before, told = twin.room.begin()
+    before, told = twin.folder.begin()
     assert (shape(twin.memory), told) == ({"given": None, "given/a": "a"}, ())
     (twin.memory / "given" / "a").write_text("changed")
     (twin.memory / "made").write_text("made")
     (twin.memory / "link").symlink_to("/nowhere")
-    assert twin.room.end(before) == (("given/a", "made"), ())
+    assert twin.folder.end(before) == (("given/a", "made"), ())
     assert shape(twin.disk) == {"given": None, "given/a": "changed", "link": "/nowhere", "made": "made"}
     (twin.disk / "made").unlink()
     (twin.memory / "link").unlink()
     (twin.disk / "later").write_text("later")
-    before, _ = twin.room.begin()
-    twin.room.end(before)
+    before, _ = twin.folder.begin()
+    twin.folder.end(before)
     assert shape(twin.disk) == shape(twin.memory) == {"given": None, "given/a": "changed", "later": "later"}
 
 
@@ -148,10 +148,10 @@ def test_folders_that_are_too_deep_are_told(twin: Twin) -> None:
 
 
 def test_a_closed_room_hands_out_what_was_written_last(twin: Twin) -> None:
-    twin.room.begin()
+    twin.folder.begin()
     (twin.memory / "late").write_text("late")
-    twin.room.close()
-    twin.room.close()
+    twin.folder.close()
+    twin.folder.close()
     assert shape(twin.disk) == {"late": "late"}
 
 

@@ -15,7 +15,7 @@ from visual_tools.sandbox.zygote import isolation
 from visual_tools.sandbox.zygote.isolation import map_user
 from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
 
-ROOMS = "/rooms"
+DISKS = "/disks"
 FIXED = "/fixed"
 _FLAGS = isolation.MS_NOSUID | isolation.MS_NODEV
 NEW_ROOT = "/newroot"
@@ -68,7 +68,7 @@ class Disks:
 
 def place_of(number: int) -> str:
     """Where one is, as the zygote sees it."""
-    return f"{ROOMS}/{number}"
+    return f"{DISKS}/{number}"
 
 
 def keep_files(paths: Sequence[str]) -> None:
@@ -108,7 +108,7 @@ def mount_root(plan: Plan, spec: KernelSpec) -> None:
     _make_folder("/proc")
     isolation.mount("proc", NEW_ROOT + "/proc", "proc", isolation.MS_NOSUID | isolation.MS_NODEV | isolation.MS_NOEXEC)
     _mask_proc()
-    _show(place_of(spec.room) if spec.room else HOST_ROOT + spec.folder, spec.inside_dir, is_read_only=False)
+    _show(place_of(spec.disk) if spec.disk else HOST_ROOT + spec.folder, spec.inside_dir, is_read_only=False)
     for path in spec.readable:
         _show(HOST_ROOT + path, path, is_read_only=True)
     isolation.change_root(NEW_ROOT)

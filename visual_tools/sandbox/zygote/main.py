@@ -1,11 +1,11 @@
 """The zygote's loop: takes requests from the host, forks kernels, watches what they use, ends them.
 
 Messages are JSON, one a packet. In: `{"make": id, "spec": ...}` with the listening sockets, `{"kill": id}`,
-`{"busy": id, "is_busy", "limit_s"}`, `{"room": id, "size_bytes", "num_files"}` and `{"leave_room": id}`,
+`{"busy": id, "is_busy", "limit_s"}`, `{"mount": id, "size_bytes", "num_files"}` and `{"unmount": id}`,
 `{"remove": path}` (a folder to remove when the host is gone), `{"parent": pid}` with a pidfd of the host.
 Out: `{"ready": ...}`, `{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for
 a limit, `{"left": id, "num_ended"}` for processes that were ended between cells, `{"ended": id, "code"}`,
-`{"room": id}` with a descriptor, or with an `error`.
+`{"mount": id}` with a descriptor, or with an `error`.
 When the host's end of the socket closes or the host dies, however that came about, the zygote ends every kernel,
 removes the folders it was told to, and goes.
 """
@@ -141,10 +141,10 @@ class Zygote:
             num_ended = self._monitors[request["busy"]].set_busy(request["is_busy"], request["limit_s"])
             if num_ended:
                 self._tell({"left": request["busy"], "num_ended": num_ended})
-        elif "room" in request:
-            self._open_room(request["room"], request["size_bytes"], request["num_files"])
-        elif "leave_room" in request:
-            self._disks.unmount(request["leave_room"])
+        elif "mount" in request:
+            self._mount_disk(request["mount"], request["size_bytes"], request["num_files"])
+        elif "unmount" in request:
+            self._disks.unmount(request["unmount"])
         elif "remove" in request:
             self._folders.append(request["remove"])
         elif "parent" in request:
@@ -152,14 +152,14 @@ class Zygote:
             self._parent = fds[0]
         return True
 
-    def _open_room(self, number: int, size_bytes: int, num_files: int) -> None:
+    def _mount_disk(self, number: int, size_bytes: int, num_files: int) -> None:
         try:
             fd = self._disks.mount(number, size_bytes, num_files)
         except OSError as error:
-            self._tell({"room": number, "error": str(error)})
+            self._tell({"mount": number, "error": str(error)})
             return
         with contextlib.suppress(OSError):
-            socket.send_fds(self._host, [json.dumps({"room": number}).encode()], [fd])
+            socket.send_fds(self._host, [json.dumps({"mount": number}).encode()], [fd])
         os.close(fd)
 
     def _make(self, number: int, spec: KernelSpec, sockets: list[int]) -> None:
@@ -172,7 +172,7 @@ class Zygote:
         for fd in (*sockets, write_end):
             os.close(fd)
         is_outside = self._plan.mode in ("landlock", "none")
-        on_disk = (*(() if spec.room else (spec.folder,)), *((spec.private_dir,) if is_outside else ()))
+        on_disk = (*(() if spec.disk else (spec.folder,)), *((spec.private_dir,) if is_outside else ()))
         folders = [self._host_path(folder) for folder in on_disk]
         self._monitors[number] = KernelMonitor(spec, child, read_end, folders, is_outside=is_outside)
         self._poll.register(read_end, select.POLLIN)

@@ -60,7 +60,7 @@ class KernelSpec:
         owner: User that the kernel becomes and that must own the folder; None for the one who starts it.
         key: Signs its messages.
         limits: What it may use.
-        room: Number of the file system in memory that it works in; 0 when it works in the folder itself.
+        disk: Number of the file system in memory that it works in; 0 when it works in the folder itself.
     """
 
     folder: str
@@ -70,7 +70,7 @@ class KernelSpec:
     owner: int | None
     key: str
     limits: Limits
-    room: int = 0
+    disk: int = 0
 
 
 def to_json(thing: Plan | KernelSpec) -> str:

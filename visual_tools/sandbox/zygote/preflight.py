@@ -13,7 +13,7 @@ from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
 from visual_tools.sandbox.zygote.spawn import fill_in_sizes, spawn_kernel
 
 _LAST_LINE_CHARS = 300
-_ROOM = 10**9
+_DISK = 10**9
 _LOOK = (
     "import sys;sys.path[:0]=sys.argv[1:];from visual_tools.sandbox.zygote.preflight import find_unreadable;"
     "sys.exit(find_unreadable() or None)"
@@ -40,11 +40,11 @@ def preflight(plan: Plan, folder: str) -> str:
         owner=NOBODY if plan.is_root else None,
         key="",
         limits=Limits(),
-        room=_ROOM if plan.mode == "nested" else 0,
+        disk=_DISK if plan.mode == "nested" else 0,
     )
     disks = Disks(is_root=plan.is_root)
-    if spec.room:
-        os.close(disks.mount(spec.room, Limits().disk_bytes, Limits().num_files))
+    if spec.disk:
+        os.close(disks.mount(spec.disk, Limits().disk_bytes, Limits().num_files))
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -55,8 +55,8 @@ def preflight(plan: Plan, folder: str) -> str:
     while monitor.report >= 0:
         errors += [str(message["error"]) for message in monitor.read_reports() if "error" in message]
     os.waitpid(child, 0)
-    if spec.room:
-        disks.unmount(spec.room)
+    if spec.disk:
+        disks.unmount(spec.disk)
     return "; ".join(errors)
 
 

@@ -81,7 +81,7 @@ def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
 
 
 def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
-    if plan.is_root and not spec.room:
+    if plan.is_root and not spec.disk:
         filesystem.hand_over(HOST_ROOT + spec.folder, NOBODY)
     isolation.leave_namespaces(is_root=plan.is_root)
     init = os.fork()
