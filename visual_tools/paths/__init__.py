@@ -1,4 +1,4 @@
-"""The shortest way through a maze: find it, prove it, draw it."""
+"""The shortest path through a maze: find it, prove it, draw it."""
 
 from visual_tools.paths.check import PathCheck, check_path
 from visual_tools.paths.draw import draw_path

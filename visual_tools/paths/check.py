@@ -1,4 +1,4 @@
-"""Prove a way without trusting whoever found it."""
+"""Prove a path without trusting whoever found it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ MAX_PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathCheck:
-    """What is wrong with a way.
+    """What is wrong with a path.
 
     Attributes:
         is_valid: Whether it starts and ends right, each move is allowed and no wall is touched.
         is_shortest: Whether it is valid and none is shorter; proven, see `check_path`.
         problems: What is wrong and where, a line each; at most five of a kind.
         length_px: Its length.
-        shortest_px: A length below which no way between its ends falls; 0 when the way is not valid.
+        shortest_px: A length below which no path between its ends falls; 0 when the path is not valid.
     """
 
     is_valid: bool
@@ -43,15 +43,15 @@ def check_path(
     goal: Point | None = None,
     connectivity: Connectivity = 4,
 ) -> PathCheck:
-    """Check each move of a way, and prove that none is shorter.
+    """Check each move of a path, and prove that none is shorter.
 
     The proof: a number for each pixel is computed, 0 at the start. Then it is verified, for every pair of neighbours
-    on the mask, that their numbers differ by no more than the move between them is long. Any way whatever adds up
+    on the mask, that their numbers differ by no more than the move between them is long. Any path whatever adds up
     such moves, so none is shorter than the number at the goal. The verification does not depend on how the numbers
     were found; wrong numbers can only make it fail.
 
     Args:
-        mask: bool (H, W), True where a way may run.
+        mask: bool (H, W), True where a path may run.
         points: int (N, 2), x and y of each pixel in walking order.
         start: Where it must begin; None: wherever it does.
         goal: Where it must end; None: wherever it does.
@@ -71,14 +71,14 @@ def check_path(
         >>> check_path(np.ones((3, 3), bool), [(0, 0), (1, 1)]).problems
         ('point 1: the move from (0, 0) to (1, 1) is not one of 4 directions',)
     """
-    free, way = _as_mask(mask), _as_points(points)
-    problems = _check_ends(way, start, goal) + _check_walls(free, way) + _check_moves(free, way, connectivity)
-    length_px = measure_length(way)
+    free, path = _as_mask(mask), _as_points(points)
+    problems = _check_ends(path, start, goal) + _check_walls(free, path) + _check_moves(free, path, connectivity)
+    length_px = measure_length(path)
     if problems:
         return PathCheck(
             is_valid=False, is_shortest=False, problems=tuple(problems), length_px=length_px, shortest_px=0.0
         )
-    first, last = (int(way[0, 0]), int(way[0, 1])), (int(way[-1, 0]), int(way[-1, 1]))
+    first, last = (int(path[0, 0]), int(path[0, 1])), (int(path[-1, 0]), int(path[-1, 1]))
     lengths = measure_lengths(free, first, connectivity)
     shortest_px = float(lengths[last[1], last[0]])
     wrong = _verify_bound(free, lengths, connectivity)
@@ -95,35 +95,39 @@ def check_path(
     )
 
 
-def _check_ends(way: NDArray[np.int64], start: Point | None, goal: Point | None) -> list[str]:
+def _check_ends(path: NDArray[np.int64], start: Point | None, goal: Point | None) -> list[str]:
     problems = []
     for name, verb, wanted, at in (("start", "begins", start, 0), ("goal", "ends", goal, -1)):
-        if wanted is not None and tuple(way[at].tolist()) != tuple(wanted):
-            problems.append(f"the way {verb} at {tuple(way[at].tolist())}, not at the {name} {tuple(wanted)}")
+        if wanted is not None and tuple(path[at].tolist()) != tuple(wanted):
+            problems.append(f"the way {verb} at {tuple(path[at].tolist())}, not at the {name} {tuple(wanted)}")
     return problems
 
 
-def _check_walls(free: NDArray[np.bool_], way: NDArray[np.int64]) -> list[str]:
-    x, y = way.T
+def _check_walls(free: NDArray[np.bool_], path: NDArray[np.int64]) -> list[str]:
+    x, y = path.T
     inside = (x >= 0) & (y >= 0) & (x < free.shape[1]) & (y < free.shape[0])
     beside = np.flatnonzero(~inside)
     on_wall = np.flatnonzero(inside)[~free[y[inside], x[inside]]]
-    return _list(beside, lambda at: f"point {at}: {tuple(way[at].tolist())} lies outside the mask") + _list(
-        on_wall, lambda at: f"point {at}: {tuple(way[at].tolist())} lies on a wall"
+    return _list(beside, lambda at: f"point {at}: {tuple(path[at].tolist())} lies outside the mask") + _list(
+        on_wall, lambda at: f"point {at}: {tuple(path[at].tolist())} lies on a wall"
     )
 
 
-def _check_moves(free: NDArray[np.bool_], way: NDArray[np.int64], connectivity: int) -> list[str]:
-    moves = np.abs(np.diff(way, axis=0))
+def _check_moves(free: NDArray[np.bool_], path: NDArray[np.int64], connectivity: int) -> list[str]:
+    moves = np.abs(np.diff(path, axis=0))
     is_straight, is_diagonal = moves.sum(axis=1) == 1, (moves == 1).all(axis=1)
     wrong = np.flatnonzero(~(is_straight | (is_diagonal & (connectivity == 8)))) + 1
-    problems = _list(wrong, lambda at: f"point {at}: the move {_move(way, at)} is not one of {connectivity} directions")
+    problems = _list(
+        wrong, lambda at: f"point {at}: the move {_move(path, at)} is not one of {connectivity} directions"
+    )
     if connectivity == 8:
         at = np.flatnonzero(is_diagonal) + 1
-        at = at[((way[at] >= 0) & (way[at - 1] >= 0)).all(axis=1)]
-        at = at[(np.maximum(way[at], way[at - 1]) < free.shape[::-1]).all(axis=1)]
-        squeezed = ~(free[way[at, 1], way[at - 1, 0]] & free[way[at - 1, 1], way[at, 0]])
-        problems += _list(at[squeezed], lambda at: f"point {at}: the move {_move(way, at)} passes the corner of a wall")
+        at = at[((path[at] >= 0) & (path[at - 1] >= 0)).all(axis=1)]
+        at = at[(np.maximum(path[at], path[at - 1]) < free.shape[::-1]).all(axis=1)]
+        squeezed = ~(free[path[at, 1], path[at - 1, 0]] & free[path[at - 1, 1], path[at, 0]])
+        problems += _list(
+            at[squeezed], lambda at: f"point {at}: the move {_move(path, at)} passes the corner of a wall"
+        )
     return problems
 
 
@@ -152,8 +156,8 @@ def _is_bounded(pair: NDArray[np.bool_], here: NDArray[np.float64], there: NDArr
     return bool((np.abs(one[known] - other[known]) <= move_px + 1e-9).all())
 
 
-def _move(way: NDArray[np.int64], at: int) -> str:
-    return f"from {tuple(way[at - 1].tolist())} to {tuple(way[at].tolist())}"
+def _move(path: NDArray[np.int64], at: int) -> str:
+    return f"from {tuple(path[at - 1].tolist())} to {tuple(path[at].tolist())}"
 
 
 def _list(places: NDArray[np.intp], text: Any) -> list[str]:
@@ -169,9 +173,9 @@ def _as_mask(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _as_points(points: Any) -> NDArray[np.int64]:
-    way = np.asarray(points)
-    if way.ndim != 2 or way.shape[1:] != (2,) or len(way) == 0 or way.dtype.kind not in "iu":
+    path = np.asarray(points)
+    if path.ndim != 2 or path.shape[1:] != (2,) or len(path) == 0 or path.dtype.kind not in "iu":
         raise ImageError(
-            f"found points of shape {way.shape} and type {way.dtype}, expected whole numbers (N, 2), x and y"
+            f"found points of shape {path.shape} and type {path.dtype}, expected whole numbers (N, 2), x and y"
         )
-    return way.astype(np.int64)
+    return path.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Draw a way so that a person sees it at a glance."""
+"""Draw a path so that a person sees it at a glance."""
 
 import math
 
@@ -16,10 +16,10 @@ SHIFT = 4
 
 
 def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
-    """A red line along the way, a green disc at its start and a red ring with a dot at its goal.
+    """A red line along the path, a green disc at its start and a red ring with a dot at its goal.
 
-    The line is about a third as wide as the corridors; where the way hugs a wall it shows only on its side of it.
-    Without a way only the ends are marked.
+    The line is about a third as wide as the corridors; where the path hugs a wall it shows only on its side of it.
+    Without a path only the ends are marked.
 
     Args:
         image: The image that was searched, or any of the same size; a bool mask is drawn white on black.

@@ -1,4 +1,4 @@
-"""Where a way begins and ends: points, boxes, coloured dots and letters on an image.
+"""Where a path begins and ends: points, boxes, coloured dots and letters on an image.
 
 A maze without openings has two coloured things: they are its ends.
 """

@@ -1,4 +1,4 @@
-"""The loops over pixels that find a way, written for numba, and how they are compiled.
+"""The loops over pixels that find a path, written for numba, and how they are compiled.
 
 All work on a flat image of states with a frame of walls around it, so that no neighbour needs a bounds test:
 0 is a wall, 1 is free, `2 + d` has been reached by step `d` (see `make_steps`). Places are int32.
@@ -59,7 +59,7 @@ def _flood(
 
     Reached pixels stand in one queue. One reader takes them out for their straight neighbours, another for their
     diagonal neighbours; the reader whose neighbours are nearer goes first. So lengths never fall along the
-    queue and whoever reaches a pixel first has the shortest way: Dijkstra's order without a heap.
+    queue and whoever reaches a pixel first has the shortest path: Dijkstra's order without a heap.
     `lengths` is empty, or as large as `states` to be told each reached pixel's distance.
     """
     queue, distances = np.empty(FIRST_ROOM, np.int32), np.empty(FIRST_ROOM, np.float64)
@@ -111,7 +111,7 @@ def _seek(
     goal: int,
     diagonal: bool,
 ) -> int:
-    """A*: reach the goal by the cheapest way, nearest to it first; how many pixels were looked at.
+    """A*: reach the goal by the cheapest path, nearest to it first; how many pixels were looked at.
 
     A step costs its length times the mean weight of its two pixels (at least 1; no weights: 1), so the distance
     that an empty image would have never overestimates. `costs` is infinite everywhere and is filled in.

@@ -24,7 +24,7 @@ from visual_tools.paths.ends import (
     make_point_end,
 )
 from visual_tools.paths.outside import Surroundings, admit_ends, find_openings, find_surroundings
-from visual_tools.paths.search import Point, find_way, measure_width, nearest_free
+from visual_tools.paths.search import Point, find_path, measure_width, nearest_free
 from visual_tools.paths.tones import Tones
 from visual_tools.require import require
 
@@ -101,9 +101,9 @@ class Maze:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is any way between the ends."""
+        """Whether there is any path between the ends."""
         on = self.allowed[self.start[::-1]] and self.allowed[self.goal[::-1]]
-        return bool(on) and find_way(self.allowed, self.start, self.goal, 4, "bfs") is not None
+        return bool(on) and find_path(self.allowed, self.start, self.goal, 4, "bfs") is not None
 
 
 def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:

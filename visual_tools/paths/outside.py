@@ -50,9 +50,9 @@ def find_surroundings(free: NDArray[np.bool_], width_px: float) -> Surroundings:
 
 
 def admit_ends(around: Surroundings, ends: tuple[Point, Point]) -> NDArray[np.bool_]:
-    """Pixels that a way may use: the inside and, for an end outside, what lies between it and its opening.
+    """Pixels that a path may use: the inside and, for an end outside, what lies between it and its opening.
 
-    Two ends outside get separate halves, so no way leads around the maze. Without openings nothing is forbidden.
+    Two ends outside get separate halves, so no path leads around the maze. Without openings nothing is forbidden.
     """
     outer = [bool(around.outside[y, x]) for x, y in ends]
     if around.has_inside and not any(outer):

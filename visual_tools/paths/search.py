@@ -1,4 +1,4 @@
-"""From a mask of free pixels and two of them to the pixels of the best way, and what such a search gives."""
+"""From a mask of free pixels and two of them to the pixels of the best path, and what such a search gives."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ NO_LENGTHS = np.empty(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathResult:
-    """A way through an image, or why there is none.
+    """A path through an image, or why there is none.
 
     Attributes:
-        found: Whether there is a way.
+        found: Whether there is a path.
         reason: Why there is none; empty when there is one.
-        num_points: Pixels of the way, both ends counted.
+        num_points: Pixels of the path, both ends counted.
         num_steps: Moves from pixel to pixel: `num_points - 1`.
         length_px: Sum of the moves: 1 for a straight one, the square root of 2 for a diagonal one.
         start_px: Where it begins, x and y.
@@ -33,7 +33,7 @@ class PathResult:
         method: How it was searched for.
         road: Which tones of the image were taken for road: "light" or "dark"; "mask" when a mask was given.
         points_px: int32 (num_points, 2), x and y of each pixel in walking order; (0, 2) when there is none.
-        mask: bool (H, W), the pixels on which the way was allowed to run.
+        mask: bool (H, W), the pixels on which the path was allowed to run.
     """
 
     found: bool
@@ -50,17 +50,17 @@ class PathResult:
     mask: NDArray[np.bool_] = field(repr=False)
 
 
-def find_way(
+def find_path(
     free: NDArray[np.bool_], start: Point, goal: Point, connectivity: int, method: Method
 ) -> NDArray[np.int32] | None:
-    """Pixels of the best way, int32 (N, 2) x and y, or None when the goal cannot be reached.
+    """Pixels of the best path, int32 (N, 2) x and y, or None when the goal cannot be reached.
 
     Args:
-        free: (H, W), True where the way may run; both ends must be.
+        free: (H, W), True where the path may run; both ends must be.
         start: x and y.
         goal: x and y.
         connectivity: 4 or 8.
-        method: "bfs" and "astar" give a shortest way, "centered" one in the middle of the corridors.
+        method: "bfs" and "astar" give a shortest path, "centered" one in the middle of the corridors.
     """
     states, stride = make_states(free)
     steps = make_steps(stride)
@@ -85,7 +85,7 @@ def count_reached(free: NDArray[np.bool_], start: Point) -> int:
 
 
 def measure_lengths(free: NDArray[np.bool_], start: Point, connectivity: int) -> NDArray[np.float64]:
-    """Length of the shortest way from `start` to each pixel, (H, W), infinite where there is none."""
+    """Length of the shortest path from `start` to each pixel, (H, W), infinite where there is none."""
     states, stride = make_states(free)
     lengths = np.full(states.size, np.inf)
     place = start[0] + 1 + (start[1] + 1) * stride
@@ -94,7 +94,7 @@ def measure_lengths(free: NDArray[np.bool_], start: Point, connectivity: int) ->
 
 
 def measure_length(points: NDArray[np.integer]) -> float:
-    """Length of a way in pixels, counted so that equal ways have equal lengths to the last bit."""
+    """Length of a path in pixels, counted so that equal paths have equal lengths to the last bit."""
     diagonal = int(np.count_nonzero(np.abs(np.diff(points, axis=0)).sum(axis=1) == 2))
     return len(points) - 1 - diagonal + diagonal * math.sqrt(2)
 

@@ -1,4 +1,4 @@
-"""The shortest way through a maze or a mask."""
+"""The shortest path through a maze or a mask."""
 
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from visual_tools.paths.search import (
     PathResult,
     Point,
     count_reached,
-    find_way,
+    find_path,
     measure_clearance,
     measure_length,
     nearest_free,
@@ -36,16 +36,16 @@ def shortest_path(
     method: Method = "bfs",
     road: Literal["auto", "light", "dark"] = "auto",
 ) -> PathResult:
-    """Find the shortest way from start to goal, exact in pixels.
+    """Find the shortest path from start to goal, exact in pixels.
 
     An image is split into its two main tones, one of which is road. Things in other colours count as road, and so
-    does loose ink at the ends (a letter, a drawn ant). What lies around the maze is no road: the way does not lead
+    does loose ink at the ends (a letter, a drawn ant). What lies around the maze is no road: the path does not lead
     around it. A mask is taken as it is.
 
     Takes 1 byte a pixel of a mask (A* 9, centered 13), and about 20 bytes a pixel of an image.
 
     Args:
-        image: Image (array, path, bytes) or bool (H, W), True where the way may run.
+        image: Image (array, path, bytes) or bool (H, W), True where the path may run.
         start: `(x, y)`; a colour (`"green"`, `"#00c800"`, `(0, 200, 0)`) whose largest region is meant; writing on the
             image (`"S"`, `"Start"`); a `Box` around the thing; None for an opening in the outer walls. With neither
             end given and no openings, the two coloured things on the image are the ends, a green one the start.
@@ -54,12 +54,12 @@ def shortest_path(
             not past the corner of a wall: both pixels beside the move are free. Both reach the same pixels.
         clearance_px: Keep farther than this from the middle of each wall pixel (0: anywhere free; the edge of the
             image is no wall).
-        method: "bfs" and "astar" give a way than which none is shorter; A* is quick when the goal lies straight
+        method: "bfs" and "astar" give a path than which none is shorter; A* is quick when the goal lies straight
             ahead, BFS in mazes. "centered" keeps to the middle of the corridors and is longer.
         road: Which tone is road. "auto" takes light, or dark if the ends lie on dark or only dark joins them.
 
     Returns:
-        The way, or `found=False` with the reason.
+        The path, or `found=False` with the reason.
 
     Raises:
         ImageError: An end cannot be found or lies outside the image, the openings are not exactly two, or the
@@ -98,9 +98,9 @@ def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: 
         allowed = allowed & (clearance > clearance_px)
         ends = (_with_room(allowed, maze, maze.start), _with_room(allowed, maze, maze.goal))
     reason = _blocked(maze, allowed, ends, clearance_px)
-    points = None if reason else find_way(allowed, *ends, connectivity, method)
+    points = None if reason else find_path(allowed, *ends, connectivity, method)
     if points is None:
-        reason = reason or _no_way(allowed, ends)
+        reason = reason or _no_path(allowed, ends)
         points = np.empty((0, 2), np.int32)
     return PathResult(
         found=not reason,
@@ -133,7 +133,7 @@ def _blocked(maze: Maze, allowed: NDArray[np.bool_], ends: tuple[Point, Point], 
     return ""
 
 
-def _no_way(allowed: NDArray[np.bool_], ends: tuple[Point, Point]) -> str:
+def _no_path(allowed: NDArray[np.bool_], ends: tuple[Point, Point]) -> str:
     counts = [count_reached(allowed, end) for end in ends]
     name, number = ("start", 0) if counts[0] <= counts[1] else ("goal", 1)
     return (
