@@ -22,15 +22,15 @@ _SAME_WAY_DEG = 30.0
 _SHORT = 3.0
 """Up to this many times as high as wide, a tall area may be an upright character, such as a lone 1."""
 
-Way = tuple[TextArea, Recognized]
-Read = Callable[[TextArea], Way]
+Direction = tuple[TextArea, Recognized]
+Read = Callable[[TextArea], Direction]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
     """Readings of one area, the surest first; clear when its direction needs no other line to be known."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[Direction, ...]
     is_clear: bool
 
 
@@ -48,7 +48,7 @@ def choose_directions(
         recognizer: The reader.
     """
 
-    def read(area: TextArea) -> Way:
+    def read(area: TextArea) -> Direction:
         return area, recognizer.recognize(area.cut(image))
 
     looks = [_look_at(area, read) for area in areas]
@@ -57,7 +57,7 @@ def choose_directions(
 
 
 def _look_at(area: TextArea, read: Read) -> _Look:
-    ways: list[Way] = []
+    ways: list[Direction] = []
     for candidate in _candidates(area):
         ways.append(read(candidate))
         if ways[-1][1].confidence >= _SURE:
@@ -76,7 +76,7 @@ def _candidates(area: TextArea) -> Iterator[TextArea]:
     yield area.reversed()
 
 
-def _settle(look: _Look, clear: Sequence[tuple[float, int]], read: Read) -> Way:
+def _settle(look: _Look, clear: Sequence[tuple[float, int]], read: Read) -> Direction:
     """The surest reading, unless more clear text runs the other way, or nothing tells and it would be upside down."""
     best = look.ways[0]
     if look.is_clear:

@@ -10,7 +10,7 @@ from apps.setup.command import Say
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
 from apps.setup.report import Report, Row
 from apps.setup.sandbox import check_backends, missing_packages
-from apps.setup.verify import Verdict, find_driver_obstacle, verify_browser, verify_desktop
+from apps.setup.verify import TrialResult, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser
 from envs.desktop.private_display import find_window_manager, find_xvfb
 from visual_tools.sandbox.bubblewrap import find_bubblewrap
@@ -29,7 +29,7 @@ class BrowserTrial:
     """The browser that was found, if any, and how trying it went."""
 
     binary: BrowserBinary | None
-    verdict: Verdict
+    verdict: TrialResult
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ async def try_browser() -> BrowserTrial:
         return BrowserTrial(binary=binary, verdict=await verify_browser(binary))
     named = os.environ.get("K25_BROWSER")
     detail = f"$K25_BROWSER names {named!r}, and there is no such program" if named else "none found"
-    return BrowserTrial(binary=None, verdict=Verdict(works=False, detail=detail))
+    return BrowserTrial(binary=None, verdict=TrialResult(works=False, detail=detail))
 
 
 async def try_desktop() -> Row:

@@ -36,7 +36,7 @@ _MAX_DIGIT_EM = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class TrialResult:
     """How a trial went.
 
     Attributes:
@@ -68,12 +68,12 @@ async def find_driver_obstacle() -> str | None:
     return None if result.code == 0 else f"Playwright's driver does not start: {result.why.removeprefix(f'{node}: ')}"
 
 
-async def verify_browser(binary: "BrowserBinary") -> Verdict:
+async def verify_browser(binary: "BrowserBinary") -> TrialResult:
     """Start the browser, open a page made of text, take its picture."""
     started = time.perf_counter()
     obstacle = await find_driver_obstacle()
     if obstacle is not None:
-        return Verdict(works=False, detail=obstacle, is_driver_broken=True)
+        return TrialResult(works=False, detail=obstacle, is_driver_broken=True)
     playwright = require("playwright.async_api", "browser")
     try:
         async with asyncio.timeout(_TIMEOUT_S), playwright.async_playwright() as driver:
@@ -87,14 +87,14 @@ async def verify_browser(binary: "BrowserBinary") -> Verdict:
             version = browser.version
             await browser.close()
     except (playwright.Error, TimeoutError, OSError) as error:
-        return Verdict(works=False, detail=f"does not start: {_first_telling_line(str(error))}")
+        return TrialResult(works=False, detail=f"does not start: {_first_telling_line(str(error))}")
     if not _has_ink(picture):
-        return Verdict(works=False, detail="starts, but its screenshot is blank")
+        return TrialResult(works=False, detail="starts, but its screenshot is blank")
     took = time.perf_counter() - started
-    return Verdict(works=True, detail=f"version {version}, drew a page in {took:.1f} s", font_fault=font_fault)
+    return TrialResult(works=True, detail=f"version {version}, drew a page in {took:.1f} s", font_fault=font_fault)
 
 
-async def verify_desktop() -> Verdict:
+async def verify_desktop() -> TrialResult:
     """Start a private display with its window manager and take its picture."""
     from envs.desktop import DesktopEnv, DesktopOptions
 
@@ -104,12 +104,12 @@ async def verify_desktop() -> Verdict:
         async with asyncio.timeout(_TIMEOUT_S):
             seen = await env.reset(InstructionTask(instruction=""))
     except (EnvError, TimeoutError, OSError) as error:
-        return Verdict(works=False, detail=f"does not start: {error}")
+        return TrialResult(works=False, detail=f"does not start: {error}")
     finally:
         await env.close()
     if seen.geometry.native_px != (640, 400):
-        return Verdict(works=False, detail=f"the display is {seen.geometry.native_px}, not (640, 400)")
-    return Verdict(works=True, detail=f"a private display started in {time.perf_counter() - started:.1f} s")
+        return TrialResult(works=False, detail=f"the display is {seen.geometry.native_px}, not (640, 400)")
+    return TrialResult(works=True, detail=f"a private display started in {time.perf_counter() - started:.1f} s")
 
 
 def check_writable(folder: Path) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from cua.trajectory.chain import ChainStatus
 
-Verdict = Literal["same", "differs", "not repeated"]
+CellVerdict = Literal["same", "differs", "not repeated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class CellCheck:
     """
 
     number: int
-    verdict: Verdict
+    verdict: CellVerdict
     why: str = ""
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from cua.guard.facts import Facts
 from cua.guard.risk import classify
-from cua.guard.rules import Decision, Rules
+from cua.guard.rules import PolicyDecision, Rules
 from cua.guard.words import RiskKind
 from cua.messages import ToolCall
 from cua.secrets import Secrets
@@ -43,7 +43,7 @@ class Verdict:
         passed: Numbers of actions with the reasons that a person was asked about them for, and said yes.
     """
 
-    decision: Decision
+    decision: PolicyDecision
     reason: str = ""
     risk: RiskKind | None = None
     passed: frozenset[tuple[int, str]] = frozenset()
@@ -53,7 +53,7 @@ Approver = Callable[[Verdict, Turn, Sequence[Action]], Awaitable[bool]]
 """Asks a person; True lets the step pass."""
 
 _HARMLESS = {"wait", "terminate", "move", "scroll"}
-_ORDER: tuple[Decision, ...] = ("allow", "ask", "deny")
+_ORDER: tuple[PolicyDecision, ...] = ("allow", "ask", "deny")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from cua.guard.reading import forms
 from cua.guard.words import texts_of
 from envs import Hotkey, KeyDown, PressKey, Target, TypeText
 
-Decision = Literal["allow", "ask", "deny"]
+PolicyDecision = Literal["allow", "ask", "deny"]
 VERBS = (
     *("click", "move", "drag", "scroll", "typetext", "presskey", "hotkey"),
     *("keydown", "keyup", "mousedown", "mouseup", "wait", "terminate"),
@@ -36,7 +36,7 @@ VERBS = (
 class Rule:
     """One line of policy; every condition that is given must hold."""
 
-    decision: Decision
+    decision: PolicyDecision
     actions: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     target: re.Pattern[str] | None = None
@@ -44,7 +44,7 @@ class Rule:
     domains: tuple[str, ...] = ()
     reason: str = ""
 
-    def decide_call(self, name: str, arguments: str) -> Decision | None:
+    def decide_call(self, name: str, arguments: str) -> PolicyDecision | None:
         """This rule's decision about a tool call, or None when it does not apply.
 
         A rule with neither `tools` nor a condition on screens holds for both; the arguments are the call's JSON.
@@ -54,7 +54,7 @@ class Rule:
             return None
         return None if self.text and not self.text.search(arguments) else self.decision
 
-    def decide(self, facts: Facts) -> Decision | None:
+    def decide(self, facts: Facts) -> PolicyDecision | None:
         """This rule's decision, or None when it does not apply.
 
         A target has several names when its label lies: `deny` and `ask` apply when one of them matches,
@@ -71,7 +71,7 @@ class Rule:
             return self.decision
         return self._decide_target(self.target, facts.target)
 
-    def _decide_target(self, pattern: re.Pattern[str], target: Target | None) -> Decision | None:
+    def _decide_target(self, pattern: re.Pattern[str], target: Target | None) -> PolicyDecision | None:
         if target is None:
             return None
         texts = texts_of(target)
@@ -87,17 +87,17 @@ class Rules:
     """All rules in order, and what holds where none applies (None: the mode decides)."""
 
     rules: tuple[Rule, ...] = ()
-    default: Decision | None = None
+    default: PolicyDecision | None = None
 
-    def decide(self, facts: Facts) -> tuple[Decision | None, str]:
+    def decide(self, facts: Facts) -> tuple[PolicyDecision | None, str]:
         """The first decision that applies to an action, with its reason."""
         return self._first(lambda rule: rule.decide(facts))
 
-    def decide_call(self, name: str, arguments: str) -> tuple[Decision | None, str]:
+    def decide_call(self, name: str, arguments: str) -> tuple[PolicyDecision | None, str]:
         """The first decision that applies to a tool call, with its reason."""
         return self._first(lambda rule: rule.decide_call(name, arguments))
 
-    def _first(self, decide: Callable[[Rule], Decision | None]) -> tuple[Decision | None, str]:
+    def _first(self, decide: Callable[[Rule], PolicyDecision | None]) -> tuple[PolicyDecision | None, str]:
         for rule in self.rules:
             decision = decide(rule)
             if decision is not None:
@@ -117,7 +117,7 @@ def load_rules(path: Path) -> Rules:
 
     class RuleEntry(BaseModel):
         model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-        decision: Decision
+        decision: PolicyDecision
         actions: tuple[Literal[VERBS], ...] = ()  # type: ignore[valid-type]
         tools: tuple[str, ...] = ()
         target: pattern = None
@@ -127,7 +127,7 @@ def load_rules(path: Path) -> Rules:
 
     class PolicyFile(BaseModel):
         model_config = ConfigDict(extra="forbid")
-        default: Decision | None = None
+        default: PolicyDecision | None = None
         rule: tuple[RuleEntry, ...] = ()
 
     try:

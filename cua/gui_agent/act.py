@@ -21,7 +21,7 @@ from envs import Action, Env, Observation, StepResult, Terminate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """What came of a decision.
 
     Attributes:
@@ -40,7 +40,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class StepExecutor:
     """Carries out decisions that the guard lets pass, after they are on disk."""
 
     env: Env
@@ -50,7 +50,7 @@ class Actor:
     schema: AnswerSchema | None
     scope: RunScope
 
-    async def act(self, index: int, decision: Decision, observation: Observation) -> Outcome:
+    async def act(self, index: int, decision: Decision, observation: Observation) -> StepOutcome:
         """Carry out one decision, or refuse it whole.
 
         Raises:
@@ -66,7 +66,7 @@ class Actor:
             filled = self.secrets.fill(decision.actions, observation.url)
         except CodeError as error:
             self.scope.note("refused", str(error))
-            return Outcome(
+            return StepOutcome(
                 observation=replace(observation, last_action_error=str(error), notes=()),
                 error=str(error),
                 timings={"guard": time.monotonic() - started},
@@ -86,7 +86,7 @@ class Actor:
                 check.end()
         info = self._told(check, result.info)
         shown = await self.without_secrets(result.observation)
-        return Outcome(
+        return StepOutcome(
             observation=shown,
             error=shown.last_action_error,
             terminate=self.env.terminate if result.terminated else None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from cua.answer import AnswerSchema
 from cua.guard import Guard
-from cua.gui_agent.act import Actor, Outcome
+from cua.gui_agent.act import StepExecutor, StepOutcome
 from cua.gui_agent.decide import Decider, Decision
 from cua.gui_agent.episode import Episode
 from cua.gui_agent.protocol import ProtocolOptions
@@ -110,7 +110,7 @@ class Agent:
         self.secrets = secrets or Secrets()
         self.scope = scope or RunScope(caps=self.options.caps, record=record, listener=listener)
         self.control = self.scope.control
-        self._actor = Actor(
+        self._executor = StepExecutor(
             env=env,
             guard=(guard or Guard()).waiting_by(self.control.away),
             secrets=self.secrets,
@@ -142,9 +142,9 @@ class Agent:
     async def _episode(self, task: Task, episode: Episode, start: Start) -> End:
         try:
             self._note_short_secrets()
-            self._actor.typed(start.steps)
+            self._executor.typed(start.steps)
             seen = await self.control.unless_stopped(self.env.reset(task))
-            observation = await self._actor.without_secrets(seen)
+            observation = await self._executor.without_secrets(seen)
             return await self._loop(task, episode, _with_note(observation, start.note))
         finally:
             await task.teardown(self.env)
@@ -169,7 +169,7 @@ class Agent:
         decision = await self._decider.decide(episode, observation)
         self.scope.emit(Decided(index=index, turn=decision.turn, actions=decision.actions))
         nudge = self._check_loop(episode, decision, observation)
-        outcome = await self._actor.act(index, decision, observation)
+        outcome = await self._executor.act(index, decision, observation)
         step = Step(
             index=index,
             observation=observation,
@@ -226,7 +226,7 @@ def _with_brief(options: AgentOptions, secrets: Secrets) -> ProtocolOptions:
     return replace(options.protocol, extra_prompt="\n".join(brief))
 
 
-def _timings(decision: Decision, outcome: Outcome, record_s: float) -> dict[str, float]:
+def _timings(decision: Decision, outcome: StepOutcome, record_s: float) -> dict[str, float]:
     stages = {"model": decision.model_s, "interpret": decision.interpret_s, **outcome.timings}
     return {**stages, "record": stages.get("record", 0.0) + record_s}
 

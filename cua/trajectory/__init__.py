@@ -3,12 +3,12 @@
 from cua.trajectory.events import Note, RunHeader
 from cua.trajectory.folder import default_runs_dir
 from cua.trajectory.load import load_run
-from cua.trajectory.run_record import Outcome, Pending, RunRecord, forget_picture, resume_steps
+from cua.trajectory.run_record import ActionsOutcome, Pending, RunRecord, forget_picture, resume_steps
 from cua.trajectory.writer import TrajectoryWriter
 
 __all__ = [
+    "ActionsOutcome",
     "Note",
-    "Outcome",
     "Pending",
     "RunHeader",
     "RunRecord",

@@ -38,7 +38,7 @@ from cua.trajectory.events import (
 from cua.trajectory.folder import TRAJECTORY
 from cua.trajectory.images import ImageFolder
 from cua.trajectory.lines import whole_lines
-from cua.trajectory.run_record import MAIN, Outcome, Pending, RunRecord, interrupted_step
+from cua.trajectory.run_record import MAIN, ActionsOutcome, Pending, RunRecord, interrupted_step
 from envs import Observation
 
 
@@ -154,7 +154,7 @@ class _Reader:
         self._header: RunHeader | None = None
         self._run_id = ""
         self._steps: list[Step] = []
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[ActionsOutcome] = []
         self._pending: Pending | None = None
         self._notes: list[Note] = []
         self._discarded: list[tuple[int, Reply]] = []
@@ -287,7 +287,9 @@ class _Reader:
                 started_at=event.started_at,
                 timings=event.timings,
             ),
-            Outcome(carried_out=event.actions is None, reward=event.reward, info=event.info, finished_at=event.at),
+            ActionsOutcome(
+                carried_out=event.actions is None, reward=event.reward, info=event.info, finished_at=event.at
+            ),
         )
 
     def _resumed(self, event: ResumedEvent) -> None:
@@ -301,11 +303,11 @@ class _Reader:
         pending, self._pending = self._pending, None
         step = interrupted_step(pending) if pending else None
         if step:
-            self._finish(step, Outcome(finished_at=at))
+            self._finish(step, ActionsOutcome(finished_at=at))
         elif pending:
             self._discard(pending)
 
-    def _finish(self, step: Step, outcome: Outcome) -> None:
+    def _finish(self, step: Step, outcome: ActionsOutcome) -> None:
         self._steps.append(step)
         self._outcomes.append(outcome)
         self._pending = None

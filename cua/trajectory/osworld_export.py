@@ -16,7 +16,7 @@ from cua.step import Step
 from cua.trajectory.disk_errors import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import check_name
-from cua.trajectory.run_record import Outcome, RunRecord
+from cua.trajectory.run_record import ActionsOutcome, RunRecord
 from envs import Action, Terminate, Wait
 
 
@@ -98,7 +98,7 @@ def _lines(record: RunRecord, folder: Path, names: OSWorldNames) -> Iterator[dic
 
 
 def _step_lines(
-    record: RunRecord, position: int, step: Step, outcome: Outcome, folder: Path
+    record: RunRecord, position: int, step: Step, outcome: ActionsOutcome, folder: Path
 ) -> Iterator[dict[str, Any]]:
     pieces = list(split_special(step))
     # One picture a step: the screen after its last action, which is what the next step saw.

@@ -16,7 +16,7 @@ from cua.trajectory.describe import (
     printable,
     told_arguments,
 )
-from cua.trajectory.run_record import Outcome, RunRecord
+from cua.trajectory.run_record import ActionsOutcome, RunRecord
 from envs import Action, Env, Observation, Task
 
 _ALIKE = 0.995
@@ -196,7 +196,7 @@ def _show_tool_step(step: ToolStep) -> Iterator[str]:
         yield f"  told: {step.remark}"
 
 
-def _show_step(step: Step, outcome: Outcome) -> Iterator[str]:
+def _show_step(step: Step, outcome: ActionsOutcome) -> Iterator[str]:
     yield ""
     where = step.observation.url or step.observation.title
     yield f"step {step.index}" + (f"  {where}" if where else "")

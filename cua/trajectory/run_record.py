@@ -54,7 +54,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ActionsOutcome:
     """What became of a step's actions, for the operator.
 
     Attributes:
@@ -104,7 +104,7 @@ class RunRecord:
     question: tuple[Part, ...] = ()
     tool_steps: tuple[ToolStep, ...] = ()
     pending_calls: tuple[ToolCall, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ActionsOutcome, ...] = ()
     pending: Pending | None = None
     notes: tuple[Note, ...] = ()
     discarded: tuple[tuple[int, Reply], ...] = ()

@@ -11,7 +11,7 @@ from cua.errors import ModelError
 from cua.messages import ImagePart, Message, Reply, Sampling
 from cua.model import Tool
 from cua.models.literal.grammar import FORMS, parse_instruction
-from cua.models.literal.plan import Decision, decide, give_up
+from cua.models.literal.plan import PlannedStep, decide, give_up
 from cua.models.literal.progress import read_progress
 from cua.models.literal.screen import decode_picture
 from cua.models.literal.sight import Sight
@@ -58,7 +58,7 @@ class LiteralModel:
         """Nothing to let go."""
 
 
-def answer(messages: Sequence[Message]) -> Decision:
+def answer(messages: Sequence[Message]) -> PlannedStep:
     """The decision for a conversation.
 
     Raises:

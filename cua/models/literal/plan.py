@@ -54,7 +54,7 @@ _PANEL_POINTS = ((0.1, 0.5), (0.9, 0.5), (0.3, 0.85), (0.7, 0.85), (0.5, 0.2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class PlannedStep:
     """What to say: the three parts of a reply."""
 
     thought: str
@@ -62,7 +62,7 @@ class Decision:
     code: str
 
 
-def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Decision:
+def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> PlannedStep:
     """The next action.
 
     Args:
@@ -92,7 +92,7 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Deci
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
                 phase = Phase(kind=move.phase, number=progress.count(move.phase) + 1) if move.phase else None
                 action = format_action(progress.index, len(steps), str(step), phase, move.answer, message)
-                return Decision(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
+                return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
             case Failed():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
                 return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
@@ -178,24 +178,26 @@ def _scroll_panels(direction: str, screen: Screen) -> tuple[str, ...]:
     return tuple(scroll(direction, _PANEL_NOTCHES, at(screen, point)) for point in points)
 
 
-def give_up(reason: str, thoughts: Sequence[str] = ()) -> Decision:
+def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
     """End as a failure that says why."""
     code = f"computer.terminate(status={quote('failure')}, answer={quote(reason)})"
-    return Decision(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
+    return PlannedStep(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
 
 
-def _finish(steps: Sequence[PlainStep], sight: Sight, progress: Progress, thoughts: list[str]) -> Decision:
+def _finish(steps: Sequence[PlainStep], sight: Sight, progress: Progress, thoughts: list[str]) -> PlannedStep:
     """Look whether the last act worked, then end."""
     total = len(steps)
     move = look_again(steps, sight, progress)
     if isinstance(move, Act):
         look = Phase(kind=move.phase, number=progress.num_looks + 1)
         action = format_action(total - 1, total, str(steps[-1]), look)
-        return Decision(thought=" ".join([*thoughts, move.thought]), action=action, code="\n".join(move.code))
+        return PlannedStep(thought=" ".join([*thoughts, move.thought]), action=action, code="\n".join(move.code))
     if isinstance(move, Failed):
         return give_up(move.reason, thoughts)
     done = f"all {total} steps are done" if total > 1 else "the step is done"
     # Nothing was asked for: no answer.
     answer = ", answer=" + quote("\n".join(progress.answers)) if progress.answers else ""
     code = f"computer.terminate(status={quote('success')}{answer})"
-    return Decision(thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code)
+    return PlannedStep(
+        thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code
+    )

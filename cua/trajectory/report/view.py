@@ -18,7 +18,7 @@ from cua.trajectory.events import Note
 from cua.trajectory.lock import is_locked
 from cua.trajectory.report.conversation import Conversation, conversation_view
 from cua.trajectory.report.pictures import Format, PagePicture, page_pictures
-from cua.trajectory.run_record import INTERRUPTED, Outcome, RunRecord, interrupted_step
+from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, interrupted_step
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll
 
 Point = tuple[float, float]
@@ -203,7 +203,7 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
     )
 
 
-def _step_view(record: RunRecord, step: Step, outcome: Outcome, pictures: Mapping[int, PagePicture]) -> StepView:
+def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, pictures: Mapping[int, PagePicture]) -> StepView:
     shapes = markers(step.actions, step.observation)
     marked = {shape.number for shape in shapes}
     usage = step.reply.usage
@@ -238,7 +238,7 @@ def _last_view(record: RunRecord, pictures: Mapping[int, PagePicture]) -> StepVi
         return None
     step = interrupted_step(pending)
     if step:
-        return _step_view(record, step, Outcome(), pictures)
+        return _step_view(record, step, ActionsOutcome(), pictures)
     return StepView(
         number=pending.index,
         state="last",
@@ -250,7 +250,7 @@ def _last_view(record: RunRecord, pictures: Mapping[int, PagePicture]) -> StepVi
     )
 
 
-def _state(step: Step, outcome: Outcome) -> str:
+def _state(step: Step, outcome: ActionsOutcome) -> str:
     if step.error == INTERRUPTED:
         return "interrupted"
     if not outcome.carried_out:

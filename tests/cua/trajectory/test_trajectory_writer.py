@@ -8,7 +8,7 @@ import pytest
 
 from cua.errors import TrajectoryError
 from cua.messages import Reply, Usage
-from cua.trajectory import Outcome, RunHeader, TrajectoryWriter, default_runs_dir, load_run
+from cua.trajectory import ActionsOutcome, RunHeader, TrajectoryWriter, default_runs_dir, load_run
 from cua.trajectory.folder import slug
 from tests.cua.trajectory import samples
 
@@ -25,7 +25,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert record.header == samples.HEADER
     assert record.steps == (step,)
     assert record.outcomes == (
-        Outcome(reward=0.5, info={"timings": {"settle": 0.2}}, finished_at=record.outcomes[0].finished_at),
+        ActionsOutcome(reward=0.5, info={"timings": {"settle": 0.2}}, finished_at=record.outcomes[0].finished_at),
     )
     assert [(note.kind, note.text, note.index, note.data) for note in record.notes] == [
         ("info", "before the first step", 0, {}),
