@@ -14,7 +14,7 @@ from visual_tools.sandbox.contract import Backend, CellResult, Limits, Status
 from visual_tools.sandbox.work_folder import WorkFolder
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
-_GRACE_S = 3.0  # after an interrupt, before the kernel is ended
+_GRACE_S = 5.0  # after an interrupt, before the kernel is ended
 _AGAIN_S = 1.0
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
 _ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
