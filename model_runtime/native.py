@@ -97,7 +97,7 @@ def make_engine(options: NativeOptions) -> "EngineThread":
     require("torch")
     from model_runtime.engine.engine import Engine
     from model_runtime.engine.thread import EngineThread
-    from model_runtime.parallel.shard import check_ranks
+    from model_runtime.parallel.comm import check_ranks
 
     config = load_config(options.model_dir)
     tokenizer = load_tokenizer(options.model_dir)

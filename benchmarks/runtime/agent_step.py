@@ -26,7 +26,7 @@ from model_runtime.engine.runner import Runner
 from model_runtime.engine.sampling import SamplingParams
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.model import load_model
-from model_runtime.processor.resize import hash_frames
+from model_runtime.processor.media_rules import hash_frames
 from model_runtime.tokenizer import load_tokenizer
 
 VISION = {

@@ -5,10 +5,8 @@ prompt = encode_chat(pieces, tokenizer)         # token ids; only markers become
 show_chat(pieces)                               # for people
 """
 
-from model_runtime.chat.encode import encode_chat, show_chat
 from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec, VideoPart
-from model_runtime.chat.pieces import Marker, Piece
-from model_runtime.chat.template import render_chat
+from model_runtime.chat.template import Marker, Piece, encode_chat, render_chat, show_chat
 
 __all__ = [
     "ChatMessage",

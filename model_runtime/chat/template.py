@@ -1,18 +1,32 @@
-"""Kimi K2.5's chat template, as pieces instead of text.
+"""Kimi K2.5's chat template, as pieces instead of text, and pieces to token ids, or to text for people.
 
     <|im_user|>user<|im_middle|>Open the mail.<|im_end|><|im_assistant|>assistant<|im_middle|><think>
 
-Control tokens are markers, never text: nothing that a message, a name or a tool says can become one.
+Control tokens are markers, never text: nothing that a message, a name or a tool says can become one. Markers, untrusted
+text and media are kept apart until they are ids.
 
 Source: `chat_template.jinja` of moonshotai/Kimi-K2.5, and `docs/tool_call_guidance.md` of MoonshotAI/Kimi-K2.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec
-from model_runtime.chat.pieces import Marker, Piece
 from model_runtime.chat.typescript import declare_tools
-from model_runtime.media import MediaItem
+from model_runtime.media import MediaItem, MediaSpan, Prompt
+from model_runtime.tokenizer import TokenBudget, Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A control token by its text, for example `Marker("<|im_end|>")`. Only the template makes them."""
+
+    text: str
+
+
+Piece = str | Marker | MediaItem
+"""Untrusted text, a control token, or media, which takes `num_tokens` placeholder tokens."""
+
 
 _MIDDLE, _END = Marker("<|im_middle|>"), Marker("<|im_end|>")
 _SYSTEM, _ASSISTANT = Marker("<|im_system|>"), Marker("<|im_assistant|>")
@@ -103,3 +117,55 @@ def _calls(calls: Iterable[ToolCall]) -> Iterator[Piece]:
     for call in calls:
         yield from (_CALL, call.id, _ARGUMENTS, call.arguments, _CALL_END)
     yield _CALLS_END
+
+
+def encode_chat(pieces: Iterable[Piece], tokenizer: Tokenizer, budget: TokenBudget | None = None) -> Prompt:
+    """Token ids of a rendered conversation, media placeholders repeated.
+
+    Texts that follow each other are joined first, so that the ids are those of the whole text.
+
+    Raises:
+        RequestError: The budget has not so many tokens left.
+    """
+    ids: list[int] = []
+    media: list[MediaSpan] = []
+    for piece in _join_texts(pieces):
+        if isinstance(piece, str):
+            ids += tokenizer.encode(piece, budget)
+            continue
+        if budget is not None:
+            budget.spend(1 if isinstance(piece, Marker) else piece.num_tokens)
+        if isinstance(piece, Marker):
+            ids.append(tokenizer.special.id_of(piece.text))
+        else:
+            media.append(MediaSpan(offset=len(ids), item=piece))
+            ids += [tokenizer.special.media_pad] * piece.num_tokens
+    return Prompt(token_ids=tuple(ids), media=tuple(media))
+
+
+def show_chat(pieces: Iterable[Piece]) -> str:
+    """The text of a rendered conversation for people, one `<|media_pad|>` for each media item.
+
+    Markers and text that spells markers look the same in it: never tokenise it.
+    """
+    return "".join(_show(piece) for piece in pieces)
+
+
+def _show(piece: Piece) -> str:
+    if isinstance(piece, MediaItem):
+        return "<|media_pad|>"
+    return piece.text if isinstance(piece, Marker) else piece
+
+
+def _join_texts(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    texts: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        if texts:
+            yield "".join(texts)
+            texts.clear()
+        yield piece
+    if texts:
+        yield "".join(texts)

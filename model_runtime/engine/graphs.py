@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.engine.options import EngineOptions
-from model_runtime.model.batch import ForwardBatch
-from model_runtime.model.plan import AttentionPlan
+from model_runtime.model.batch import AttentionPlan, ForwardBatch
 
 if TYPE_CHECKING:
     from model_runtime.model.k25 import K25Model

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.config.types import TextConfig
-from model_runtime.model.norm import RmsNorm
-from model_runtime.model.plan import AttentionPlan, PrefillRun
+from model_runtime.model.batch import AttentionPlan, PrefillRun
+from model_runtime.model.layers import RmsNorm
 from model_runtime.model.rope import find_softmax_scale
 from model_runtime.model.weights import Weights
-from model_runtime.ops.reference.rope import rotate
-from model_runtime.parallel.shard import shard_slice
+from model_runtime.ops.reference.norm import rotate
+from model_runtime.parallel.comm import shard_slice
 
 
 class Mla:

@@ -11,9 +11,8 @@ from PIL import Image
 from model_runtime.errors import MediaError
 from model_runtime.media import MediaItem
 from model_runtime.processor.decode import decode_image
+from model_runtime.processor.media_rules import Fit, fit_size, format_timestamp, make_item
 from model_runtime.processor.options import CHUNK_FRAMES, MediaLimits, MediaOptions, load_media_options
-from model_runtime.processor.resize import Fit, fit_size, make_item
-from model_runtime.processor.sampling import format_timestamp
 from model_runtime.processor.video import SampledFrame, sample_video
 
 

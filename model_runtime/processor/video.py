@@ -16,8 +16,8 @@ from PIL import Image
 from model_runtime.cancellation import check_cancelled
 from model_runtime.errors import MediaError
 from model_runtime.processor.decode import check_bytes, check_pixels
+from model_runtime.processor.media_rules import sample_indices
 from model_runtime.processor.options import MediaLimits
-from model_runtime.processor.sampling import sample_indices
 from model_runtime.require import require
 
 CONTAINERS = ("mov", "mp4", "matroska", "webm", "avi", "mpegts", "gif")

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from model_runtime.checkpoint.source import TensorSource, copy_into
 from model_runtime.config.types import VisionConfig
 from model_runtime.ops import CuSeqlens
-from model_runtime.parallel.shard import shard_slice
+from model_runtime.parallel.comm import shard_slice
 from model_runtime.placement import Placement
 from model_runtime.vision.layers import ColumnLinear, LayerNorm, RowLinear, make_weight
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource, copy_into
-from model_runtime.parallel.shard import shard_slice
+from model_runtime.parallel.comm import shard_slice
 from model_runtime.placement import Placement
 
 

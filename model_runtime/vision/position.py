@@ -1,7 +1,11 @@
-"""Where a patch is: a learned table for its place in the frame, a fixed sinusoid for its frame.
+"""Where a patch is: a learned table for its place in the frame, a fixed sinusoid for its frame, and rotary angles.
+
+Rotary positions have two dimensions: columns and rows take turns over the pairs of a head. Pair 2i turns by
+column * f_i, pair 2i + 1 by row * f_i, with f_i = 10000^(-4i / head_dim). All frames of a chunk have the same angles.
 
 Source: Dosovitskiy et al. 2020, arXiv 2010.11929, section 3.2 (resampling a learned table); Vaswani et al. 2017,
-arXiv 1706.03762, section 3.5 (sinusoid); Kimi K2.5 report, section 4.2 (MoonViT-3D: chunks of four frames).
+arXiv 1706.03762, section 3.5 (sinusoid); Su et al. 2021, arXiv 2104.09864, equation 34, and Kimi-VL report,
+arXiv 2504.07491, section 2.1 (rotary); Kimi K2.5 report, section 4.2 (MoonViT-3D: chunks of four frames).
 """
 
 from functools import lru_cache
@@ -60,3 +64,29 @@ class PositionTable(nn.Module):
         frames += self.spatial(h, w).to(x.dtype)
         if t > 1:
             frames += make_sinusoid(t, x.shape[-1], x.device).to(x.dtype)[:, None]
+
+
+ROTARY_BASE = 10_000.0
+ROTARY_GRIDS_KEPT = 8
+
+
+class Rope2D:
+    """Angles of grids. The last few grids are kept."""
+
+    def __init__(self, head_dim: int, device: torch.device) -> None:
+        self.head_dim, self.device = head_dim, device
+        self.of_frame = lru_cache(maxsize=ROTARY_GRIDS_KEPT)(self._make)
+
+    def _make(self, h: int, w: int) -> Tensor:
+        """Turns of one frame, (h * w, head_dim / 2) complex64: e^(i * angle) of each pair."""
+        steps = torch.arange(0, self.head_dim, 4, device=self.device, dtype=torch.float32)
+        frequencies = ROTARY_BASE ** -(steps / self.head_dim)  # (head_dim / 4)
+        columns = torch.arange(w, device=self.device, dtype=torch.float32)[:, None] * frequencies
+        rows = torch.arange(h, device=self.device, dtype=torch.float32)[:, None] * frequencies
+        pairs = torch.stack([columns.expand(h, w, -1), rows[:, None].expand(h, w, -1)], dim=-1)  # (h, w, dim / 4, 2)
+        angles = pairs.reshape(h * w, -1)
+        return torch.polar(torch.ones_like(angles), angles)
+
+    def make(self, grids: list[tuple[int, int, int]]) -> Tensor:
+        """Turns of items laid end to end, (N, head_dim / 2) complex64."""
+        return torch.cat([self.of_frame(h, w) for t, h, w in grids for _ in range(t)])

@@ -1,7 +1,7 @@
-"""MoonViT-3D: pictures and chunks of up to four frames, in any mix, to rows for the language model.
+"""MoonViT-3D: pictures and chunks of up to four frames, in any mix, to rows for the language model, projector included.
 
-Source: Kimi K2.5 report, section 4.2; Kimi-VL report, arXiv 2504.07491, section 2.1; Dehghani et al. 2023 (NaViT),
-arXiv 2307.06304, section 2.1 for packing items of any size into one batch.
+Source: Kimi K2.5 report, section 4.2; Kimi-VL report, arXiv 2504.07491, section 2.1 (tower and MLP projector); Dehghani
+et al. 2023 (NaViT), arXiv 2307.06304, section 2.1 for packing items of any size into one batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from model_runtime.checkpoint.source import TensorSource
 from model_runtime.config.types import VisionConfig
@@ -17,11 +18,35 @@ from model_runtime.ops import CuSeqlens, Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.placement import Placement
 from model_runtime.vision.block import Block, Packing
-from model_runtime.vision.layers import LayerNorm
+from model_runtime.vision.layers import ColumnLinear, LayerNorm, RowLinear
 from model_runtime.vision.patch_embed import PatchEmbed
-from model_runtime.vision.position import PositionTable
-from model_runtime.vision.projector import Projector
-from model_runtime.vision.rope2d import Rope2D
+from model_runtime.vision.position import PositionTable, Rope2D
+
+
+class Projector(nn.Module):
+    """Four neighbouring patches become one token of the language model. The hidden width is split over the ranks."""
+
+    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+        super().__init__()
+        down, right = config.merge_kernel_size
+        width = config.mm_hidden_size * down * right
+        self.merge, self.merge_patches = config.merge_kernel_size, placement.ops.merge_patches
+        self.pre_norm = LayerNorm(config.mm_hidden_size, placement, config.projector_ln_eps)
+        self.first = ColumnLinear(width, width, placement)
+        self.second = RowLinear(width, config.text_hidden_size, placement)
+
+    def load(self, source: TensorSource, name: str) -> None:
+        """Fill the projector from tensors under `name`."""
+        self.pre_norm.load(source, f"{name}.pre_norm")
+        self.first.load(source, f"{name}.proj.0")
+        self.second.load(source, f"{name}.proj.2")
+
+    def forward(self, x: Tensor, grids: Sequence[tuple[int, int, int]]) -> Tensor:
+        """Patches of items, (N, mm_hidden_size), to (tokens, text_hidden_size). The GELU is the exact one here."""
+        norm = self.pre_norm
+        merged = self.merge_patches(x, grids, self.merge, norm.weight, norm.bias, norm.eps)
+        return self.second(F.gelu(self.first(merged)))
+
 
 MAX_PATCHES_PER_PASS = 16_384
 

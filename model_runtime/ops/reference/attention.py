@@ -1,4 +1,12 @@
-"""Attention of prompts, which are laid end to end. The vision tower's has a file of its own and is registered here."""
+"""Attention of prompts laid end to end, and of one new token of each sequence against the paged cache of latents.
+
+The vision tower's has a file of its own and is registered here.
+
+Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2, with the up projections absorbed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -54,3 +62,98 @@ def _attend_last(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 
 
 register("vision_attention", "torch")(vision_attention)
+
+
+MAX_PADDING = 0.25
+"""Sequences are padded to the longest of their group; who is shorter by more than this share starts a new group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeGroup:
+    """Sequences of similar length, handled by one batched matmul.
+
+    Attributes:
+        rows: (B,) int64, their places in the batch; None when it is all of them in order.
+        slots: (B * num_keys,) int64, cache rows; behind a sequence's end its last one again, never a stranger's.
+        bias: (B, 1, num_keys) fp32, minus infinity behind a sequence's end; None when all are equally long.
+        latents: (B * num_keys, latent_dim), room for the gathered rows of one layer after the other.
+    """
+
+    rows: Tensor | None
+    slots: Tensor
+    bias: Tensor | None
+    latents: Tensor
+
+
+@register("plan_decode", "torch")
+def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) -> tuple[DecodeGroup, ...]:
+    """What all layers of one step share: groups of sequences of similar length.
+
+    Args:
+        block_tables: (S, max_blocks) int32.
+        seq_lens: S lengths with the new token.
+        cache: (blocks, block_size, latent_dim) of any layer.
+    """
+    if len(set(seq_lens)) == 1:
+        return (_make_group(block_tables, seq_lens, cache, None),)
+    order = sorted(range(len(seq_lens)), key=lambda seq: -seq_lens[seq])
+    groups: list[list[int]] = []
+    for seq in order:
+        if groups and seq_lens[seq] >= (1 - MAX_PADDING) * seq_lens[groups[-1][0]] - cache.shape[1]:
+            groups[-1].append(seq)
+        else:
+            groups.append([seq])
+    if len(groups) == 1:
+        return (_make_group(block_tables, seq_lens, cache, None),)
+    device = block_tables.device
+    return tuple(
+        _make_group(block_tables, seq_lens, cache, torch.tensor(sorted(group), device=device)) for group in groups
+    )
+
+
+def _make_group(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor, rows: Tensor | None) -> DecodeGroup:
+    lens = list(seq_lens) if rows is None else [seq_lens[seq] for seq in rows.tolist()]
+    tables = block_tables if rows is None else block_tables.index_select(0, rows)
+    size, num_keys = cache.shape[1], max(lens)
+    keys = torch.arange(num_keys, device=cache.device).expand(len(lens), -1)  # (B, num_keys)
+    bias = None
+    if min(lens) < num_keys:
+        ends = torch.tensor(lens, device=cache.device).unsqueeze(1)
+        bias = torch.zeros(keys.shape, device=cache.device).masked_fill_(keys >= ends, -torch.inf).unsqueeze(1)
+        keys = keys.minimum(ends - 1)
+    slots = (tables.gather(1, keys // size) * size + keys % size).flatten()
+    latents = cache.new_empty(len(slots), cache.shape[-1])
+    return DecodeGroup(rows=rows, slots=slots, bias=bias, latents=latents)
+
+
+@register("mla_decode", "torch")
+def mla_decode(q: Tensor, cache: Tensor, plan: tuple[DecodeGroup, ...], value_dim: int, scale: float) -> Tensor:
+    """Attention of absorbed queries over the latents: the row is key for all heads, its first values are the value.
+
+    Args:
+        q: (S, heads, latent_dim).
+        cache: (blocks, block_size, latent_dim) of one layer, the new tokens already written.
+        plan: Of `plan_decode`.
+        value_dim: How many of a row's values, from the first, are the value.
+        scale: Factor on the scores before the softmax.
+
+    Returns:
+        (S, heads, value_dim).
+    """
+    if plan[0].rows is None:
+        return _decode_group(q, cache, plan[0], value_dim, scale)
+    out = q.new_empty(*q.shape[:2], value_dim)
+    for group in plan:
+        assert group.rows is not None
+        out[group.rows] = _decode_group(q.index_select(0, group.rows), cache, group, value_dim, scale)
+    return out
+
+
+def _decode_group(q: Tensor, cache: Tensor, group: DecodeGroup, value_dim: int, scale: float) -> Tensor:
+    torch.index_select(cache.view(-1, cache.shape[-1]), 0, group.slots, out=group.latents)
+    latents = group.latents.view(len(q), -1, q.shape[-1])  # (S, keys, latent_dim)
+    scores = torch.bmm(q, latents.transpose(1, 2)).float().mul_(scale)  # (S, heads, keys)
+    if group.bias is not None:
+        scores += group.bias
+    shares = scores.softmax(-1).to(q.dtype)
+    return torch.bmm(shares, latents[..., :value_dim])

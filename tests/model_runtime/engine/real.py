@@ -13,7 +13,7 @@ from model_runtime.engine.thread import EngineThread
 from model_runtime.launch.options import NativeOptions
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.native import make_engine
-from model_runtime.processor.resize import hash_frames
+from model_runtime.processor.media_rules import hash_frames
 from model_runtime.tokenizer import Tokenizer
 
 SIZES = {"dtype": "float32", "num_blocks": 64, "block_size": 8, "max_num_batched_tokens": 512, "device": "cpu"}

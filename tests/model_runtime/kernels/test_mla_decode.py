@@ -12,7 +12,7 @@ from model_runtime.kernels import mla_decode as kernels
 from model_runtime.kernels.launch import LaunchError, run
 from model_runtime.kernels.mla_schedule import AttentionPlan, make_plan
 from model_runtime.kernels.tiles import Tile
-from model_runtime.ops.reference import decode as reference
+from model_runtime.ops.reference import attention as reference
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
 
 VALUE_DIM, LATENT_DIM, SCALE = 32, 40, 0.3

@@ -7,7 +7,7 @@ import torch
 
 from model_runtime.config import TextConfig
 from model_runtime.model import K25Model, load_model
-from model_runtime.model.plan import is_absorbed_cheaper
+from model_runtime.model.batch import is_absorbed_cheaper
 from tests.model_runtime.model.drive import Drive, make_ids, run_whole
 
 IDS = make_ids(45)
@@ -84,7 +84,7 @@ def test_the_cheaper_form(num_queries: int, num_keys: int, is_absorbed: bool) ->
 def test_both_forms_of_a_chunk_are_equal(tiny: K25Model, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for choice in (True, False):
-        monkeypatch.setattr("model_runtime.model.plan.is_absorbed_cheaper", lambda *_, choice=choice: choice)
+        monkeypatch.setattr("model_runtime.model.batch.is_absorbed_cheaper", lambda *_, choice=choice: choice)
         drive = Drive(tiny)
         drive.step({"one": IDS[:11], "two": IDS[:30]})
         found.append(drive.step({"one": IDS[11:], "two": IDS[30:33]}))

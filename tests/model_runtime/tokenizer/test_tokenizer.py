@@ -8,7 +8,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.checkpoint.tiny_vocab import tiny_ranks
+from model_runtime.checkpoint.tiny import tiny_ranks
 from model_runtime.errors import ConfigError, RequestError
 from model_runtime.tokenizer import SpecialTokens, TokenBudget, Tokenizer, load_tokenizer
 from model_runtime.tokenizer.bpe import MAX_CHARS

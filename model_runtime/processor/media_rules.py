@@ -1,10 +1,15 @@
-"""To which size a picture is brought, and the pixels of it.
+"""K2.5's rules of media: the size of a picture, which frames of a video are taken, and how their time is written.
 
-Source: the release's image processor as transformers 5.23 has it (`kimi_k25/image_processing_kimi_k25.py`); Dehghani et
-al. 2023 (NaViT), arXiv 2307.06304, for keeping the aspect ratio within a budget of patches.
+Two frames a second are taken, evenly over the whole video, four to a chunk; a chunk is named by the time of its first
+frame. The arithmetic of the time is that of transformers 5.23, whose floats show in the last digit.
+
+Source: the release's image processor as transformers 5.23 has it (`kimi_k25/image_processing_kimi_k25.py`,
+`kimi_k25/processing_kimi_k25.py`), and `media_proc_cfg.sample_fps`, `timestamp_mode` of the release; Dehghani et al.
+2023 (NaViT), arXiv 2307.06304, for keeping the aspect ratio within a budget of patches.
 """
 
 import math
+import time
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -14,6 +19,25 @@ from PIL import Image
 
 from model_runtime.media import MediaItem
 from model_runtime.processor.options import MERGED_PX, PATCH_PX
+
+
+def sample_indices(num_frames: int, fps: float, sample_fps: float) -> tuple[int, ...]:
+    """Indices of the frames that are taken, in order; at least one.
+
+    Args:
+        num_frames: In the video, at least 1.
+        fps: Of the video.
+        sample_fps: Frames a second to take; a slower video keeps all of its frames.
+    """
+    count = max(round(num_frames * min(sample_fps, fps) / fps), 1)
+    return tuple(int(index) for index in np.linspace(0, num_frames - 1, count).round())
+
+
+def format_timestamp(index: int, fps: float) -> str:
+    """Time of a frame as HH:MM:SS.mmm: milliseconds are cut off, not rounded, and after a day it begins anew."""
+    seconds = index / fps
+    return time.strftime("%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}"
+
 
 HASH_BYTES = 16
 
