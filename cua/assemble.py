@@ -13,11 +13,10 @@ from cua.errors import ConfigError
 from cua.guard import Approver, Guard, Rules, load_rules
 from cua.gui_agent.agent import AgentOptions
 from cua.gui_agent.protocol import ProtocolOptions
-from cua.http_auth import load_http_auth
 from cua.model import Model
 from cua.run.caps import Caps
 from cua.run.events import Listener, Noted, Thinking
-from cua.secrets import Secrets, load_secrets
+from cua.secrets import Secrets, load_http_auth, load_secrets
 from cua.trajectory import RunHeader
 from envs import Env, EnvSetupError
 from envs.http_login import HttpLogin

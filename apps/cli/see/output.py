@@ -1,6 +1,8 @@
 """What all operations share: flags, where pictures go, what is printed, exit codes."""
 
+import dataclasses
 import io
+import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -8,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from apps.cli import terminal
@@ -99,7 +102,7 @@ class Sink:
 
     def print(self, found: Finding, source: Path, is_alone: bool = False) -> bool:
         """Write the picture of one finding and print it; whether something was found."""
-        from apps.cli.see.encode import to_json
+        from apps.cli.see.output import to_json
 
         written = [str(path) for path in found.written]
         if found.picture is not None:
@@ -177,3 +180,26 @@ def write_picture(picture: Any, path: Path) -> None:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def to_json(value: Any) -> Any:
+    """What `json.dumps` takes: fields whose names begin with an underscore and arrays are left out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: to_json(part) for name, part in fields.items() if not (name.startswith("_") or is_array(part))}
+    if isinstance(value, dict):
+        return {str(key): to_json(part) for key, part in value.items() if not is_array(part)}
+    if isinstance(value, list | tuple):
+        return [to_json(part) for part in value if not is_array(part)]
+    if isinstance(value, np.generic):
+        return to_json(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, Path) else value
+
+
+def is_array(value: Any) -> bool:
+    """Whether this is an array of pixels or points."""
+    return isinstance(value, np.ndarray)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from cua.models.literal.do_choice import plan_select, plan_set, plan_tick
-from cua.models.literal.do_dialog import plan_dialog
 from cua.models.literal.do_keyboard import plan_clear, plan_open, plan_press, plan_type
 from cua.models.literal.do_looking import (
     plan_check,
@@ -17,7 +16,7 @@ from cua.models.literal.do_looking import (
 )
 from cua.models.literal.do_pointer import plan_click, plan_drag
 from cua.models.literal.do_suggestion import find_unsent, plan_suggestion
-from cua.models.literal.list_parts import IS_PART, is_part, settle_list
+from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.look_again import find_message, is_final, look_again
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Phase, Progress, format_action
@@ -38,12 +37,98 @@ from cua.models.literal.steps import (
     ScrollUntil,
     SelectOption,
     SetValue,
+    Target,
     Tick,
     TypeText,
     WaitFor,
     WaitSeconds,
     find_typed,
 )
+from cua.models.literal.text_match import WHOLE, normalize
+
+IS_PART = "These words are a part of the name before."
+
+
+def settle_list(step: PlainStep, screen: Screen, progress: Progress) -> PlainStep:
+    """A step whose target is one part of a list, or the list's words as one name when the screen has that name.
+
+    When the screen has neither, the words count as one name, which is then looked for.
+    """
+    match step:
+        case Click(target=target) | Tick(target=target) | Report(target=target) if target.whole:
+            return replace(step, target=_settle(target, screen, progress))
+        case SelectOption(option=option) if option.whole:
+            return replace(step, option=_settle(option, screen, progress))
+        case _:
+            return step
+
+
+def is_part(step: PlainStep) -> bool:
+    """Whether a step is the rest of a name that the step before it took as a whole."""
+    match step:
+        case Click(target=target) | Tick(target=target) | Report(target=target) | SelectOption(option=target):
+            return target.is_rest and target.text == target.whole
+        case _:
+            return False
+
+
+def _settle(target: Target, screen: Screen, progress: Progress) -> Target:
+    was_one = target.is_rest and f'"{target.whole}"' in progress.last_action
+    if was_one or _stands(screen, target.whole):
+        return replace(target, text=target.whole)
+    is_there = any(place.fit >= WHOLE for place in find_text(screen, target.text))
+    if target.is_rest or is_there:
+        return replace(target, whole="", is_rest=False)
+    return replace(target, text=target.whole)
+
+
+def _stands(screen: Screen, whole: str) -> bool:
+    """Whether a screen has the words as one text; a list with commas has to stand there with them."""
+    if "," in whole:
+        return any(normalize(line.text) == normalize(whole) for line in screen.lines)
+    return any(place.fit >= WHOLE for place in find_text(screen, whole))
+
+
+_ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Allow", "Agree", "Got it")
+_ACCEPT_BESIDE_DISMISS = ("Continue", "Delete", "Remove", "Save", "Discard", "Leave", "Done", "Close")
+_DISMISS = ("Cancel", "No", "Dismiss", "Not now", "Reject", "Decline", "Deny", "Abort", "Stay", "Close")
+"""Texts of buttons in the order in which they are looked for. Those of the second list stand on ordinary pages too,
+so that they only count in a dialog that dims its page, or beside a button that dismisses."""
+
+_BESIDE_PX = 320
+
+
+def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
+    """Press the button that accepts or dismisses."""
+    for text in (*_ACCEPT, *_ACCEPT_BESIDE_DISMISS) if step.accept else (*_DISMISS, "OK"):
+        place = _find_button(screen, text)
+        if place is None:
+            continue
+        if text in _ACCEPT_BESIDE_DISMISS and screen.dialog is None and not _is_beside_dismiss(screen, place):
+            continue
+        return Act(code=(f"pyautogui.click({at(screen, place.point)})",), thought=f'The dialog has a button "{text}".')
+    wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
+    return Missing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
+
+
+def _find_button(screen: Screen, text: str) -> Found | None:
+    """The button of that text: in the dialog when one dims its page."""
+    for place in find_text(screen, text):
+        is_inside = screen.dialog is None or screen.dialog.contains(place.box_px)
+        if place.fit >= WHOLE and is_inside and (place.button is not None or screen.dialog is not None):
+            return place
+    return None
+
+
+def _is_beside_dismiss(screen: Screen, place: Found) -> bool:
+    others = (_find_button(screen, text) for text in _DISMISS[:3])
+    return any(
+        abs(other.box_px.center[1] - place.box_px.center[1]) < place.box_px.height
+        and abs(other.box_px.center[0] - place.box_px.center[0]) < _BESIDE_PX
+        for other in others
+        if other is not None
+    )
+
 
 _MAX_WAITS = 2
 _MAX_SCROLLS = 10

@@ -3,9 +3,8 @@
 from cua.models.literal.rules.filling import CHOOSING, TYPING
 from cua.models.literal.rules.going import CLICKING, GOING
 from cua.models.literal.rules.looking import LOOKING, REPORTING
-from cua.models.literal.rules.pairs import PAIRS
+from cua.models.literal.rules.pairs import PAIRS, SUGGESTING
 from cua.models.literal.rules.pointing import POINTING
-from cua.models.literal.rules.suggesting import SUGGESTING
 from cua.models.literal.rules.words import Rule
 
 RULES: tuple[Rule, ...] = (*GOING, *POINTING, *LOOKING, *SUGGESTING, *PAIRS, *TYPING, *CHOOSING, *REPORTING, *CLICKING)

@@ -1,4 +1,4 @@
-"""Ways to name several fields and their texts in one sentence: 'enter the username "bob" and the password "x"'."""
+"""Several fields and their texts in one sentence ('enter the username "bob" and the password "x"'), and suggestions."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.not_understood import NotUnderstoodError
 from cua.models.literal.rules.words import MARK, TEXT_NOUN, Rule, rule
-from cua.models.literal.steps import PlainStep, PressKeys, SetValue
+from cua.models.literal.steps import PickSuggestion, PlainStep, PressKeys, SetValue
 from cua.models.literal.target_phrase import parse_target
 
 _WORD = r"(?!(?:and|or|then|into|in|as|for|the|with)\b)[^\W\d_][\w'/-]*"
@@ -62,5 +62,45 @@ PAIRS: tuple[Rule, ...] = (
         r"(?:log ?in|sign ?in|log on|log yourself in)(?: to (?:the|this|your) (?:site|page|account|app|application))?"
         rf" (?:with|using|by entering) (?P<pairs>{_PAIRS})",
         _log_in,
+    ),
+)
+
+
+_THING = (
+    r"(?:an?|the|any|one|some) (?:item|entry|option|suggestion|value|word|name|text|term|tag|country|city|town|state"
+    r"|place|airport|station|street|language|colou?r|title|brand|product|person|company|food|animal|fruit|result|thing)"
+)
+_START = rf"(?:starts?|begins?|starting|beginning) (?:with|in|by) (?:the (?:letters?|text|word) )?{MARK}"
+_END = rf"(?:ends?|finish(?:es)?|ending|finishing) (?:with|in|on) (?:the (?:letters?|text|word) )?{MARK}"
+_PART = rf"(?:contains?|containing|includes?|including|has|with) (?:the (?:letters?|text|word) )?{MARK}"
+_SAID = rf"(?:{_START}|{_END}|{_PART})"
+_JOINT = r"(?:(?:, )?(?:and|but)|,)(?: (?:that|which))?(?: also)?"
+
+
+def _suggestion(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    parts: dict[str, str] = {}
+    for said in re.finditer(re.sub(" ", r"\\s+", _SAID), match["said"], re.I):
+        kind = (
+            "start"
+            if re.match("start|begin", said[0], re.I)
+            else "end"
+            if re.match("end|fin", said[0], re.I)
+            else "part"
+        )
+        if kind in parts:
+            raise NotUnderstoodError(quotes.unmask(said[0]), "say once how it begins, once how it ends")
+        parts[kind] = quotes.unmask(quotes.marks(said[0])[0], quoted=False)
+    if not any(parts.values()):
+        raise NotUnderstoodError(quotes.unmask(match["said"]), "say how it begins or ends")
+    field = match["field"]
+    return PickSuggestion(**parts, field=parse_target(field, quotes) if field else None)
+
+
+SUGGESTING: tuple[Rule, ...] = (
+    rule(
+        rf"(?:type(?: in)?|enter|write|input|fill in|put|insert) {_THING}"
+        r"(?: (?:that|which|whose (?:name|text|title)))? "
+        rf"(?P<said>{_SAID}(?: ?{_JOINT} {_SAID})*)(?: (?:into|in|to|on) (?P<field>.+))?",
+        _suggestion,
     ),
 )
