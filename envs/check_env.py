@@ -333,10 +333,10 @@ def _check_result(where: str, result: object) -> None:
 def _check_observation(where: str, observation: object) -> None:
     if not isinstance(observation, Observation):
         _broken("an observation is an Observation", f"{where} gave {type(observation).__name__}")
-    picture = observation.screenshot
-    if picture[:8] != _PNG_START or picture[12:16] != b"IHDR" or b"IEND" not in picture[-12:]:
-        _broken("the screenshot is a whole PNG", f"{where} gave {len(picture)} bytes starting {picture[:8]!r}")
-    size = struct.unpack(">II", picture[16:24])
+    screenshot = observation.screenshot
+    if screenshot[:8] != _PNG_START or screenshot[12:16] != b"IHDR" or b"IEND" not in screenshot[-12:]:
+        _broken("the screenshot is a whole PNG", f"{where} gave {len(screenshot)} bytes starting {screenshot[:8]!r}")
+    size = struct.unpack(">II", screenshot[16:24])
     if size != observation.geometry.sent_px:
         _broken(
             "the screenshot's size is geometry.sent_px",

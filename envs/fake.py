@@ -46,7 +46,7 @@ class FakeOptions:
 
     Attributes:
         screen_px: Width and height of the canvas.
-        screens: PNG pictures to show, one for the reset and one for each step (the last one stays);
+        screens: PNG images to show, one for the reset and one for each step (the last one stays);
             all of size `screen_px`. Empty: the canvas is shown.
         points: Descriptions given out by `describe_point`, by the box (left, top, right, bottom) they cover.
         focus: Description, of the same form, of what Enter and Space activate; None: nothing that is known.
@@ -210,10 +210,10 @@ class FakeEnv:
 
     def _observe(self, error: str | None) -> Observation:
         screens = self.options.screens
-        picture = screens[min(self.num_steps, len(screens) - 1)] if screens else self._encode()
+        screenshot = screens[min(self.num_steps, len(screens) - 1)] if screens else self._encode()
         size = self.options.screen_px
         return Observation(
-            screenshot=picture,
+            screenshot=screenshot,
             geometry=ScreenGeometry(native_px=size, sent_px=size),
             pointer_px=self._pointer_px,
             title="fake",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 class ScreenGeometry:
     """How a screenshot relates to the screen that it shows.
 
-    Three frames are in play. The *model* frame is fractions of the picture, (0, 0) top left and
-    (1, 1) bottom right. The *sent* frame is pixels of the picture as the model gets it. The
+    Three frames are in play. The *model* frame is fractions of the screenshot, (0, 0) top left and
+    (1, 1) bottom right. The *sent* frame is pixels of the screenshot as the model gets it. The
     *screen* frame is what input devices use: X11 root pixels on a desktop, CSS pixels of the
     viewport in a browser. `Action` coordinates are always in the screen frame.
 
     Attributes:
         native_px: Width and height of the shown region in the screen frame.
-        sent_px: Width and height of the picture in pixels.
+        sent_px: Width and height of the screenshot in pixels.
         offset_px: Top left corner of the region in the screen frame (a second monitor, say).
     """
 
@@ -32,7 +32,7 @@ class ScreenGeometry:
         return self._clamp(x * width, y * height)
 
     def from_sent(self, x_px: float, y_px: float) -> tuple[int, int]:
-        """Screen pixel of a point given in pixels of the sent picture; clamped onto the region."""
+        """Screen pixel of a point given in pixels of the sent screenshot; clamped onto the region."""
         return self.from_model(x_px / self.sent_px[0], y_px / self.sent_px[1])
 
     def to_model(self, x_px: int, y_px: int) -> tuple[float, float]:
@@ -41,7 +41,7 @@ class ScreenGeometry:
         return (x_px - self.offset_px[0]) / width, (y_px - self.offset_px[1]) / height
 
     def to_sent(self, x_px: int, y_px: int) -> tuple[float, float]:
-        """Position of a screen pixel in the sent picture, in its pixels."""
+        """Position of a screen pixel in the sent screenshot, in its pixels."""
         x, y = self.to_model(x_px, y_px)
         return x * self.sent_px[0], y * self.sent_px[1]
 

@@ -30,15 +30,15 @@ class Observation:
     """What the agent gets to see after a reset or a step.
 
     Attributes:
-        screenshot: The picture, PNG bytes, of size `geometry.sent_px`.
-        geometry: How the picture relates to the screen.
+        screenshot: What is shown, PNG bytes, of size `geometry.sent_px`.
+        geometry: How the screenshot relates to the screen.
         pointer_px: Where the mouse pointer is, screen frame; None when unknown.
         url: Address of the active tab (browser only).
         title: Title of the active tab or window.
         tabs: All tabs in order (browser only).
         dialog: The dialog that blocks the page, if any.
         last_action_error: Why an action of the last step did not work, one line, for the agent.
-        notes: Other facts that the picture does not show ("report.csv was downloaded to ..."), for the agent.
+        notes: Other facts that the screenshot does not show ("report.csv was downloaded to ..."), for the agent.
         a11y_tree: Accessibility tree as text, when the env was asked for it.
     """
 

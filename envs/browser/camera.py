@@ -24,7 +24,7 @@ _POINTER = ((0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12))
 
 
 class Camera:
-    """Takes pictures of pages."""
+    """Takes screenshots of pages."""
 
     def __init__(self, options: BrowserOptions, redact: Redactor) -> None:
         self._options = options
@@ -35,16 +35,16 @@ class Camera:
         """The visible part of a page as PNG, device pixels."""
         secrets = self._options.masked_texts
         hidden = await _find_secrets(page, secrets) if secrets else []
-        picture = await self._capture(page)
-        if secrets:  # what scrolled while the picture was taken is covered at both places
+        screenshot = await self._capture(page)
+        if secrets:  # what scrolled while the screenshot was taken is covered at both places
             hidden += await _find_secrets(page, secrets)
-        return self._cover(picture, hidden) if hidden else picture
+        return self._cover(screenshot, hidden) if hidden else screenshot
 
-    def compose(self, picture: bytes, overlay: Overlay | None, pointer_px: tuple[int, int]) -> bytes:
-        """A picture with what stands over the page; the same bytes when nothing does."""
+    def compose(self, screenshot: bytes, overlay: Overlay | None, pointer_px: tuple[int, int]) -> bytes:
+        """A screenshot with what stands over the page; the same bytes when nothing does."""
         if overlay is None and not self._options.draw_pointer:
-            return picture
-        image = _decode(picture)
+            return screenshot
+        image = _decode(screenshot)
         canvas = Canvas(image, self._scale(image), self._redact)
         if overlay is not None:
             overlay.draw(canvas)
@@ -80,10 +80,10 @@ class Camera:
         found = await session.send("Page.captureScreenshot", _CAPTURE)
         return base64.b64decode(found["data"])
 
-    def _cover(self, picture: bytes, boxes: Boxes) -> bytes:
+    def _cover(self, screenshot: bytes, boxes: Boxes) -> bytes:
         from PIL import ImageDraw
 
-        image = _decode(picture)
+        image = _decode(screenshot)
         draw, scale = ImageDraw.Draw(image), self._scale(image)
         for left, top, width, height in boxes:
             corners = (left * scale - 1, top * scale - 1, (left + width) * scale + 1, (top + height) * scale + 1)
@@ -94,9 +94,9 @@ class Camera:
         return image.width / self._options.viewport_px[0]
 
 
-def png_size_px(picture: bytes) -> tuple[int, int]:
-    """Width and height of a PNG picture."""
-    width, height = struct.unpack(">II", picture[16:24])
+def png_size_px(screenshot: bytes) -> tuple[int, int]:
+    """Width and height of a PNG file."""
+    width, height = struct.unpack(">II", screenshot[16:24])
     return width, height
 
 
@@ -139,10 +139,10 @@ def _draw_pointer(image: "Image", pointer_px: tuple[int, int], scale: float) -> 
     ImageDraw.Draw(image).polygon(outline, fill=(0, 0, 0), outline=(255, 255, 255))
 
 
-def _decode(picture: bytes) -> "Image":
+def _decode(screenshot: bytes) -> "Image":
     from PIL import Image
 
-    return Image.open(io.BytesIO(picture)).convert("RGB")
+    return Image.open(io.BytesIO(screenshot)).convert("RGB")
 
 
 def _encode(image: "Image") -> bytes:

@@ -1,4 +1,4 @@
-"""From a browser to observations: wait until it is at rest, take the picture, say what it does not show."""
+"""From a browser to observations: wait until it is at rest, take the screenshot, say what it does not show."""
 
 import time
 from typing import Any
@@ -26,7 +26,7 @@ class Observer:
         self._session = session
         self._options = options
         self._redact = redact
-        self._last_picture: bytes | None = None
+        self._last_screenshot: bytes | None = None
 
     async def look(
         self, error: str | None, since_s: float, pointer_px: tuple[int, int]
@@ -45,7 +45,7 @@ class Observer:
         began_s = time.monotonic()
         settled, crash = await self._settle(since_s)
         settled_s = time.monotonic()
-        picture, picture_note = await self._picture()
+        screenshot, screenshot_note = await self._screenshot()
         blocked = session.firewall.take()
         stopped = next((found.as_text() for found in blocked if found.is_navigation), None)
         session.clear_overlay()
@@ -56,13 +56,13 @@ class Observer:
             session.surplus_note(),
             *(session.overlay.notes() if session.overlay else ()),
             settled.note,
-            picture_note,
+            screenshot_note,
         ]
         session.notes.clear()
-        picture = session.camera.compose(picture, session.overlay, pointer_px)
+        screenshot = session.camera.compose(screenshot, session.overlay, pointer_px)
         observation = Observation(
-            screenshot=picture,
-            geometry=ScreenGeometry(native_px=self._options.viewport_px, sent_px=png_size_px(picture)),
+            screenshot=screenshot,
+            geometry=ScreenGeometry(native_px=self._options.viewport_px, sent_px=png_size_px(screenshot)),
             pointer_px=pointer_px,
             url=self._redact(without_login(page.url)),
             title=self._redact(session.tabs.title(page)),
@@ -97,8 +97,8 @@ class Observer:
                 return Settled(title=None, note="the page does not answer; it may be busy"), crash
         return Settled(title=None), crash
 
-    async def _picture(self) -> tuple[bytes, str | None]:
-        """The page's picture; the last one when the page cannot be asked."""
+    async def _screenshot(self) -> tuple[bytes, str | None]:
+        """The page's screenshot; the last one when the page cannot be asked."""
         from playwright.async_api import Error
 
         session = self._session
@@ -108,7 +108,7 @@ class Observer:
                 break
             try:
                 await session.interrupts.race(session.ensure_page(), _CAPTURE_TIMEOUT_S)
-                picture = await session.interrupts.race(session.camera.take(session.tabs.active), _CAPTURE_TIMEOUT_S)
+                screenshot = await session.interrupts.race(session.camera.take(session.tabs.active), _CAPTURE_TIMEOUT_S)
             except Interrupted as up:
                 if up.reason == "died":
                     raise EnvDiedError("the browser process is gone") from up
@@ -120,9 +120,9 @@ class Observer:
                     raise EnvDiedError("the browser process is gone") from error
                 note = "no picture could be taken; this is an older one"
             else:
-                self._last_picture = picture
-                return picture, None
-        return self._last_picture or session.camera.blank(), note
+                self._last_screenshot = screenshot
+                return screenshot, None
+        return self._last_screenshot or session.camera.blank(), note
 
     def _dialog(self) -> Dialog | None:
         if not isinstance(self._session.overlay, DialogBox):

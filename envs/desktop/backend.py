@@ -60,7 +60,7 @@ class Region:
 class Frame:
     """A grab: pixels as (height, width, 4) uint8, blue green red unused, without padding.
 
-    Its size is that of the region in pixels of the picture, which on a dense screen is more than
+    Its size is that of the region in pixels of the screenshot, which on a dense screen is more than
     the region's size in the screen frame.
     """
 
@@ -70,7 +70,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The pointer's picture: (height, width, 4) uint8 premultiplied BGRA; its top left corner in the screen frame."""
+    """The pointer's image: (height, width, 4) uint8 premultiplied BGRA; its top left corner in the screen frame."""
 
     bgra: bytes = field(repr=False)
     size_px: tuple[int, int]
@@ -109,7 +109,7 @@ class Backend(Protocol):
         ...
 
     def cursor(self) -> Cursor | None:
-        """The pointer's picture; None when the system does not tell."""
+        """The pointer's image; None when the system does not tell."""
         ...
 
     def pointer_px(self) -> tuple[int, int]:

@@ -38,7 +38,7 @@ _ARROW_BGRA = b"".join(_ARROW_PIXELS[pixel] for row in _ARROW_ROWS for pixel in 
 
 
 def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
-    """Encode a picture without loss.
+    """Encode an image without loss.
 
     Args:
         bgrx: Pixels, (height, width, 4) uint8, blue green red unused, rows without padding.
@@ -51,9 +51,9 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
 
     deflate = _find_deflate()
     width, height = size_px
-    picture = Image.frombuffer("RGB", size_px, bgrx, "raw", "BGRX", 0, 1)
+    image = Image.frombuffer("RGB", size_px, bgrx, "raw", "BGRX", 0, 1)
     # One zero byte after each row: moved to the front, that is the filter byte "none" of the next one.
-    rows = b"\0" + picture.tobytes("raw", "RGB", width * 3 + 1)[:-1]
+    rows = b"\0" + image.tobytes("raw", "RGB", width * 3 + 1)[:-1]
     data = deflate(rows, 1)
     if len(data) > _PHOTO_SHARE * len(rows):
         data = min(data, deflate(_filtered_up(rows, size_px), 1), key=len)
@@ -65,7 +65,7 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
 def _find_deflate() -> Callable[[bytes, int], bytes]:
     try:
         from isal import isal_zlib
-    except ModuleNotFoundError:  # same pictures, three times the time
+    except ModuleNotFoundError:  # same pixels, three times the time
         return zlib.compress
     compress: Callable[[bytes, int], bytes] = isal_zlib.compress
     return compress
@@ -158,7 +158,7 @@ class Camera:
     Args:
         backend: The screen.
         region: The part of it that is shown.
-        draw_cursor: Whether the pointer is in the picture.
+        draw_cursor: Whether the pointer is in the screenshot.
     """
 
     def __init__(self, backend: Backend, region: Region, *, draw_cursor: bool) -> None:
@@ -183,7 +183,7 @@ def draw_cursor(frame: Frame, region: Region, cursor: Cursor) -> None:
     Args:
         frame: The grab of `region`.
         region: Where the grab is on the screen.
-        cursor: The pointer's picture and place in the screen frame.
+        cursor: The pointer's image and place in the screen frame.
     """
     import numpy as np
 
@@ -196,7 +196,7 @@ def draw_cursor(frame: Frame, region: Region, cursor: Cursor) -> None:
     if x_begin >= x_end or y_begin >= y_end:
         return
     screen = np.frombuffer(frame.bgrx, np.uint8).reshape(height, width, 4)[y_begin:y_end, x_begin:x_end, :3]
-    picture = np.frombuffer(cursor.bgra, np.uint8).reshape(cursor_height, cursor_width, 4)
-    shown = picture[y_begin - top : y_end - top, x_begin - left : x_end - left].astype(np.uint16)
+    pointer = np.frombuffer(cursor.bgra, np.uint8).reshape(cursor_height, cursor_width, 4)
+    shown = pointer[y_begin - top : y_end - top, x_begin - left : x_end - left].astype(np.uint16)
     behind = screen * (255 - shown[:, :, 3:]) // 255
     screen[:] = np.minimum(shown[:, :, :3] + behind, 255).astype(np.uint8)

@@ -54,10 +54,10 @@ class Box:
 
 
 class Canvas:
-    """A picture to draw on in CSS pixels, whatever its scale.
+    """An image to draw on in CSS pixels, whatever its scale.
 
     Attributes:
-        image: The picture, RGB.
+        image: The image, RGB.
         redact: Takes secrets out of every text drawn.
     """
 

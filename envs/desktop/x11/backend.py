@@ -22,7 +22,7 @@ _SPARE_KEYS_PRIVATE, _SPARE_KEYS_SHARED = 64, 8
 
 
 class CursorReader:
-    """Reads the pointer's picture from a display.
+    """Reads the pointer's image from a display.
 
     Args:
         display: python-xlib `Display`.
@@ -38,7 +38,7 @@ class CursorReader:
             display.xfixes_query_version()  # the server wants to be asked before it serves
 
     def read(self) -> Cursor | None:
-        """The picture now; None when the server does not tell."""
+        """The image now; None when the server does not tell."""
         if not self._available:
             return None
         reply = self._request(display=self._display.display, opcode=self._opcode)
@@ -124,7 +124,7 @@ class X11Backend:
         return self._grabber.grab(region)
 
     def cursor(self) -> Cursor | None:
-        """The pointer's picture."""
+        """The pointer's image."""
         return self._cursor.read()
 
     def pointer_px(self) -> tuple[int, int]:
