@@ -26,7 +26,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from model_runtime.chat.messages import ToolSpec
-from model_runtime.chat.parser.calls import CallHead, OpenCall
+from model_runtime.chat.parser.calls import CallHead, OpenCall, ToolNames, is_canonical_id
 from model_runtime.chat.parser.events import (
     ContentText,
     Event,
@@ -44,7 +44,6 @@ from model_runtime.chat.parser.markers import (
     MarkerScanner,
     markers_by_id,
 )
-from model_runtime.chat.parser.names import ToolNames, is_canonical_id
 from model_runtime.tokenizer.special import SpecialTokens
 
 if TYPE_CHECKING:
