@@ -22,8 +22,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from cua.record import Record
-
 from cua import Agent, AgentOptions, Caps, Guard, Message, Reply, Sampling, Tool
 from cua.trajectory import RunHeader, TrajectoryWriter
 from envs import Env, InstructionTask
@@ -52,7 +50,7 @@ class ClickingModel:
         pass
 
 
-async def measure(env: Env, steps: int, record: Record) -> tuple[list[dict[str, float]], list[float]]:
+async def measure(env: Env, steps: int, record: TrajectoryWriter) -> tuple[list[dict[str, float]], list[float]]:
     """Stage times of each step, and the wall time from step to step."""
     stages: list[dict[str, float]] = []
     marks = [time.perf_counter()]

@@ -17,12 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cua.events import Decided, Observed
 from webapps.apps import PASSWORD, App, AppStarter
 from webapps.tasks import SETS, End, WebTask
 
 from cua import Agent, AgentOptions, Caps, Guard
 from cua.models.literal import LiteralModel
+from cua.run.events import Decided, Observed
 from envs.browser import BrowserEnv
 
 KINDS = ("right", "honest", "wrong")
