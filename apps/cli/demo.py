@@ -13,7 +13,7 @@ def demo(
     headed: Annotated[bool | None, typer.Option("--headed", help="Show the browser window.")] = None,
     output_format: Annotated[str, typer.Option(help="text, json or stream-json.")] = "text",
 ) -> None:
-    """Keep the books in a small expense tracker: fill in a form, delete an old entry, read a total.
+    """Work in a small expense tracker: fill in a form, delete an old entry, read a total.
 
     The app runs on this machine only. At the end its saved state is read back to verify the work.
     """

@@ -69,7 +69,7 @@ class Settings:
     )
     cell_timeout: float = _about("limit on seconds of one cell or command", 60.0, least=0.1, most=86400)
     context: Literal["none", "hide-tool-result", "discard-all", "summary"] = _about(
-        "what gives way when a conversation with tools grows too long", "none"
+        "how a conversation with tools that grows too long is shortened", "none"
     )
     max_context: int | None = _about(
         "tokens at which that happens; unset: when the model refuses", None, least=1, most=100000000

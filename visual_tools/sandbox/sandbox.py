@@ -158,7 +158,7 @@ class Sandbox:
                 self._zygote.unmount_disk(shared.number)
 
     def _choose_owner(self, folder: Path) -> int | None:
-        """Who a kernel's files belong to, when root starts it: nobody, unless nobody could not reach them."""
+        """Owner of a kernel's files, when root starts it: the user `nobody`, or None if it cannot reach the folder."""
         if not self._plan.is_root or (self._plan.mode != "nested" and not is_open_to_all([str(folder)])):
             return None
         return NOBODY
