@@ -34,9 +34,6 @@ class Budget:
 
     Args:
         caps: The limits; those that are no amounts (parse errors, loops, time) are others' business.
-        usage: What was used before, in an earlier part of the run.
-        num_steps: Steps of an earlier part.
-        num_calls: Tool calls of an earlier part.
         parent: What this one is a part of: all that is used here counts there too.
         name: What a message calls it, such as `the whole run`.
 
@@ -50,15 +47,12 @@ class Budget:
         self,
         caps: Caps,
         *,
-        usage: Usage | None = None,
-        num_steps: int = 0,
-        num_calls: int = 0,
         parent: "Budget | None" = None,
         name: str = "",
     ) -> None:
         self.caps = caps
-        self.usage = usage or Usage()
-        self.num_steps, self.num_calls = num_steps, num_calls
+        self.usage = Usage()
+        self.num_steps = self.num_calls = 0
         self._parent = parent
         self._name = name
         self._num_open = self._num_settled = 0
@@ -86,11 +80,10 @@ class Budget:
         Raises:
             CapReachedError: No step is left, here or further up; nothing is counted.
         """
-        self.check()
         for level in self._levels():
-            most = level.caps.max_steps
-            if most is not None and level.num_steps >= most:
-                raise level._error("steps", f"{level.num_steps} of {most} steps used")
+            reached = level.caps.reached(num_steps=level.num_steps, num_calls=level.num_calls, usage=level.usage)
+            if reached:
+                raise level._error(*reached)
         for level in self._levels():
             level.num_steps += 1
 
