@@ -201,12 +201,7 @@ async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool) -> Verd
     verdict = _judge(guard, call, is_isolated)
     if verdict.decision != "ask":
         return verdict
-    if guard.approver is None:
-        return Verdict(decision="deny", reason=f"{verdict.reason}; nobody is there to approve it")
-    turn = Turn(thought="", action_text=f"call {call.name}", code=call.arguments)
-    if await guard.approver(verdict, turn, ()):
-        return Verdict(decision="allow", reason=f"approved: {verdict.reason}")
-    return Verdict(decision="deny", reason=f"the person at the screen said no ({verdict.reason})")
+    return await guard.ask(verdict, Turn(thought="", action_text=f"call {call.name}", code=call.arguments), ())
 
 
 def _judge(guard: Guard, call: ToolCall, is_isolated: bool) -> Verdict:
