@@ -1,6 +1,7 @@
 """Run another program for a bounded time, passing on what it prints."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections import deque
@@ -62,7 +63,7 @@ async def run_command(
     except TimeoutError:
         return CommandResult(code=-1, tail=tuple(tail), is_timeout=True)
     finally:
-        _kill_group(process)
+        _kill_group(process.pid)
         await process.wait()
     return CommandResult(code=process.returncode or 0, tail=tuple(tail))
 
@@ -77,9 +78,7 @@ async def _pass_on(process: asyncio.subprocess.Process, tail: deque[str], say: S
     await process.wait()
 
 
-def _kill_group(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
+def _kill_group(group: int) -> None:
+    """Also after the program itself has ended: what it left running is in its group still."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
