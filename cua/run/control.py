@@ -3,7 +3,8 @@
 import asyncio
 import time
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from cua.run.caps import CapReachedError, describe_time
@@ -17,31 +18,128 @@ class StoppedError(Exception):
     """Somebody asked the run to stop."""
 
 
+class Clock:
+    """Seconds of work, and the limit on them; the limits of all that it is a part of hold too.
+
+    It stands still while a person is awaited: here, or by each child that is at work.
+
+    Args:
+        max_time_s: Seconds of work; None means no limit.
+        parent: What this is a part of.
+        name: What a message calls it, such as `the whole run`.
+    """
+
+    def __init__(self, *, max_time_s: float | None = None, parent: "Clock | None" = None, name: str = "") -> None:
+        self._max_time_s = max_time_s
+        self._parent = parent
+        self._name = name
+        self._started = time.monotonic()
+        self._earlier_s = self._waited_s = self._waiting_since = 0.0
+        self._is_running = False
+        self._num_waits = self._num_running = self._num_waiting = 0
+
+    def start(self, *, earlier_s: float = 0.0) -> None:
+        """Count from now on.
+
+        Args:
+            earlier_s: Seconds of work before.
+        """
+        now = time.monotonic()
+        self._started, self._earlier_s, self._waited_s, self._waiting_since = now, earlier_s, 0.0, now
+        if self._parent is not None and not self._is_running:
+            self._parent._change(running=1, waiting=int(self.is_waiting))
+        self._is_running = True
+
+    def end(self) -> None:
+        """The work is over; a parent does not look here any more. May be called twice."""
+        if self._parent is not None and self._is_running:
+            self._parent._change(running=-1, waiting=-int(self.is_waiting))
+        self._is_running = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it stands still."""
+        return self._num_waits > 0 or 0 < self._num_running == self._num_waiting
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds spent waiting for a person, up to now."""
+        return self._waited_s + (time.monotonic() - self._waiting_since if self.is_waiting else 0.0)
+
+    @property
+    def time_s(self) -> float:
+        """Seconds of work: earlier parts of a resumed run count, waiting for a person does not."""
+        return self._earlier_s + time.monotonic() - self._started - self.waited_s
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until a limit may be reached, here or further up; None without any limit."""
+        mine = None if self._max_time_s is None else max(0.0, self._max_time_s - self.time_s)
+        if mine is not None and self.is_waiting:
+            mine = max(mine, _AWAY_CHECK_S)
+        above = self._parent.left_s if self._parent is not None else None
+        return min((left for left in (mine, above) if left is not None), default=None)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A person is awaited."""
+        self._change(waits=1)
+        try:
+            yield
+        finally:
+            self._change(waits=-1)
+
+    def check(self) -> None:
+        """Check that there is time left.
+
+        Raises:
+            CapReachedError: The time is used up, here or further up.
+        """
+        if self._max_time_s is not None and self.time_s >= self._max_time_s and not self.is_waiting:
+            reason = describe_time(self.time_s, self._max_time_s)
+            raise CapReachedError("time", f"{self._name}: {reason}" if self._name else reason)
+        if self._parent is not None:
+            self._parent.check()
+
+    def _change(self, *, waits: int = 0, running: int = 0, waiting: int = 0) -> None:
+        before, now = self.is_waiting, time.monotonic()
+        self._num_waits += waits
+        self._num_running += running
+        self._num_waiting += waiting
+        if before == self.is_waiting:
+            return
+        if before:
+            self._waited_s += now - self._waiting_since
+        else:
+            self._waiting_since = now
+        if self._parent is not None and self._is_running:
+            self._parent._change(waiting=-1 if before else 1)
+
+
 class Control:
     """The switches and the clock of one run. A pause takes effect before the next model call, a stop at once.
 
     Args:
         max_time_s: Seconds of work after which the run ends, as by a stop; None means no limit.
+        parent: What this is a part of; see `make_child`.
+
+    Attributes:
+        clock: Its time; that of the parent runs too.
     """
 
-    def __init__(self, *, max_time_s: float | None = None) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, *, max_time_s: float | None = None, parent: "Control | None" = None) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = parent._loop if parent else None
         self._children: weakref.WeakSet[Control] = weakref.WeakSet()
         self._stop = asyncio.Event()
         self._go = asyncio.Event()
         self._go.set()
         self.stop_reason = ""
         self._instruction: str | None = None
-        self._max_time_s = max_time_s
-        self._started = time.monotonic()
-        self._earlier_s = 0.0
-        self._waited_s = 0.0
-        self._away_since: list[float] = []
+        self.clock: Clock = Clock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
     def make_child(self, *, max_time_s: float | None = None) -> "Control":
-        """Switches of a part of this run, with a clock of its own: what is switched here holds there too."""
-        child = Control(max_time_s=max_time_s)
-        child._loop = self._loop
+        """Switches of a part of this run: what is switched here holds there too, and so does this one's time limit."""
+        child = Control(max_time_s=max_time_s, parent=self)
         self._children.add(child)
         if self.is_paused:
             child.pause()
@@ -56,17 +154,17 @@ class Control:
             earlier_s: Seconds of work before a resume.
         """
         self._loop = asyncio.get_running_loop()
-        self._started, self._earlier_s, self._waited_s = time.monotonic(), earlier_s, 0.0
+        self.clock.start(earlier_s=earlier_s)
 
     @property
     def waited_s(self) -> float:
         """Seconds spent waiting for a person, up to now."""
-        return self._waited_s + (time.monotonic() - self._away_since[0] if self._away_since else 0.0)
+        return self.clock.waited_s
 
     @property
     def time_s(self) -> float:
         """Seconds of work: earlier parts of a resumed run count, waiting for a person does not."""
-        return self._earlier_s + time.monotonic() - self._started - self.waited_s
+        return self.clock.time_s
 
     def pause(self) -> None:
         """Hold the run before its next model call."""
@@ -129,7 +227,7 @@ class Control:
         try:
             both: list[asyncio.Future[Any]] = [task, stop]
             while not task.done():
-                await asyncio.wait(both, timeout=self._time_left_s(), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(both, timeout=self.clock.left_s, return_when=asyncio.FIRST_COMPLETED)
                 if not task.done():
                     self._check()
             return task.result()
@@ -141,29 +239,16 @@ class Control:
 
     async def away(self, work: Awaitable[T]) -> T:
         """Await a person; the time does not count against the run's time limit."""
-        self._away_since.append(time.monotonic())
-        try:
+        with self.clock.waiting():
             return await work
-        finally:
-            since = self._away_since[0]
-            self._away_since.pop()
-            if not self._away_since:
-                self._waited_s += time.monotonic() - since
 
     def check_time(self) -> None:
         """Check that there is time left.
 
         Raises:
-            CapReachedError: The time is used up.
+            CapReachedError: The time is used up, here or further up.
         """
-        if self._max_time_s is not None and self.time_s >= self._max_time_s and not self._away_since:
-            raise CapReachedError("time", describe_time(self.time_s, self._max_time_s))
-
-    def _time_left_s(self) -> float | None:
-        if self._max_time_s is None:
-            return None
-        left_s = max(0.0, self._max_time_s - self.time_s)
-        return max(left_s, _AWAY_CHECK_S) if self._away_since else left_s
+        self.clock.check()
 
     def _check(self) -> None:
         if self.is_stopped:

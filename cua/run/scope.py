@@ -119,6 +119,7 @@ class RunScope:
                 result, end=replace(end, status="error", source="record", reason=str(error), retryable=True)
             )
         finally:
+            self.control.clock.end()
             await self.record.close()
         self.emit(RunEnded(result=result))
         return result

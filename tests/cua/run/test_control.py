@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from cua.run.caps import CapReachedError
-from cua.run.control import Control, StoppedError
+from cua.run.control import Clock, Control, StoppedError
 
 
 async def test_a_pause_holds_and_a_resume_lets_go_also_from_another_thread() -> None:
@@ -131,3 +131,45 @@ async def test_work_that_does_not_let_itself_be_ended_is_left_behind() -> None:
         with pytest.raises(CapReachedError):
             await control.unless_stopped(stubborn())
     go.set()
+
+
+def clocks(num_children: int) -> tuple[Clock, list[Clock]]:
+    """A clock with a limit that is used up, and children at work."""
+    parent = Clock(max_time_s=0.0, name="the whole run")
+    children = [Clock(parent=parent) for _ in range(num_children)]
+    for clock in (parent, *children):
+        clock.start()
+    return parent, children
+
+
+def test_a_clock_stands_still_while_all_children_at_work_wait_for_a_person() -> None:
+    parent, (one, two) = clocks(2)
+    with one.waiting():
+        one_waits = parent.is_waiting
+        with one.waiting(), two.waiting():
+            assert parent.is_waiting
+            two.check()
+        two_again = parent.is_waiting
+        two.end()
+        assert parent.is_waiting
+        two.end()
+    assert (one_waits, two_again, parent.is_waiting) == (False, False, False)
+    with pytest.raises(CapReachedError, match="the whole run: 0 of 0 s used"):
+        one.check()
+    waited_s = parent.waited_s
+    assert waited_s > 0
+    assert parent.waited_s == waited_s
+
+
+def test_a_clock_counts_the_waiting_of_a_child_that_ends_or_begins_while_it_waits() -> None:
+    parent, (one,) = clocks(1)
+    with one.waiting():
+        one.end()
+        assert not parent.is_waiting
+        one.start()
+        assert parent.is_waiting
+        with parent.waiting():
+            one.end()
+            assert parent.is_waiting
+    assert not parent.is_waiting
+    assert parent.left_s == one.left_s == 0.0

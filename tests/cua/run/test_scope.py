@@ -8,7 +8,7 @@ import pytest
 
 from cua.messages import Message, Reply, Sampling, TextPart, Usage
 from cua.model import Tool
-from cua.run.caps import Caps
+from cua.run.caps import CapReachedError, Caps
 from cua.run.end import RunResult
 from cua.run.events import AgentIds, Event, RunEnded
 from cua.run.scope import RunScope
@@ -86,6 +86,25 @@ async def test_steps_of_all_and_of_each_are_exact(most: int, total: int) -> None
     results = await run_children(scope, Busy(), Caps(max_steps=4))
     assert {(result.end.status, result.end.cap) for result in results} == {("capped", "steps")}
     assert sum(result.num_steps for result in results) == scope.budget.num_steps == total
+
+
+async def test_time_of_all_holds_for_each_and_no_call_goes_on_behind_it() -> None:
+    scope, model = RunScope(caps=Caps(max_steps=None, max_time_s=0.3)), Busy()
+    results = await asyncio.wait_for(run_children(scope, model, Caps(max_steps=None)), 20)
+    assert {(result.end.status, result.end.cap) for result in results} == {("capped", "time")}
+    assert model.num_open == 0
+    late = scope.make_child("late", Caps())
+    with pytest.raises(CapReachedError, match=r"of 0\.3 s used"):
+        late.begin_step()
+
+
+async def test_a_call_of_a_childs_child_ends_with_the_time_of_all() -> None:
+    scope = RunScope(caps=Caps(max_time_s=0.05))
+    scope.begin("Look everywhere")
+    child = scope.make_child("one", Caps(max_time_s=100)).make_child("two", Caps())
+    child.begin("Look here")
+    with pytest.raises(CapReachedError, match=r"of 0\.05 s used"):
+        await asyncio.wait_for(child.control.unless_stopped(asyncio.Event().wait()), 10)
 
 
 async def test_one_stop_ends_all_and_one_pause_holds_all() -> None:
