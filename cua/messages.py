@@ -120,9 +120,10 @@ class ReplyTokens:
         prompt_ids: Ids of the prompt.
         ids: Ids of the reply, end token included.
         logprobs: Natural logarithm of the probability of each of `ids` under the distribution that it was sampled from
-            (ours), or that the model gave (other servers); empty when the server gives none.
-        sampled: Whether each of `ids` was sampled by the model; False for what the server put in, such as the end
-            of a thought that ran out of budget. Empty when the server does not say.
+            (ours, and vLLM with `--logprobs-mode processed_logprobs`), or that the model gave (other servers); 0 where
+            sampling was greedy. Empty when the server gives none.
+        sampled: Whether each of `ids` was sampled by the model; False where no other token could come: the end of a
+            thought that ran out of budget, a place where a grammar allows one token. Empty when the server is silent.
     """
 
     prompt_ids: tuple[int, ...] = ()

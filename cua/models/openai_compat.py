@@ -166,7 +166,7 @@ class OpenAICompatModel:
         extra_body = dict(sampling.extra_body)
         if sampling.with_tokens:
             request |= {"logprobs": True}
-            extra_body |= {"return_token_ids": True}
+            extra_body = {"return_token_ids": True, "logprobs_mode": "processed_logprobs"} | extra_body
         return request | {"extra_body": extra_body or None}
 
     def _sendable(self, messages: Sequence[Message]) -> Sequence[Message]:

@@ -21,11 +21,20 @@ Delta = str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
-    """A token with its log-probability before temperature and filters, and the likeliest alternatives, best first."""
+    """A token with its log-probability, and the likeliest alternatives.
+
+    Attributes:
+        token_id: The token.
+        logprob: Natural logarithm of its probability under the distribution that `SamplingParams.logprobs_mode` names.
+        top: Alternatives with theirs, best first; of the distribution that was drawn from, only what the filters left.
+        sampled: Whether the model had a say in it. False where only one token could come, whatever the model gave: the
+            end of a thought that ran out of budget, a place where the grammar allows one token; and in a prompt.
+    """
 
     token_id: int
     logprob: float
     top: tuple[tuple[int, float], ...] = ()
+    sampled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

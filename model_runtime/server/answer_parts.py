@@ -57,25 +57,32 @@ class Usage:
 Json = dict[str, Any]
 
 
-def chat_logprobs(logprobs: Iterable[TokenLogprob], tokenizer: Tokenizer) -> list[Json]:
-    """Entries of `logprobs.content` of a chat answer."""
+def chat_logprobs(logprobs: Iterable[TokenLogprob], tokenizer: Tokenizer, *, with_sampled: bool) -> list[Json]:
+    """Entries of `logprobs.content` of a chat answer; `with_sampled` says of each who chose it."""
     return [
         _entry(one.token_id, one.logprob, tokenizer)
         | {"top_logprobs": [_entry(token_id, logprob, tokenizer) for token_id, logprob in one.top]}
+        | ({"sampled": one.sampled} if with_sampled else {})
         for one in logprobs
     ]
 
 
 def text_logprobs(
-    logprobs: Sequence[TokenLogprob | None], ids: Sequence[int], tokenizer: Tokenizer, offset: int
+    logprobs: Sequence[TokenLogprob | None],
+    ids: Sequence[int],
+    tokenizer: Tokenizer,
+    offset: int,
+    *,
+    with_sampled: bool,
 ) -> Json:
-    """`logprobs` of a plain completion: four lists with an entry for each token.
+    """`logprobs` of a plain completion: lists with an entry for each token.
 
     Args:
         logprobs: None for a token that nothing stands before.
         ids: The tokens.
         tokenizer: The model's.
         offset: Where the first one begins in the text of the choice.
+        with_sampled: Say of each who chose it.
     """
     texts = [token_text(token_id, tokenizer) for token_id in ids]
     offsets = []
@@ -92,6 +99,7 @@ def text_logprobs(
             for one in logprobs
         ],
         "text_offset": offsets,
+        **({"sampled": [one is not None and one.sampled for one in logprobs]} if with_sampled else {}),
     }
 
 

@@ -165,7 +165,8 @@ class ChatChoice:
         """Log-probabilities and ids that have not been shown yet."""
         extras: Json = {}
         if self._options.with_logprobs:
-            extras["logprobs"] = {"content": chat_logprobs(self._logprobs, self._tokenizer), "refusal": None}
+            content = chat_logprobs(self._logprobs, self._tokenizer, with_sampled=self._options.with_token_ids)
+            extras["logprobs"] = {"content": content, "refusal": None}
         if self._options.with_token_ids:
             extras["token_ids"] = self._token_ids
         self._logprobs, self._token_ids = [], []

@@ -122,7 +122,13 @@ class TextChoice:
             "stop_reason": self._stop_reason,
         }
         if self._options.with_logprobs:
-            choice["logprobs"] = text_logprobs(piece.logprobs, piece.logprob_ids, self._tokenizer, self._offset)
+            choice["logprobs"] = text_logprobs(
+                piece.logprobs,
+                piece.logprob_ids,
+                self._tokenizer,
+                self._offset,
+                with_sampled=self._options.with_token_ids,
+            )
             self._offset += sum(map(len, choice["logprobs"]["tokens"]))
         if self._options.with_token_ids:
             choice["token_ids"] = piece.token_ids

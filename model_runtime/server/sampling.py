@@ -72,6 +72,7 @@ def _common(asked: SamplingFields, *, temperature: float, top_p: float) -> Sampl
         frequency_penalty=asked.frequency_penalty or 0.0,
         repetition_penalty=1.0 if asked.repetition_penalty is None else asked.repetition_penalty,
         seed=asked.seed,
+        logprobs_mode=asked.logprobs_mode or "raw_logprobs",
         min_tokens=asked.min_tokens or 0,
         stop=stop,
         stop_token_ids=tuple(asked.stop_token_ids or ()),

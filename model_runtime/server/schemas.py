@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 from pydantic_core import PydanticCustomError
 
+from model_runtime.engine.sampling.params import LogprobsMode
+
 MAX_CHOICES = 128
 
 
@@ -58,7 +60,15 @@ class SamplingFields(OpenModel):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     return_token_ids: StrictBool | None = Field(
-        default=None, description="Give `prompt_token_ids` and `token_ids` with each choice: tokens out for tokens in."
+        default=None,
+        description="Give `prompt_token_ids`, and `token_ids` with each choice: tokens out for tokens in. With "
+        "`logprobs`, each token's entry says whether it was `sampled`; false where no other token could come.",
+    )
+    logprobs_mode: LogprobsMode | None = Field(
+        default=None,
+        description="`raw_logprobs` (the default): of the model's own distribution. `processed_logprobs`: of the one "
+        "that the token was drawn from, after penalties, grammar, barred tokens, temperature, top_k, top_p, min_p; at "
+        "temperature 0, and where one token alone could come, that is 0. Those of a prompt are always raw.",
     )
     priority: int | None = Field(default=None, ge=-1000, le=1000, description="Lower runs first.")
     logit_bias: dict[str, float] | None = Field(default=None, description="Not supported; refused unless empty.")
@@ -255,9 +265,9 @@ Texts = Annotated[list[str], Field(min_length=1)]
 class TextRequest(SamplingFields):
     """A prompt to continue, as text or as token ids.
 
-    Tokens in, tokens out: send `prompt` as a list of ids and set `return_token_ids`; with `logprobs: 0`, `token_ids`
-    and `logprobs.token_logprobs` of a choice are lists of equal length, one entry for each sampled token, the end
-    token included. Log-probabilities are those of the model, before temperature and filters.
+    Tokens in, tokens out: send `prompt` as a list of ids and set `return_token_ids`; with `logprobs: 0`, `token_ids`,
+    `logprobs.token_logprobs` and `logprobs.sampled` of a choice are lists of equal length, one entry for each token,
+    the end token included. `logprobs_mode` says of which distribution the log-probabilities are.
     """
 
     prompt: str | TokenIds | Texts | Annotated[list[TokenIds], Field(min_length=1)] = Field(

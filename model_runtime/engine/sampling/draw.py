@@ -33,39 +33,68 @@ class DrawOptions:
         return DrawOptions(**{name: getattr(self, name)[index] for name in names})
 
 
-def draw(logits: Tensor, options: DrawOptions) -> Tensor:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What was drawn in each row, and the distribution that it was drawn from.
+
+    The filters keep the likeliest tokens of a row, the lower id first of equals: how many, and how much they weigh
+    together, says it all. A kept token has the probability exp((logit - largest) / temperature) / mass.
+
+    Attributes:
+        token_ids: (R,) int64.
+        num_kept: (R,) int64, tokens that the filters keep; those that are barred or that weigh nothing may count.
+        mass: (R,) float64, sum of the weights that are kept; the likeliest token weighs 1.
+    """
+
+    token_ids: Tensor
+    num_kept: Tensor
+    mass: Tensor
+
+    def put(self, index: Tensor, rows: "Drawn") -> None:
+        """Overwrite some rows."""
+        self.token_ids[index], self.num_kept[index], self.mass[index] = rows.token_ids, rows.num_kept, rows.mass
+
+
+def make_drawn(token_ids: Tensor) -> Drawn:
+    """Tokens that nothing else could have come in place of."""
+    mass = torch.ones(len(token_ids), dtype=torch.float64, device=token_ids.device)
+    return Drawn(token_ids=token_ids, num_kept=torch.ones_like(token_ids), mass=mass)
+
+
+def draw(logits: Tensor, options: DrawOptions) -> Drawn:
     """Draw one token of each row.
 
     Args:
         logits: (R, V) float32, at least one finite entry a row; -inf bars a token.
         options: Filters and random numbers of the rows.
-
-    Returns:
-        (R,) int64.
     """
     is_headed = (options.top_k < logits.shape[-1]) | (options.top_p < 1)
     if not bool(is_headed.any()):
         return _draw_whole(logits, options)
-    token_ids = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
+    drawn = make_drawn(torch.empty(len(logits), dtype=torch.int64, device=logits.device))
     for index, draw_some in ((is_headed.nonzero()[:, 0], _draw_headed), ((~is_headed).nonzero()[:, 0], _draw_whole)):
         if len(index):
-            token_ids[index] = draw_some(logits[index], options.rows(index))
-    return token_ids
+            drawn.put(index, draw_some(logits[index], options.rows(index)))
+    return drawn
 
 
-def _draw_whole(logits: Tensor, options: DrawOptions) -> Tensor:
+def _draw_whole(logits: Tensor, options: DrawOptions) -> Drawn:
     """Rows with neither top-k nor top-p need no order."""
     weights = _to_weights(logits, logits.amax(-1), options)
+    num_kept = torch.full(logits.shape[:1], logits.shape[-1], dtype=torch.int64, device=logits.device)
     if bool((options.min_p > 0).any()):
-        weights.mul_(weights >= options.min_p[:, None])
-    return _pick(weights, options.uniform)
+        is_kept = weights >= options.min_p[:, None]
+        num_kept = is_kept.sum(-1)
+        weights.mul_(is_kept)
+    token_ids, mass = _pick(weights, options.uniform)
+    return Drawn(token_ids=token_ids, num_kept=num_kept, mass=mass)
 
 
-def _draw_headed(logits: Tensor, options: DrawOptions) -> Tensor:
+def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
     """Rows with top-k or top-p: look at the likeliest few hundred first, at all where these fail."""
     peak, vocab_size = logits.amax(-1), logits.shape[-1]
     total = _to_weights(logits, peak, options).sum(-1).double()
-    token_ids = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
+    drawn = make_drawn(torch.empty(len(logits), dtype=torch.int64, device=logits.device))
     left = torch.arange(len(logits), device=logits.device)
     for size in (*(size for size in HEAD_SIZES if size < vocab_size), vocab_size):
         some = options.rows(left)
@@ -76,12 +105,14 @@ def _draw_headed(logits: Tensor, options: DrawOptions) -> Tensor:
         # complete only where no equal of the last one kept can stand outside, and top-k's mass is known
         is_known = (some.top_k <= size) | (some.top_k == vocab_size)
         is_done = (values.gather(1, last)[:, 0] > values[:, -1]) & is_known | (size == vocab_size)
-        place = _search(cumulative, some.uniform[:, None] * cumulative.gather(1, last), last)
-        token_ids[left[is_done]] = ids.gather(1, place)[is_done, 0]
+        mass = cumulative.gather(1, last)
+        token_ids = ids.gather(1, _search(cumulative, some.uniform[:, None] * mass, last))
+        found = Drawn(token_ids=token_ids[is_done, 0], num_kept=last[is_done, 0] + 1, mass=mass[is_done, 0])
+        drawn.put(left[is_done], found)
         left = left[~is_done]
         if not len(left):
             break
-    return token_ids
+    return drawn
 
 
 def find_head(logits: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -110,8 +141,8 @@ def _to_weights(logits: Tensor, peak: Tensor, options: DrawOptions) -> Tensor:
     return (logits - peak[:, None]).div_(options.temperature.float()[:, None]).exp_()
 
 
-def _pick(weights: Tensor, uniform: Tensor) -> Tensor:
-    """The entry, (R,), in whose share of the row's sum the uniform number falls.
+def _pick(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """The entry, (R,), in whose share of the row's sum the uniform number falls, and that sum, (R,) float64.
 
     In two steps, the block and the entry within it: cumulative sums in float64 over a whole vocabulary are slow, and in
     float32 they would lose the rare tokens at its end.
@@ -125,7 +156,7 @@ def _pick(weights: Tensor, uniform: Tensor) -> Tensor:
     before = torch.where(block > 0, sums.gather(1, (block - 1).clamp(min=0)), 0.0)
     entries = blocks[rows, block[:, 0]].cumsum(-1, dtype=torch.float64)
     entry = _search(entries, target - before, torch.full_like(block, BLOCK - 1))
-    return (block * BLOCK + entry)[:, 0]
+    return (block * BLOCK + entry)[:, 0], sums[:, -1]
 
 
 def _search(cumulative: Tensor, target: Tensor, last: Tensor) -> Tensor:

@@ -1,9 +1,13 @@
 """What a request asks of sampling."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from model_runtime.errors import RequestError
+
+LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
+"""Of which distribution the log-probabilities are, under vLLM's names: the model's own; or the one that the token was
+drawn from, after penalties, grammar, barred tokens, temperature, top-k, top-p and min-p."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,7 @@ class SamplingParams:
         stop_token_ids: Further tokens that end it, beside the model's own.
         ignore_eos: Go on after the model's own end tokens.
         logprobs: How many alternatives to report with each token; None for no log-probabilities at all.
+        logprobs_mode: Of which distribution those are. The prompt's are always the model's own.
         prompt_logprobs: The same for the prompt's tokens.
         thinking_budget: Tokens the reasoning may take before it is closed; None for no limit.
         grammar: What the output must match.
@@ -60,6 +65,7 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     logprobs: int | None = None
+    logprobs_mode: LogprobsMode = "raw_logprobs"
     prompt_logprobs: int | None = None
     thinking_budget: int | None = None
     grammar: GrammarSpec | None = None
@@ -80,6 +86,9 @@ class SamplingParams:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:  # NaN is in no range
                 raise RequestError(f"{name} is {value!r}; expected {low:g} to {high:g}", param=name)
+        if self.logprobs_mode not in get_args(LogprobsMode):
+            names = " or ".join(get_args(LogprobsMode))
+            raise RequestError(f"logprobs_mode is {self.logprobs_mode!r}; expected {names}", param="logprobs_mode")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             text = f"min_tokens is {self.min_tokens}, more than max_tokens ({self.max_tokens})"
             raise RequestError(text, param="min_tokens")

@@ -40,6 +40,7 @@ async def test_tokens_seed_and_stop_are_asked_for(server: FakeOpenAI, connect: C
     sent = server.chats[0].body
     asked = {key: sent.get(key) for key in ("seed", "stop", "logprobs", "return_token_ids", "top_k")}
     assert asked == {"seed": 7, "stop": ["END"], "logprobs": True, "return_token_ids": True, "top_k": 5}
+    assert sent["logprobs_mode"] == "processed_logprobs"
     assert reply.tokens is None  # this server knows nothing of ids
 
 

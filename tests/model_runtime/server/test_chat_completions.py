@@ -242,6 +242,7 @@ def test_logprobs_and_token_ids_cover_every_token(ask: Any) -> None:
         "logprob": -0.5,
         "bytes": [97],
         "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": [97]}],
+        "sampled": True,
     }
     streamed = ask(engine).post("/v1/chat/completions", json=body | {"stream": True}).text
     chunks = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: {")]

@@ -37,7 +37,7 @@ def reference(row: NDArray[np.float64], filters: Filters) -> NDArray[np.float64]
 def draw_many(row: Tensor, filters: Filters, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
     options = [(*filters, uniform) for uniform in uniforms.tolist()]
     found = draw(row.expand(len(uniforms), -1).clone(), make_options(options, len(row), row.device))
-    return np.asarray(found.numpy(), dtype=np.int64)
+    return np.asarray(found.token_ids.numpy(), dtype=np.int64)
 
 
 def support(row: Tensor, filters: Filters) -> set[int]:
@@ -116,9 +116,9 @@ def test_what_else_is_in_the_batch_changes_nothing() -> None:
     logits = torch.randn(24, 9000, generator=generator) * torch.linspace(0.1, 8, 24)[:, None]
     filters = [list(FILTERS.values())[place % len(FILTERS)] for place in range(24)]
     options = [(*chosen, place / 24) for place, chosen in enumerate(filters)]
-    together = draw(logits.clone(), make_options(options, 9000, logits.device)).tolist()
+    together = draw(logits.clone(), make_options(options, 9000, logits.device)).token_ids.tolist()
     alone = [
-        int(draw(logits[place : place + 1].clone(), make_options([options[place]], 9000, logits.device)))
+        int(draw(logits[place : place + 1].clone(), make_options([options[place]], 9000, logits.device)).token_ids)
         for place in range(24)
     ]
     assert together == alone

@@ -1,7 +1,9 @@
 """One token for each request of a batch, and faults that stay with their row."""
 
 import dataclasses
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -10,9 +12,10 @@ from model_runtime.engine.contract import EngineRequest, TokenLogprob
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.sampling import GrammarSpec, SamplingParams
 from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
-from model_runtime.engine.sampling.state import WRITABLE, SamplingState, find_banned_ids, make_state
+from model_runtime.engine.sampling.state import WRITABLE, SamplingState, TokenCounts, find_banned_ids, make_state
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import SpecialTokens, Tokenizer
+from tests.model_runtime.engine.sampling.test_draw import FILTERS, Filters, reference
 
 SPECIAL = SpecialTokens(1024)
 VOCAB_SIZE = 1280
@@ -157,6 +160,95 @@ def test_logprobs_are_those_of_the_model_itself() -> None:
     assert logprob.logprob == pytest.approx(float(expected[0, 3]), abs=1e-5)
 
 
+@pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
+def test_processed_logprobs_are_those_of_the_drawn_distribution(filters: Filters) -> None:
+    """After penalties and bans too, against the plain reference in float64; alternatives are what the filters left."""
+    temperature, top_k, top_p, min_p = filters
+    logits = make_logits(1, seed=3) * 2
+    logits[0, SPECIAL.bos] = 30.0  # may not be written
+    state = make_plain(
+        seed=11,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        frequency_penalty=1.5,
+        min_tokens=1,
+        end_ids=(SPECIAL.im_end, 9),
+        logprobs=20,
+        logprobs_mode="processed_logprobs",
+    )
+    state.counts = TokenCounts()
+    for token_id in (40, 40, 41):
+        state.counts.add(token_id)
+    exact = logits[0].double().numpy().copy()
+    exact[40] -= 3.0
+    exact[41] -= 1.5
+    exact[[*find_banned_ids(SPECIAL), SPECIAL.im_end, 9]] = -INF
+    expected = reference(exact, filters)
+    [found] = Sampler(VOCAB_SIZE, SPECIAL).sample(logits.clone(), [state])
+    assert found.logprob is not None
+    best = sorted(np.flatnonzero(expected).tolist(), key=lambda token: (-expected[token], token))[:20]
+    assert found.logprob.sampled
+    assert np.exp(found.logprob.logprob) == pytest.approx(expected[found.token_id], rel=1e-5)
+    assert [token_id for token_id, _ in found.logprob.top] == best
+    assert [np.exp(value) for _, value in found.logprob.top] == pytest.approx(expected[best], rel=1e-5)
+
+
+@pytest.mark.parametrize("top_k", [0, 3])
+def test_processed_logprobs_under_a_grammar(tokenizer: Tokenizer, top_k: int) -> None:
+    """Of the distribution over what the grammar allows; a token that is allowed alone was not sampled."""
+    spec = GrammarSpec(kind="regex", text="[a-f]Q")
+    params = SamplingParams(
+        seed=4, temperature=0.7, top_k=top_k, grammar=spec, logprobs=9, logprobs_mode="processed_logprobs"
+    )
+    request = EngineRequest(request_id="one", prompt=Prompt(token_ids=(5,)), params=params)
+    state = make_state(request, tokenizer, (tokenizer.special.im_end,), GrammarEngine(tokenizer))
+    sampler = Sampler(tokenizer.vocab_size, tokenizer.special)
+    logits = make_logits(1)
+    matcher = state.active_matcher
+    assert matcher is not None
+    words = torch.zeros((VOCAB_SIZE + 31) // 32, dtype=torch.int32)
+    matcher.fill(words)
+    allowed = [token for token in range(VOCAB_SIZE) if int(words[token // 32]) >> token % 32 & 1]
+    exact = np.full(VOCAB_SIZE, -INF)
+    exact[allowed] = logits[0, allowed].double().numpy()
+    expected = reference(exact, (0.7, top_k, 1.0, 0.0))
+    first = sampler.sample(logits.clone(), [state])[0].logprob
+    assert first is not None
+    assert (first.sampled, first.token_id in allowed) == (True, True)
+    assert np.exp(first.logprob) == pytest.approx(expected[first.token_id], rel=1e-5)
+    assert len(first.top) == min(9, np.count_nonzero(expected))
+    state.accept(first.token_id)
+    while not state.is_complete:
+        one = sampler.sample(logits.clone(), [state])[0].logprob
+        assert one == TokenLogprob(token_id=one.token_id, logprob=0.0, top=((one.token_id, 0.0),), sampled=False)  # type: ignore[union-attr]
+        state.accept(one.token_id)  # type: ignore[union-attr]
+
+
+def test_modes_stand_side_by_side_in_a_batch() -> None:
+    """Raw, processed, greedy, put in, and none: each as it is alone."""
+    asked: list[dict[str, Any]] = [
+        {"seed": 1, "top_p": 0.7, "logprobs": 2, "logprobs_mode": "processed_logprobs"},
+        {"seed": 2, "logprobs": 1},
+        {"temperature": 0.0, "logprobs": 3, "logprobs_mode": "processed_logprobs"},
+        {"seed": 3, "thinking_budget": 0, "in_reasoning": True, "logprobs": 1, "logprobs_mode": "processed_logprobs"},
+        {"seed": 3, "thinking_budget": 0, "in_reasoning": True, "logprobs": 0},
+        {"seed": 4},
+    ]
+    sampler = Sampler(VOCAB_SIZE, SPECIAL)
+    together = sampler.sample(make_logits(6), [make_plain(**one) for one in asked])
+    alone = [sampler.sample(make_logits(6)[[row]], [make_plain(**one)])[0] for row, one in enumerate(asked)]
+    assert together == alone
+    greedy, forced, forced_raw = (together[row].logprob for row in (2, 3, 4))
+    likeliest = int(make_logits(6)[2, :1024].argmax())
+    assert greedy == TokenLogprob(token_id=likeliest, logprob=0.0, top=((likeliest, 0.0),))
+    end = SPECIAL.think_end
+    assert forced == TokenLogprob(token_id=end, logprob=0.0, top=((end, 0.0),), sampled=False)
+    assert forced_raw is not None
+    assert (forced_raw.sampled, forced_raw.logprob < -3) == (False, True)
+
+
 def test_prompt_logprobs() -> None:
     logits = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]))
     found = make_prompt_logprobs(logits, (2, 0), 2)
@@ -169,8 +261,8 @@ def test_prompt_logprobs() -> None:
         for row in found
     ]
     assert rounded == [
-        TokenLogprob(token_id=2, logprob=0.25, top=((0, 0.5), (1, 0.25))),
-        TokenLogprob(token_id=0, logprob=0.1, top=((2, 0.7), (1, 0.2))),
+        TokenLogprob(token_id=2, logprob=0.25, top=((0, 0.5), (1, 0.25)), sampled=False),
+        TokenLogprob(token_id=0, logprob=0.1, top=((2, 0.7), (1, 0.2)), sampled=False),
     ]
     assert make_prompt_logprobs(torch.zeros(0, 3), (), 2) == []
     assert make_prompt_logprobs(torch.zeros(1, 3), (1,), 0)[0].top == ()
