@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from cua.answer import AnswerSchema, load_schema
-from cua.assemble import make_env, make_guard, make_header, make_options, make_secrets, make_settings_model
+from cua.assemble import (
+    make_env,
+    make_guard,
+    make_header,
+    make_options,
+    make_secrets,
+    make_settings_model,
+    masks_secrets,
+    settings_for_task,
+)
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
 from cua.gui_agent.agent import Agent, Start
@@ -42,7 +51,8 @@ async def run_task(
         app: Program to start (desktop).
         schema: What the final answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
         model: A model object (the caller closes it), or a name as in the settings.
-        env: An env object (the caller closes it), or `"browser"` / `"desktop"`.
+        env: An env object (the caller closes it), or a name of `envs.registry`; None: the one of the task's spec, else
+            that of the settings.
         watch: Who follows the run.
         settings: Single settings by name, such as `max_steps=20` or `approve="yolo"`; the others come
             from files and the environment.
@@ -55,7 +65,9 @@ async def run_task(
     """
     task = _task(instruction)
     named = {name: value for name, value in (("model", model), ("env", env)) if isinstance(value, str)}
-    resolved = load_settings({**settings, **named}).settings
+    asked = settings_for_task(task, {**settings, **named, "url": url, "app": app}) if not hasattr(env, "step") else {}
+    url, app = asked.pop("url", url), asked.pop("app", app)
+    resolved = load_settings({**settings, **named, **asked}).settings
     if model is not None and not isinstance(model, str):
         resolved = replace(resolved, model=model.name)
     url, login = split_login(url) if url else (url, None)
@@ -69,7 +81,7 @@ async def run_task(
         model=None if isinstance(model, str) else model,
         env=None if isinstance(env, str) else env,
     )
-    header = make_header(resolved, task.instruction, url=url, app=app, has_login=login is not None)
+    header = make_header(resolved, task, url=url, app=app, has_login=login is not None)
     with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
         return await parts.run(task, Start(), writer)
 
@@ -173,7 +185,7 @@ class _Parts:
 
     def _masker(self) -> Masker | None:
         """Reads typed values in the picture; a browser without OCR has its own masks by the document only."""
-        is_needed = self.settings.env == "desktop" or importlib.util.find_spec("rapidocr") is not None
+        is_needed = not masks_secrets(self.settings) or importlib.util.find_spec("rapidocr") is not None
         return Masker() if self.secrets.by_name and is_needed else None
 
     def _make_env(self, files_dir: Path | None) -> Env:
@@ -204,8 +216,6 @@ def _resume_note(note: str | None, *, is_login_lost: bool) -> str | None:
 
 def _where(record: RunRecord) -> str | None:
     """The last page that the run saw, else the one it began with."""
-    if record.header.env != "browser":
-        return None
     seen = [step.observation.url for step in record.steps]
     if record.pending is not None:
         seen.append(record.pending.observation.url)

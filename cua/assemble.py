@@ -1,33 +1,33 @@
 """Build the parts of a run from settings: env, guard, model, options. Nothing is started here."""
 
 import importlib.metadata
+import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from cua.answer import AnswerSchema
 from cua.config import Settings
+from cua.config.load import FIELDS
 from cua.errors import ConfigError
 from cua.guard import Approver, Guard, Rules, load_rules
 from cua.gui_agent.agent import AgentOptions
 from cua.gui_agent.protocol import ProtocolOptions
+from cua.json_text import read_json
 from cua.model import Model
 from cua.run.caps import Caps
 from cua.run.events import Listener, Noted, Thinking
 from cua.secrets import Secrets, load_http_auth, load_secrets
 from cua.trajectory import RunHeader
-from envs import Env, EnvSetupError
+from envs import Env, EnvSetupError, EnvSpec, Task, registry, spec_of
 from envs.http_login import HttpLogin
+from envs.registry import EnvKind, find_env_for
 
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""
 PACKAGES = ("playwright", "mss", "rapidocr", "openai")
-BROWSER_OPTIONS = ("viewport", "device_scale", "headed", "locale", "timezone", "allow_domains", "deny_domains")
-DESKTOP_OPTIONS = ("screen", "display", "monitor")
-MIN_SIDE_PX, MAX_SIDE_PX = 64, 16_384
-"""Smallest and largest side of a page or a private display."""
 INSTANT = "kimi-k2.5-instant"
 """The preset that turns thinking off; the prompt's variant follows it."""
 
@@ -47,26 +47,97 @@ def make_secrets(settings: Settings, login: HttpLogin | None = None) -> Secrets:
     return replace(secrets, logins=(*logins, login) if login is not None else logins)
 
 
-def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
-    """The world that the settings name.
+def env_spec(settings: Settings, *, url: str | None = None, app: str | None = None) -> EnvSpec:
+    """The environment that the settings name, with those of them that it takes.
 
     Args:
-        settings: Which world and how.
-        url: Address to start at (browser).
-        app: Command line of the program to start (desktop).
+        settings: Which environment and how.
+        url: Address to start at.
+        app: Command line of the program to start.
+
+    Raises:
+        ConfigError: There is no such environment, or it starts at something else.
+    """
+    kind = _find_env(settings.env)
+    for flag, value, wanted in (("--app", app, "a desktop"), ("--url", url, "a browser")):
+        if value and not kind.takes(flag[2:]):
+            fitting = find_env_for([flag[2:]])
+            raise ConfigError(f"{flag} {value!r} needs {wanted}: add --env {fitting}, or drop it for {settings.env!r}")
+    values = recorded_settings(settings)
+    named = {name: value for name, value in values.items() if name in (kind.options or ())}
+    given = {**named, "url": url, "app": app, **parse_env_options(settings.env_options)}
+    return EnvSpec(name=settings.env, options={name: value for name, value in given.items() if value not in (None, ())})
+
+
+def settings_for_task(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, `url` and `app` that the task's spec asks for and that are not given.
+
+    Raises:
+        ConfigError: The task needs another environment than the one given, or there is none of that name.
+    """
+    spec = spec_of(task).env
+    if spec is None:
+        return {}
+    if given.get("env") not in (None, spec.name):
+        raise ConfigError(f"the task {spec_of(task).id!r} needs the environment {spec.name!r}, not {given['env']!r}")
+    kind = _find_env(spec.name)
+    found: dict[str, Any] = {"env": spec.name}
+    more = []
+    for name, value in spec.options.items():
+        if kind.options is None or name not in kind.options or name not in (*FIELDS, "url", "app"):
+            more.append(f"{name}={json.dumps(value)}")  # judged by the env, never taken for a setting of the run
+        elif given.get(name) is None:
+            found[name] = value
+    return found | {"env_options": (*more, *given.get("env_options", ()))} if more else found
+
+
+def parse_env_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Options of an environment as they are typed, NAME=VALUE; a value that reads as JSON is that, else it is text.
+
+    Raises:
+        ConfigError: Not of that form.
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"--env-option {pair!r} is not NAME=VALUE")
+        try:
+            found[name.strip()] = read_json(text)
+        except ValueError:
+            found[name.strip()] = text
+    return found
+
+
+def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
+    """The environment that the settings name.
+
+    Args:
+        settings: Which one and how.
+        url: Address to start at.
+        app: Command line of the program to start.
         secrets: Values to be masked in pictures.
         files_dir: Where downloads go; None leaves it to the env.
 
     Raises:
         ConfigError: Settings that do not fit together.
     """
-    if settings.env == "browser" and app:
-        raise ConfigError(f"--app {app!r} needs a desktop: add --env desktop, or use --url for a page")
-    if settings.env == "desktop" and url:
-        raise ConfigError(f"--url {url!r} needs a browser: drop --env desktop, or use --app for a program")
     try:
-        return _browser(settings, url, secrets, files_dir) if settings.env == "browser" else _desktop(settings, app)
-    except ValueError as error:
+        spec = env_spec(settings, url=url, app=app)
+        return registry.make_env(spec, files_dir=files_dir, masked_texts=secrets.values, http_logins=secrets.logins)
+    except (EnvSetupError, ValueError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def masks_secrets(settings: Settings) -> bool:
+    """Whether the environment that the settings name blacks secrets out by itself."""
+    return _find_env(settings.env).masks_secrets
+
+
+def _find_env(name: str) -> EnvKind:
+    try:
+        return registry.find_env(name)
+    except EnvSetupError as error:
         raise ConfigError(str(error)) from error
 
 
@@ -147,13 +218,16 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
 
 
 def make_header(
-    settings: Settings, instruction: str, *, url: str | None, app: str | None, has_login: bool = False
+    settings: Settings, task: Task, *, url: str | None, app: str | None, has_login: bool = False
 ) -> RunHeader:
     """What a run's record begins with; enough to build the same run again, without secrets."""
+    spec = spec_of(task)
+    known = {"id": spec.id, "seed": spec.seed, "metadata": dict(spec.metadata)}
     return RunHeader(
-        instruction=instruction,
+        instruction=task.instruction,
+        task={name: value for name, value in known.items() if value not in ("", None, {})},
         env=settings.env,
-        env_options=_chosen(settings, BROWSER_OPTIONS if settings.env == "browser" else DESKTOP_OPTIONS),
+        env_options=_chosen(settings, _find_env(settings.env).shown) | parse_env_options(settings.env_options),
         model=settings.model,
         protocol=_chosen(settings, ("thinking", "max_images", "coordinates")),
         sampling=recorded_sampling(settings),
@@ -197,77 +271,6 @@ def make_caps(settings: Settings) -> Caps:
         max_tokens=settings.max_tokens,
         max_cost_usd=settings.max_cost,
     )
-
-
-def _browser(settings: Settings, url: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
-    from envs.browser import BrowserEnv, BrowserOptions
-    from envs.browser.env import check_start
-
-    try:
-        check_start(url)
-    except EnvSetupError as error:
-        raise ConfigError(f"--url {url!r}: {error}") from error
-    return BrowserEnv(
-        BrowserOptions(
-            start_url=url,
-            viewport_px=_size("viewport", settings.viewport),
-            device_scale=settings.device_scale,
-            headless=not settings.headed,
-            locale=settings.locale,
-            timezone=settings.timezone,
-            geolocation=_position(settings.geolocation),
-            proxy=settings.proxy,
-            storage_state=settings.storage_state
-            if settings.storage_state and settings.storage_state.exists()
-            else None,
-            save_storage_state=settings.storage_state,
-            downloads_dir=files_dir / "downloads" if files_dir else None,
-            uploads_dir=settings.uploads,
-            har_path=settings.har,
-            ignore_https_errors=settings.ignore_https_errors,
-            allowed_domains=settings.allow_domains,
-            denied_domains=settings.deny_domains,
-            masked_texts=secrets.values,
-            http_logins=secrets.logins,
-        )
-    )
-
-
-def _desktop(settings: Settings, app: str | None) -> Env:
-    from envs.desktop import DesktopEnv, DesktopOptions
-
-    return DesktopEnv(
-        DesktopOptions(
-            display=settings.display,
-            screen_px=_size("screen", settings.screen),
-            app=app,
-            monitor=settings.monitor,
-        )
-    )
-
-
-def _size(name: str, text: str) -> tuple[int, int]:
-    width, _, height = text.lower().partition("x")
-    if not all(side.isascii() and side.isdigit() and len(side) <= 5 for side in (width, height)):
-        raise ConfigError(f"{name} is {text!r}, expected WIDTHxHEIGHT such as 1280x720")
-    size = int(width), int(height)
-    if min(size) < MIN_SIDE_PX or max(size) > MAX_SIDE_PX:
-        raise ConfigError(f"{name} is {text!r}, expected sides from {MIN_SIDE_PX} to {MAX_SIDE_PX} px")
-    return size
-
-
-def _position(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        latitude, longitude = (float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ConfigError(f"geolocation is {text!r}, expected LATITUDE,LONGITUDE such as 52.52,13.405") from error
-    if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
-        raise ConfigError(
-            f"geolocation is {text!r}, expected a latitude from -90 to 90 and a longitude from -180 to 180"
-        )
-    return latitude, longitude
 
 
 def versions_of(packages: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Worlds for agents: the contract, a browser, an X11 desktop. Importing this loads nothing heavy."""
+"""Environments for agents: the contract, a browser, an X11 desktop. Importing this loads nothing heavy."""
 
 from envs.actions import (
     Action,
@@ -17,7 +17,7 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.env import Env, InstructionTask, Task
+from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, spec_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Observation, StepResult, Tab
@@ -36,6 +36,7 @@ __all__ = [
     "EnvDiedError",
     "EnvError",
     "EnvSetupError",
+    "EnvSpec",
     "Hotkey",
     "InstructionTask",
     "KeyDown",
@@ -52,7 +53,9 @@ __all__ = [
     "Tab",
     "Target",
     "Task",
+    "TaskSpec",
     "Terminate",
     "TypeText",
     "Wait",
+    "spec_of",
 ]

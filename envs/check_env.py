@@ -7,6 +7,7 @@ Each clause of the contract is one function below; the error names the clause th
 
 import asyncio
 import inspect
+import math
 import struct
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.env import Env
+from envs.env import Env, TaskSpec
 from envs.errors import ActionError, EnvError
 from envs.observation import Observation, StepResult
 from envs.target import Target
@@ -48,6 +49,7 @@ class _ProbeTask:
     """A task that only counts how it is used."""
 
     instruction: str = "Check the contract of this env."
+    spec: TaskSpec = field(default_factory=TaskSpec)
     set_up_with: list[Any] = field(default_factory=list)
 
     async def setup(self, env: Any) -> None:
@@ -328,6 +330,8 @@ def _check_result(where: str, result: object) -> None:
         isinstance(result.terminated, bool) and isinstance(result.truncated, bool)
     ):
         _broken("a StepResult holds Gymnasium's five values", f"{where} gave {result}")
+    if not math.isfinite(result.reward):
+        _broken("the reward is a finite number", f"{where} gave {result.reward}")
 
 
 def _check_observation(where: str, observation: object) -> None:

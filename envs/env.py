@@ -1,7 +1,19 @@
-"""The contract between an agent and its environment: the env owns the machine, the task owns the goal."""
+"""The contract between an agent and its environment: the env owns the machine, the task owns the goal.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Who says what about a step and an episode:
+
+- `StepResult.reward` is the env's: what it measures itself in that step (the page of a game); 0.0 where it measures
+  nothing. It is recorded and decides nothing.
+- `StepResult.terminated` is the env's: a `Terminate` was carried out, or the env has reached an end of its own.
+- `StepResult.truncated` is the env's: it has cut the episode off by a limit of its own, such as a game's clock. Limits
+  of an agent (steps, time, tokens) are the loop's, and never show up here.
+- The score is the task's: `Task.evaluate`, once the episode is over, whoever ended it. It is the verdict of a run
+  and the reward of an episode.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from envs.actions import Action, Terminate
@@ -68,12 +80,93 @@ class Env(Protocol):
         ...
 
 
+MAX_ID_CHARS = 200
+MAX_METADATA_BYTES = 65_536
+"""An OSWorld task file has some 10 KB, one of WebArena 2 KB."""
+MAX_OPTIONS_BYTES = 2**20
+"""Lists of domains can be long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """Which environment a task runs in, as data; `envs.registry.make_env` makes it.
+
+    Attributes:
+        name: As it is registered: `browser`, `desktop`, or one of another package.
+        options: By name, JSON values; ours are named like the settings (`url`, `viewport`, `allow_domains`).
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("the name of an env is empty; expected one such as 'browser'")
+        object.__setattr__(self, "options", _checked_json("options of the env", self.options, MAX_OPTIONS_BYTES))
+
+    @property
+    def key(self) -> str:
+        """Equal for equal specs, so that envs can be kept by it."""
+        return json.dumps([self.name, self.options], sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """Which task it is, as data: what a record says of it, and what it takes to make it again.
+
+    Attributes:
+        id: Its name in its suite, `"miniwob/click-button"`; "" for an instruction that somebody typed.
+        seed: What it was drawn with; None when there is nothing to draw.
+        env: The environment that it needs; None: whichever the run has.
+        metadata: Anything else, JSON values (site, difficulty, revision of the data); recorded, never interpreted.
+
+    Raises:
+        ValueError: An id of several lines or too long, a seed that is no whole number, something that JSON has no
+            word for, or more of it than `MAX_METADATA_BYTES`.
+    """
+
+    id: str = ""
+    seed: int | None = None
+    env: EnvSpec | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.id) > MAX_ID_CHARS or not (self.id.isprintable() or self.id == ""):
+            raise ValueError(f"the id of a task is one line of at most {MAX_ID_CHARS} characters, got {self.id[:80]!r}")
+        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
+            raise ValueError(f"the seed of a task is a whole number, got {self.seed!r}")
+        object.__setattr__(self, "metadata", _checked_json("metadata of the task", self.metadata, MAX_METADATA_BYTES))
+
+
+def _checked_json(what: str, value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+    """A copy of its own, as it comes back from a file.
+
+    Raises:
+        ValueError: Not an object of JSON, or too large.
+    """
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the {what} must be JSON values: {error}") from error
+    if len(text) > max_bytes:
+        raise ValueError(f"the {what} take {len(text)} bytes of JSON, at most {max_bytes} are possible")
+    copy = json.loads(text)
+    if not isinstance(copy, dict):
+        raise ValueError(f"the {what} must be a mapping of names to JSON values, got {type(value).__name__}")
+    return copy
+
+
 class Task(Protocol):
     """A goal: how to prepare an environment for it and how to tell whether it was reached."""
 
     @property
     def instruction(self) -> str:
         """What the agent is told."""
+        ...
+
+    @property
+    def spec(self) -> TaskSpec:
+        """Which task it is. Read through `spec_of`, so that a task may leave it out."""
         ...
 
     async def setup(self, env: Any) -> None:
@@ -94,6 +187,7 @@ class InstructionTask:
     """A task that somebody typed: nothing to prepare, nothing to verify."""
 
     instruction: str
+    spec: TaskSpec = TaskSpec()
 
     async def setup(self, env: Any) -> None:
         """Nothing to prepare."""
@@ -104,3 +198,17 @@ class InstructionTask:
 
     async def teardown(self, env: Any) -> None:
         """Nothing to undo."""
+
+
+def spec_of(task: Task) -> TaskSpec:
+    """Which task it is; an unnamed one when it does not say.
+
+    Raises:
+        TypeError: Its `spec` is no `TaskSpec`.
+    """
+    spec: object = getattr(task, "spec", None)
+    if spec is None:
+        return TaskSpec()
+    if not isinstance(spec, TaskSpec):
+        raise TypeError(f"the spec of a task is a TaskSpec, got {type(spec).__name__}")
+    return spec

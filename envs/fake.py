@@ -54,6 +54,9 @@ class FakeOptions:
         fail_action: Number of the action, counted from 0 over the episode, that fails.
         die_at_step: Number of the step, counted from 0, that raises `EnvDiedError`.
         slow_s: How long every step takes.
+        rewards: What the steps of an episode measure, in order; 0.0 after the last.
+        end_at_step: Number of the step, counted from 0, that ends the episode by itself, as a game does.
+        cut_at_step: Number of the step, counted from 0, at which a limit of the env's own cuts the episode off.
     """
 
     screen_px: tuple[int, int] = (320, 200)
@@ -64,6 +67,9 @@ class FakeOptions:
     fail_action: int | None = None
     die_at_step: int | None = None
     slow_s: float = 0.0
+    rewards: tuple[float, ...] = ()
+    end_at_step: int | None = None
+    cut_at_step: int | None = None
 
 
 class FakeEnv:
@@ -111,6 +117,7 @@ class FakeEnv:
         if self.num_steps == self.options.die_at_step:
             raise EnvDiedError("the fake world was told to die at this step")
         await asyncio.sleep(self.options.slow_s)
+        number_of_step = self.num_steps
         self.num_steps += 1
         error = None
         for number, action in enumerate(actions):
@@ -123,7 +130,13 @@ class FakeEnv:
                 break
             if self.terminate is not None:
                 break
-        return StepResult(observation=self._observe(error), terminated=self.terminate is not None)
+        rewards = self.options.rewards
+        return StepResult(
+            observation=self._observe(error),
+            reward=rewards[number_of_step] if number_of_step < len(rewards) else 0.0,
+            terminated=self.terminate is not None or number_of_step == self.options.end_at_step,
+            truncated=number_of_step == self.options.cut_at_step,
+        )
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """What is described at the point, and the focus for Enter and Space."""

@@ -49,3 +49,22 @@ class ScreenGeometry:
         width, height = self.native_px
         left, top = self.offset_px
         return left + min(max(round(x_px), 0), width - 1), top + min(max(round(y_px), 0), height - 1)
+
+
+MIN_SIDE_PX, MAX_SIDE_PX = 64, 16_384
+"""Smallest and largest side of a page or a private display."""
+
+
+def parse_size(name: str, text: str) -> tuple[int, int]:
+    """Width and height in pixels of a text such as `1280x720`.
+
+    Raises:
+        ValueError: It is not of that form, or a side is out of range.
+    """
+    width, _, height = text.lower().partition("x")
+    if not all(side.isascii() and side.isdigit() and len(side) <= 5 for side in (width, height)):
+        raise ValueError(f"{name} is {text!r}, expected WIDTHxHEIGHT such as 1280x720")
+    size = int(width), int(height)
+    if min(size) < MIN_SIDE_PX or max(size) > MAX_SIDE_PX:
+        raise ValueError(f"{name} is {text!r}, expected sides from {MIN_SIDE_PX} to {MAX_SIDE_PX} px")
+    return size

@@ -56,13 +56,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """The five values of Gymnasium's `Env.step`.
+    """The five values of Gymnasium's `Env.step`; `envs.env` says whose they are.
 
     Attributes:
         observation: What the agent sees now.
-        reward: 0.0 for screens; a task's verdict comes from `Task.evaluate`.
-        terminated: The task ended (a `Terminate` action was carried out).
-        truncated: We stopped it.
+        reward: What the env measured in this step, a finite number; 0.0 where it measures nothing.
+        terminated: The episode is over: a `Terminate` action was carried out, or the env came to an end of its own.
+        truncated: The env cut the episode off by a limit of its own.
         info: For the operator, never shown to the agent (timings in seconds by stage, for example).
     """
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from envs import Env
+from envs import Env, TaskSpec
 from examples.page_server import PageServer
 
 TASKS = Path(__file__).with_name("tasks")
@@ -67,6 +67,7 @@ class ExampleTask:
 
     def __init__(self, example: Example, folder: Path) -> None:
         self.instruction = example.instruction
+        self.spec = TaskSpec(id=f"examples/{example.name}")
         self._example = example
         self._folder = folder
         self._server: PageServer | None = None

@@ -17,7 +17,8 @@ Flag = typer.Option
 
 def task(
     instruction: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
-    env: Annotated[str | None, Flag(help="browser or desktop.")] = None,
+    env: Annotated[str | None, Flag(help="browser, desktop, or the environment of another package.")] = None,
+    env_option: Annotated[list[str] | None, Flag(help="NAME=VALUE for such an environment; repeat for more.")] = None,
     url: Annotated[str | None, Flag(help="Page to start at.")] = None,
     app: Annotated[str | None, Flag(help="Program to start on the desktop, with its arguments.")] = None,
     display: Annotated[str | None, Flag(help="X display to work on, such as :0; a private one when left out.")] = None,
@@ -60,9 +61,12 @@ def task(
     """
     from apps.cli.running import run_and_exit
     from cua import resume_task, run_task
+    from envs.registry import find_env_for
 
+    needs = [name for name, value in (("app", app), ("display", display)) if value]
     flags: dict[str, Any] = {
-        "env": env or ("desktop" if app or display else None),
+        "env": env or (find_env_for(needs) if needs else None),
+        "env_options": tuple(env_option or ()),
         "display": display,
         "model": model,
         "base_url": base_url,

@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.demo.app import DemoApp
 from apps.demo.store import SEED, Expense, State
+from envs import TaskSpec
 
 INSTRUCTION = (
     'Type "Team lunch" into Description. Type 48.50 into Amount. Select Food in Category. '
@@ -21,6 +22,7 @@ class ExpenseTask:
     """Add "Team lunch", delete "Old taxi", answer with the new total. `setup` starts the app by itself."""
 
     instruction = INSTRUCTION
+    spec = TaskSpec(id="demo/expenses")
 
     def __init__(self) -> None:
         self._app: DemoApp | None = None

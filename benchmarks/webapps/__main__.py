@@ -23,6 +23,7 @@ from webapps.tasks import SETS, End, WebTask
 from cua import Agent, AgentOptions, Caps, Guard
 from cua.models.literal import LiteralModel
 from cua.run.events import Decided, Observed
+from envs import TaskSpec
 from envs.browser import BrowserEnv
 
 KINDS = ("right", "honest", "wrong")
@@ -36,6 +37,7 @@ class Episode:
         self.task = task
         self.app = app
         self.instruction = task.instruction
+        self.spec = TaskSpec(id=f"webapps/{app.name}", metadata={"path": task.path})
         self.kind = ""
         self.answer = ""
 

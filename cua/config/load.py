@@ -112,6 +112,8 @@ def _checked(name: str, value: Any, source: str) -> Any:
     options = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Literal:
         return _choice(name, value, options, source)
+    if (choices := FIELDS[name].metadata["choices"]) is not None:
+        return _choice(name, value, choices(), source)
     if kind == tuple[str, ...]:
         return _texts(name, value, source)
     if any(value in typing.get_args(option) for option in options):  # a word such as "omit" beside a number

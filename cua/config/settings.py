@@ -1,13 +1,23 @@
 """All settings in one place; a setting has one name in files, in the environment and on the command line."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from envs.registry import env_names
 
-def _about(text: str, default: Any, *, least: float | None = None, most: float | None = None) -> Any:
-    """A field with its one-line description, which `cua config show` prints, and the range of a number."""
-    return field(default=default, metadata={"about": text, "least": least, "most": most})
+
+def _about(
+    text: str,
+    default: Any,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: Callable[[], Sequence[str]] | None = None,
+) -> Any:
+    """A field with its one-line description, which `cua config show` prints, the range of a number, and the choices."""
+    return field(default=default, metadata={"about": text, "least": least, "most": most, "choices": choices})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +47,8 @@ class Settings:
     max_retries: int = _about("calls after a failed one", 5, least=0, most=1000)
     prices: Path | None = _about("price table (JSON), for costs and max_cost", None)
 
-    env: Literal["browser", "desktop"] = _about("which world", "browser")
+    env: str = _about("which environment: browser, desktop, or one of another package", "browser", choices=env_names)
+    env_options: tuple[str, ...] = _about("options of an environment of another package, NAME=VALUE", ())
     viewport: str = _about("size of the browser page, CSS px", "1280x720")
     device_scale: float = _about("device pixels per CSS px", 1.0, least=0.1, most=10)
     headed: bool = _about("show the browser window", False)

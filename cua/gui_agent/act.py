@@ -27,12 +27,18 @@ class StepOutcome:
     Attributes:
         observation: What the agent sees next.
         error: Why something was refused or failed, None when all went well.
-        terminate: The action that ended the episode.
+        is_over: Whether the episode has ended, by the agent or by the env.
+        is_cut_off: Whether the env has cut it off by a limit of its own.
+        terminate: The action that ended the episode; None when the env did.
+        reward: What the env measured in this step.
+        info: The env's facts of the step, for the operator.
         timings: Seconds by stage.
     """
 
     observation: Observation
     error: str | None = None
+    is_over: bool = False
+    is_cut_off: bool = False
     terminate: Terminate | None = None
     reward: float = 0.0
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -89,6 +95,8 @@ class StepExecutor:
         return StepOutcome(
             observation=shown,
             error=shown.last_action_error,
+            is_over=result.terminated,
+            is_cut_off=result.truncated,
             terminate=self.env.terminate if result.terminated else None,
             reward=result.reward,
             info=info,

@@ -23,21 +23,30 @@ from cua.trajectory.writer import TrajectoryWriter
 from envs import Env, EnvError, Observation, Task, Terminate
 
 
-async def judge(task: Task, env: Env, terminate: Terminate) -> End:
-    """How a run ends whose agent said that it is finished."""
+async def judge(task: Task, env: Env, terminate: Terminate | None) -> End:
+    """How a run ends whose episode is over: the agent said so, or, without a `terminate`, the env did."""
     score = await task.evaluate(env)
-    answer = terminate.answer
-    if score is None and terminate.status == "success":
+    answer = terminate.answer if terminate else None
+    if score is None and terminate is None:
+        reason = "the environment ended the episode; this task has no check of its own"
+        return End(status="unverified", reason=reason)
+    if score is None and terminate is not None and terminate.status == "failure":
+        return End(status="failed", reason=f"the agent gave up: {answer or 'no reason given'}", answer=answer)
+    if score is None:
         reason = "the agent reports success; this task has no check of its own"
         return End(status="unverified", reason=reason, answer=answer)
-    if score is None:
-        return End(status="failed", reason=f"the agent gave up: {answer or 'no reason given'}", answer=answer)
     if score >= 1.0:
         return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer)
-    claim = (
-        "although the agent reports success" if terminate.status == "success" else f"the agent gave up: {answer or '-'}"
-    )
-    return End(status="failed", reason=f"the task's own check gave {score:g}; {claim}", score=score, answer=answer)
+    reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
+    return End(status="failed", reason=reason, score=score, answer=answer)
+
+
+def _claim(terminate: Terminate | None) -> str:
+    if terminate is None:
+        return "the environment ended the episode"
+    if terminate.status == "success":
+        return "although the agent reports success"
+    return f"the agent gave up: {terminate.answer or '-'}"
 
 
 async def judge_capped(task: Task, env: Env, cap: CapReachedError) -> End:
@@ -153,14 +162,18 @@ class Agent:
         try:
             while True:
                 await self.control.checkpoint()
-                observation, terminate = await self._step(episode, observation)
-                if terminate is not None:
+                outcome = await self._step(episode, observation)
+                observation = outcome.observation
+                if outcome.is_over or outcome.is_cut_off:
                     await self.scope.record.observed(episode.next_index, observation)  # the last screen, for people
-                    return await judge(task, self.env, terminate)
+                if outcome.is_over:
+                    return await judge(task, self.env, outcome.terminate)
+                if outcome.is_cut_off:
+                    raise CapReachedError("env", "the environment cut the episode off at a limit of its own")
         except CapReachedError as cap:
             return await judge_capped(task, self.env, cap)
 
-    async def _step(self, episode: Episode, observation: Observation) -> tuple[Observation, Terminate | None]:
+    async def _step(self, episode: Episode, observation: Observation) -> StepOutcome:
         self._take_redirect(episode)
         index, started_at, started = episode.next_index, time.time(), time.monotonic()
         await self.scope.record.observed(index, observation)
@@ -183,7 +196,7 @@ class Agent:
         await self.scope.record.acted(step, outcome.reward, outcome.info)
         episode.add([step])
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
-        return _with_note(outcome.observation, nudge), outcome.terminate
+        return replace(outcome, observation=_with_note(outcome.observation, nudge))
 
     def _note_short_secrets(self) -> None:
         short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_CHARS]

@@ -6,7 +6,7 @@ from typing import Literal
 from cua.messages import Usage
 
 Status = Literal["succeeded", "failed", "unverified", "capped", "stopped", "error"]
-Cap = Literal["steps", "calls", "time", "tokens", "cost", "parse_errors", "loop"]
+Cap = Literal["steps", "calls", "time", "tokens", "cost", "parse_errors", "loop", "env"]
 ErrorSource = Literal["model", "env", "record", "task", "sandbox"]
 
 
@@ -16,7 +16,8 @@ class End:
 
     Attributes:
         status: `succeeded`: the task's verdict is 1; `failed`: the verdict is below 1, or the agent gave
-            up; `unverified`: the agent says success and nothing can check it; `capped`: a limit of ours;
+            up; `unverified`: the agent says success and nothing can check it; `capped`: a limit of ours, or
+            of the env's own;
             `stopped`: a person; `error`: the model, the env or the record broke.
         reason: One line for a person.
         cap: Which limit, for `capped`.

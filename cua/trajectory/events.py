@@ -67,8 +67,9 @@ class RunHeader:
 
     Attributes:
         instruction: What the agent was told.
-        env: Kind of world: `browser`, `desktop`, ...
-        env_options: The world's options that matter to a reader.
+        task: `id`, `seed` and `metadata` of the task, as far as it has them.
+        env: Kind of environment: `browser`, `desktop`, ...
+        env_options: The environment's options that matter to a reader.
         model: Name of the model.
         protocol: Options of the protocol (thinking, number of pictures, coordinates, ...).
         sampling: Sampling settings.
@@ -80,6 +81,7 @@ class RunHeader:
     """
 
     instruction: str
+    task: Mapping[str, Any] = field(default_factory=dict)
     env: str = ""
     env_options: Mapping[str, Any] = field(default_factory=dict)
     model: str = ""

@@ -73,6 +73,11 @@ class NoScroll(FakeEnv):
         return result
 
 
+class RewardIsNoNumber(FakeEnv):
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        return replace(await super().step(actions, check), reward=float("nan"))
+
+
 class RewardIsNone(FakeEnv):
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         return replace(await super().step(actions, check), reward=None)  # type: ignore[arg-type]
@@ -257,6 +262,7 @@ class RaisesTheWrongThing(FakeEnv):
         (NoSetup, "reset runs task.setup(env) once"),
         (OneReset, "reset may be called again and sets the task up"),
         (BareObservation, "step returns a StepResult"),
+        (RewardIsNoNumber, "the reward is a finite number"),
         (RewardIsNone, "a StepResult holds Gymnasium's five values"),
         (NoScroll, "every verb can be carried out"),
         (EndsEarly, "only Terminate ends an episode"),

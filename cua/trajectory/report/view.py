@@ -311,6 +311,7 @@ def _settings(record: RunRecord) -> Sequence[tuple[str, str]]:
         *(("resumed", describe_time(at)) for at in record.resumed_at),
         ("record", record.chain.describe()),
         ("model", header.model),
+        ("task", header.task),
         ("env", header.env),
         ("env options", header.env_options),
         ("protocol", header.protocol),

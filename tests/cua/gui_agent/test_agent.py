@@ -94,6 +94,32 @@ async def test_the_task_is_set_up_evaluated_and_torn_down() -> None:
 
 
 @pytest.mark.parametrize(
+    ("task", "status", "reason"),
+    [
+        (TASK, "unverified", "the environment ended the episode"),
+        (ScoredTask(1.0), "succeeded", "own check passed"),
+        (ScoredTask(0.5), "failed", "gave 0.5; the environment ended the episode"),
+    ],
+)
+async def test_an_env_that_ends_an_episode_by_itself_ends_the_run_and_the_task_scores(
+    task: Any, status: str, reason: str
+) -> None:
+    env = FakeEnv(FakeOptions(rewards=(0.0, -1.0), end_at_step=1))
+    agent, _, _ = make([click(0.1), click(0.2), click(0.3)], env)
+    result = await agent.run(task)
+    assert (result.end.status, result.num_steps, result.end.answer) == (status, 2, None)
+    assert reason in result.end.reason
+
+
+async def test_an_env_that_cuts_an_episode_off_caps_the_run_with_its_score() -> None:
+    task = ScoredTask(1.0)
+    agent, _, _ = make([click(0.1), click(0.2), DONE], FakeEnv(FakeOptions(cut_at_step=1)))
+    result = await agent.run(task)
+    assert (result.end.status, result.end.cap, result.end.score, result.num_steps) == ("capped", "env", 1.0, 2)
+    assert task.calls == ["setup", "evaluate None", "teardown"]
+
+
+@pytest.mark.parametrize(
     ("caps", "replies", "cap", "steps"),
     [
         (Caps(max_steps=2), [click(0.1), click(0.2), DONE], "steps", 2),

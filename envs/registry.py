@@ -1,0 +1,222 @@
+"""Environments and suites of tasks by name: ours, and those that other distributions bring as entry points.
+
+    [project.entry-points."k25.envs"]
+    robot = "my_package.robot:make_robot"        # called with an EnvRequest, gives an Env; or an EnvKind
+
+    [project.entry-points."k25.suites"]
+    chores = "my_package.chores:make_tasks"      # called with options by name, gives tasks
+
+What a name stands for is imported when it is asked for, so that a broken distribution breaks nothing but itself.
+"""
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from envs.env import Env, EnvSpec, Task, spec_of
+from envs.errors import EnvSetupError
+from envs.http_login import HttpLogin
+
+ENVS_GROUP = "k25.envs"
+SUITES_GROUP = "k25.suites"
+_OUR_ENVS = {"browser": "envs.browser.options:KIND", "desktop": "envs.desktop.options:KIND"}
+_VERBS = ("reset", "step", "find_targets", "describe_point", "close")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvRequest:
+    """What a run asks of an environment that it makes by name.
+
+    Attributes:
+        options: By name, as an `EnvSpec` or a setting has them; a text is as a person typed it.
+        files_dir: Folder below which the env saves files; None: wherever it likes.
+        masked_texts: Secrets that may not be read in screenshots and texts.
+        http_logins: For servers that ask for a password.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    files_dir: Path | None = None
+    masked_texts: tuple[str, ...] = ()
+    http_logins: tuple[HttpLogin, ...] = ()
+
+
+MakeEnv = Callable[[EnvRequest], Env]
+MakeTasks = Callable[..., Iterable[Task]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvKind:
+    """A kind of environment, as it is registered.
+
+    Attributes:
+        make: Makes one that was not reset yet; a ValueError says which option is wrong.
+        options: Names of the options that it takes; None: any, `make` judges them.
+        shown: Which of them the head of a run's record shows.
+        masks_secrets: Whether it blacks `masked_texts` out of its screenshots by itself.
+    """
+
+    make: MakeEnv
+    options: frozenset[str] | None = None
+    shown: tuple[str, ...] = ()
+    masks_secrets: bool = False
+
+    def takes(self, option: str) -> bool:
+        """Whether it has an option of that name."""
+        return self.options is None or option in self.options
+
+
+def env_names() -> tuple[str, ...]:
+    """The names of all environments, ours first; nothing of them is imported."""
+    return tuple(dict.fromkeys([*_OUR_ENVS, *(found.name for found in _entry_points(ENVS_GROUP))]))
+
+
+def suite_names() -> tuple[str, ...]:
+    """The names of all suites of tasks."""
+    return tuple(dict.fromkeys(found.name for found in _entry_points(SUITES_GROUP)))
+
+
+def find_env(name: str) -> EnvKind:
+    """What a name stands for.
+
+    Raises:
+        EnvSetupError: There is no such environment, or its distribution is broken; one line says which, and what is
+            nearest.
+    """
+    if name in _OUR_ENVS:
+        module, _, attribute = _OUR_ENVS[name].partition(":")
+        ours: EnvKind = getattr(importlib.import_module(module), attribute)
+        return ours
+    found = _load(ENVS_GROUP, name, "environment", env_names())
+    if isinstance(found, EnvKind):
+        return found
+    if not callable(found):
+        raise EnvSetupError(
+            f"the environment {name!r} is a {type(found).__name__}; expected an EnvKind, or a function that makes an "
+            "Env from an EnvRequest"
+        )
+    return EnvKind(make=found)
+
+
+def find_env_for(options: Iterable[str]) -> str | None:
+    """The first of our environments that takes all of these options; None when there is none."""
+    wanted = tuple(options)
+    return next((name for name in _OUR_ENVS if all(find_env(name).takes(option) for option in wanted)), None)
+
+
+def make_env(
+    spec: EnvSpec,
+    *,
+    files_dir: Path | None = None,
+    masked_texts: tuple[str, ...] = (),
+    http_logins: tuple[HttpLogin, ...] = (),
+) -> Env:
+    """An environment that was not reset yet.
+
+    Args:
+        spec: Which one, and its options.
+        files_dir: As in `EnvRequest`.
+        masked_texts: As in `EnvRequest`.
+        http_logins: As in `EnvRequest`.
+
+    Raises:
+        EnvSetupError: No such environment or option, or a value that it does not take.
+    """
+    kind = find_env(spec.name)
+    for option in spec.options:
+        if not kind.takes(option):
+            raise EnvSetupError(
+                f"the environment {spec.name!r} has no option {option!r}.{_nearest(option, kind.options or ())}"
+            )
+    request = EnvRequest(options=spec.options, files_dir=files_dir, masked_texts=masked_texts, http_logins=http_logins)
+    try:
+        env = kind.make(request)
+    except ValueError as error:
+        raise EnvSetupError(str(error)) from error
+    missing = [verb for verb in _VERBS if not callable(getattr(env, verb, None))]
+    if missing:
+        raise EnvSetupError(
+            f"the environment {spec.name!r} made a {type(env).__name__}, which is no Env: it has no {missing[0]}(); "
+            "envs.check_env tells what an Env has to do"
+        )
+    return env
+
+
+def load_suite(name: str, **options: Any) -> tuple[Task, ...]:
+    """The tasks of a suite.
+
+    Args:
+        name: As it is registered.
+        options: What the suite's function takes (a split, seeds, where its data lies).
+
+    Raises:
+        EnvSetupError: There is no such suite, it is broken, or two of its tasks cannot be told apart.
+    """
+    make_tasks = _load(SUITES_GROUP, name, "suite", suite_names())
+    if not callable(make_tasks):
+        raise EnvSetupError(
+            f"the suite {name!r} is a {type(make_tasks).__name__}; expected a function that gives tasks"
+        )
+    try:
+        tasks = tuple(make_tasks(**options))
+        specs = [spec_of(task) for task in tasks]
+    except (TypeError, ValueError) as error:
+        raise EnvSetupError(f"the suite {name!r} cannot be made: {error}") from error
+    seen: set[tuple[str, int | None]] = set()
+    for spec in specs:
+        if not spec.id or (spec.id, spec.seed) in seen:
+            raise EnvSetupError(
+                f"the suite {name!r} has a task without an id, or two of one id and seed ({spec.id!r}, {spec.seed})"
+            )
+        seen.add((spec.id, spec.seed))
+    return tasks
+
+
+def _load(group: str, name: str, what: str, known: Sequence[str]) -> Any:
+    """What an entry point names."""
+    found = [entry for entry in _entry_points(group) if entry.name == name]
+    if not found:
+        raise EnvSetupError(f"there is no {what} {name!r}.{_nearest(name, known)}")
+    if len({entry.value for entry in found}) > 1:
+        brings = " and ".join(sorted(_shown(entry) for entry in found))
+        raise EnvSetupError(f"the {what} {name!r} is brought by {brings}; uninstall one of them")
+    try:
+        return found[0].load()
+    except Exception as error:  # it runs the code of another distribution
+        told = str(error).splitlines()[0] if str(error) else "no reason given"
+        raise EnvSetupError(
+            f"the {what} {name!r} of {_shown(found[0])} cannot be loaded: {type(error).__name__}: {told}"
+        ) from error
+
+
+def _entry_points(group: str) -> list[metadata.EntryPoint]:
+    """All of a group; a distribution whose list cannot be read is passed over."""
+    try:
+        return list(metadata.entry_points(group=group))
+    except (TypeError, ValueError, OSError, KeyError):  # some distribution's file is not what it should be
+        return [
+            entry for found in metadata.distributions() for entry in _entry_points_of(found) if entry.group == group
+        ]
+
+
+def _entry_points_of(found: metadata.Distribution) -> Sequence[metadata.EntryPoint]:
+    try:
+        return tuple(found.entry_points)
+    except (TypeError, ValueError, OSError, KeyError):
+        return ()
+
+
+def _shown(entry: metadata.EntryPoint) -> str:
+    """`package 1.0 (module:name)`."""
+    owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unknown distribution"
+    return f"{owner} ({entry.value})"
+
+
+def _nearest(name: str, choices: Iterable[str]) -> str:
+    known = sorted(choices)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{guess} There are: {', '.join(known)}." if known else f"{guess} There are none."
