@@ -18,7 +18,7 @@ from cua.run.end import End, RunResult
 from cua.run.watch import Watch
 from cua.secrets import Secrets
 from cua.step import Step, Turn
-from cua.tool_agent.ask import ask
+from cua.tool_agent.session import ToolSession, ask, resume_ask
 
 __all__ = [
     "Agent",
@@ -44,11 +44,13 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolResult",
+    "ToolSession",
     "TrajectoryError",
     "Turn",
     "Usage",
     "Watch",
     "ask",
+    "resume_ask",
     "resume_task",
     "run_task",
 ]

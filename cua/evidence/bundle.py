@@ -8,6 +8,7 @@ from typing import Any
 
 from cua.claims import Claim, find_claims
 from cua.evidence.notebook import cell_data, code_of, make_notebook
+from cua.evidence.recorded_inputs import listed_inputs
 from cua.evidence.verification import Verification
 from cua.messages import ImagePart
 from cua.tool_step import CallOutcome
@@ -54,19 +55,34 @@ def derived_files(record: RunRecord) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _claims(record: RunRecord) -> tuple[Claim, ...]:
-    has_answer = record.end is not None and record.end.answer is not None
-    return find_claims(_last_words(record), record.tool_steps) if has_answer else ()
+    return find_claims(record.turns[-1].answer_text, record.tool_steps) if record.turns else ()
+
+
+def _earlier(record: RunRecord) -> Mapping[str, Any]:
+    """The questions before the last one with their answers, where there are several."""
+    turns = [
+        {
+            "question": turn.words,
+            "answer": turn.result.end.answer if turn.result else None,
+            "text": turn.answer_text,
+            "end": asdict(turn.result.end) if turn.result else None,
+            "claims": [_claim(claim, record) for claim in find_claims(turn.answer_text, record.tool_steps)],
+        }
+        for turn in record.turns[:-1]
+    ]
+    return {"earlier": turns} if turns else {}
 
 
 def _last_words(record: RunRecord) -> str:
-    """The final reply as the model wrote it, marks and all."""
+    """The last reply as the model wrote it, marks and all."""
     return record.tool_steps[-1].reply.content if record.tool_steps else ""
 
 
 def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verification | None) -> dict[str, Any]:
     header, result = record.header, record.result
     return {
-        "question": header.instruction,
+        "question": record.turns[-1].words if len(record.turns) > 1 else header.instruction,
+        **_earlier(record),
         "answer": record.end.answer if record.end else None,
         "text": _last_words(record),
         "end": asdict(record.end) if record.end else None,
@@ -75,7 +91,7 @@ def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verificati
         "verification": verification.to_json() if verification else None,
         "results": [_result(outcome) for step in record.tool_steps for outcome in step.outcomes],
         "notebook": NOTEBOOK,
-        "inputs": header.settings.get("inputs", []),
+        "inputs": list(listed_inputs(record)),
         "sandbox": header.env_options.get("sandbox"),
         "model": header.model,
         "steps": record.num_steps,

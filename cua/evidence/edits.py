@@ -65,12 +65,11 @@ def _of_chain(record: RunRecord) -> Iterator[str]:
 
 def _of_answer(record: RunRecord) -> Iterator[str]:
     """The answer at the end must be what the last reply says, as it is or as the JSON in it."""
-    answer = record.end.answer if record.end else None
-    if answer is None:
-        return
-    said = record.tool_steps[-1].reply.content if record.tool_steps else ""
-    if answer != said.strip() and not _is_json_in(answer, said):
-        yield "the answer at the end of the record is not what the model's last reply says"
+    for turn in record.turns:
+        answer = turn.result.end.answer if turn.result else None
+        if answer is not None and answer != turn.answer_text.strip() and not _is_json_in(answer, turn.answer_text):
+            where = "" if turn is record.turns[-1] else f" to {turn.words[:60]!r}"
+            yield f"the answer{where} at the end of the record is not what the model's last reply says"
 
 
 def _is_json_in(answer: str, said: str) -> bool:
@@ -128,7 +127,8 @@ def _of_pictures(record: RunRecord) -> Iterator[str]:
 
 
 def _parts(record: RunRecord) -> Iterator[Any]:
-    yield from record.question
+    for turn in record.turns:
+        yield from turn.question
     for outcome in _outcomes(record.tool_steps):
         yield from outcome.result.parts
 

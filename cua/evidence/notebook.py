@@ -63,10 +63,12 @@ def make_notebook(record: RunRecord) -> dict[str, Any]:
     Args:
         record: A tool-using run, loaded with its pictures.
     """
-    words = "\n\n".join(part.text.strip() for part in record.question if isinstance(part, TextPart))
-    cells = [_markdown(words), _code("%cd files", tags=[SETUP])]
-    for step in record.tool_steps:
-        cells += _of_step(step)
+    cells: list[dict[str, Any]] = []
+    for number, turn in enumerate(record.turns):
+        cells.append(_markdown("\n\n".join(part.text.strip() for part in turn.question if isinstance(part, TextPart))))
+        cells += [_code("%cd files", tags=[SETUP])] if number == 0 else []
+        for step in turn.steps:
+            cells += _of_step(step)
     return {
         "nbformat": 4,
         "nbformat_minor": 5,
@@ -93,11 +95,16 @@ def code_of(outcome: CallOutcome) -> str | None:
             return None
 
 
-def repeating_code(outcome: CallOutcome) -> str | None:
-    """A cell that does a call over again, by the way it was done; None for a call that ran nothing."""
+def repeating_code(outcome: CallOutcome, *, limit_s: float = 60) -> str | None:
+    """A cell that does a call over again, by the way it was done; None for a call that ran nothing.
+
+    Args:
+        outcome: The call.
+        limit_s: Seconds that a command may take.
+    """
     data = cell_data(outcome)
     if data.kind == "shell":
-        return f"{_SERVICE_IMPORT}\ninside.run_command({data.code!r}, limit_s=60)"
+        return f"{_SERVICE_IMPORT}\ninside.run_command({data.code!r}, limit_s={limit_s:g})"
     return code_of(outcome)
 
 

@@ -48,15 +48,21 @@ class LaidOut:
     findings: tuple[str, ...]
 
 
+def listed_inputs(record: RunRecord) -> tuple[Any, ...]:
+    """The inputs as a record lists them, those of later questions behind those of the first; not checked."""
+    given = record.header.settings.get("inputs", [])
+    later = [entry for turn in record.turns for entry in turn.inputs]
+    return (*(given if isinstance(given, list | tuple) else [given]), *later)
+
+
 def recorded_inputs(record: RunRecord) -> tuple[RecordedInput, ...]:
     """The inputs of a run.
 
     Raises:
         TrajectoryError: The header's list is damaged, or names a file twice.
     """
-    given: Any = record.header.settings.get("inputs", [])
     try:
-        inputs = TypeAdapter(tuple[RecordedInput, ...]).validate_python(given)
+        inputs = TypeAdapter(tuple[RecordedInput, ...]).validate_python(listed_inputs(record))
     except ValidationError as error:
         raise TrajectoryError(
             f"the list of inputs in {record.run_dir.name} is damaged: {error.errors()[0]['msg']}"

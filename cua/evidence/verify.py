@@ -85,11 +85,12 @@ async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
     if status in _NEVER_SAME:
         return CellCheck(number=outcome.number, verdict="not repeated", why=f"it was {status} the first time")
     result: CellResult = await run()
-    why = _why_different(outcome, result)
+    why = why_different(outcome, result)
     return CellCheck(number=outcome.number, verdict="differs" if why else "same", why=why)
 
 
-def _why_different(outcome: CallOutcome, result: CellResult) -> str:
+def why_different(outcome: CallOutcome, result: CellResult) -> str:
+    """In what a cell's result differs from the recorded one; "" when it is the same."""
     data = cell_data(outcome)
     if (result.status == "ok") != (data.status == "ok"):
         return f"it ended with {result.status}, the first time with {data.status}"
@@ -129,8 +130,8 @@ def _picture_difference(before: bytes, now: bytes) -> float:
 
 def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tuple[str, ...]) -> Verification:
     same = {check.number for check in checks if check.verdict == "same"}
-    words = record.tool_steps[-1].reply.content if record.tool_steps and record.end and record.end.answer else ""
-    cited = [claim for claim in find_claims(words, record.tool_steps) if claim.citations]
+    words = [turn.answer_text for turn in record.turns]
+    cited = [claim for text in words for claim in find_claims(text, record.tool_steps) if claim.citations]
     reproduced = [
         claim for claim in cited if claim.is_supported and all(citation.number in same for citation in claim.citations)
     ]
@@ -138,7 +139,7 @@ def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tupl
         cells=tuple(checks),
         num_claims=len(cited),
         num_reproduced=len(reproduced),
-        has_answer=bool(words),
+        has_answer=any(words),
         findings=findings,
         chain=record.chain.status,
         fingerprint=record.chain.fingerprint,

@@ -97,7 +97,9 @@ class ToolStepDone(_AgentEvent):
     usage: Usage
 
 
-NoteKind = Literal["parse_error", "refused", "approved", "loop", "redirect", "retry", "context", "cut", "secrets"]
+NoteKind = Literal[
+    "parse_error", "refused", "approved", "loop", "redirect", "retry", "context", "cut", "secrets", "resumed"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,10 +65,21 @@ class RunScope:
             agent_id: Its name in the journal, unlike any other's.
             caps: Its own limits; those of this scope hold besides.
         """
-        child = RunScope(caps=caps, record=self.record.for_agent(agent_id), listener=self._listener)
-        child.control = self.control.make_child(max_time_s=caps.max_time_s)
-        child.budget = self.budget.make_child(caps)
-        return child
+        return self._make_part(caps, self.record.for_agent(agent_id))
+
+    def make_turn(self, caps: Caps) -> "RunScope":
+        """A scope for one of several questions to the same agent: the same record, switches of its own.
+
+        Args:
+            caps: Limits for the question; those of this scope hold besides, over all questions.
+        """
+        return self._make_part(caps, self.record)
+
+    def _make_part(self, caps: Caps, record: Journal) -> "RunScope":
+        part = RunScope(caps=caps, record=record, listener=self._listener)
+        part.control = self.control.make_child(max_time_s=caps.max_time_s)
+        part.budget = self.budget.make_child(caps)
+        return part
 
     def begin(self, instruction: str, spent: Spent | None = None) -> None:
         """The run starts: its clock, and word of it to whoever listens."""

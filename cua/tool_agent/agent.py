@@ -1,17 +1,19 @@
-"""The tool-using agent: ask, call, look, until the model answers without a call or somebody ends the run."""
+"""The tool-using agent: ask, call, look, until the model answers without a call or somebody ends it; then again."""
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from cua.answer import AnswerSchema
 from cua.claims import find_claims
 from cua.errors import ContextOverflowError, TruncatedReplyError
 from cua.guard import Guard
 from cua.messages import Message, Part, Reply, TextPart, Usage
 from cua.model import Model
-from cua.run.caps import CapReachedError
-from cua.run.control import StoppedError
+from cua.run.caps import CapReachedError, Caps
+from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
 from cua.run.events import (
     CallReturned,
@@ -19,12 +21,12 @@ from cua.run.events import (
     Listener,
     ToolStepDone,
 )
-from cua.run.scope import RunScope
+from cua.run.scope import RunScope, Spent
 from cua.tool_agent.calls import Caller, with_own_ids
-from cua.tool_agent.conversation import SUMMARY_REQUEST, Compaction, compact, count_tokens, to_messages
-from cua.tool_agent.options import ToolAgentOptions
+from cua.tool_agent.conversation import SUMMARY_REQUEST, Asked, Compaction, compact, count_tokens, to_messages
+from cua.tool_agent.profile import Profile
 from cua.tool_step import CallOutcome, ToolStep
-from cua.tools.toolset import Toolset
+from cua.tools.toolset import Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
 
 CUT = (
@@ -34,20 +36,55 @@ CUT = (
 EMPTY = "Your reply held neither an answer nor a tool call. Call a tool, or answer the question."
 UNKNOWN_END = "the model's answer; nothing checks it but its own evidence"
 UNCITED_END = "the model's answer; it cites no result, so nothing checks it"
+CUT_CALL = "This call was ended before it came back, with the question that it was made for: what it did is unknown."
+LOST_CALL = (
+    "The run broke off while this call was being carried out: its outcome is unknown. What it did inside the sandbox "
+    "is undone; what it did elsewhere may stand. Look before you repeat it."
+)
+UNANSWERED = "The question before this one was not answered: {status}, {reason}."
 LOST_END = "the model's answer; it cites {marks}, and the run has no such result"
 
 
+Prepare = Callable[[], Awaitable[str | None]]
+"""Done when a question is begun; gives what the model must be told, if anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStart:
+    """The record of an earlier part of a run, to go on from.
+
+    Attributes:
+        asked: All that was asked, the question that is open last.
+        steps: Finished steps.
+        spent: What they used.
+        cut: Number and reply of a step whose calls were begun and never came back.
+        end: How the last question ended, if it did.
+    """
+
+    asked: tuple[Asked, ...]
+    steps: tuple[ToolStep, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+    cut: tuple[int, Reply] | None = None
+    end: End | None = None
+
+
 class ToolAgent:
-    """Answers one question with tools. `control` pauses and stops it from outside.
+    """Answers questions with tools, one after the other; each sees what was said and done before.
 
     Args:
         model: Answers and calls.
         toolset: What it may call.
-        options: How it works.
+        profile: How it works.
+        answer_schema: What final answers must look like.
+        is_isolated: Whether tools run in a sandbox; when not, the guard asks before each call.
         guard: What may be done.
-        scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the options.
+        scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the profile.
         record: Where the run is written down, without a `scope`.
         listener: Told all that happens, without a `scope`.
+
+    Attributes:
+        scope: What holds over all questions.
+        steps: Finished steps, of all questions.
     """
 
     def __init__(
@@ -55,7 +92,9 @@ class ToolAgent:
         *,
         model: Model,
         toolset: Toolset,
-        options: ToolAgentOptions,
+        profile: Profile,
+        answer_schema: AnswerSchema | None = None,
+        is_isolated: bool = True,
         guard: Guard | None = None,
         scope: RunScope | None = None,
         record: TrajectoryWriter | None = None,
@@ -63,50 +102,122 @@ class ToolAgent:
     ) -> None:
         self.model = model
         self.toolset = toolset
-        self.options = options
-        self.scope = scope or RunScope(caps=options.caps, record=record, listener=listener)
-        self.control = self.scope.control
+        self.profile = profile
+        self.answer_schema = answer_schema
+        self.is_isolated = is_isolated
+        self.guard = guard or Guard()
+        self.scope = scope or RunScope(caps=replace(profile.caps, max_steps=None), record=record, listener=listener)
         self.steps: list[ToolStep] = []
-        self._caller = Caller(
-            toolset=toolset,
-            guard=(guard or Guard()).waiting_by(self.control.away),
-            scope=self.scope,
-            is_isolated=options.is_isolated,
-            returned=self._returned,
+        self._turn_caps = Caps(
+            max_steps=profile.caps.max_steps if scope is None else None,
+            max_parse_errors=self.scope.caps.max_parse_errors,
         )
-        self._question: tuple[Part, ...] = ()
+        self._turn = self.scope.make_turn(self._turn_caps)
+        self._asked: list[Asked] = []
+        self._cut: tuple[int, Reply] | None = None
+        self._end: End | None = None
+        self._cut_note = CUT_CALL
+        self._spent = Spent()
         self._compaction = Compaction()
         self._last_usage: Usage | None = None
         self._num_unusable = 0
+
+    @property
+    def control(self) -> Control:
+        """Pauses and stops the question that is being answered, or the next one."""
+        return self._turn.control
 
     @property
     def num_calls(self) -> int:
         """Tool calls so far, over the whole run."""
         return sum(len(step.outcomes) for step in self.steps)
 
-    async def run(self, question: Sequence[Part]) -> RunResult:
+    def load(self, start: ToolStart) -> None:
+        """Take an earlier part of the run as what was done; before the first question."""
+        self._asked, self.steps, self._cut, self._end = list(start.asked), list(start.steps), start.cut, start.end
+        self._spent, self._cut_note = start.spent, LOST_CALL
+
+    async def run(
+        self, question: Sequence[Part], *, inputs: Sequence[Mapping[str, Any]] = (), prepare: Prepare | None = None
+    ) -> RunResult:
         """Answer a question, from the first call of the model to a written end.
 
         Args:
             question: Pictures first, then words.
+            inputs: Files that came with it, for the record, unless they stand in its header.
+            prepare: Awaited first; what it gives is told to the model before the question.
+
+        Returns:
+            How it ended; steps, usage and time are those of all questions together.
 
         Raises:
             Exception: Only what is a defect of ours.
         """
-        self._question = tuple(question)
-        self.scope.begin("".join(part.text for part in question if isinstance(part, TextPart)))
-        end = await self.scope.to_the_end(self._answer)
-        return await self.scope.finish(end, num_steps=len(self.steps))
 
-    async def _answer(self) -> End:
-        await self.scope.record.asked(self._question)
-        return await self._loop()
+        async def answer() -> End:
+            await self._close_cut()
+            told = [*self._unanswered(), await self._prepared(prepare)]
+            notes = [TextPart(text=f"({text})\n") for text in told if text]
+            self._asked.append(Asked(parts=(*question[:-1], *notes, *question[-1:]), at=len(self.steps)))
+            await self.scope.record.asked(self._asked[-1].parts, inputs)
+            return await self._loop()
+
+        return await self._take_turn(_words(question), answer)
+
+    async def go_on(self, prepare: Prepare | None = None) -> RunResult:
+        """Go on with the question that the loaded part of the run left open; as `run`."""
+        opened_at = self._asked[-1].at
+
+        async def answer() -> End:
+            await self._close_cut()
+            self._turn.budget.num_steps = len(self.steps) - opened_at
+            note = await self._prepared(prepare)
+            if note:
+                self._asked.append(Asked(parts=(TextPart(text=note),), at=len(self.steps)))
+            return await self._loop()
+
+        return await self._take_turn(_words(self._asked[-1].parts), answer)
+
+    async def _take_turn(self, words: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
+        turn, self._num_unusable = self._turn, 0
+        self.scope.begin(words, self._spent)
+        turn.control.attach()
+        try:
+            self._end = await turn.to_the_end(answer)
+        finally:
+            turn.control.clock.end()
+            self._turn = self.scope.make_turn(self._turn_caps)
+        result = await self.scope.finish(self._end, num_steps=len(self.steps))
+        self._spent = Spent(time_s=result.duration_s)
+        return result
+
+    async def _prepared(self, prepare: Prepare | None) -> str | None:
+        return await self._turn.control.unless_stopped(prepare()) if prepare else None
+
+    def _unanswered(self) -> Iterator[str]:
+        """What the model must know of a question before that came to no answer."""
+        if self._end is not None and self._end.answer is None:
+            yield UNANSWERED.format(status=self._end.status, reason=self._end.reason)
+        elif self._end is None and self._asked:
+            yield UNANSWERED.format(status="interrupted", reason="the run broke off")
+
+    async def _close_cut(self) -> None:
+        """Write a step down whose calls never came back, so that the model knows of them."""
+        if self._cut is None:
+            return
+        (index, reply), why = self._cut, self._cut_note
+        outcomes = tuple(
+            CallOutcome(number=number, call=call, result=failed(why))
+            for number, call in enumerate(reply.tool_calls, start=self.num_calls)
+        )
+        self._cut, self._cut_note = None, CUT_CALL
+        await self._finish(ToolStep(index=index, reply=reply, outcomes=outcomes, started_at=time.time()))
 
     async def _loop(self) -> End:
         while True:
-            await self.control.checkpoint()
+            await self._turn.control.checkpoint()
             await self._compact_if_long()
-            self.scope.begin_step()
+            self._turn.begin_step()
             answer = await self._step()
             if answer is not None:
                 return End(status="unverified", reason=self._why_unverified(), answer=answer)
@@ -136,11 +247,21 @@ class ToolAgent:
         return answer
 
     async def _call(self, index: int, reply: Reply) -> tuple[CallOutcome, ...]:
+        caller = Caller(
+            toolset=self.toolset,
+            guard=self.guard.waiting_by(self._turn.control.away),
+            scope=self._turn,
+            is_isolated=self.is_isolated,
+            returned=self._returned,
+        )
+        self._cut = index, reply
         try:
-            return await self._caller.run(reply.tool_calls, self.num_calls)
+            outcomes = await caller.run(reply.tool_calls, self.num_calls)
         except (StoppedError, CapReachedError) as why:
             self.scope.note("cut", f"step {index} was cut off: its {len(reply.tool_calls)} calls were ended ({why})")
             raise
+        self._cut = None
+        return outcomes
 
     async def _ask(self, index: int) -> tuple[Reply, str | None]:
         """The model's reply, and what it must be told when the reply cannot be used."""
@@ -150,7 +271,7 @@ class ToolAgent:
         except TruncatedReplyError as error:
             if error.reply is None:
                 raise
-            limit = self.options.sampling.max_tokens if self.options.sampling else None
+            limit = self.profile.sampling.max_tokens if self.profile.sampling else None
             remark = CUT.format(tokens=f" of {limit} tokens" if limit else "")
             reply = replace(error.reply, tool_calls=())  # arguments that were cut are not to be run
         reply = with_own_ids(reply, self.num_calls)
@@ -167,7 +288,7 @@ class ToolAgent:
 
     async def _generate(self, messages: Sequence[Message]) -> Reply:
         try:
-            reply = await self.scope.generate(self.model, messages, self.toolset.tools, self.options.sampling)
+            reply = await self._turn.generate(self.model, messages, self.toolset.tools, self.profile.sampling)
         except TruncatedReplyError as error:
             self._last_usage = error.reply.usage if error.reply else self._last_usage
             raise
@@ -178,7 +299,7 @@ class ToolAgent:
         """The answer, or what the model must be told instead."""
         if not content.strip():
             return None, EMPTY
-        schema = self.options.answer_schema
+        schema = self.answer_schema
         if schema is None:
             return content.strip(), None
         try:
@@ -203,31 +324,40 @@ class ToolAgent:
             return
         self._num_unusable += 1
         self.scope.note("parse_error", step.remark)
-        if self._num_unusable >= self.scope.caps.max_parse_errors:
+        if self._num_unusable >= self._turn_caps.max_parse_errors:
             raise CapReachedError(
                 "parse_errors", f"{self._num_unusable} replies in a row could not be used; the last one: {step.remark}"
             )
 
     async def _compact_if_long(self) -> None:
-        most = self.options.context.max_tokens
+        most = self.profile.context.max_tokens
         num_tokens = count_tokens(self._messages(), self._last_usage)
         if self.steps and most is not None and num_tokens > most:
             await self._give_up_parts(f"{num_tokens} tokens, the threshold is {most}")
 
     async def _give_up_parts(self, why: str) -> None:
-        strategy = self.options.context.strategy
+        strategy = self.profile.context.strategy
         self._compaction, note = await compact(self._compaction, self.steps, why, strategy, self._sum_up)
         self._last_usage = None
         self.scope.note("context", f"{strategy}: {note}")
 
+    @property
+    def _system_prompt(self) -> str:
+        prompt = self.profile.system_prompt
+        return f"{prompt}\n\n{self.answer_schema.text_note}" if self.answer_schema else prompt
+
     def _messages(self) -> list[Message]:
-        return to_messages(self.options.system_prompt, self._question, self.steps, self._compaction)
+        return to_messages(self._system_prompt, self._asked, self.steps, self._compaction)
 
     async def _sum_up(self) -> str:
         """A summary of the conversation by the model itself."""
         request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
-        reply = await self.scope.generate(self.model, [*self._messages(), request], (), self.options.sampling)
+        reply = await self._turn.generate(self.model, [*self._messages(), request], (), self.profile.sampling)
         return reply.content
 
     def _returned(self, outcome: CallOutcome) -> None:
         self.scope.emit(CallReturned(index=len(self.steps) + 1, outcome=outcome))
+
+
+def _words(parts: Sequence[Part]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, TextPart))

@@ -1,6 +1,6 @@
 """The conversation as the model is shown it, and what is given up of it when it grows too long.
 
-A pure view of the question, the steps, and what was given up by one of the report's strategies.
+A pure view of the questions, the steps, and what was given up by one of the report's strategies.
 Source: Kimi K2.5 technical report, Appendix E.6.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from cua.errors import ContextOverflowError
 from cua.messages import ImagePart, Message, Part, Reply, TextPart, ThinkPart, Usage, VideoPart
-from cua.tool_agent.options import ContextStrategy
+from cua.tool_agent.profile import ContextStrategy
 from cua.tool_step import CallOutcome, ToolStep
 
 HIDDEN = "[The result of this call is no longer shown.]"
@@ -31,26 +31,47 @@ class Compaction:
     summary: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Something that the user said.
+
+    Attributes:
+        parts: Pictures and words.
+        at: So many steps were finished before.
+    """
+
+    parts: tuple[Part, ...]
+    at: int = 0
+
+
 def to_messages(
-    system_prompt: str, question: Sequence[Part], steps: Sequence[ToolStep], compaction: Compaction = Compaction()
+    system_prompt: str, asked: Sequence[Asked], steps: Sequence[ToolStep], compaction: Compaction = Compaction()
 ) -> list[Message]:
-    """Write the conversation so far.
+    """Write the conversation so far. Questions and earlier answers stay when their steps are given up.
 
     Args:
         system_prompt: First message.
-        question: The user's pictures and words.
+        asked: What the user said, in order.
         steps: All finished steps of the run.
         compaction: What is given up.
     """
-    messages = [
-        Message(role="system", parts=(TextPart(text=system_prompt),)),
-        Message(role="user", parts=tuple(question)),
-    ]
-    if compaction.summary:
-        messages.append(Message(role="user", parts=(TextPart(text=f"{SUMMARY_INTRO}\n\n{compaction.summary}"),)))
-    for position, step in enumerate(steps[compaction.num_discarded :], start=compaction.num_discarded):
-        messages += _of_step(step, is_hidden=position < compaction.num_hidden)
+    messages = [Message(role="system", parts=(TextPart(text=system_prompt),))]
+    said = {at: [one for one in asked if one.at == at] for at in {one.at for one in asked}}
+    for position in range(len(steps) + 1):
+        if compaction.summary and position == compaction.num_discarded:
+            summary = f"{SUMMARY_INTRO}\n\n{compaction.summary}"
+            messages.append(Message(role="user", parts=(TextPart(text=summary),)))
+        messages += [Message(role="user", parts=one.parts) for one in said.get(position, ())]
+        if position < min(compaction.num_discarded, len(steps)):
+            is_answer = position + 1 in said and not steps[position].outcomes and not steps[position].remark
+            messages += [_answer(steps[position].reply)] if is_answer else []
+        elif position < len(steps):
+            messages += _of_step(steps[position], is_hidden=position < compaction.num_hidden)
     return messages
+
+
+def _answer(reply: Reply) -> Message:
+    return Message(role="assistant", parts=(TextPart(text=reply.content),))
 
 
 def _of_step(step: ToolStep, *, is_hidden: bool) -> list[Message]:

@@ -5,7 +5,7 @@ import math
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -56,13 +56,17 @@ class InputFile:
     sha256: str = ""
 
 
-def find_inputs(paths: Sequence[Path]) -> tuple[InputFile, ...]:
+def find_inputs(paths: Sequence[Path], taken: Iterable[str] = ()) -> tuple[InputFile, ...]:
     """Look at the files; nothing is copied yet. Equal names get a number.
+
+    Args:
+        paths: The files.
+        taken: Names that other files of the run have.
 
     Raises:
         ConfigError: A file is missing, unreadable, empty or no file.
     """
-    names: set[str] = set()
+    names = set(taken)
     return tuple(_find_input(path, names) for path in paths)
 
 
@@ -118,7 +122,8 @@ def copy_inputs(inputs: Sequence[InputFile], inputs_dir: Path, files_dir: Path) 
 def _copy(file: InputFile, inputs_dir: Path, files_dir: Path) -> None:
     try:
         for folder in (inputs_dir, files_dir):
-            shutil.copyfile(file.path, folder / file.name)
+            with file.path.open("rb") as source, (folder / file.name).open("xb") as copy:  # no link is followed
+                shutil.copyfileobj(source, copy)
         sha256 = hash_file(inputs_dir / file.name)
     except OSError as error:
         raise ConfigError(f"cannot copy {file.path} into the run: {error.strerror}") from error

@@ -33,11 +33,19 @@ class Service:
         Raises:
             SandboxError: No kernel can be had.
         """
+        text = json.dumps(arguments)
+        code = f"import json\nfrom visual_tools.sandbox import inside\ninside.{function}(**json.loads({text!r}))"
+        return await self.run(code, timeout_s=timeout_s)
+
+    async def run(self, code: str, *, timeout_s: float | None = None) -> CellResult:
+        """Run a cell.
+
+        Raises:
+            SandboxError: No kernel can be had.
+        """
         async with self._lock:
             if self._kernel is None:
                 self._kernel = await self._make_kernel()
-        text = json.dumps(arguments)
-        code = f"import json\nfrom visual_tools.sandbox import inside\ninside.{function}(**json.loads({text!r}))"
         return await self._kernel.run(code, timeout_s=timeout_s, store_history=False)
 
     async def close(self) -> None:

@@ -183,9 +183,16 @@ class RecordedOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedEvent(_Line):
-    """A tool-using run begins with this question; its steps are `replied`, `calling` and `called`."""
+    """A tool-using run goes on with this question; its steps are `replied`, `calling` and `called`.
+
+    Attributes:
+        at: Unix time in seconds.
+        parts: The question.
+        inputs: Files that came with it; those of the first question stand in the header.
+    """
 
     parts: tuple[RecordedPart, ...]
+    inputs: tuple[Mapping[str, Any], ...] = ()
     event: Literal["asked"] = "asked"
 
 

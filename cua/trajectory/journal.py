@@ -69,9 +69,9 @@ class Journal:
         """A step is finished."""
         await self._done(lambda writer: writer.acted(step, reward, info))
 
-    async def asked(self, question: Sequence[Part]) -> None:
-        """A tool-using run begins with this question. On disk when this returns."""
-        await self._done(lambda writer: writer.asked(question))
+    async def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
+        """A tool-using run goes on with this question. On disk when this returns."""
+        await self._done(lambda writer: writer.asked(question, inputs))
 
     async def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
         """These calls are about to be carried out. On disk when this returns."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cua.errors import TrajectoryError
-from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall, ToolResult, Usage
+from cua.messages import ImagePart, Part, Reply, TextPart, ToolResult, Usage
 from cua.run.end import RunResult
 from cua.step import Step
-from cua.tool_step import CallOutcome, ToolStep
+from cua.tool_step import CallOutcome, ToolStep, ToolTurn
 from cua.trajectory.chain import check_chain
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk_errors import translate_os_errors
@@ -49,18 +49,21 @@ class ToolReader:
         images: Where the pictures are; None leaves them out.
 
     Attributes:
-        question: What was asked.
-        steps: Finished steps.
-        pending_calls: Calls of a step that was not finished.
+        is_open: Whether something was asked.
+        turns: What was asked, with the finished steps.
+        pending: A reply with calls that were begun, and whose step was not finished; with the number of the step.
     """
 
     def __init__(self, images: ImageFolder | None) -> None:
         self._images = images
-        self.is_open = False
-        self.question: tuple[Part, ...] = ()
-        self.steps: list[ToolStep] = []
-        self.pending_calls: tuple[ToolCall, ...] = ()
+        self.turns: list[ToolTurn] = []
+        self.pending: tuple[int, Reply] | None = None
         self._reply: tuple[int, Reply] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was asked."""
+        return bool(self.turns)
 
     def replied(self, event: RepliedEvent) -> None:
         """Take the model's answer."""
@@ -70,26 +73,32 @@ class ToolReader:
         """Take the next event."""
         match event:
             case AskedEvent():
-                self.is_open, self.question = True, self._parts(event.parts)
+                self.turns.append(ToolTurn(question=self._parts(event.parts), inputs=event.inputs))
+            case CallingEvent() if self._reply is not None and self._reply[0] == event.index:
+                self.pending = event.index, replace(self._reply[1], tool_calls=event.calls)
             case CallingEvent():
-                self.pending_calls = event.calls
+                raise ValueError(f"step {event.index} calls tools, and the reply that led to it is missing")
             case CalledEvent():
                 self._called(event)
 
+    def ended(self, result: RunResult | None) -> None:
+        """The question is over; None: it is taken up again."""
+        if self.turns:
+            self.turns[-1] = replace(self.turns[-1], result=result)
+
     def _called(self, event: CalledEvent) -> None:
-        if self._reply is None or self._reply[0] != event.index:
+        if not self.turns or self._reply is None or self._reply[0] != event.index:
             raise ValueError(f"step {event.index} is finished, and the reply that led to it is missing")
-        self.steps.append(
-            ToolStep(
-                index=event.index,
-                reply=self._reply[1],
-                outcomes=tuple(self._outcome(outcome) for outcome in event.outcomes),
-                remark=event.remark,
-                started_at=event.started_at,
-                timings=event.timings,
-            )
+        step = ToolStep(
+            index=event.index,
+            reply=self._reply[1],
+            outcomes=tuple(self._outcome(outcome) for outcome in event.outcomes),
+            remark=event.remark,
+            started_at=event.started_at,
+            timings=event.timings,
         )
-        self._reply, self.pending_calls = None, ()
+        self.turns[-1] = replace(self.turns[-1], steps=(*self.turns[-1].steps, step))
+        self._reply = self.pending = None
 
     def _outcome(self, recorded: RecordedOutcome) -> CallOutcome:
         result = ToolResult(
@@ -207,6 +216,7 @@ class _Reader:
             case RepliedEvent():
                 self._replied(event)
             case AskedEvent() | CallingEvent() | CalledEvent():
+                self._result = None if isinstance(event, AskedEvent) else self._result
                 self._tools.read(event)
             case ActingEvent():
                 self._pending = replace(self._open(event.index), turn=event.turn, actions=event.actions)
@@ -218,6 +228,7 @@ class _Reader:
                 self._resumed(event)
             case EndedEvent():
                 self._result = event.result
+                self._tools.ended(event.result)
             case SealedEvent():
                 self._sealed = event
 
@@ -229,9 +240,8 @@ class _Reader:
             header=self._header,
             run_id=self._run_id or self._run_dir.name,
             steps=tuple(self._steps),
-            question=self._tools.question,
-            tool_steps=tuple(self._tools.steps),
-            pending_calls=self._tools.pending_calls,
+            turns=tuple(self._tools.turns),
+            pending_calls=self._tools.pending,
             outcomes=tuple(self._outcomes),
             pending=self._pending,
             notes=tuple(self._notes),
@@ -294,8 +304,10 @@ class _Reader:
 
     def _resumed(self, event: ResumedEvent) -> None:
         self._resumed_at.append(event.at)
+        self._sealed = None
         for reader in (self, *self._others.values()):
             reader._result = None
+            reader._tools.ended(None)
             reader._drop_pending(event.at)
 
     def _drop_pending(self, at: float) -> None:

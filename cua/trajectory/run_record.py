@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cua.messages import Part, Reply, ToolCall, Usage
+from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
 from cua.step import Step, Turn
-from cua.tool_step import ToolStep
+from cua.tool_step import ToolStep, ToolTurn
 from cua.trajectory.chain import Chain
 from cua.trajectory.events import Note, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
@@ -78,9 +78,8 @@ class RunRecord:
         run_dir: The run's folder.
         header: What it was started with.
         steps: Finished steps in order; most of them without their picture, see `load_run`.
-        question: What a tool-using run was asked; empty for a GUI run.
-        tool_steps: Finished steps of a tool-using run, in order.
-        pending_calls: Tool calls that were begun and of which nothing more is known.
+        turns: What a tool-using run was asked, one question after the other, with its steps; empty for a GUI run.
+        pending_calls: Number and reply of a step whose tool calls were begun and of which nothing more is known.
         outcomes: What became of each, same order.
         pending: The step that was going on when the record ends; after an end, the last screen.
         notes: Everything else worth knowing, in order of time.
@@ -101,9 +100,8 @@ class RunRecord:
     run_dir: Path
     header: RunHeader
     steps: tuple[Step, ...] = ()
-    question: tuple[Part, ...] = ()
-    tool_steps: tuple[ToolStep, ...] = ()
-    pending_calls: tuple[ToolCall, ...] = ()
+    turns: tuple[ToolTurn, ...] = ()
+    pending_calls: tuple[int, Reply] | None = None
     outcomes: tuple[ActionsOutcome, ...] = ()
     pending: Pending | None = None
     notes: tuple[Note, ...] = ()
@@ -124,6 +122,16 @@ class RunRecord:
     def is_tool_run(self) -> bool:
         """Whether tools were called, as `cua ask` does, and no screen was worked on."""
         return self.header.env == TOOLS_ENV
+
+    @property
+    def question(self) -> tuple[Part, ...]:
+        """What a tool-using run was asked first; empty for a GUI run."""
+        return self.turns[0].question if self.turns else ()
+
+    @property
+    def tool_steps(self) -> tuple[ToolStep, ...]:
+        """Finished steps of a tool-using run, of all questions, in order."""
+        return tuple(step for turn in self.turns for step in turn.steps)
 
     @property
     def num_steps(self) -> int:

@@ -161,13 +161,18 @@ class TrajectoryWriter:
         )
         self._observation = self._reply = self._acting = None
 
-    def asked(self, question: Sequence[Part]) -> None:
-        """Keep the question of a tool-using run; its pictures must be PNG. On disk when this returns.
+    def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Keep a question of a tool-using run; its pictures must be PNG. On disk when this returns.
+
+        Args:
+            question: The question.
+            inputs: Files that came with it and do not stand in the header.
 
         Raises:
             TrajectoryError: It cannot be written.
         """
-        self._append(AskedEvent(at=time.time(), parts=self._recorded(question)), is_durable=True)
+        event = AskedEvent(at=time.time(), parts=self._recorded(question), inputs=tuple(inputs))
+        self._append(event, is_durable=True)
 
     def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
         """Keep what is about to be called. On disk when this returns.

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from cua.answer import MARK
 from cua.claims import find_claims
 from cua.messages import ImagePart, Part, TextPart
-from cua.tool_step import CallOutcome, ToolStep
-from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, told_arguments
+from cua.tool_step import CallOutcome, ToolStep, ToolTurn
+from cua.trajectory.describe import describe_duration, told_arguments
 from cua.trajectory.events import Note
+from cua.trajectory.report.costs import StepCost, step_cost
 from cua.trajectory.report.pictures import Format, make_picture
 from cua.trajectory.run_record import RunRecord
 
@@ -56,9 +57,19 @@ class CallView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnView:
-    """One step."""
+class AskedView:
+    """A question after the first one."""
 
+    words: str
+    files: tuple[ShownPicture, ...]
+    other_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """One step, and the question before it where a new one begins."""
+
+    asked: AskedView | None
     number: int
     is_answer: bool
     thought: str
@@ -66,11 +77,9 @@ class TurnView:
     pieces: tuple[Piece, ...]
     calls: tuple[CallView, ...]
     remark: str
+    claims: tuple[ClaimView, ...]
     notes: tuple[Note, ...]
-    since_start: str
-    duration: str
-    tokens: str
-    cost: str
+    cost: StepCost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +89,7 @@ class Conversation:
     files: tuple[ShownPicture, ...]
     other_files: tuple[str, ...]
     turns: tuple[TurnView, ...]
-    claims: tuple[ClaimView, ...]
+    unanswered: tuple[AskedView, ...]
 
 
 def conversation_view(record: RunRecord, form: Format) -> Conversation:
@@ -90,28 +99,39 @@ def conversation_view(record: RunRecord, form: Format) -> Conversation:
         record: The run, loaded with its pictures.
         form: See `page_pictures`.
     """
-    parts = [*record.question, *(part for outcome in _outcomes(record) for part in outcome.result.parts)]
+    parts = [
+        *(part for turn in record.turns for part in turn.question),
+        *(part for outcome in _outcomes(record) for part in outcome.result.parts),
+    ]
     budget_bytes = _BUDGET_BYTES // max(1, sum(isinstance(part, ImagePart) for part in parts))
     show = _Pictures(form, budget_bytes)
     files, others = _files(record.question, record.header.instruction, show)
-    answer_step = record.tool_steps[-1] if record.tool_steps and record.end and record.end.answer is not None else None
-    claims = find_claims(answer_step.reply.content, record.tool_steps) if answer_step else ()
+    asked = [_asked(turn, show) if number else None for number, turn in enumerate(record.turns)]
     return Conversation(
         files=files,
         other_files=others,
-        turns=tuple(_turn(record, step, step is answer_step, show) for step in record.tool_steps),
-        claims=tuple(
-            ClaimView(
-                text=claim.text,
-                is_supported=claim.is_supported,
-                marks=tuple(
-                    Piece(text=_number(c.number, c.picture), target=_target(c.number, c.picture))
-                    for c in claim.citations
-                ),
-            )
-            for claim in claims
+        turns=tuple(
+            _turn(record, turn, step, question if step is turn.steps[0] else None, show)
+            for turn, question in zip(record.turns, asked, strict=True)
+            for step in turn.steps
+        ),
+        unanswered=tuple(
+            question for turn, question in zip(record.turns, asked, strict=True) if question and not turn.steps
         ),
     )
+
+
+def _asked(turn: ToolTurn, show: "_Pictures") -> AskedView:
+    files, others = _files(turn.question, turn.words, show)
+    return AskedView(words=turn.words.strip(), files=files, other_files=others)
+
+
+def _claims(text: str, record: RunRecord) -> Iterator[ClaimView]:
+    for claim in find_claims(text, record.tool_steps):
+        marks = tuple(
+            Piece(text=_number(c.number, c.picture), target=_target(c.number, c.picture)) for c in claim.citations
+        )
+        yield ClaimView(text=claim.text, is_supported=claim.is_supported, marks=marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +163,11 @@ def _files(
     return tuple(pictures), tuple(others)
 
 
-def _turn(record: RunRecord, step: ToolStep, is_answer: bool, show: _Pictures) -> TurnView:
-    usage = step.reply.usage
+def _turn(record: RunRecord, turn: ToolTurn, step: ToolStep, asked: AskedView | None, show: _Pictures) -> TurnView:
     said = step.reply.content.strip()
+    is_answer = step is turn.steps[-1] and turn.result is not None and turn.result.end.answer is not None
     return TurnView(
+        asked=asked,
         number=step.index,
         is_answer=is_answer,
         thought=step.reply.reasoning.strip(),
@@ -154,11 +175,9 @@ def _turn(record: RunRecord, step: ToolStep, is_answer: bool, show: _Pictures) -
         pieces=tuple(_pieces(said)),
         calls=tuple(_call(outcome, show) for outcome in step.outcomes),
         remark=step.remark or "",
+        claims=tuple(_claims(step.reply.content, record)) if is_answer else (),
         notes=tuple(note for note in record.notes if note.index == step.index and note.kind != "parse_error"),
-        since_start=describe_duration(max(0.0, step.started_at - record.header.started_at)),
-        duration=describe_duration(sum(step.timings.values())),
-        tokens=f"{describe_tokens(usage.input_tokens)} in, {describe_tokens(usage.output_tokens)} out",
-        cost=describe_cost(usage.cost_usd),
+        cost=step_cost(record, step),
     )
 
 

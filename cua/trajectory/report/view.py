@@ -17,11 +17,13 @@ from cua.trajectory.describe import (
 from cua.trajectory.events import Note
 from cua.trajectory.lock import is_locked
 from cua.trajectory.report.conversation import Conversation, conversation_view
+from cua.trajectory.report.costs import Slice, StepCost, run_slices, step_cost
 from cua.trajectory.report.pictures import Format, PagePicture, page_pictures
 from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, interrupted_step
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll
 
 Point = tuple[float, float]
+_NO_COST = StepCost()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,21 +110,6 @@ def _turn_deg(action: Scroll) -> int:
     return 270 if action.dx > 0 else 90
 
 
-STAGES = ("model", "interpret", "guard", "act", "tools", "settle", "observe", "record")
-"""Stages that have a colour of their own; any other is `other`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """A piece of a time bar: shares of its length in percent."""
-
-    stage: str
-    name: str
-    start: float
-    length: float
-    text: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionLine:
     """One action in words."""
@@ -149,11 +136,7 @@ class StepView:
     raw_reply: str = ""
     discarded: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
-    since_start: str = ""
-    duration: str = ""
-    tokens: str = ""
-    cost: str = ""
-    slices: tuple[Slice, ...] = ()
+    cost: StepCost = _NO_COST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +165,8 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
     ]
     last = _last_view(record, pictures)
     numbers = {step.number for step in steps} | ({last.number} if last else set())
+    numbers |= {step.index for step in record.tool_steps}
     status, reason = _status(record)
-    totals: dict[str, float] = {}
-    for timings in [step.timings for step in record.steps] + [step.timings for step in record.tool_steps]:
-        for stage, seconds in timings.items():
-            totals[stage] = totals.get(stage, 0.0) + seconds
     return RunView(
         run_id=record.run_dir.name,
         instruction=record.header.instruction,
@@ -195,7 +175,7 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
         verdict=_verdict(record),
         answer=record.end.answer if record.end else None,
         facts=tuple(_facts(record)),
-        slices=_slices(totals),
+        slices=run_slices(record),
         settings=tuple(_settings(record)),
         early_notes=tuple(note for note in record.notes if note.index not in numbers),
         steps=(*steps, *([last] if last else [])),
@@ -206,7 +186,6 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
 def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, pictures: Mapping[int, PagePicture]) -> StepView:
     shapes = markers(step.actions, step.observation)
     marked = {shape.number for shape in shapes}
-    usage = step.reply.usage
     return StepView(
         number=step.index,
         state=_state(step, outcome),
@@ -223,11 +202,7 @@ def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, pictures:
         error=step.error or "",
         discarded=_discarded(record, step.index),
         notes=_notes(record, step.index),
-        since_start=describe_duration(max(0.0, step.started_at - record.header.started_at)) if step.started_at else "",
-        duration=describe_duration(sum(step.timings.values())) if step.timings else "",
-        tokens=f"{describe_tokens(usage.input_tokens)} in, {describe_tokens(usage.output_tokens)} out",
-        cost=describe_cost(usage.cost_usd),
-        slices=_slices(step.timings),
+        cost=step_cost(record, step),
     )
 
 
@@ -335,18 +310,3 @@ def _lines(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _lines(item, f"{prefix}{key}.")
         elif item is not None:
             yield f"{prefix}{key} = {json.dumps(item, ensure_ascii=False)}"
-
-
-def _slices(timings: Mapping[str, float]) -> tuple[Slice, ...]:
-    """A bar of the stages in their order; nothing for less than a millisecond."""
-    total_s = sum(timings.values())
-    if total_s < 1e-3:
-        return ()
-    slices, start = [], 0.0
-    rank = {stage: position for position, stage in enumerate(STAGES)}
-    for name in sorted(timings, key=lambda stage: rank.get(stage, len(rank))):
-        length = 100 * timings[name] / total_s
-        stage = name if name in rank else "other"
-        slices.append(Slice(stage=stage, name=name, start=start, length=length, text=describe_duration(timings[name])))
-        start += length
-    return tuple(slices)

@@ -12,7 +12,7 @@ from cua.run.caps import CapReachedError, Caps
 from cua.run.end import RunResult
 from cua.run.events import AgentIds, Event, RunEnded
 from cua.run.scope import RunScope
-from cua.tool_agent import ToolAgent, ToolAgentOptions
+from cua.tool_agent import Profile, ToolAgent
 from cua.tools import Toolset
 from cua.trajectory import RunHeader, TrajectoryWriter, load_run
 from cua.trajectory.run_record import TOOLS_ENV
@@ -56,7 +56,7 @@ async def run_children(scope: RunScope, model: Busy, own: Caps) -> list[RunResul
         agent = ToolAgent(
             model=model,
             toolset=Toolset([echo()]),
-            options=ToolAgentOptions(system_prompt="be brief"),
+            profile=Profile(system_prompt="be brief"),
             scope=scope.make_child(f"child-{number}", own),
         )
         return await agent.run((TextPart(text=f"Look at {number}"),))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall, ToolResult, Usage
-from cua.tool_agent import ToolAgent, ToolAgentOptions
+from cua.tool_agent import Profile, ToolAgent
 from cua.tools import Toolset
 
 PNG = bytes.fromhex(
@@ -82,9 +82,9 @@ def calls(*asked: tuple[str, str], content: str = "", reasoning: str = "", token
 
 def make_agent(model: Any, tools: Sequence[FakeTool], **options: Any) -> ToolAgent:
     """An agent with these tools."""
-    parts = {name: options.pop(name) for name in ("guard", "record", "listener") if name in options}
-    chosen = ToolAgentOptions(system_prompt="be brief", **options)
-    return ToolAgent(model=model, toolset=Toolset(tools), options=chosen, **parts)
+    own = ("guard", "record", "listener", "answer_schema", "is_isolated")
+    parts = {name: options.pop(name) for name in own if name in options}
+    return ToolAgent(model=model, toolset=Toolset(tools), profile=Profile(system_prompt="be brief", **options), **parts)
 
 
 def texts(parts: Sequence[Part]) -> str:

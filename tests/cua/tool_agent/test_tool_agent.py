@@ -16,7 +16,7 @@ from cua.run.end import End
 from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.tool_agent.agent import EMPTY, UNCITED_END, UNKNOWN_END
 from cua.tool_agent.conversation import HIDDEN
-from cua.tool_agent.options import ContextOptions
+from cua.tool_agent.profile import ContextOptions
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, echo, make_agent, meeting, picture
 from visual_tools.errors import SandboxError
 

@@ -1,0 +1,121 @@
+"""What kind of agent with tools one is: its tools, its system prompt, its limits, how it keeps within its context."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Literal
+
+from cua.assemble import make_caps
+from cua.config import Settings
+from cua.messages import Sampling
+from cua.model import Tool
+from cua.run.caps import Caps
+from cua.tools.files import FilesTool
+from cua.tools.ipython import IPythonTool
+from cua.tools.service import Service
+from cua.tools.shell import ShellTool
+from cua.tools.view_image import ViewImageTool
+from visual_tools.sandbox import Kernel, Limits
+
+ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]
+"""What happens when the conversation grows past its threshold.
+
+`none`: the run fails, and says so. `hide-tool-result`: results of all but the latest round are blanked, all
+reasoning stays. `discard-all`: the agent starts over from the question. `summary`: the model sums up what it
+knows and goes on from there.
+
+Source: Kimi K2.5 technical report, Appendix E.6 (the first three).
+"""
+
+VISUAL_MAX_STEPS = 30
+"""Source: Kimi K2.5 technical report, Appendix E.4, ZeroBench with tools."""
+
+VISUAL_MAX_TOKENS = 24_000
+"""Output tokens of one step. Source: as above ("24k")."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """When and how old parts of the conversation are given up.
+
+    Attributes:
+        strategy: See `ContextStrategy`.
+        max_tokens: Threshold on the tokens of a request and its reply; the context window of the model for
+            `none`. None: only the model's own refusal counts.
+    """
+
+    strategy: ContextStrategy = "none"
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What a tool may be made of.
+
+    Attributes:
+        kernel: The model's own Python, in the sandbox.
+        service: The functions that run beside it, in the same sandbox and folder.
+        limits: What both may use.
+    """
+
+    kernel: Kernel
+    service: Service
+    limits: Limits
+
+
+ToolMaker = Callable[[Workplace], Tool]
+"""Makes a tool for one session; a class that needs nothing of the workplace is `lambda place: MyTool()`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One kind of agent with tools, as a value.
+
+    Attributes:
+        system_prompt: What the model is told before the first question.
+        tools: Make the tools, in the order in which the model is shown them.
+        caps: Limits: `max_steps` holds for each question, `max_parse_errors` for unusable replies in a row, all others
+            for the whole session.
+        sampling: For every call; `max_tokens` bounds one step. None leaves it to the model's client.
+        context: What happens when the conversation grows too long.
+        name: What records call it.
+    """
+
+    system_prompt: str
+    tools: tuple[ToolMaker, ...] = ()
+    caps: Caps = field(default_factory=lambda: Caps(max_steps=VISUAL_MAX_STEPS))
+    sampling: Sampling | None = None
+    context: ContextOptions = field(default_factory=ContextOptions)
+    name: str = "custom"
+
+
+def ask_profile(settings: Settings) -> Profile:
+    """The agent that answers questions about files, with the limits that the settings name."""
+    prompt = resources.files("cua.tool_agent").joinpath("prompt.md").read_text(encoding="utf-8").strip()
+    return Profile(
+        name="ask",
+        system_prompt=prompt.replace("{date}", time.strftime("%Y-%m-%d")),
+        tools=VISUAL_TOOLS,
+        caps=make_caps(settings),
+        context=ContextOptions(strategy=settings.context, max_tokens=settings.max_context),
+    )
+
+
+def _make_ipython(place: Workplace) -> Tool:
+    from visual_tools.sandbox import describe_inside
+
+    return IPythonTool(place.kernel, limits=place.limits, inside=describe_inside())
+
+
+def _make_shell(place: Workplace) -> Tool:
+    return ShellTool(place.service, inside_dir=place.kernel.inside_dir, wall_s=place.limits.wall_s)
+
+
+VISUAL_TOOLS: tuple[ToolMaker, ...] = (
+    _make_ipython,
+    lambda place: ViewImageTool(place.service),
+    lambda place: FilesTool(place.service),
+    _make_shell,
+)
+"""The tools of a visual task; all of them work inside the sandbox."""

@@ -1,0 +1,221 @@
+"""Going on with a run in a fresh kernel: cells run again from the record; which variables are gone when one is lost."""
+
+import ast
+import re
+import shutil
+import symtable
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from cua.errors import ConfigError
+from cua.evidence.notebook import cell_data, repeating_code
+from cua.evidence.recorded_inputs import LaidOut, lay_out, recorded_inputs
+from cua.evidence.verify import why_different
+from cua.guard.guard import check_call
+from cua.run.scope import Spent
+from cua.tool_agent.agent import ToolAgent, ToolStart
+from cua.tool_agent.conversation import Asked
+from cua.tool_agent.profile import Workplace
+from cua.tool_step import CallOutcome, ToolStep
+from cua.tools.service import SPARE_S
+from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.run_record import RunRecord
+from cua.trajectory.sealed_files import FILES
+from visual_tools.sandbox import CellResult, Kernel
+
+MAX_TOLD = 40
+"""Names in a message; a cell may make any number of them."""
+MAX_PROBLEMS = 10
+_NAMES = "print(*sorted(globals()), sep='\\n')"
+_SHELL_VALUE = re.compile(r"=\s*[!%].*$", re.MULTILINE)
+_NO_PYTHON = re.compile(r"^\s*[!%?].*$|^.*\?\s*$", re.MULTILINE)
+_ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
+
+
+def start_of(record: RunRecord) -> ToolStart:
+    """An earlier part of a run, as its agent takes it up."""
+    asked, at = [], 0
+    for turn in record.turns:
+        asked.append(Asked(parts=turn.question, at=at))
+        at += len(turn.steps)
+    steps = record.tool_steps
+    return ToolStart(
+        asked=tuple(asked),
+        steps=steps,
+        spent=Spent(
+            usage=record.usage,
+            num_steps=len(steps),
+            num_calls=sum(len(step.outcomes) for step in steps) + _num_pending(record),
+            time_s=sum(sum(step.timings.values()) for step in steps),
+        ),
+        cut=record.pending_calls,
+        end=record.end,
+    )
+
+
+def _num_pending(record: RunRecord) -> int:
+    return len(record.pending_calls[1].tool_calls) if record.pending_calls else 0
+
+
+def lay_out_again(record: RunRecord) -> LaidOut:
+    """A fresh working folder with untouched copies of the inputs; the old one is kept beside it as `files-1`, ...
+
+    Raises:
+        TrajectoryError: A name in the record leads out of the run's folder.
+        ConfigError: An input is gone.
+    """
+    folder, fresh = record.run_dir / FILES, record.run_dir / f"{FILES}.new"
+    with translate_os_errors("write", record.run_dir):
+        if fresh.is_dir() and not fresh.is_symlink():
+            shutil.rmtree(fresh)  # an earlier try broke off
+        where_they_lie = [Path(entry.name) for entry in recorded_inputs(record) if not entry.is_copied]
+        laid_out = lay_out(record, fresh, where_they_lie)
+        if folder.is_dir() and any(folder.iterdir()):
+            folder.rename(next(path for path in _free_folders(record.run_dir) if not path.exists()))
+        elif folder.exists():
+            folder.rmdir()
+        fresh.rename(folder)
+    return laid_out
+
+
+def _free_folders(run_dir: Path) -> Iterator[Path]:
+    for number in range(1, 10_000):
+        yield run_dir / f"{FILES}-{number}"
+    raise ConfigError(f"{run_dir} was resumed too often; ask again")
+
+
+async def repeat_cells(
+    record: RunRecord, place: Workplace, agent: ToolAgent, findings: Sequence[str] = ()
+) -> str | None:
+    """Run the recorded cells and commands again, in order, each within its limits, and compare.
+
+    Calls that ran no code in the sandbox are not repeated: their results stand in the conversation. Nor is a cell at
+    which the kernel died.
+
+    Args:
+        record: The run.
+        place: Fresh kernels, in a fresh folder.
+        agent: Who goes on; without isolation its guard is asked about each cell.
+        findings: What is not as it was among the files.
+
+    Returns:
+        What the model must be told: what did not come out as it did, and which variables are gone or may have changed.
+
+    Raises:
+        SandboxError: Code cannot be run.
+    """
+    problems, differing, num_cells = list(findings), set[str](), 0
+    for outcome in (outcome for step in record.tool_steps for outcome in step.outcomes):
+        code = repeating_code(outcome, limit_s=place.limits.wall_s)
+        if code is None or cell_data(outcome).status == "died":
+            continue
+        num_cells += 1
+        why = await _repeat(outcome, code, place, agent)
+        if why:
+            problems.append(f"[^{outcome.number}^] {why}")
+            differing |= assigned_names(code) if cell_data(outcome).kind == "ipython" else set()
+    present = await _present_names(place.kernel)
+    lost = names_after(record.tool_steps, only_sure=True) - present
+    note = _describe(problems, lost, differing & present)
+    agent.scope.note("resumed", f"{num_cells} cells were run again" + (f". {note}" if note else ", all as before"))
+    if note is None:
+        return None
+    return f"This run broke off and was resumed: its cells were run again in a fresh Python, on fresh files. {note}"
+
+
+async def _repeat(outcome: CallOutcome, code: str, place: Workplace, agent: ToolAgent) -> str:
+    """Do a call over again; in what it differs, or "" when it came out the same."""
+    verdict = await check_call(agent.guard, outcome.call, is_isolated=agent.is_isolated)
+    if verdict.decision != "allow":
+        return f"it was not run again: {verdict.reason}"
+    result: CellResult
+    if cell_data(outcome).kind == "ipython":
+        result = await place.kernel.run(code)
+    else:
+        result = await place.service.run(code, timeout_s=place.limits.wall_s + SPARE_S)
+    return why_different(outcome, result)
+
+
+async def find_lost(kernel: Kernel, steps: Sequence[ToolStep]) -> str | None:
+    """What the model must be told when the kernel ended since its last cell; None while its variables are there.
+
+    Raises:
+        SandboxError: No kernel can be had any more.
+    """
+    if not names_after(steps):
+        return None
+    result = await kernel.run("pass", store_history=False)
+    if not result.is_state_lost:
+        return None
+    names = names_after(steps) - await _present_names(kernel)
+    return f"The kernel ended since the last question and was started anew. {_describe((), names, ())} Files are kept."
+
+
+def _describe(problems: Sequence[str], lost: Iterable[str], changed: Iterable[str]) -> str | None:
+    pieces = [f"Not as before: {'; '.join(problems[:MAX_PROBLEMS])}."] if problems else []
+    pieces[:0] = (
+        [f"{len(problems)} results differ, the first {MAX_PROBLEMS} are:"] if len(problems) > MAX_PROBLEMS else []
+    )
+    pieces += [f"These variables are gone: {_listed(lost)}."] if lost else []
+    pieces += [f"These may hold other values than before: {_listed(changed)}."] if changed else []
+    return " ".join(pieces) or None
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - MAX_TOLD} more" if len(known) > MAX_TOLD else ""
+    return ", ".join(known[:MAX_TOLD]) + more
+
+
+async def _present_names(kernel: Kernel) -> set[str]:
+    """The names that the kernel knows; what it prints is its own affair, so only names are taken."""
+    result = await kernel.run(_NAMES, store_history=False)
+    return {line for line in result.text.split("\n") if line.isidentifier()}
+
+
+def names_after(steps: Sequence[ToolStep], *, only_sure: bool = False) -> set[str]:
+    """Names that the cells of some steps have given values, as far as their text tells.
+
+    Args:
+        steps: The steps.
+        only_sure: Leave out cells that did not come to their end.
+    """
+    names: set[str] = set()
+    for outcome in (outcome for step in steps for outcome in step.outcomes):
+        data = cell_data(outcome)
+        if outcome.result.data.get("is_state_lost") is True:
+            names = set()
+        if data.kind == "ipython" and data.status != "died" and (data.status == "ok" or not only_sure):
+            names = (names - _deleted_names(data.code)) | assigned_names(data.code)
+    return names
+
+
+def assigned_names(code: str) -> set[str]:
+    """Names to which the top level of a cell gives values: assignments, imports, functions, classes."""
+    plain = _to_python(code)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the code's author would be warned of
+            symbols = symtable.symtable(plain, "cell", "exec").get_symbols()
+        return {one.get_name() for one in symbols if one.is_assigned() or one.is_imported()} - _deleted_names(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(_ASSIGNED.findall(plain))
+
+
+def _deleted_names(code: str) -> set[str]:
+    """Names that the top level of a cell deletes."""
+    try:
+        body = ast.parse(_to_python(code)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    targets = [target for node in body if isinstance(node, ast.Delete) for target in node.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _to_python(code: str) -> str:
+    """A cell without what only IPython reads: `%time`, `!ls`, `x = !ls`; `%%bash` is no Python at all."""
+    first, _, rest = code.lstrip().partition("\n")
+    if first.startswith("%%"):
+        code = rest if first.split()[0] in ("%%time", "%%timeit", "%%capture", "%%prun") else ""
+    return _NO_PYTHON.sub("", _SHELL_VALUE.sub("= None", code))

@@ -1,0 +1,475 @@
+"""A conversation about files: a kernel, its files and what was said outlive each question. `ask` is one turn of it."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cua.answer import AnswerSchema, load_schema
+from cua.assemble import (
+    make_guard,
+    make_settings_model,
+    recorded_limits,
+    recorded_sampling,
+    recorded_settings,
+    versions_of,
+)
+from cua.config import Resolved, Settings, load_settings
+from cua.errors import ConfigError
+from cua.evidence import write_bundle
+from cua.evidence.recorded_inputs import recorded_inputs
+from cua.guard import Guard
+from cua.messages import Sampling
+from cua.model import Model
+from cua.redaction import redacted, redacting
+from cua.run.end import RunResult
+from cua.run.watch import Watch
+from cua.secrets import Secrets, load_secrets
+from cua.tool_agent.agent import ToolAgent
+from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
+from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, Workplace, ask_profile
+from cua.tool_agent.resume import find_lost, lay_out_again, repeat_cells, start_of
+from cua.tools import Toolset
+from cua.tools.service import Service
+from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, default_runs_dir, load_run
+from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory.sealed_files import FILES, hash_files
+from visual_tools.sandbox import KernelMaker, Limits
+
+INPUTS = "inputs"
+"""Folder of a run that holds the user's files untouched; `FILES` is where code works."""
+
+PACKAGES = (
+    "numpy",
+    "pillow",
+    "opencv-python-headless",
+    "scipy",
+    "scikit-image",
+    "av",
+    "ipykernel",
+    "matplotlib",
+    "pandas",
+)
+
+
+async def ask(
+    question: str,
+    files: Sequence[Path | str] = (),
+    *,
+    schema: str | AnswerSchema | None = None,
+    model: Model | str | None = None,
+    sandbox: KernelMaker | str | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> RunResult:
+    """Answer one question about files with a tool-calling model, and keep the evidence.
+
+    Args:
+        question: What is asked.
+        files: Pictures, documents, videos, other files; copied into the run.
+        schema: What the answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
+        model: A model object (the caller closes it), or a name as in the settings.
+        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
+        watch: Who follows the run.
+        settings: Single settings by name, such as `max_steps=20`; the others come from files and the environment.
+
+    Returns:
+        How it ended. The run's folder holds `answer.json`, `notebook.ipynb` and every picture.
+
+    Raises:
+        ConfigError: A setting or file is wrong; nothing was started.
+        SandboxError: Code cannot be isolated here.
+    """
+    async with ToolSession(schema=schema, model=model, sandbox=sandbox, watch=watch, **settings) as session:
+        return await session.ask(question, files)
+
+
+async def resume_ask(
+    run_dir: Path,
+    *,
+    schema: str | AnswerSchema | None = None,
+    model: Model | str | None = None,
+    sandbox: KernelMaker | str | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> RunResult:
+    """Go on with the open question of a run of `ask` that broke off, was stopped or was capped.
+
+    Its cells are run again in a fresh kernel, on untouched copies of the files; what does not come out as it did is
+    told to the model and noted. Calls of other tools are not repeated.
+
+    Args:
+        run_dir: The run's folder.
+        schema: As for `ask`.
+        model: As for `ask`.
+        sandbox: As for `ask`.
+        watch: As for `ask`.
+        settings: Settings that change, such as a higher `max_steps`.
+
+    Raises:
+        TrajectoryError: The record cannot be read, or another process is writing it.
+        ConfigError: A setting is wrong, or the question was answered.
+    """
+    async with ToolSession(
+        resume=run_dir, schema=schema, model=model, sandbox=sandbox, watch=watch, **settings
+    ) as session:
+        return await session.go_on()
+
+
+class ToolSession:
+    """Questions one after the other to an agent that keeps its Python, its files and what was said.
+
+    ```python
+    async with ToolSession(model="kimi-k2.5") as session:
+        first = await session.ask("How many coins are there?", ["coins.png"])
+        second = await session.ask("And how many of them are silver?")
+    ```
+
+    A session is one run with one record. Of the limits, `max_steps` holds for each question, all others for the
+    session; time between questions does not count. Kernels, the sandbox and the record end with `close`, which also
+    writes the evidence.
+
+    Args:
+        profile: Tools, system prompt, limits and context; that of `ask` when left out. It goes before settings.
+        resume: The folder of an earlier run to go on with: its cells are run again before the first question.
+        schema: What final answers must look like: a file, `file.py:Model`, or an `AnswerSchema`.
+        model: A model object (the caller closes it), or a name as in the settings.
+        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
+        watch: Who follows the run; `on_control` gets the switches of each question before it starts.
+        settings: Single settings by name; the others come from files and the environment.
+    """
+
+    def __init__(
+        self,
+        *,
+        profile: Profile | None = None,
+        resume: Path | None = None,
+        schema: str | AnswerSchema | None = None,
+        model: Model | str | None = None,
+        sandbox: KernelMaker | str | None = None,
+        watch: Watch | None = None,
+        **settings: Any,
+    ) -> None:
+        named = {"model": model, "sandbox": sandbox}
+        self._given = _Given(
+            profile=profile,
+            resume=resume,
+            schema=schema,
+            model=None if isinstance(model, str) else model,
+            maker=None if isinstance(sandbox, str) else sandbox,
+            watch=watch or Watch(),
+            flags={**settings, **{name: value for name, value in named.items() if isinstance(value, str)}},
+        )
+        self._lock = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        self._parts: _Parts | None = None
+        self._work: _Work | None = None
+        self._is_closed = False
+
+    @property
+    def run_dir(self) -> Path | None:
+        """The folder of the run; None before the first question."""
+        return self._work.writer.run_dir if self._work else None
+
+    async def ask(self, question: str, files: Sequence[Path | str] = ()) -> RunResult:
+        """Ask, and wait for the end of the answer; what was asked before is known to the model.
+
+        Args:
+            question: What is asked.
+            files: Pictures, documents, videos, other files, besides those of earlier questions; copied into the run.
+
+        Returns:
+            How it ended; steps, usage and time are those of all questions together.
+
+        Raises:
+            ConfigError: A setting or file is wrong; nothing was started, and earlier questions stand.
+            SandboxError: Code cannot be isolated here.
+        """
+        async with self._lock:
+            if not question.strip():
+                raise ConfigError('the question is empty; expected a text such as "How many coins are there?"')
+            parts = await self._prepared()
+            work = self._work
+            if work is None and parts.record is not None:
+                work = await self._started(self._open_again(parts, parts.record))
+            inputs = await asyncio.to_thread(_find_inputs, files, work)
+            asked = await asyncio.to_thread(make_question, question, inputs)
+            if work is None:
+                work = await self._started(self._open_new(parts, question, inputs))
+                entries: list[dict[str, Any]] = []  # they stand in the header
+            else:
+                await asyncio.to_thread(copy_inputs, inputs, work.writer.run_dir / INPUTS, work.writer.run_dir / FILES)
+                work.names |= {file.name for file in inputs}
+                entries = [_recorded(file) for file in inputs]
+            return await self._take_turn(parts, work, work.agent.run(asked, inputs=entries, prepare=work.prepare))
+
+    async def go_on(self) -> RunResult:
+        """Go on with the question that the run of `resume` left open; as `ask`.
+
+        Raises:
+            ConfigError: There is no such question.
+        """
+        async with self._lock:
+            parts = await self._prepared()
+            if parts.record is None or self._work is not None:
+                raise ConfigError("there is no run to go on with; name one with `resume`, and go on with it first")
+            end = parts.record.end
+            if end is not None and end.status in ("succeeded", "failed", "unverified"):
+                raise ConfigError(
+                    f"the run {parts.record.run_dir.name} ended as {end.status}; there is nothing to resume. "
+                    "It can be asked a further question"
+                )
+            work = await self._started(self._open_again(parts, parts.record))
+            return await self._take_turn(parts, work, work.agent.go_on(work.prepare))
+
+    async def close(self) -> None:
+        """End everything that the session started, and write the evidence. May be called twice."""
+        async with self._lock:
+            self._is_closed = True
+            await self._stack.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _prepared(self) -> "_Parts":
+        if self._is_closed:
+            raise ConfigError("this session is closed; make a new one")
+        if self._parts is None:
+            self._parts = await asyncio.to_thread(_make_parts, self._given)
+            if self._given.model is None:
+                self._stack.push_async_callback(self._parts.model.close)
+        return self._parts
+
+    async def _started(self, opening: Coroutine[Any, Any, "_Work"]) -> "_Work":
+        """What works; when that fails, nothing is left running."""
+        try:
+            self._work = await opening
+        except BaseException:
+            self._is_closed = True
+            await self._stack.aclose()
+            raise
+        return self._work
+
+    async def _open_new(self, parts: "_Parts", question: str, inputs: Sequence[InputFile]) -> "_Work":
+        maker = await self._make_maker(parts)
+        header = _make_header(parts, question, inputs, maker)
+        runs_dir = parts.settings.runs_dir or default_runs_dir()
+        writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact)
+        self._stack.callback(writer.close)
+        await asyncio.to_thread(copy_inputs, inputs, writer.run_dir / INPUTS, writer.run_dir / FILES)
+        readable = [Path(file.name) for file in inputs if not file.is_copied]
+        work = await self._assemble(parts, maker, writer, readable)
+        work.names |= {file.name for file in inputs}
+        return work
+
+    async def _open_again(self, parts: "_Parts", record: RunRecord) -> "_Work":
+        maker = await self._make_maker(parts)
+        writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
+        self._stack.callback(writer.close)
+        laid_out = await asyncio.to_thread(lay_out_again, record)
+        work = await self._assemble(parts, maker, writer, laid_out.readable)
+        work.names |= {entry.name for entry in recorded_inputs(record)}
+        work.agent.load(start_of(record))
+        work.again = partial(repeat_cells, record, work.place, work.agent, laid_out.findings)
+        return work
+
+    async def _make_maker(self, parts: "_Parts") -> KernelMaker:
+        if self._given.maker is not None:
+            return self._given.maker
+        maker = await start_sandbox(parts.settings)
+        self._stack.push_async_callback(maker.close)
+        return maker
+
+    async def _assemble(
+        self, parts: "_Parts", maker: KernelMaker, writer: TrajectoryWriter, readable: Sequence[Path]
+    ) -> "_Work":
+        """The kernels and the agent; what the code has left is sealed when the kernels are closed."""
+        folder, stack = writer.run_dir / FILES, self._stack
+        stack.push_async_callback(self._seal, writer)
+        kernel = await maker.make_kernel(folder, readable=readable)
+        stack.push_async_callback(kernel.close)
+        service = Service(lambda: maker.make_kernel(folder, readable=readable))
+        stack.push_async_callback(service.close)
+        place = Workplace(kernel=kernel, service=service, limits=Limits(wall_s=parts.settings.cell_timeout))
+        toolset = Toolset([make(place) for make in parts.profile.tools])
+        agent = ToolAgent(
+            model=parts.model,
+            toolset=toolset,
+            profile=parts.profile,
+            answer_schema=parts.schema,
+            is_isolated=maker.backend != "none",
+            guard=parts.guard,
+            record=writer,
+            listener=parts.watch.listener,
+        )
+        return _Work(writer=writer, place=place, agent=agent)
+
+    async def _take_turn(self, parts: "_Parts", work: "_Work", answering: Coroutine[Any, Any, RunResult]) -> RunResult:
+        work.result = None
+        if parts.watch.on_control:
+            parts.watch.on_control(work.agent.control)
+        work.result = await answering
+        return redacted(work.result, parts.secrets.redact)
+
+    async def _seal(self, writer: TrajectoryWriter) -> None:
+        """Write down what the code has left, now that none of it runs any more, and the evidence beside the record."""
+        result = self._work.result if self._work else None
+        if result is None or result.end.source == "record":
+            return
+        files, is_whole = await asyncio.to_thread(hash_files, writer.run_dir)
+        writer.sealed(files, is_whole=is_whole)
+        await asyncio.to_thread(write_bundle, writer.run_dir)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """What the caller of a session gave."""
+
+    profile: Profile | None
+    resume: Path | None
+    schema: str | AnswerSchema | None
+    model: Model | None
+    maker: KernelMaker | None
+    watch: Watch
+    flags: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """Everything that can be checked before anything is started."""
+
+    settings: Settings
+    profile: Profile
+    secrets: Secrets
+    guard: Guard
+    schema: AnswerSchema | None
+    model: Model
+    watch: Watch
+    record: RunRecord | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """What is running.
+
+    Attributes:
+        writer: The record.
+        place: The kernels.
+        agent: Answers.
+        names: Files that the run was given.
+        again: Runs the cells of an earlier process again; None when that is done, or there are none.
+        result: How the latest question ended; None while one is being answered.
+    """
+
+    writer: TrajectoryWriter
+    place: Workplace
+    agent: ToolAgent
+    names: set[str] = field(default_factory=set)
+    again: Callable[[], Awaitable[str | None]] | None = None
+    result: RunResult | None = None
+
+    async def prepare(self) -> str | None:
+        """What the model must be told before it goes on: which variables are gone."""
+        again, self.again = self.again, None
+        if again is not None:
+            return await again()
+        return await find_lost(self.place.kernel, self.agent.steps)
+
+
+def _make_parts(given: _Given) -> _Parts:
+    record = _load(given.resume) if given.resume is not None else None
+    kept = dict(record.header.settings.get("settings", {})) if record is not None else {}
+    settings = visual_settings(load_settings({**kept, **given.flags}))
+    secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+    watch = redacting(given.watch, secrets)
+    model = given.model or make_settings_model(settings, watch.listener)
+    if given.model is None and settings.model == "literal":
+        raise ConfigError(
+            "the embedded literal model follows screen instructions and cannot call tools. Name a model with --model, "
+            "and its server with --base-url or OPENAI_BASE_URL; `cua see` works without any model"
+        )
+    profile = given.profile or ask_profile(settings)
+    if given.model is not None and profile.sampling is None:
+        profile = replace(profile, sampling=Sampling(max_tokens=settings.max_output_tokens))
+    return _Parts(
+        settings=replace(settings, model=model.name),
+        profile=profile,
+        secrets=secrets,
+        guard=make_guard(settings, secrets, watch.approver),
+        schema=load_schema(given.schema) if isinstance(given.schema, str) else given.schema,
+        model=model,
+        watch=watch,
+        record=record,
+    )
+
+
+def _load(run_dir: Path) -> RunRecord:
+    record = load_run(run_dir, images=None)
+    if not record.is_tool_run:
+        raise ConfigError(f"{run_dir.name} is a run of `cua task`; go on with it by: cua task --resume {run_dir.name}")
+    if not record.turns:
+        raise ConfigError(f"{run_dir.name} broke off before its question was asked: ask again")
+    return record
+
+
+def _find_inputs(files: Sequence[Path | str], work: "_Work | None") -> tuple[InputFile, ...]:
+    paths = [Path(file).expanduser() for file in files]
+    if work is None:
+        return find_inputs(paths)
+    inputs = find_inputs(paths, taken={*work.names, *os.listdir(work.writer.run_dir / FILES)})  # noqa: PTH208
+    large = next((file for file in inputs if not file.is_copied), None)
+    if large is not None:
+        raise ConfigError(
+            f"{large.path} has {large.size_bytes} bytes; so large a file is read where it lies, and only from the "
+            "first question on: begin a new session with it"
+        )
+    return inputs
+
+
+async def start_sandbox(settings: Settings) -> KernelMaker:
+    """The sandbox that the settings name.
+
+    Raises:
+        SandboxError: It does not work here.
+    """
+    from visual_tools.sandbox import Sandbox
+
+    return await Sandbox.start(settings.sandbox, limits=Limits(wall_s=settings.cell_timeout))
+
+
+def visual_settings(resolved: Resolved) -> Settings:
+    """The settings with the report's limits for visual tasks where a person has set none."""
+    settings, sources = resolved.settings, resolved.sources
+    if sources["max_steps"] == "default":
+        settings = replace(settings, max_steps=VISUAL_MAX_STEPS)
+    if sources["max_output_tokens"] == "default":
+        settings = replace(settings, max_output_tokens=VISUAL_MAX_TOKENS)
+    return settings
+
+
+def _make_header(parts: _Parts, question: str, inputs: Sequence[InputFile], maker: KernelMaker) -> RunHeader:
+    return RunHeader(
+        instruction=question,
+        env=TOOLS_ENV,
+        env_options={"sandbox": maker.backend},
+        model=parts.model.name,
+        protocol={"profile": parts.profile.name},
+        sampling=recorded_sampling(parts.settings),
+        limits=recorded_limits(parts.settings),
+        versions=versions_of(PACKAGES),
+        settings={"settings": recorded_settings(parts.settings), "inputs": [_recorded(file) for file in inputs]},
+    )
+
+
+def _recorded(file: InputFile) -> dict[str, Any]:
+    return {"name": file.name, "size_bytes": file.size_bytes, "is_copied": file.is_copied, "sha256": file.sha256}
