@@ -146,7 +146,7 @@ def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict
     from apps.cli.running import StopSwitch
     from cua.config import load_settings
     from cua.evidence import verify_run, write_bundle
-    from cua.tool_agent.session import start_sandbox
+    from cua.tool_agent.assemble import start_sandbox
 
     def say(check: "CellCheck") -> None:
         colour = {"same": None, "differs": typer.colors.RED, "not repeated": typer.colors.YELLOW}[check.verdict]

@@ -4,57 +4,33 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cua.answer import AnswerSchema, load_schema
-from cua.assemble import (
-    make_guard,
-    make_settings_model,
-    recorded_limits,
-    recorded_sampling,
-    recorded_settings,
-    versions_of,
-)
-from cua.config import Resolved, Settings, load_settings
+from cua.answer import AnswerSchema
 from cua.errors import ConfigError
 from cua.evidence import write_bundle
 from cua.evidence.recorded_inputs import recorded_inputs
-from cua.guard import Guard
-from cua.messages import Sampling
 from cua.model import Model
-from cua.redaction import redacted, redacting
+from cua.redaction import redacted
 from cua.run.end import RunResult
 from cua.run.watch import Watch
-from cua.secrets import Secrets, load_secrets
 from cua.tool_agent.agent import ToolAgent
+from cua.tool_agent.assemble import Given, SessionParts, make_parts, make_tools_header, recorded_input, start_sandbox
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
-from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, Workplace, ask_profile
+from cua.tool_agent.profile import Profile, Workplace
 from cua.tool_agent.resume import find_lost, lay_out_again, repeat_cells, start_of
 from cua.tools import Toolset
 from cua.tools.service import Service
-from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, default_runs_dir, load_run
-from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.sealed_files import FILES, hash_files
 from visual_tools.sandbox import KernelMaker, Limits
 
 INPUTS = "inputs"
 """Folder of a run that holds the user's files untouched; `FILES` is where code works."""
-
-PACKAGES = (
-    "numpy",
-    "pillow",
-    "opencv-python-headless",
-    "scipy",
-    "scikit-image",
-    "av",
-    "ipykernel",
-    "matplotlib",
-    "pandas",
-)
 
 
 async def ask(
@@ -156,7 +132,7 @@ class ToolSession:
         **settings: Any,
     ) -> None:
         named = {"model": model, "sandbox": sandbox}
-        self._given = _Given(
+        self._given = Given(
             profile=profile,
             resume=resume,
             schema=schema,
@@ -167,7 +143,7 @@ class ToolSession:
         )
         self._lock = asyncio.Lock()
         self._stack = AsyncExitStack()
-        self._parts: _Parts | None = None
+        self._parts: SessionParts | None = None
         self._work: _Work | None = None
         self._is_closed = False
 
@@ -205,7 +181,7 @@ class ToolSession:
             else:
                 await asyncio.to_thread(copy_inputs, inputs, work.writer.run_dir / INPUTS, work.writer.run_dir / FILES)
                 work.names |= {file.name for file in inputs}
-                entries = [_recorded(file) for file in inputs]
+                entries = [recorded_input(file) for file in inputs]
             return await self._take_turn(parts, work, work.agent.run(asked, inputs=entries, prepare=work.prepare))
 
     async def go_on(self) -> RunResult:
@@ -241,11 +217,11 @@ class ToolSession:
     ) -> None:
         await self.close()
 
-    async def _prepared(self) -> "_Parts":
+    async def _prepared(self) -> SessionParts:
         if self._is_closed:
             raise ConfigError("this session is closed; make a new one")
         if self._parts is None:
-            self._parts = await asyncio.to_thread(_make_parts, self._given)
+            self._parts = await asyncio.to_thread(make_parts, self._given)
             if self._given.model is None:
                 self._stack.push_async_callback(self._parts.model.close)
         return self._parts
@@ -260,9 +236,9 @@ class ToolSession:
             raise
         return self._work
 
-    async def _open_new(self, parts: "_Parts", question: str, inputs: Sequence[InputFile]) -> "_Work":
+    async def _open_new(self, parts: SessionParts, question: str, inputs: Sequence[InputFile]) -> "_Work":
         maker = await self._make_maker(parts)
-        header = _make_header(parts, question, inputs, maker)
+        header = make_tools_header(parts, question, inputs, maker)
         runs_dir = parts.settings.runs_dir or default_runs_dir()
         writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact)
         self._stack.callback(writer.close)
@@ -272,7 +248,7 @@ class ToolSession:
         work.names |= {file.name for file in inputs}
         return work
 
-    async def _open_again(self, parts: "_Parts", record: RunRecord) -> "_Work":
+    async def _open_again(self, parts: SessionParts, record: RunRecord) -> "_Work":
         maker = await self._make_maker(parts)
         writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         self._stack.callback(writer.close)
@@ -283,7 +259,7 @@ class ToolSession:
         work.again = partial(repeat_cells, record, work.place, work.agent, laid_out.findings)
         return work
 
-    async def _make_maker(self, parts: "_Parts") -> KernelMaker:
+    async def _make_maker(self, parts: SessionParts) -> KernelMaker:
         if self._given.maker is not None:
             return self._given.maker
         maker = await start_sandbox(parts.settings)
@@ -291,7 +267,7 @@ class ToolSession:
         return maker
 
     async def _assemble(
-        self, parts: "_Parts", maker: KernelMaker, writer: TrajectoryWriter, readable: Sequence[Path]
+        self, parts: SessionParts, maker: KernelMaker, writer: TrajectoryWriter, readable: Sequence[Path]
     ) -> "_Work":
         """The kernels and the agent; what the code has left is sealed when the kernels are closed."""
         folder, stack = writer.run_dir / FILES, self._stack
@@ -314,7 +290,9 @@ class ToolSession:
         )
         return _Work(writer=writer, place=place, agent=agent)
 
-    async def _take_turn(self, parts: "_Parts", work: "_Work", answering: Coroutine[Any, Any, RunResult]) -> RunResult:
+    async def _take_turn(
+        self, parts: SessionParts, work: "_Work", answering: Coroutine[Any, Any, RunResult]
+    ) -> RunResult:
         work.result = None
         if parts.watch.on_control:
             parts.watch.on_control(work.agent.control)
@@ -329,33 +307,6 @@ class ToolSession:
         files, is_whole = await asyncio.to_thread(hash_files, writer.run_dir)
         writer.sealed(files, is_whole=is_whole)
         await asyncio.to_thread(write_bundle, writer.run_dir)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
-    """What the caller of a session gave."""
-
-    profile: Profile | None
-    resume: Path | None
-    schema: str | AnswerSchema | None
-    model: Model | None
-    maker: KernelMaker | None
-    watch: Watch
-    flags: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """Everything that can be checked before anything is started."""
-
-    settings: Settings
-    profile: Profile
-    secrets: Secrets
-    guard: Guard
-    schema: AnswerSchema | None
-    model: Model
-    watch: Watch
-    record: RunRecord | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -386,42 +337,6 @@ class _Work:
         return await find_lost(self.place.kernel, self.agent.steps)
 
 
-def _make_parts(given: _Given) -> _Parts:
-    record = _load(given.resume) if given.resume is not None else None
-    kept = dict(record.header.settings.get("settings", {})) if record is not None else {}
-    settings = visual_settings(load_settings({**kept, **given.flags}))
-    secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
-    watch = redacting(given.watch, secrets)
-    model = given.model or make_settings_model(settings, watch.listener)
-    if given.model is None and settings.model == "literal":
-        raise ConfigError(
-            "the embedded literal model follows screen instructions and cannot call tools. Name a model with --model, "
-            "and its server with --base-url or OPENAI_BASE_URL; `cua see` works without any model"
-        )
-    profile = given.profile or ask_profile(settings)
-    if given.model is not None and profile.sampling is None:
-        profile = replace(profile, sampling=Sampling(max_tokens=settings.max_output_tokens))
-    return _Parts(
-        settings=replace(settings, model=model.name),
-        profile=profile,
-        secrets=secrets,
-        guard=make_guard(settings, secrets, watch.approver),
-        schema=load_schema(given.schema) if isinstance(given.schema, str) else given.schema,
-        model=model,
-        watch=watch,
-        record=record,
-    )
-
-
-def _load(run_dir: Path) -> RunRecord:
-    record = load_run(run_dir, images=None)
-    if not record.is_tool_run:
-        raise ConfigError(f"{run_dir.name} is a run of `cua task`; go on with it by: cua task --resume {run_dir.name}")
-    if not record.turns:
-        raise ConfigError(f"{run_dir.name} broke off before its question was asked: ask again")
-    return record
-
-
 def _find_inputs(files: Sequence[Path | str], work: "_Work | None") -> tuple[InputFile, ...]:
     paths = [Path(file).expanduser() for file in files]
     if work is None:
@@ -434,42 +349,3 @@ def _find_inputs(files: Sequence[Path | str], work: "_Work | None") -> tuple[Inp
             "first question on: begin a new session with it"
         )
     return inputs
-
-
-async def start_sandbox(settings: Settings) -> KernelMaker:
-    """The sandbox that the settings name.
-
-    Raises:
-        SandboxError: It does not work here.
-    """
-    from visual_tools.sandbox import Sandbox
-
-    return await Sandbox.start(settings.sandbox, limits=Limits(wall_s=settings.cell_timeout))
-
-
-def visual_settings(resolved: Resolved) -> Settings:
-    """The settings with the report's limits for visual tasks where a person has set none."""
-    settings, sources = resolved.settings, resolved.sources
-    if sources["max_steps"] == "default":
-        settings = replace(settings, max_steps=VISUAL_MAX_STEPS)
-    if sources["max_output_tokens"] == "default":
-        settings = replace(settings, max_output_tokens=VISUAL_MAX_TOKENS)
-    return settings
-
-
-def _make_header(parts: _Parts, question: str, inputs: Sequence[InputFile], maker: KernelMaker) -> RunHeader:
-    return RunHeader(
-        instruction=question,
-        env=TOOLS_ENV,
-        env_options={"sandbox": maker.backend},
-        model=parts.model.name,
-        protocol={"profile": parts.profile.name},
-        sampling=recorded_sampling(parts.settings),
-        limits=recorded_limits(parts.settings),
-        versions=versions_of(PACKAGES),
-        settings={"settings": recorded_settings(parts.settings), "inputs": [_recorded(file) for file in inputs]},
-    )
-
-
-def _recorded(file: InputFile) -> dict[str, Any]:
-    return {"name": file.name, "size_bytes": file.size_bytes, "is_copied": file.is_copied, "sha256": file.sha256}
