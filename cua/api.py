@@ -105,10 +105,10 @@ async def resume_task(
         ConfigError: A setting is wrong, or the run is already over for good.
     """
     record = load_run(run_dir, images=None if settings.get("max_images", 0) > 3 else 3)
+    if record.is_tool_run:
+        raise ConfigError(f"{run_dir.name} is a run of `cua ask`; go on with it by: cua ask --resume {run_dir.name}")
     if record.result is not None and record.result.end.status in ("succeeded", "failed", "unverified"):
         raise ConfigError(f"the run {run_dir.name} ended as {record.result.end.status}; there is nothing to resume")
-    if record.is_tool_run:
-        raise ConfigError(f"{run_dir.name} is a run of `cua ask`, whose variables are gone: ask again")
     kept = dict(record.header.settings.get("settings", {}))
     if "***@" in str(kept.get("proxy")) and "proxy" not in settings:
         raise ConfigError("the password of the proxy is not in the record; give it again: --set proxy=ADDRESS")

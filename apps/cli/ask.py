@@ -1,7 +1,11 @@
 """`cua ask`: a question about files, answered with code in a sandbox; and its evidence run again."""
 
+import asyncio
+import contextlib
 import sys
+import threading
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -9,7 +13,7 @@ import typer
 
 from apps.cli import terminal
 from apps.cli.choices import choice
-from apps.cli.task import other_settings
+from apps.cli.task import other_settings, own_run
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch
@@ -22,6 +26,11 @@ Flag = typer.Option
 def ask(
     question: Annotated[str | None, typer.Argument(help="What to find out; - reads it from standard input.")] = None,
     files: Annotated[list[Path] | None, typer.Argument(help="Pictures, PDFs, videos, any files.")] = None,
+    chat: Annotated[bool, Flag("--chat", help="Read further questions from standard input, one a line.")] = False,
+    resume: Annotated[
+        str | None,
+        Flag(help="Go on with this run, or ask it the question; id, unique prefix, folder, or last."),
+    ] = None,
     model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
     fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
@@ -56,6 +65,9 @@ def ask(
     The model writes Python about the files, which runs in a sandbox without network, looks at what comes
     out, and answers with the results that its statements rest on. The run's folder keeps them: answer.json,
     notebook.ipynb, every picture. With --verify they are run again; alone it checks an earlier run.
+
+    With --chat it keeps its Python and all that was said for further questions, until the input ends. With --resume the
+    cells of an earlier run are run again, and it goes on after a crash, Ctrl-C or a limit, or takes a further question.
     """
     flags: dict[str, Any] = {
         "model": model,
@@ -74,41 +86,103 @@ def ask(
     }
     chosen = {name: value for name, value in flags.items() if value is not None}
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
-    if question is None:
+    is_asking = question is not None or resume is not None or chat
+    if not is_asking:
         _verify_and_exit(verify, run, inputs or [], expect, form, chosen)
     if run is not None or expect is not None:
         raise typer.BadParameter("--run and --expect are about an earlier run; leave the question out with them")
-    _ask_and_exit(_words(question), files or [], schema, form, verify=verify, report=report, flags=chosen)
+    if chat and question == "-":
+        raise typer.BadParameter("--chat reads questions from standard input already; leave the - out")
+    asked = _Asked(
+        question=_words(question) if question is not None else None,
+        files=files or [],
+        resume=own_run(resume, chosen) if resume is not None else None,
+        is_chat=chat,
+        form=form,
+    )
+    _ask_and_exit(asked, schema, verify=verify, report=report, flags=chosen)
 
 
-def _ask_and_exit(
-    question: str,
-    files: list[Path],
-    schema: str | None,
-    form: str,
-    *,
-    verify: bool,
-    report: bool,
-    flags: dict[str, Any],
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked, and how the answers are told; without a question an earlier run goes on."""
+
+    question: str | None
+    files: list[Path]
+    resume: Path | None
+    is_chat: bool
+    form: str
+
+
+def _ask_and_exit(asked: _Asked, schema: str | None, *, verify: bool, report: bool, flags: dict[str, Any]) -> NoReturn:
     from apps.cli.running import fingerprint_of, print_outcome, run_watched, write_run_report
-    from cua import ask as ask_model
 
     def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
-        return ask_model(question, files, schema=schema, watch=watch, **flags)
+        return _answer(asked, schema=schema, watch=watch, **flags)
 
-    result = run_watched(work, form)
+    result = run_watched(work, asked.form, is_chat=asked.is_chat)
     verification = None
     if verify and result.end.answer is not None and result.run_dir is not None:
-        verification = _verified(Path(result.run_dir), files, None, flags)
+        verification = _verified(Path(result.run_dir), asked.files, None, flags)
     more: dict[str, Any] = {"report": write_run_report(result) if report else None}
     if result.run_dir is not None:
         more["evidence"] = str(Path(result.run_dir) / "answer.json")
         more["fingerprint"] = fingerprint_of(result)
-    if verification is not None and form != "text":
+    if verification is not None and asked.form != "text":
         more["verification"] = verification.to_json()
-    print_outcome(result, form, more)
+    print_outcome(result, asked.form, more, is_told=asked.is_chat)
     sys.exit(result.end.exit_code or int(verification is not None and not verification.is_reproduced))
+
+
+async def _answer(asked: _Asked, **settings: Any) -> "RunResult":
+    """The end of the last question."""
+    from apps.cli.running import print_outcome
+    from cua import ToolSession
+    from cua.errors import ConfigError
+
+    async with ToolSession(resume=asked.resume, **settings) as session:
+        question, files, result = asked.question, asked.files, None
+        if question is None and asked.resume is not None and not asked.is_chat:
+            return await session.go_on()
+        while question is not None or (asked.is_chat and (question := await _next_question())):
+            try:
+                result = await session.ask(question, files)
+            except ConfigError as error:
+                if result is None:
+                    raise
+                terminal.echo(f"cua: {error}", err=True)
+            else:
+                if asked.is_chat:
+                    print_outcome(result, asked.form, {})
+            question, files = None, []
+        if result is None:
+            raise ConfigError("no question came from standard input")
+        return result
+
+
+async def _next_question() -> str | None:
+    """The next line that is not empty; None at the end of the input.
+
+    The thread that reads is left alone when the command ends: nothing can wake it, and Python does not wait for it.
+    """
+    loop = asyncio.get_running_loop()
+    if sys.stdin.isatty():
+        terminal.echo("> ", err=True, nl=False)
+    read: asyncio.Future[str] = loop.create_future()
+
+    def take(line: str) -> None:
+        if not read.done():
+            read.set_result(line)
+
+    def wait() -> None:
+        line = "\n"
+        while line and not line.strip():
+            line = sys.stdin.readline()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+            loop.call_soon_threadsafe(take, line)
+
+    threading.Thread(target=wait, name="k25-questions", daemon=True).start()
+    return (await read).strip() or None
 
 
 def _verify_and_exit(
@@ -141,8 +215,6 @@ def _check_isolated(settings: "Settings") -> None:
 
 def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict[str, Any]) -> "Verification":
     """Run a run's cells again, write what came of it into its evidence, and say it."""
-    import asyncio
-
     from apps.cli.running import StopSwitch
     from cua.config import load_settings
     from cua.evidence import verify_run, write_bundle

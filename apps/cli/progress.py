@@ -141,10 +141,15 @@ def print_result(result: RunResult, files: Mapping[str, str]) -> None:
     tokens = "" if not result.usage.total_tokens else f", {result.usage.total_tokens} tokens"
     terminal.secho(end.status, err=True, fg=COLOURS[end.status], bold=True, nl=False)
     terminal.echo(f": {end.reason} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True)
-    for name, path in files.items():
-        terminal.echo(f"{name}: {path}", err=True)
+    print_files(files)
     if end.answer is not None and end.status != "failed":  # then it is the reason, which stands above
         terminal.echo(end.answer)
+
+
+def print_files(files: Mapping[str, str]) -> None:
+    """What was written, by what it is called."""
+    for name, path in files.items():
+        terminal.echo(f"{name}: {path}", err=True)
 
 
 def _event_object(event: Event) -> dict[str, Any] | None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from apps.cli import terminal
-from apps.cli.progress import print_result, result_object, stream_listener, terminal_listener
+from apps.cli.progress import print_files, print_result, result_object, stream_listener, terminal_listener
 from cua import RunResult, Watch
 from cua.guard import Approver, Verdict
 from cua.run.control import Control
+from cua.run.events import Event, RunEnded
 from cua.step import Turn
 from envs import Action
 
@@ -60,20 +61,40 @@ def run_and_exit(make_work: Work, *, output_format: str, write_report: bool) -> 
     sys.exit(result.end.exit_code)
 
 
-def run_watched(make_work: Work, output_format: str) -> RunResult:
-    """Do a run with signals, progress and approvals connected."""
+def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -> RunResult:
+    """Do a run with signals, progress and approvals connected.
+
+    Args:
+        make_work: The run, given who follows it.
+        output_format: `text`, `json` or `stream-json`.
+        is_chat: It takes further questions: a signal between two of them ends it.
+    """
     switch = StopSwitch()
     listener = stream_listener() if output_format == "stream-json" else terminal_listener()
-    watch = Watch(listener=listener, approver=terminal_approver(), on_control=switch.connect)
+
+    def listen(event: Event) -> None:
+        listener(event)
+        if is_chat and isinstance(event, RunEnded):
+            switch.release()
+
+    watch = Watch(listener=listen, approver=terminal_approver(), on_control=switch.connect)
     return asyncio.run(switch.guarded(make_work(watch)))
 
 
-def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any]) -> None:
-    """The result in the chosen form; `more` joins the JSON object, and is listed line by line for people."""
+def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any], *, is_told: bool = False) -> None:
+    """The result in the chosen form.
+
+    Args:
+        result: How the run ended.
+        output_format: `text`, `json` or `stream-json`.
+        more: Joins the JSON object, and is listed line by line for people.
+        is_told: The result itself was printed before: only `more` is left.
+    """
     if output_format == "text":
-        print_result(result, {name: value for name, value in more.items() if isinstance(value, str)})
+        lines = {name: value for name, value in more.items() if isinstance(value, str)}
+        print_files(lines) if is_told else print_result(result, lines)
         return
-    final = {**result_object(result), **more}
+    final = dict(more) if is_told else {**result_object(result), **more}
     terminal.echo_json(final if output_format == "json" else {"event": "result", **final})
 
 
@@ -92,9 +113,13 @@ class StopSwitch:
 
     def connect(self, control: Control) -> None:
         """Signals go to this run from now on."""
-        self._control = control
+        self._control, self._is_for_agent = control, True
         if self._pressed:
             control.stop()
+
+    def release(self) -> None:
+        """The run is over; a signal while no other one is connected cancels what else goes on."""
+        self._control, self._is_for_agent, self._pressed = None, False, 0
 
     async def guarded(self, work: Coroutine[Any, Any, T]) -> T:
         """Await work with the signals connected."""

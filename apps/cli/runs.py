@@ -83,16 +83,25 @@ def report(
 def export(
     run: RunArgument,
     result_dir: Annotated[Path, typer.Argument(help="Root of the tree of results.")],
-    domain: Annotated[str, typer.Option(help="Folder of the domain.")] = "custom",
+    domain: Annotated[str, typer.Option(help="Folder of the domain, for a run of `cua task`.")] = "custom",
     task_id: Annotated[str | None, typer.Option(help="Folder of the task; the run's id when left out.")] = None,
 ) -> None:
-    """Write a run in OSWorld's result layout."""
+    """Write a run for other programs.
+
+    A run of `cua task` gets OSWorld's result layout; one of `cua ask` its conversation in OpenAI's
+    form and its notebook.
+    """
+    from cua.tool_agent.export import export_conversation
     from cua.trajectory import load_run
     from cua.trajectory.osworld_export import OSWorldNames, export_osworld
     from cua.trajectory.runs import find_run
 
     run_dir = find_run(run, _runs_dir())
     record = load_run(run_dir, images=0)
+    if record.is_tool_run:
+        whole = load_run(run_dir, images=None)
+        terminal.echo(str(asyncio.run(export_conversation(whole, result_dir, task_id or run_dir.name))))
+        return
     names = OSWorldNames(domain=domain, task_id=task_id or run_dir.name, model=record.header.model or "unknown")
     terminal.echo(str(export_osworld(record, result_dir, names)))
 

@@ -99,13 +99,13 @@ def task(
 
     def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
         if resume is not None:
-            return resume_task(_own_run(resume, chosen), schema=schema, watch=watch, **chosen)
+            return resume_task(own_run(resume, chosen), schema=schema, watch=watch, **chosen)
         return run_task(words or "", url=url, app=app, schema=schema, watch=watch, **chosen)
 
     run_and_exit(work, output_format=form, write_report=report)
 
 
-def _own_run(what: str, flags: dict[str, Any]) -> Path:
+def own_run(what: str, flags: dict[str, Any]) -> Path:
     """The folder of a run that was recorded here."""
     from cua.config import load_settings
     from cua.trajectory.runs import check_own, find_run

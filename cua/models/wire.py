@@ -13,7 +13,7 @@ from cua.models.images import ImageEncoder, data_url
 Json = dict[str, Any]
 
 
-async def to_wire(messages: Sequence[Message], encoder: ImageEncoder) -> list[Json]:
+async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_reasoning: bool = False) -> list[Json]:
     """Write a conversation as request messages.
 
     Parts keep their order; a lone text part becomes a plain string. Reasoning goes back to the server, as
@@ -23,6 +23,7 @@ async def to_wire(messages: Sequence[Message], encoder: ImageEncoder) -> list[Js
     Args:
         messages: The conversation.
         encoder: How pictures are sent.
+        keep_reasoning: Write all reasoning down, for a reader that is no server.
 
     Returns:
         The value of the request's `messages`.
@@ -30,7 +31,7 @@ async def to_wire(messages: Sequence[Message], encoder: ImageEncoder) -> list[Js
     Raises:
         ModelError: A picture cannot be encoded.
     """
-    loop_start = start_of_tool_loop(messages)
+    loop_start = 0 if keep_reasoning else start_of_tool_loop(messages)
     return [await _message(message, encoder, index >= loop_start) for index, message in enumerate(messages)]
 
 

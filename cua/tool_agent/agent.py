@@ -211,6 +211,8 @@ class ToolAgent:
             for number, call in enumerate(reply.tool_calls, start=self.num_calls)
         )
         self._cut, self._cut_note = None, CUT_CALL
+        for outcome in outcomes:
+            self._returned(outcome)
         await self._finish(ToolStep(index=index, reply=reply, outcomes=outcomes, started_at=time.time()))
 
     async def _loop(self) -> End:
@@ -342,12 +344,13 @@ class ToolAgent:
         self.scope.note("context", f"{strategy}: {note}")
 
     @property
-    def _system_prompt(self) -> str:
+    def system_prompt(self) -> str:
+        """What the model is told before the first question."""
         prompt = self.profile.system_prompt
         return f"{prompt}\n\n{self.answer_schema.text_note}" if self.answer_schema else prompt
 
     def _messages(self) -> list[Message]:
-        return to_messages(self._system_prompt, self._asked, self.steps, self._compaction)
+        return to_messages(self.system_prompt, self._asked, self.steps, self._compaction)
 
     async def _sum_up(self) -> str:
         """A summary of the conversation by the model itself."""

@@ -1,6 +1,7 @@
 """Going on with a run in a fresh kernel: cells run again from the record; which variables are gone when one is lost."""
 
 import ast
+import keyword
 import re
 import shutil
 import symtable
@@ -114,7 +115,7 @@ async def repeat_cells(
         why = await _repeat(outcome, code, place, agent)
         if why:
             problems.append(f"[^{outcome.number}^] {why}")
-            differing |= assigned_names(code) if cell_data(outcome).kind == "ipython" else set()
+            differing |= assigned_names(code, with_imports=False) if cell_data(outcome).kind == "ipython" else set()
     present = await _present_names(place.kernel)
     lost = names_after(record.tool_steps, only_sure=True) - present
     note = _describe(problems, lost, differing & present)
@@ -191,16 +192,17 @@ def names_after(steps: Sequence[ToolStep], *, only_sure: bool = False) -> set[st
     return names
 
 
-def assigned_names(code: str) -> set[str]:
-    """Names to which the top level of a cell gives values: assignments, imports, functions, classes."""
+def assigned_names(code: str, *, with_imports: bool = True) -> set[str]:
+    """Names to which the top level of a cell gives values: assignments, functions, classes, imports."""
     plain = _to_python(code)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what the code's author would be warned of
             symbols = symtable.symtable(plain, "cell", "exec").get_symbols()
-        return {one.get_name() for one in symbols if one.is_assigned() or one.is_imported()} - _deleted_names(code)
+        names = {one.get_name() for one in symbols if one.is_assigned() or (with_imports and one.is_imported())}
+        return names - _deleted_names(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(_ASSIGNED.findall(plain))
+        return {name for name in _ASSIGNED.findall(plain) if not keyword.iskeyword(name)}
 
 
 def _deleted_names(code: str) -> set[str]:

@@ -15,11 +15,13 @@ from cua.errors import ConfigError
 from cua.evidence import write_bundle
 from cua.evidence.recorded_inputs import recorded_inputs
 from cua.model import Model
+from cua.models.wire import tools_to_wire
 from cua.redaction import redacted
 from cua.run.end import RunResult
 from cua.run.watch import Watch
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import Given, SessionParts, make_parts, make_tools_header, recorded_input, start_sandbox
+from cua.tool_agent.export import SHOWN_TOOLS
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
 from cua.tool_agent.profile import Profile, Workplace
 from cua.tool_agent.resume import find_lost, lay_out_again, repeat_cells, start_of
@@ -288,6 +290,8 @@ class ToolSession:
             record=writer,
             listener=parts.watch.listener,
         )
+        names = ", ".join(tool.name for tool in toolset.tools)
+        writer.note(SHOWN_TOOLS, names, system_prompt=agent.system_prompt, tools=tools_to_wire(toolset.tools))
         return _Work(writer=writer, place=place, agent=agent)
 
     async def _take_turn(

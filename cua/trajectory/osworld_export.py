@@ -57,7 +57,7 @@ def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldName
         TrajectoryError: A name cannot be a folder, or the folder cannot be written; or the run has no screens.
     """
     if record.is_tool_run:
-        raise TrajectoryError(f"{record.run_dir.name} is a run of `cua ask`: it has no screens to export")
+        raise TrajectoryError(f"{record.run_dir.name} is a run of `cua ask`: it has no screens")
     parts = (names.action_space, names.observation_type, names.model, names.domain, names.task_id)
     for part in parts:
         try:

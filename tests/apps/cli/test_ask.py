@@ -161,11 +161,40 @@ def test_shown_runs_and_replay(tmp_path: Path, picture: Path) -> None:
     assert "  [0] 600" in replayed.stdout.splitlines()
 
 
-def test_what_makes_no_sense_for_it_is_refused(tmp_path: Path, picture: Path) -> None:
-    capped = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", script(tmp_path, [COUNT]), "--max-steps", "1")
-    assert capped.code == 3
-    resumed = cua(tmp_path / "runs", "task", "--resume", "last")
-    assert (resumed.code, "ask again" in resumed.stderr) == (2, True)
-    exported = cua(tmp_path / "runs", "export", "last", str(tmp_path / "results"))
-    assert (exported.code, "it has no screens to export" in exported.stderr) == (2, True)
-    assert not (tmp_path / "results").exists()
+def test_killed_in_the_middle_it_goes_on_to_the_right_answer(tmp_path: Path, picture: Path) -> None:
+    runs, flag = tmp_path / "runs", 'import os, time\nwhile not os.path.exists("never"): time.sleep(0.05)'
+    model = script(tmp_path, ["total = 600\nopen('out.txt', 'a').write('x')"], [flag], "never")
+    process = start(runs, "ask", "How many?", str(picture), "-m", model)
+    wait_until(lambda: list(runs.glob("*/trajectory.jsonl")), timeout_s=60)
+    (record,) = runs.glob("*/trajectory.jsonl")
+    wait_until(lambda: record.read_text().count('"event":"calling"') == 2, timeout_s=60)
+    family = descendants(process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    wait_until_gone(family, tmp_path)
+    read = "print(total, open('out.txt').read(), os.path.exists('never') if 'os' in globals() else 'no os')"
+    resumed = cua(runs, "ask", "--resume", "last", "-m", script(tmp_path, [read], "600 are dark [^2^]."))
+    assert (resumed.code, resumed.stdout) == (0, "600 are dark [^2^].\n")
+    assert "resumed: 1 cells were run again, all as before" in resumed.stderr
+    assert "[1] The run broke off while this call was being carried out" in resumed.stderr
+    assert "[2] 600 x no os" in resumed.stderr
+    run_dir = record.parent.rename(tmp_path / "elsewhere")
+    foreign = cua(runs, "ask", "--resume", str(run_dir), "And?", "-m", model)
+    assert (foreign.code, "is not in your folder of runs" in foreign.stderr) == (2, True)
+
+
+def test_a_chat_keeps_variables_from_line_to_line(tmp_path: Path, picture: Path) -> None:
+    runs = tmp_path / "runs"
+    model = script(tmp_path, ["kept = 6"], "Six.", ["print(2 * kept)"], "Twelve [^1^].", "Bye.")
+    talk = cua(runs, "ask", "--chat", "Remember", str(picture), "-m", model, stdin="\nAnd twice that?\n\nBye\n")
+    assert (talk.code, talk.stdout) == (0, "Six.\nTwelve [^1^].\nBye.\n")
+    assert "[1] 12" in talk.stderr
+    (run_dir,) = runs.glob("20*")
+    assert json.loads((run_dir / "answer.json").read_text())["question"] == "Bye"
+    assert "And twice that?" in (run_dir / "report.html").read_text()
+    wrong = cua(runs, "task", "--resume", "last")
+    assert (wrong.code, "go on with it by: cua ask --resume" in wrong.stderr) == (2, True)
+    folder = Path(cua(runs, "export", "last", "results").stdout.strip())
+    assert {path.name for path in (runs / folder).iterdir()} == {"conversation.jsonl", "notebook.ipynb"}
+    nothing = cua(runs, "ask", "--chat", "-m", model, stdin="\n")
+    assert (nothing.code, "no question came" in nothing.stderr) == (2, True)

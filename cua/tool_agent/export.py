@@ -1,0 +1,86 @@
+"""A run of `ask` as other programs read it: one conversation in OpenAI's form, and its notebook."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cua.errors import TrajectoryError
+from cua.evidence.notebook import make_notebook
+from cua.models.images import ImageEncoder, ImageFormat
+from cua.models.wire import to_wire
+from cua.tool_agent.conversation import to_messages
+from cua.tool_agent.resume import start_of
+from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.images import write_atomically
+from cua.trajectory.run_files import check_name
+from cua.trajectory.run_record import RunRecord
+
+CONVERSATION, NOTEBOOK = "conversation.jsonl", "notebook.ipynb"
+SHOWN_TOOLS = "tools"
+"""Kind of the note that holds what the model was told at the start: `system_prompt`, and `tools` as on the wire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the model was told before the first question; empty for records of earlier versions."""
+
+    system_prompt: str = ""
+    tools: tuple[Any, ...] = ()
+
+
+async def export_conversation(record: RunRecord, result_dir: Path | str, name: str) -> Path:
+    """Write `conversation.jsonl` and `notebook.ipynb`.
+
+    The conversation is one line with `messages` and `tools`, as OpenAI's chat completions and fine-tuning have them:
+    all steps, with their reasoning as `reasoning_content`, pictures as `data:` URLs. Nothing of it is shortened,
+    whatever the model was shown towards the end of a long run.
+
+    Args:
+        record: The run, loaded with its pictures.
+        result_dir: Where the folder is made.
+        name: Of the folder.
+
+    Returns:
+        The folder.
+
+    Raises:
+        TrajectoryError: The name cannot be a folder, it cannot be written, or the run has no conversation.
+    """
+    if not record.is_tool_run:
+        raise TrajectoryError(f"{record.run_dir.name} is a run of `cua task`: it has no conversation with tools")
+    if len(check_name(name)) != 1:
+        raise TrajectoryError(f"{name!r} cannot name a folder of results; use letters, digits, '-' and '_'")
+    shown, start = shown_at_start(record), start_of(record)
+    messages = to_messages(shown.system_prompt, start.asked, start.steps)
+    wire = await to_wire(messages, ImageEncoder(ImageFormat()), keep_reasoning=True)
+    line = {
+        "messages": wire if shown.system_prompt else wire[1:],
+        "tools": list(shown.tools),
+        "metadata": {
+            "run": record.run_id,
+            "model": record.header.model,
+            "status": record.end.status if record.end else None,
+            "answer": record.end.answer if record.end else None,
+            "num_steps": record.num_steps,
+        },
+    }
+    folder = Path(result_dir) / name
+    with translate_os_errors("write", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / CONVERSATION, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        notebook = json.dumps(make_notebook(record), ensure_ascii=False, indent=1, default=str)
+        write_atomically(folder / NOTEBOOK, notebook.encode("utf-8", "replace"))
+    return folder
+
+
+def shown_at_start(record: RunRecord) -> Shown:
+    """What the model was told before the first question, as far as the record tells."""
+    note = next((note for note in reversed(record.notes) if note.kind == SHOWN_TOOLS), None)
+    if note is None:
+        return Shown()
+    prompt, tools = note.data.get("system_prompt"), note.data.get("tools")
+    return Shown(
+        system_prompt=prompt if isinstance(prompt, str) else "",
+        tools=tuple(tools) if isinstance(tools, list | tuple) else (),
+    )
