@@ -1,7 +1,7 @@
 import pytest
 
 from tests.visual_tools.drawing import Canvas
-from visual_tools.toggles import Toggle, find_toggles, has_down_arrow
+from visual_tools.widgets import Toggle, find_toggles, has_down_arrow
 
 
 def read(canvas: Canvas) -> list[tuple[str, bool]]:

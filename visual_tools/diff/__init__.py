@@ -1,8 +1,7 @@
 """Where two images differ, as a person would list it."""
 
 from visual_tools.diff.compare import pixel_diff
-from visual_tools.diff.draw import draw_diff
 from visual_tools.diff.halves import split_halves
-from visual_tools.diff.result import Difference, Differences, Halves, Transform
+from visual_tools.diff.result import Difference, Differences, Halves, Transform, draw_diff
 
 __all__ = ["Difference", "Differences", "Halves", "Transform", "draw_diff", "pixel_diff", "split_halves"]

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.diff.halves import split_halves
 from visual_tools.diff.kinds import Finding, find_findings
-from visual_tools.diff.maps import find_excess, find_structure, match_tone, mean_structure
-from visual_tools.diff.regions import find_regions, paint
+from visual_tools.diff.maps import find_excess, find_regions, find_structure, match_tone, mean_structure, paint
 from visual_tools.diff.registration import find_overlap, find_transform, warp_onto
 from visual_tools.diff.result import Difference, Differences, Halves, Transform, as_rgb
 from visual_tools.errors import ImageError

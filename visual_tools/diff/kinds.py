@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.diff.regions import Region, join
+from visual_tools.diff.maps import Region, join
 from visual_tools.require import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".

@@ -6,11 +6,10 @@ from cua.models.literal.do_keyboard import type_into
 from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_text import find_button
+from cua.models.literal.look_again import check_typed
 from cua.models.literal.moves import Act, Already, Failed, Move, at
 from cua.models.literal.progress import Progress
-from cua.models.literal.read_back import check_typed
-from cua.models.literal.screen import Screen
-from cua.models.literal.sight import Sight
+from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.steps import PickSuggestion, PlainStep, Target
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine

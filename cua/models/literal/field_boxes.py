@@ -5,7 +5,7 @@ import numpy as np
 from cua.models.literal.screen import Screen
 from visual_tools.box import Box
 from visual_tools.ink import find_ink
-from visual_tools.toggles import has_down_arrow
+from visual_tools.widgets import has_down_arrow
 
 _MAX_FIELD_SHARE = 0.4
 _MIN_ROWS = 3

@@ -7,14 +7,14 @@ from itertools import pairwise
 import numpy as np
 
 from cua.models.literal.field_boxes import find_fields, find_lists
-from cua.models.literal.find_button import list_buttons
+from cua.models.literal.find_control import list_buttons
 from cua.models.literal.find_text import find_button, is_coloured
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Role
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, measure_contrast
 from visual_tools.ocr import TextLine
-from visual_tools.toggles import Toggle, find_toggles
+from visual_tools.widgets import Toggle, find_toggles
 
 _ROW_PX = 8
 _TEXT_SHARE = 0.3

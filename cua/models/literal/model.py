@@ -13,8 +13,7 @@ from cua.model import Tool
 from cua.models.literal.grammar import FORMS, parse_instruction
 from cua.models.literal.plan import PlannedStep, decide, give_up
 from cua.models.literal.progress import read_progress
-from cua.models.literal.screen import decode_picture
-from cua.models.literal.sight import Sight
+from cua.models.literal.screen import Sight, decode_picture
 from cua.models.literal.steps import PlainStep, Unreadable
 from visual_tools.ink import largest_channel
 from visual_tools.require import MissingPackageError

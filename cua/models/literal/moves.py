@@ -69,3 +69,17 @@ def hotkey(keys: Sequence[str]) -> str:
     if len(keys) == 1:
         return f"pyautogui.press({quote(keys[0])})"
     return f"pyautogui.hotkey({', '.join(quote(key) for key in keys)})"
+
+
+class NotUnderstoodError(ValueError):
+    """A phrase holds words that have no meaning to the grammar.
+
+    Attributes:
+        words: The words, with their quotes.
+        hint: What would be understood.
+    """
+
+    def __init__(self, words: str, hint: str = "") -> None:
+        super().__init__(words)
+        self.words = " ".join(words.split())
+        self.hint = hint

@@ -20,8 +20,7 @@ from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.look_again import find_message, is_final, look_again
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Phase, Progress, format_action
-from cua.models.literal.screen import Screen
-from cua.models.literal.sight import Sight
+from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.steps import (
     AnswerDialog,
     CheckShown,

@@ -10,7 +10,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from visual_tools.sandbox.zmtp import ZmtpConnection, ZmtpError
+from visual_tools.sandbox.channels import ZmtpConnection, ZmtpError
 
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
 READY = b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04XPUB"

@@ -1,10 +1,8 @@
 """One rule for each way to say a step. The first rule that fits a clause makes the step."""
 
-from cua.models.literal.rules.filling import CHOOSING, TYPING
-from cua.models.literal.rules.going import CLICKING, GOING
+from cua.models.literal.rules.filling import CHOOSING, PAIRS, SUGGESTING, TYPING
 from cua.models.literal.rules.looking import LOOKING, REPORTING
-from cua.models.literal.rules.pairs import PAIRS, SUGGESTING
-from cua.models.literal.rules.pointing import POINTING
+from cua.models.literal.rules.pointing import CLICKING, GOING, POINTING
 from cua.models.literal.rules.words import Rule
 
 RULES: tuple[Rule, ...] = (*GOING, *POINTING, *LOOKING, *SUGGESTING, *PAIRS, *TYPING, *CHOOSING, *REPORTING, *CLICKING)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cua.models.literal.dates import format_like
+from cua.models.literal.do_keyboard import format_like
 
 
 @pytest.mark.parametrize(
