@@ -11,7 +11,10 @@ Exception
 └── CodeError             the model: code that the interpreter refuses
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from envs.errors import nearest
 
 if TYPE_CHECKING:
     from cua.messages import Reply
@@ -66,3 +69,13 @@ class ReplyError(Exception):
 
 class CodeError(Exception):
     """Code that the interpreter refuses; the text tells the model what it may write instead."""
+
+
+def name_choices(name: str, choices: Iterable[str]) -> str:
+    """Sentences for an error text, with a leading space: the nearest choice, and the first twelve of all."""
+    known = sorted(set(choices))
+    if not known:
+        return ""
+    guess = "".join(f" Did you mean {choice!r}?" for choice in nearest(name, known))
+    shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+    return f"{guess} Known: {shown}."

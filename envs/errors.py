@@ -1,5 +1,8 @@
 """What can go wrong in an environment, told apart by who has to act on it."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class EnvError(Exception):
     """The environment itself broke or was set up wrongly: the run ends as `error(env)`, never as `failed`.
@@ -50,3 +53,16 @@ def describe_late(num_done: int, num_actions: int, limit_s: float) -> str:
         f"this step took longer than {limit_s:g} s: {num_done} of its {num_actions} actions were carried out, "
         "the others were not. Do less in one step"
     )
+
+
+def nearest(name: str, choices: Iterable[str], count: int = 1) -> list[str]:
+    """The choices that are spelt most like `name`, case-blind, the best first; at most `count`, often none."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name[:60].lower(), by_lower, n=count, cutoff=0.5)
+    return [by_lower[choice] for choice in close]
+
+
+def did_you_mean(name: str, choices: Iterable[str], count: int = 1) -> str:
+    """A clause for an error text, "; did you mean 'x'?"; empty where nothing is near."""
+    near = nearest(name, choices, count)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -3,7 +3,7 @@
 Source: pyautogui.KEY_NAMES (the names that the model was trained to write).
 """
 
-import difflib
+from envs.errors import did_you_mean
 
 _PRINTABLE = frozenset(chr(code) for code in range(0x20, 0x7F))
 
@@ -84,6 +84,4 @@ def normalize_key(name: str) -> str:
     word = _ALIASES.get(word, word)
     if word in KEY_NAMES:
         return word
-    near = difflib.get_close_matches(word, sorted(_NAMED | _ALIASES.keys()), n=3)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise ValueError(f"unknown key {name!r}{hint}")
+    raise ValueError(f"unknown key {name!r}{did_you_mean(word, sorted(_NAMED | _ALIASES.keys()), 3)}")

@@ -69,7 +69,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "visual_tools/regions/components.py": ("tests/visual_tools/regions/test_components.py",),
     "visual_tools/video/cuts.py": ("tests/visual_tools/video/test_cuts.py",),
-    "visual_tools/text_detection.py": ("tests/visual_tools/test_text_directions.py",),
+    "visual_tools/text_directions.py": ("tests/visual_tools/test_text_directions.py",),
     "model_runtime/engine/scheduler.py": ("tests/model_runtime/engine/test_scheduler.py",),
     "model_runtime/engine/admission.py": (
         "tests/model_runtime/engine/test_scheduler.py",

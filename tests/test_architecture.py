@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,15 @@ def imports_of(path: Path, root: Path = ROOT) -> Iterator[tuple[str, int, bool]]
                 yield alias.name, node.lineno, node in at_import
         elif isinstance(node, ast.ImportFrom):
             up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            yield ".".join([*up, *([node.module] if node.module else [])]), node.lineno, node in at_import
+            origin = ".".join([*up, *([node.module] if node.module else [])])
+            for name in sorted({_find_origin(origin, alias.name, root) for alias in node.names}):
+                yield name, node.lineno, node in at_import
+
+
+def _find_origin(package: str, name: str, root: Path) -> str:
+    """What `from package import name` imports: the module `package.name`, or the package that holds the name."""
+    place = root.joinpath(*package.split("."), name)
+    return f"{package}.{name}" if place.with_suffix(".py").is_file() or place.is_dir() else package
 
 
 def _run_at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -97,6 +106,31 @@ def test_a_wrong_arrow_is_seen(tmp_path: Path, where: str, text: str, is_wrong: 
     path.parent.mkdir(parents=True)
     path.write_text(text, "utf-8")
     assert bool(wrong_arrows([path], tmp_path)) is is_wrong
+
+
+def find_circle(files: list[Path], root: Path = ROOT) -> list[str]:
+    """Modules that import each other while they are imported; a package stands for its `__init__`."""
+    modules = {module_of(path, root): path for path in files}
+    graph = {
+        module: {name for name, _, is_run in imports_of(path, root) if is_run and name in modules and name != module}
+        for module, path in modules.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other() -> None:
+    assert find_circle(FILES) == []
+
+
+def test_a_circle_is_seen(tmp_path: Path) -> None:
+    texts = {"a": "import b", "b": "from c import x", "c": "import a, d", "d": "def f():\n    import a"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text, "utf-8")
+    assert set(find_circle(sorted(tmp_path.glob("*.py")), tmp_path)) == {"a", "b", "c"}
 
 
 def test_no_heavy_package_at_module_top_level() -> None:

@@ -1,9 +1,10 @@
 """Values of flags that come from a short list."""
 
-import difflib
 from collections.abc import Sequence
 
 import typer
+
+from envs.errors import did_you_mean
 
 
 def choice(flag: str, value: str, options: Sequence[str]) -> str:
@@ -14,6 +15,5 @@ def choice(flag: str, value: str, options: Sequence[str]) -> str:
     """
     if value in options:
         return value
-    near = difflib.get_close_matches(value, options, n=1, cutoff=0.3)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise typer.BadParameter(f"{flag} is {value!r}, expected one of {', '.join(options)}{hint}")
+    expected = f"expected one of {', '.join(options)}{did_you_mean(value, options)}"
+    raise typer.BadParameter(f"{flag} is {value!r}, {expected}")

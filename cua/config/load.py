@@ -1,7 +1,6 @@
 """Read settings: flag > environment > project file > user file > default, and remember the source."""
 
 import dataclasses
-import difflib
 import os
 import tomllib
 import types
@@ -13,6 +12,7 @@ from typing import Any
 
 from cua.config.settings import Settings
 from cua.errors import ConfigError
+from envs.errors import did_you_mean
 
 PREFIX = "K25_"
 PROJECT_FILE = "k25.toml"
@@ -100,10 +100,9 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
 
 def _check_name(name: str, source: str) -> None:
     if name not in FIELDS:
-        near = difflib.get_close_matches(name, FIELDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "see `cua config show` for all settings"
+        hint = did_you_mean(name, FIELDS) or "; see `cua config show` for all settings"
         where = "--set" if source == "flag" else source
-        raise ConfigError(f"{where}: there is no setting {name!r}; {hint}")
+        raise ConfigError(f"{where}: there is no setting {name!r}{hint}")
 
 
 def _checked(name: str, value: Any, source: str) -> Any:
@@ -137,9 +136,8 @@ def _in_range(name: str, value: Any, source: str) -> Any:
 def _choice(name: str, value: Any, options: tuple[Any, ...], source: str) -> Any:
     if value in options:
         return value
-    near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.3)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{_named(name, source)} is {value!r}, expected one of {', '.join(options)}{hint}")
+    expected = f"expected one of {', '.join(options)}{did_you_mean(str(value), options)}"
+    raise ConfigError(f"{_named(name, source)} is {value!r}, {expected}")
 
 
 def _texts(name: str, value: Any, source: str) -> tuple[str, ...]:

@@ -8,10 +8,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cua.errors import ContextOverflowError, ModelError
+from cua.errors import ContextOverflowError, ModelError, name_choices
 from cua.json_text import read_json
 from cua.models.endpoint import Endpoint
-from cua.models.names import did_you_mean
 from cua.models.retry import OverloadedError
 
 _RETRYABLE = {408, 409, 425, 429, 529}
@@ -185,7 +184,7 @@ def _with_hint(text: str, hint: str) -> str:
 
 def _not_found_hint(endpoint: Endpoint, model: str, known_models: Sequence[str]) -> str:
     if known_models and model not in known_models:
-        return f"the server has no model {model!r}.{did_you_mean(model, known_models)}"
+        return f"the server has no model {model!r}.{name_choices(model, known_models)}"
     if not re.search(r"/v\d", endpoint.base_url):
         return f"the base URL usually ends in /v1: {endpoint.shown_url}/v1"
     return f"either the model {model!r} or the base URL is wrong"

@@ -10,9 +10,8 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cua.errors import ConfigError, ModelError
+from cua.errors import ConfigError, ModelError, name_choices
 from cua.messages import ImagePart
-from cua.models.names import did_you_mean
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -43,7 +42,7 @@ class ImageFormat:
         name, _, quality = text.strip().lower().partition(":")
         kind = _KINDS.get(name)
         if kind is None:
-            raise ConfigError(f"unknown image format {text!r}.{did_you_mean(name, _KINDS)} Example: webp:75")
+            raise ConfigError(f"unknown image format {text!r}.{name_choices(name, _KINDS)} Example: webp:75")
         if not quality:
             return cls(kind=kind)
         if not (quality.isascii() and quality.isdigit() and 1 <= int(quality) <= 100) or kind == "png":

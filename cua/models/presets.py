@@ -4,10 +4,9 @@ Source: the model card's recommendations for Kimi K2.5 (thinking 1.0 / 0.95, ins
 settings of the published OSWorld and WebArena runs.
 """
 
-from cua.errors import ConfigError
+from cua.errors import ConfigError, name_choices
 from cua.messages import Sampling
 from cua.models.endpoint import Endpoint
-from cua.models.names import did_you_mean
 
 THINKING_OFF_SELF_HOSTED = {"chat_template_kwargs": {"thinking": False}}
 THINKING_OFF_MOONSHOT = {"thinking": {"type": "disabled"}}
@@ -37,7 +36,7 @@ def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
     """
     sampling = PRESETS.get(name.strip().lower())
     if sampling is None:
-        raise ConfigError(f"there is no preset {name!r}.{did_you_mean(name, PRESETS)}")
+        raise ConfigError(f"there is no preset {name!r}.{name_choices(name, PRESETS)}")
     if sampling is not PRESETS["kimi-k2.5-instant"]:
         return sampling
     extra = THINKING_OFF_MOONSHOT if endpoint.is_moonshot else THINKING_OFF_SELF_HOSTED

@@ -16,9 +16,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from cua.errors import ConfigError
+from cua.errors import ConfigError, name_choices
 from cua.json_text import read_json
-from cua.models.names import did_you_mean
 
 _Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -88,5 +87,5 @@ def load_prices(path: str | Path | None = None, environ: Mapping[str, str] | Non
 def _first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = " > ".join(str(step) for step in first["loc"])
-    hint = did_you_mean(str(first["loc"][-1]), Price.model_fields) if first["type"] == "extra_forbidden" else ""
+    hint = name_choices(str(first["loc"][-1]), Price.model_fields) if first["type"] == "extra_forbidden" else ""
     return f"{where}: {first['msg']}.{hint}" if where else f"{first['msg']}."

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from cua.errors import name_choices
 from cua.json_text import read_json
 from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
-from cua.models.names import did_you_mean
 from visual_tools.errors import SandboxError
 
 
@@ -44,7 +44,7 @@ class Toolset:
         """
         tool = self._by_name.get(call.name)
         if tool is None:
-            return failed(f"There is no tool {call.name!r}.{did_you_mean(call.name, self._by_name)}")
+            return failed(f"There is no tool {call.name!r}.{name_choices(call.name, self._by_name)}")
         arguments = _read_json(call.arguments)
         if isinstance(arguments, str):
             return failed(f"The arguments of {call.name} cannot be read: {arguments}")

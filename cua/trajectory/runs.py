@@ -1,6 +1,5 @@
 """The runs on this machine: list them, find one."""
 
-import difflib
 import os
 import time
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from cua.trajectory.folder import TRAJECTORY, default_runs_dir
 from cua.trajectory.load import load_run
 from cua.trajectory.lock import is_locked
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
+from envs.errors import nearest
 
 _TAIL_BYTES = 65536
 _MAX_FIRST_BYTES = 16 * 2**20
@@ -119,7 +119,7 @@ def find_run(what: str, runs_dir: Path | None = None) -> Path:
         return by_id[fitting[0]]
     if fitting:
         raise TrajectoryError(f"{len(fitting)} runs fit {what!r}: {_some(fitting)}. Type more of the one you mean")
-    near = difflib.get_close_matches(what, by_id, n=3, cutoff=0.4) or list(by_id)[:3]
+    near = nearest(what, by_id, 3) or list(by_id)[:3]
     raise TrajectoryError(f"there is no run {what!r} in {runs_dir}. Nearest: {_some(near)}. `cua runs` lists all")
 
 

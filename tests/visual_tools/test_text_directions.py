@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.text_detection import TextArea, choose_directions
+from visual_tools.text_detection import TextArea
+from visual_tools.text_directions import choose_directions
 from visual_tools.text_recognition import Recognized
 
 Readings = Mapping[int, tuple[str, float]]

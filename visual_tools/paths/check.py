@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.paths.loops import DIAGONAL_PX
-from visual_tools.paths.shortest import Connectivity, PathResult, Point, measure_length, measure_lengths, measure_width
+from visual_tools.paths.search import Connectivity, PathResult, Point, measure_length, measure_lengths, measure_width
 from visual_tools.require import require
 
 TOLERANCE_PX = 1e-6

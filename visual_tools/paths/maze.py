@@ -24,7 +24,7 @@ from visual_tools.paths.ends import (
     make_opening_end,
     make_point_end,
 )
-from visual_tools.paths.shortest import Point, find_path, measure_width, nearest_free
+from visual_tools.paths.search import Point, find_path, measure_width, nearest_free
 from visual_tools.paths.tones import Tones
 from visual_tools.require import require
 

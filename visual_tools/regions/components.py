@@ -1,23 +1,16 @@
-"""Connected regions of a mask, with their size, place and outlines; and all that was found, drawn with its numbers."""
+"""Connected regions of a mask, with their size and place, and their outlines: their outermost pixels, in turn."""
 
-import colorsys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import binarize
-from visual_tools.regions.counting import Count
-from visual_tools.regions.edges import Contours
-from visual_tools.regions.inputs import Mask, RgbImage, to_image, to_mask
-from visual_tools.regions.measuring import Measurements
-from visual_tools.regions.polygons import Polygons
-from visual_tools.regions.scale_bar import ScaleBar
+from visual_tools.regions.inputs import Mask, to_mask
 from visual_tools.require import require
 
 Outline = NDArray[np.int32]
@@ -173,127 +166,3 @@ def is_frame(area_px: int, box: Box, width: int, height: int) -> bool:
     """Whether a region with this many pixels in this box is a thin frame around an image of this size."""
     spans = box.width >= _FRAME_SPAN * width and box.height >= _FRAME_SPAN * height
     return spans and area_px < _FRAME_FILL * box.area
-
-
-_HUE_STEP = 0.381966
-"""The golden section: neighbours in the row get colours far apart."""
-
-_LINE_PER_SIDE = 1 / 500
-_TEXT_PER_SIDE = 1 / 45
-_MIN_TEXT_PX = 10
-_TEXT_PER_OBJECT = 0.45
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mark:
-    outlines_px: tuple[Outline, ...]
-    text: str
-    at_px: tuple[float, float]
-    room_px: float
-
-
-def draw_objects(
-    image: ImageSource,
-    result: Count | Measurements | Components | Contours | Polygons | ScaleBar,
-    *,
-    show_numbers: bool = True,
-) -> RgbImage:
-    """A copy of the image with every found object outlined and numbered.
-
-    Args:
-        image: The image in which `result` was found; it is not changed.
-        result: What one of the functions of this package returned.
-        show_numbers: Write numbers (kinds for polygons); where an object has no room for one, it is left out.
-
-    Raises:
-        ImageError: No image.
-    """
-    cv2 = require("cv2", "visual")
-    drawn = np.ascontiguousarray(to_image(image)).copy()
-    side = max(drawn.shape[:2])
-    line_px = max(round(side * _LINE_PER_SIDE), 1)
-    marks = _make_marks(result)
-    for index, mark in enumerate(marks):
-        color = _color(index)
-        for outline in mark.outlines_px:
-            cv2.polylines(drawn, [outline], True, color, line_px, cv2.LINE_AA if line_px > 1 else cv2.LINE_8)
-    return _write(drawn, marks, side) if show_numbers else drawn
-
-
-def _make_marks(result: Count | Measurements | Components | Contours | Polygons | ScaleBar) -> list[_Mark]:
-    match result:
-        case Count() | Measurements():
-            return [
-                _Mark(
-                    outlines_px=(one.outline_px,),
-                    text=str(one.number),
-                    at_px=one.centroid_px,
-                    room_px=min(one.box_px.width, one.box_px.height),
-                )
-                for one in result.objects
-            ]
-        case Components():
-            return [_mark_component(result, index) for index in range(len(result))]
-        case Contours():
-            return [
-                _Mark(
-                    outlines_px=(one.points_px,), text=str(one.number), at_px=one.center_px, room_px=one.box_px.height
-                )
-                for one in result.contours
-            ]
-        case Polygons():
-            return [
-                _Mark(
-                    outlines_px=(np.rint(one.shape_px).astype(np.int32),),
-                    text=f"{one.number} {one.kind}",
-                    at_px=one.center_px,
-                    room_px=min(one.box_px.width, one.box_px.height),
-                )
-                for one in result.polygons
-            ]
-        case ScaleBar():
-            text = f"{result.length_px:g} px = {result.value:g} {result.unit}"
-            bar = result.bar_px
-            corners = np.array(
-                [(bar.left, bar.top), (bar.right, bar.top), (bar.right, bar.bottom), (bar.left, bar.bottom)]
-            )
-            return [
-                _Mark(
-                    outlines_px=(corners.astype(np.int32),), text=text, at_px=(bar.center[0], bar.top - 14), room_px=60
-                )
-            ]
-
-
-def _mark_component(result: Components, index: int) -> _Mark:
-    one = result[index]
-    box = one.box_px
-    region = np.asarray(result.labels[box.top : box.bottom, box.left : box.right] == one.label)
-    outline = trace_outline(region, box.left, box.top)
-    room = min(box.width, box.height)
-    return _Mark(outlines_px=(outline,), text=str(one.label), at_px=one.centroid_px, room_px=room)
-
-
-def _color(index: int) -> tuple[int, int, int]:
-    red, green, blue = colorsys.hsv_to_rgb(index * _HUE_STEP % 1, 0.9, 1.0)
-    return round(red * 255), round(green * 255), round(blue * 255)
-
-
-def _write(drawn: RgbImage, marks: list[_Mark], side: int) -> RgbImage:
-    image = Image.fromarray(drawn)
-    draw = ImageDraw.Draw(image)
-    fonts: dict[int, ImageFont.FreeTypeFont | ImageFont.ImageFont] = {}
-    for mark in marks:
-        size = round(min(max(side * _TEXT_PER_SIDE, _MIN_TEXT_PX), mark.room_px * _TEXT_PER_OBJECT))
-        if size < _MIN_TEXT_PX * 0.8:
-            continue
-        font = fonts.setdefault(size, ImageFont.load_default(size))
-        draw.text(
-            mark.at_px,
-            mark.text,
-            font=font,
-            anchor="mm",
-            fill="white",
-            stroke_width=max(size // 8, 1),
-            stroke_fill="black",
-        )
-    return np.asarray(image)

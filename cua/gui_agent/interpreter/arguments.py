@@ -4,7 +4,6 @@ Source of the parameter lists: pyautogui 0.9.54, `pyautogui/__init__.py`; `time.
 functions.
 """
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from cua.gui_agent.interpreter.limits import Refused
 from cua.gui_agent.interpreter.recording import Recording
 from cua.gui_agent.interpreter.values import Value, is_number, kind, short
 from envs import Button
+from envs.errors import nearest
 from envs.keys import normalize_key
 
 _BUTTONS: dict[Value, Button] = {
@@ -215,7 +215,7 @@ def bind(function: str, signature: str, args: Sequence[Value], kwargs: Mapping[s
         bound = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise Refused(f"{function}() has no argument {name!r}{nearest(name, names)}; it takes: {', '.join(names)}")
+            raise Refused(f"{function}() has no argument {name!r}{guess(name, names)}; it takes: {', '.join(names)}")
         if name in bound:
             raise Refused(f"{function}() got {name!r} twice")
         bound[name] = value
@@ -225,8 +225,6 @@ def bind(function: str, signature: str, args: Sequence[Value], kwargs: Mapping[s
     return bound
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
+def guess(name: str, names: Sequence[str]) -> str:
     """A hint that names the closest of `names`, or nothing."""
-    lowered = {known.lower(): known for known in names}
-    found = difflib.get_close_matches(name[:60].lower(), lowered, n=1)
-    return f" (did you mean {lowered[found[0]]!r}?)" if found else ""
+    return "".join(f" (did you mean {known!r}?)" for known in nearest(name, names))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cua.gui_agent.interpreter.arguments import nearest
+from cua.gui_agent.interpreter.arguments import guess
 from cua.gui_agent.interpreter.limits import Budget, Refused
 from cua.gui_agent.interpreter.values import Value, as_pixels, format_template, is_number, is_pixels, kind, to_text
 
@@ -138,7 +138,7 @@ def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
         Refused: Not among the supported functions.
     """
     if name not in MATH:
-        raise Refused(f"math.{name[:40]} is not supported{nearest(name, [*MATH, *MATH_CONSTANTS])}")
+        raise Refused(f"math.{name[:40]} is not supported{guess(name, [*MATH, *MATH_CONSTANTS])}")
     for argument in args:
         budget.check(argument)
     result = budget.check(MATH[name](*args))
@@ -213,7 +213,7 @@ def call_method(value: Value, name: str, args: Sequence[Value], kwargs: Mapping[
         return budget.check(_bounded(value, name, args, kwargs, budget))
     if name not in table:
         known = [*table, *(_STR_BOUNDED if isinstance(value, str) else ())]
-        raise Refused(f"{kind(value)} has no method {name[:40]!r} here{nearest(name, known)}")
+        raise Refused(f"{kind(value)} has no method {name[:40]!r} here{guess(name, known)}")
     budget.check(value)
     for argument in args:
         budget.check(argument)

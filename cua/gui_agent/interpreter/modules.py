@@ -11,7 +11,7 @@ from cua.gui_agent.interpreter.arguments import (
     PYAUTOGUI_ALIASES,
     Arguments,
     bind,
-    nearest,
+    guess,
 )
 from cua.gui_agent.interpreter.builtins import MATH, MATH_CONSTANTS, NAMES, call_builtin, call_math
 from cua.gui_agent.interpreter.limits import Refused
@@ -43,7 +43,7 @@ def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value],
     if target in PYAUTOGUI or target in PYAUTOGUI_ALIASES:
         return call_pyautogui(target, args, kwargs, recording, shown_as=shown)
     known = [*COMPUTER, *COMPUTER_ALIASES, *PYAUTOGUI]
-    raise Refused(f"computer has no function {name!r}{nearest(name, known)}; use pyautogui for mouse and keyboard")
+    raise Refused(f"computer has no function {name!r}{guess(name, known)}; use pyautogui for mouse and keyboard")
 
 
 def _status(value: Value) -> Literal["success", "failure"]:
@@ -126,7 +126,7 @@ def attribute(module: Module, name: str) -> Value:
         case "math" if name in MATH_CONSTANTS:
             return MATH_CONSTANTS[name]
         case "math" if name not in MATH:
-            raise Refused(f"math.{name[:40]} is not supported{nearest(name, [*MATH, *MATH_CONSTANTS])}")
+            raise Refused(f"math.{name[:40]} is not supported{guess(name, [*MATH, *MATH_CONSTANTS])}")
         case "time" if name != "sleep":
             raise Refused(f"time.{name[:40]} is not supported here, only time.sleep(seconds)")
         case _:

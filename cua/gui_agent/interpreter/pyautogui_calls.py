@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from cua.gui_agent.interpreter import input_calls
-from cua.gui_agent.interpreter.arguments import PYAUTOGUI, PYAUTOGUI_ALIASES, Arguments, bind, nearest
+from cua.gui_agent.interpreter.arguments import PYAUTOGUI, PYAUTOGUI_ALIASES, Arguments, bind, guess
 from cua.gui_agent.interpreter.limits import Refused
 from cua.gui_agent.interpreter.recording import Recording
 from cua.gui_agent.interpreter.values import Value, short
@@ -80,7 +80,7 @@ def check_name(name: str) -> str:
     if name in _NOT_HERE:
         raise Refused(f"pyautogui.{name} cannot be used here: {_NOT_HERE[name]}")
     known = [*PYAUTOGUI, *PYAUTOGUI_ALIASES]
-    raise Refused(f"pyautogui has no function {name!r}{nearest(name, known)}")
+    raise Refused(f"pyautogui has no function {name!r}{guess(name, known)}")
 
 
 def hold_keys(args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> list[str]:

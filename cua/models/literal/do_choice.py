@@ -6,10 +6,10 @@ from dataclasses import replace
 from cua.models.literal.differences import find_changed_boxes, has_changed_inside
 from cua.models.literal.do_keyboard import type_and_check
 from cua.models.literal.do_pointer import locate, miss
-from cua.models.literal.find_control import FoundToggle, find_toggle
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_target import choose
 from cua.models.literal.find_text import Found, find_text, name_nearest
+from cua.models.literal.find_toggle import FoundToggle, find_toggle
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen, Sight

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection
 
-from cua.models.literal.find_control import find_toggle, find_unnamed_button
+from cua.models.literal.find_button import find_unnamed_button
 from cua.models.literal.find_field import find_field
 from cua.models.literal.find_kind import find_kind
 from cua.models.literal.find_target import Choice, choose
 from cua.models.literal.find_text import Found, find_text, name_nearest
+from cua.models.literal.find_toggle import find_toggle
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from cua.models.literal.field_boxes import find_fields, find_lists
-from cua.models.literal.find_control import list_buttons
+from cua.models.literal.find_button import list_buttons
 from cua.models.literal.find_text import find_button, is_coloured
 from cua.models.literal.screen import Screen
 from cua.models.literal.steps import Role

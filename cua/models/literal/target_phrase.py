@@ -7,7 +7,7 @@ not understood, and are named in the error.
 import re
 from dataclasses import replace
 
-from cua.models.literal.grammar import Quotes
+from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
 from cua.models.literal.steps import Relation, RelationKind, Role, Target
 from cua.models.literal.target_words import (

@@ -1,13 +1,12 @@
 """The file chooser: a list of the files that may be uploaded."""
 
 import contextlib
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.browser.overlays.overlay import EDGE, GREY, PAPER, Box, Canvas, TextField
-from envs.errors import ActionError
+from envs.errors import ActionError, did_you_mean
 from envs.target import Target
 
 if TYPE_CHECKING:
@@ -159,8 +158,7 @@ class FileList:
             path = (self._folder / name).resolve()
             if path.parent == self._folder.resolve():
                 return path
-        near = difflib.get_close_matches(name, self._names, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(self._names[:10]) or 'no files'}"
+        hint = did_you_mean(name, self._names) or f"; there are: {', '.join(self._names[:10]) or 'no files'}"
         raise ActionError(f"there is no file {name!r} to upload{hint}")
 
     def _how_to_choose(self) -> str:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from visual_tools.paths.shortest import Point
+from visual_tools.paths.search import Point
 
 
 def scipy_length(free: NDArray[np.bool_], start: Point, goal: Point, connectivity: int) -> float:

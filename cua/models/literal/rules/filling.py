@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cua.models.literal.grammar import Quotes
+from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
 from cua.models.literal.rules.words import FIELD_NOUN, MARK, TEXT_NOUN, Rule, click_path, rule, typed
 from cua.models.literal.steps import (

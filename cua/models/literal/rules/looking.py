@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from cua.models.literal.grammar import Quotes
+from cua.models.literal.clauses import Quotes
 from cua.models.literal.rules.words import GONE, NUMBER, SEEN, Rule, bare, fixed, number, rule
 from cua.models.literal.steps import (
     CheckShown,

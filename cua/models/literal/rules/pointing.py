@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from cua.models.literal.grammar import Quotes
+from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
 from cua.models.literal.rules.words import MARK, NUMBER, URL, Rule, click_path, fixed, number, rule
 from cua.models.literal.steps import AnswerDialog, Click, Drag, OpenAddress, PlainStep, PressKeys

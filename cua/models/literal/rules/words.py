@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from cua.models.literal.grammar import Quotes
+from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
 from cua.models.literal.steps import Click, PlainStep, Target
 

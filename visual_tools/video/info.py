@@ -1,0 +1,86 @@
+"""What a video file holds, found in its packets and its first frame."""
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.video.frames import Shape, fit_side
+from visual_tools.video.reader import Reader
+from visual_tools.video.source import check_file, open_video
+from visual_tools.video.timeline import Timeline, read_timeline
+from visual_tools.video.types import VideoInfo
+
+_HDR = {16: "PQ", 18: "HLG"}  # transfer characteristics of ITU-T H.273
+_EVEN_SHARE = 0.99
+
+
+def probe(path: str | os.PathLike[str]) -> VideoInfo:
+    """What a video file holds: size as shown, frame rate, length, keyframes, sound, damage.
+
+    Only the first frame is decoded; everything else stands in the file's index or in its packets.
+
+    Raises:
+        VideoError: The file is missing, damaged beyond reading, or not a video.
+
+    Example:
+        >>> probe("talk.mp4").duration_s
+        754.2
+    """
+    timeline = read_timeline(path)
+    with Reader(path, timeline, fit_side(None), 1) as reader:
+        frame, shape = reader.read_first()
+    is_variable = is_variable_rate(timeline.pts)
+    gap_s, max_gap_s = _find_key_gaps(timeline)
+    with open_video(path) as (container, stream):
+        others = [f"{len(container.streams.video)} video streams: the largest is read"]
+        return VideoInfo(
+            path=check_file(path),
+            container=container.format.name,
+            codec=stream.codec_context.codec.canonical_name,
+            width_px=shape.width_px,
+            height_px=shape.height_px,
+            native_width_px=frame.width,
+            native_height_px=frame.height,
+            rotation_deg=shape.turn * 90,
+            fps=timeline.fps,
+            is_variable_rate=is_variable,
+            duration_s=timeline.duration_s,
+            num_frames=len(timeline.pts),
+            is_num_frames_exact=timeline.has_times,
+            num_keyframes=len(timeline.key_pts),
+            keyframe_gap_s=gap_s,
+            max_keyframe_gap_s=max_gap_s,
+            has_audio=bool(container.streams.audio),
+            is_truncated=timeline.is_truncated,
+            warnings=timeline.warnings
+            + _tell_image(frame.color_trc, frame.interlaced_frame, shape)
+            + (("frames come at uneven distances",) if is_variable else ())
+            + tuple(others if len(container.streams.video) > 1 else ()),
+        )
+
+
+def is_variable_rate(pts: NDArray[np.int64]) -> bool:
+    """Whether frames come at uneven distances: more than one in a hundred off by a tenth and by more than a tick."""
+    gaps = np.diff(pts)
+    if len(gaps) < 2:
+        return False
+    usual = np.median(gaps)
+    return bool((np.abs(gaps - usual) <= max(0.1 * usual, 1)).mean() < _EVEN_SHARE)
+
+
+def _find_key_gaps(timeline: Timeline) -> tuple[float, float]:
+    """Median distance of keyframes in seconds, and the largest one, that to the end of the video included."""
+    gaps_s = np.diff([*timeline.key_pts.tolist(), timeline.end_pts]) * float(timeline.time_base)
+    return float(np.median(gaps_s[:-1] if len(gaps_s) > 1 else gaps_s)), float(gaps_s.max())
+
+
+def _tell_image(color_trc: int, is_interlaced: bool, shape: Shape) -> tuple[str, ...]:
+    told = []
+    if int(color_trc) in _HDR:
+        told.append(f"high dynamic range ({_HDR[int(color_trc)]}): pictures look pale, tones are not mapped")
+    if is_interlaced:
+        told.append("interlaced: moving edges are combed")
+    if shape.is_flipped:
+        told.append("shown mirrored")
+    return tuple(told)
