@@ -8,7 +8,7 @@ WORKERS ?= 2
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench tune kernel-docs clean venv dev
+.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -74,6 +74,10 @@ runtime-bench: ## print the K2.5 runtime's figures beside transformers', tiktoke
 kernels-bench: ## time every kernel beside its peers (at toy sizes where there is no GPU)
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m benchmarks.kernels $(ARGS)
+
+gpu-check: ## on a GPU: check and measure kernels and engine in order, 25 minutes, resumable (OUT=DIR ARGS=--plan)
+	@$(if $(PYTHON),,scripts/bootstrap.sh runtime-dev)
+	@$(or $(PYTHON),$(VENV)/python) -m benchmarks.gpu_check $(if $(OUT),--out $(OUT)) $(ARGS)
 
 tune: ## look for faster tiles on this GPU and write them to the table (ONLY=moe_int4.gate_up)
 	@scripts/bootstrap.sh runtime-dev

@@ -35,6 +35,7 @@ from benchmarks.kernels.case import Case, Row
 from benchmarks.kernels.device import ROOT, CpuDevice, CudaDevice, Device, find_commit, find_versions
 from benchmarks.kernels.roofline import measure_peaks
 from benchmarks.kernels.sizes import Sizes, toy_sizes
+from benchmarks.kernels.table import use_table
 from model_runtime.errors import ConfigError
 from model_runtime.ops.registry import find_ops
 
@@ -70,6 +71,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--peers", type=Path, metavar="DIR", help="adapters of other projects' kernels")
     parser.add_argument("--toy", action="store_true", help="toy sizes; nothing is measured")
     parser.add_argument("--interpreter", action="store_true", help="on a CPU: our kernels in Triton's interpreter, too")
+    parser.add_argument("--tiles", type=Path, metavar="FILE", help="a table in place of the one that is shipped")
     parser.add_argument("--budget-s", type=float, default=540.0, help="cases that would begin later are left out")
     return parser.parse_args(argv)
 
@@ -84,13 +86,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     try:
         chosen = find_cases(args.only)
+        if args.tiles:
+            use_table(args.tiles)
         bench = make_bench(args)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
     rows: list[Row] = []
-    is_whole = run_all(chosen, bench, rows)
     result = make_report(bench, rows, ["python", "-m", "benchmarks.kernels", *argv])
+    try:
+        is_whole = run_all(chosen, bench, rows, lambda: report.write(result, args.json) if args.json else None)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(report.as_table(result))
     return 2 if not keep(result, args) else int(not is_whole)
 
@@ -140,13 +148,16 @@ def make_bench(args: argparse.Namespace) -> Bench:
     )
 
 
-def run_all(chosen: Sequence[Callable[[Bench], Iterator[Case]]], bench: Bench, rows: list[Row]) -> bool:
-    """Fill `rows`, telling each on stderr as it comes; False when a kernel broke the device."""
+def run_all(
+    chosen: Sequence[Callable[[Bench], Iterator[Case]]], bench: Bench, rows: list[Row], save: Callable[[], None]
+) -> bool:
+    """Fill `rows`, telling each on stderr and calling `save` as it comes; False when a kernel broke the device."""
     try:
         with torch.inference_mode():
             for row in chain.from_iterable(run_cases(cases(bench), bench) for cases in chosen):
                 rows.append(row)
                 emit(row)
+                save()
     except LostDeviceError as error:
         print(f"the device is lost after this row: {error}", file=sys.stderr)
         return False

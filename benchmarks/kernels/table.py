@@ -70,6 +70,16 @@ def use_lines(changed: Sequence[Line]) -> Iterator[None]:
             _switch(before)
 
 
+def use_table(path: Path) -> None:
+    """From now on, kernels find their tiles in this file, and the tuner writes to it.
+
+    Raises:
+        ConfigError: It is no table of tiles.
+    """
+    tiles.read_table(path)
+    _switch(path)
+
+
 def _switch(path: Path) -> None:
     tiles.TABLE = path
     tiles.lines_of.cache_clear()

@@ -8,9 +8,11 @@ written as soon as it is done, with machine, versions, commit, size and time; li
 """
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,7 +34,7 @@ from benchmarks.kernels.device import CudaDevice, find_commit, find_versions
 from benchmarks.kernels.measurement import Measurement, find_fault, keep_used, make_judge
 from benchmarks.kernels.search import Found, Group, Judge, find_groups, mark, search
 from benchmarks.kernels.sizes import Sizes
-from benchmarks.kernels.table import read_lines, write_lines
+from benchmarks.kernels.table import read_lines, use_table, write_lines
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import tiles
 from model_runtime.ops.registry import find_ops
@@ -89,6 +91,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", default="", help="kernels whose name begins so, for example moe_int4.gate_up")
+    parser.add_argument("--tiles", type=Path, metavar="FILE", help="table to read and write; made from the shipped one")
     parser.add_argument("--budget-s", type=float, default=3600.0, help="shared evenly by the groups; %(default)s")
     return parser.parse_args(argv)
 
@@ -103,6 +106,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if not torch.cuda.is_available():
             raise ConfigError(NO_GPU)
+        if args.tiles:
+            if not args.tiles.exists():
+                shutil.copyfile(tiles.TABLE, args.tiles)
+            use_table(args.tiles)
         groups = find_groups(read_lines(tiles.TABLE), args.only, MOST_TOKENS)
         if not groups:
             raise ConfigError(f"--only {args.only}: no kernel of {tiles.TABLE.name} begins so")
