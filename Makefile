@@ -4,11 +4,12 @@ VENV := .venv/bin
 SOURCES := apps cua envs model_runtime visual_tools tests $(wildcard benchmarks examples scripts)
 TEST_PROGRAMS := xterm mousepad galculator xclip
 WORKERS ?= 2
+PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # pyautogui has a place of its own: what it brings would replace python-xlib
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo runtime-demo test check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
+.PHONY: help demo runtime-demo test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -21,8 +22,12 @@ runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's reques
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m examples.runtime_demo
 
-test: dev ## set up what is missing and run all tests
-	@$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: dev ## set up what is missing and run the tests, but for the slow ones (8 minutes)
+	@$(VENV)/python -m pytest $(PYTEST) -m "not slow" $(ARGS)
+
+test-all: dev ## all tests, the K2.5 runtime's too: every kernel compiled, each sandbox attacked (30 minutes)
+	@scripts/bootstrap.sh runtime-dev
+	@$(VENV)/python -m pytest $(PYTEST) $(ARGS)
 
 check: lint types docs-check test ## format, lint, strict types, generated docs, tests
 

@@ -1,6 +1,7 @@
 """The shape of the code: which way imports point, what an import costs, how long files and functions are."""
 
 import ast
+import functools
 import json
 import statistics
 import subprocess
@@ -29,6 +30,11 @@ MEDIAN_FUNCTION_LINES = 12
 FILES = sorted(path for name in FLOORS for path in (ROOT / name).rglob("*.py"))
 
 
+@functools.cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def module_of(path: Path, root: Path = ROOT) -> str:
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -38,7 +44,7 @@ def imports_of(path: Path, root: Path = ROOT) -> Iterator[tuple[str, int, bool]]
     """Every import as (absolute module, line, is executed when the file is imported)."""
     module = module_of(path, root)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = _parse(path)
     at_import = set(_run_at_import(tree.body))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -191,7 +197,7 @@ def function_lengths() -> dict[str, int]:
     """Lines of each function without its docstring."""
     lengths = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(_parse(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
                 text = node.body[0] if ast.get_docstring(node) is not None else None
                 documented = (text.end_lineno or 0) - text.lineno + 1 if text is not None else 0
@@ -211,7 +217,7 @@ def test_model_text_is_never_executed() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.func.id}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(_parse(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("eval", "exec", "compile")
@@ -232,7 +238,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(_parse(path))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
         and not passes_on(node)
@@ -244,7 +250,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
 def test_public_functions_are_documented_and_typed() -> None:
     found = []
     for path in FILES:
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = _parse(path)
         if ast.get_docstring(tree) is None and tree.body:
             found.append(str(path.relative_to(ROOT)))
         found += [

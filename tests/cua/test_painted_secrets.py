@@ -35,6 +35,7 @@ def reply(action: str, code: str) -> str:
     return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
 
 
+@pytest.mark.slow
 def test_painted_values_are_in_no_picture_and_no_output(tmp_path: Path) -> None:
     pytest.importorskip("rapidocr")
     from visual_tools.ocr import read_text

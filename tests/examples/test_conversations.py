@@ -26,6 +26,7 @@ def test_the_recorded_file_is_what_the_source_says(name: str) -> None:
     assert (FOLDER / f"{name}.jsonl").read_text("utf-8") == to_jsonl(CONVERSATIONS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["in process", "streamed by a server"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
 @pytest.mark.asyncio(loop_scope="module")

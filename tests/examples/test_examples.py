@@ -14,6 +14,7 @@ def test_there_are_enough_and_of_both_kinds() -> None:
     assert len({example.app.split()[0] for example in EXAMPLES if example.env == "desktop"}) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", example_params())
 async def test_literal_finishes(example: Example, tmp_path: Path) -> None:
     result = await run_example(example, "literal", tmp_path)

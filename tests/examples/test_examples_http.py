@@ -19,6 +19,7 @@ def test_some_are_of_both_kinds() -> None:
     assert {example.env for example in EXAMPLES[SOME]} == {"browser", "desktop"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", example_params()[SOME])
 async def test_literal_finishes_over_http(example: Example, tmp_path: Path) -> None:
     with FakeOpenAI(make_model("literal"), model_id="literal-over-http") as server:

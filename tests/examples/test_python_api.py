@@ -10,6 +10,7 @@ from envs.browser.launch import find_browser
 EXAMPLE = Path(__file__).parents[2] / "examples" / "python_api.py"
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
 def test_the_python_example_runs_and_prints_its_answer(tmp_path: Path) -> None:

@@ -43,10 +43,11 @@ def cua(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.slow
 def test_a_task_runs_to_its_cap_without_an_error(served: Served, tmp_path: Path) -> None:
     page = "data:text/html,<h1>Hello</h1><button>Go</button>"
     done = cua(
-        *("task", "Click Go", "--url", page, "--model", "tiny", "--max-tokens", "5000", "--max-steps", "2"),
+        *("task", "Click Go", "--url", page, "--model", "tiny", "--max-tokens", "400", "--max-steps", "2"),
         *("--output-format", "json"),
         OPENAI_BASE_URL=served.url,
         OPENAI_API_KEY="none",
@@ -86,6 +87,7 @@ def test_the_log_names_requests_and_holds_none_of_their_words(served: Served) ->
     assert "xylophone" not in "".join(served.said)
 
 
+@pytest.mark.slow
 def test_a_folder_that_changes_while_it_is_served_changes_no_answer(tmp_path: Path) -> None:
     write_tiny(tmp_path / "m", seed=1)
     with serve(tmp_path / "m") as server:
@@ -101,6 +103,7 @@ def test_a_folder_that_changes_while_it_is_served_changes_no_answer(tmp_path: Pa
         assert ask() == before
 
 
+@pytest.mark.slow
 def test_it_ends_when_told_and_finishes_what_it_began(model_dir: Path) -> None:
     with serve(model_dir) as server:
         text = {"model": "tiny", "prompt": "count", "max_tokens": 300, "ignore_eos": True, "stream": True}
@@ -113,6 +116,7 @@ def test_it_ends_when_told_and_finishes_what_it_began(model_dir: Path) -> None:
         assert server.process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_ranks_end_with_the_server_even_when_it_is_killed(model_dir: Path) -> None:
     with serve(model_dir, "--tp", "2") as server:
         workers = psutil.Process(server.process.pid).children(recursive=True)
@@ -122,6 +126,7 @@ def test_ranks_end_with_the_server_even_when_it_is_killed(model_dir: Path) -> No
         assert alive == []
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_told_and_the_server_ends(model_dir: Path) -> None:
     with serve(model_dir, "--tp", "2") as server:
         workers = psutil.Process(server.process.pid).children(recursive=True)
@@ -142,6 +147,7 @@ def test_a_killed_rank_is_told_and_the_server_ends(model_dir: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -159,6 +165,7 @@ def test_what_cannot_be_served_is_told_in_one_line(model_dir: Path, arguments: l
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "examples.runtime_demo"], capture_output=True, text=True, timeout=120, cwd=ROOT

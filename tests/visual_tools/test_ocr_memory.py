@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -71,6 +72,7 @@ def read_cold(image: NDArray[np.uint8]) -> list[TextLine]:
     return _cold[key]
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(sequences())
 @example([Scene(rows=("export all",) * 15), Scene(rows=(*("export all",) * 14, "Export all tiddlers"))])

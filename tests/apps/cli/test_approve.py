@@ -22,6 +22,7 @@ def titles(stdout: str) -> list[str]:
     return [event["title"] for event in events if event["event"] == "observed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "last_title"), [("y", "gone"), ("n", ""), ("", "")])
 def test_a_person_at_the_terminal_decides(tmp_path: Path, answer: str, last_title: str) -> None:
     terminal, side = pty.openpty()

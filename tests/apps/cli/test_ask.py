@@ -55,6 +55,7 @@ def test_the_answer_is_on_stdout_and_progress_on_stderr(tmp_path: Path, picture:
     }
 
 
+@pytest.mark.slow
 def test_json_and_verify_in_one_go_and_later(tmp_path: Path, picture: Path) -> None:
     model = script(tmp_path, [COUNT], "600 are dark [^0^].")
     done = cua(
@@ -80,6 +81,7 @@ def test_json_and_verify_in_one_go_and_later(tmp_path: Path, picture: Path) -> N
     assert "answer.json does not say what the record says" in edited.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_comes_out_otherwise_has_its_own_exit_code(tmp_path: Path, picture: Path) -> None:
     model = script(tmp_path, ["import time; print(time.time_ns())"], "now [^0^]")
     done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--verify", timeout_s=120)
@@ -87,6 +89,7 @@ def test_a_run_that_comes_out_otherwise_has_its_own_exit_code(tmp_path: Path, pi
     assert "not reproduced" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_stream_of_events(tmp_path: Path, picture: Path) -> None:
     model = script(tmp_path, [COUNT, "1/0"], "600 [^0^]")
     done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--output-format", "stream-json")
@@ -99,6 +102,7 @@ def test_a_stream_of_events(tmp_path: Path, picture: Path) -> None:
     assert returned["functions.ipython:1"]["is_error"] is True
 
 
+@pytest.mark.slow
 def test_schema_and_capped(tmp_path: Path, picture: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps({"type": "object", "required": ["count"]}))
@@ -129,6 +133,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str], told: str
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_without_isolation_a_person_is_asked_and_nobody_is_there(tmp_path: Path, picture: Path) -> None:
     model = script(tmp_path, [COUNT], "I could not look.")
     done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--sandbox", "none")
@@ -139,6 +144,7 @@ def test_without_isolation_a_person_is_asked_and_nobody_is_there(tmp_path: Path,
     assert "[0] 600" in allowed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_outlives_the_agent(tmp_path: Path, picture: Path, number: int) -> None:
     """The kernel is in the middle of a cell when its agent goes."""
@@ -152,6 +158,7 @@ def test_nothing_outlives_the_agent(tmp_path: Path, picture: Path, number: int) 
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
 
 
+@pytest.mark.slow
 def test_shown_runs_and_replay(tmp_path: Path, picture: Path) -> None:
     cua(tmp_path / "runs", "ask", "How many?", str(picture), "-m", script(tmp_path, [COUNT], "600 [^0^]"))
     listed = cua(tmp_path / "runs", "runs")

@@ -141,6 +141,7 @@ def test_codes(tmp_path: Path) -> None:
     assert (none.code, none.stdout) == (1, "no code\n")
 
 
+@pytest.mark.slow
 def test_polygons_edges_and_views(tmp_path: Path) -> None:
     picture = Image.new("RGB", (200, 100), "white")
     ImageDraw.Draw(picture).rectangle((20, 20, 99, 69), fill="green")
@@ -176,6 +177,7 @@ def test_axes_of_a_chart(tmp_path: Path) -> None:
     assert at == {"x": pytest.approx(25, abs=0.3), "y": pytest.approx(500, abs=6)}
 
 
+@pytest.mark.slow
 def test_videos(tmp_path: Path) -> None:
     make_video(tmp_path, 40)
     assert see_json(tmp_path, "probe", "video.mp4")["result"]["num_frames"] == 40
@@ -219,6 +221,7 @@ def test_an_input_is_never_written_to(tmp_path: Path) -> None:
     assert Path(COINS).read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -34,6 +34,7 @@ def port() -> str:
         return str(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -76,6 +76,7 @@ def test_stream_json_is_one_event_a_line(tmp_path: Path) -> None:
     assert events[2]["actions"][0]["verb"] == "Click"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "instruction",
     ["{braces} {0} {{name}}", "点击保存 🙂", "quote \" and ' and \\ and \0x", "a" * 20_000, "line\nbreak"],
@@ -134,6 +135,7 @@ def test_a_model_server_that_is_down_is_worth_retrying(tmp_path: Path) -> None:
     assert "127.0.0.1:9" in ended.result["reason"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_as_an_error_of_the_record(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
@@ -160,6 +162,7 @@ def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     assert len({result["run_dir"] for result in results}) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["at once", "start", "first screenshot", "waiting", "second step"])
 def test_ctrl_c_at_any_moment_leaves_a_readable_record_and_no_process(tmp_path: Path, moment: str) -> None:
     model = script(tmp_path, CLICK, WAIT, CLICK, DONE)
@@ -226,6 +229,7 @@ def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
     assert "nothing to resume" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_capped_run_goes_on_with_a_higher_limit(tmp_path: Path) -> None:
     model = script(tmp_path, CLICK, DONE)
     first = cua(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--max-steps", "1", "--output-format", "json")
@@ -235,6 +239,7 @@ def test_a_capped_run_goes_on_with_a_higher_limit(tmp_path: Path) -> None:
     assert (second.code, second.result["status"], second.result["steps"]) == (0, "unverified", 2)
 
 
+@pytest.mark.slow
 def test_runs_replay_report_and_export(tmp_path: Path) -> None:
     cua(tmp_path, "task", "Look at it", "--url", PAGE, "-m", script(tmp_path, CLICK, DONE))
     run = only_run(tmp_path)
@@ -274,6 +279,7 @@ def closed_page() -> Iterator[str]:
     server.close()
 
 
+@pytest.mark.slow
 def test_a_password_in_the_address_logs_in_and_is_recorded_nowhere(tmp_path: Path, closed_page: str) -> None:
     url = closed_page.replace("//", "//ann:tr0ub4dor-3@")
     arguments = ["-m", script(tmp_path, CLICK, DONE), "--output-format", "stream-json"]
@@ -313,6 +319,7 @@ def test_logins_come_from_a_file(tmp_path: Path, closed_page: str) -> None:
     assert not [path for path in run.rglob("*") if path.is_file() and b"tr0ub4dor" in path.read_bytes()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -59,6 +59,7 @@ def test_a_secret_is_typed_and_cannot_be_read_from_any_file_of_the_run(tmp_path:
         assert path.is_dir() or b"Sunflower-719" not in path.read_bytes(), path
 
 
+@pytest.mark.slow
 def test_an_x_server_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_path: Path) -> None:
     model = script(tmp_path, type_text("x"), WAIT, type_text("y"), DONE)
     process = start(tmp_path, "task", "Type", "--app", XTERM, "-m", model, "--output-format", "stream-json")

@@ -53,6 +53,7 @@ def test_only_one_module_prints() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_a_run_full_of_escape_codes(tmp_path: Path) -> None:
     run_dir = write_bundle_of(tmp_path, answer=f"It is two {EVIL} [^0^].")
     runs = run_dir.parent

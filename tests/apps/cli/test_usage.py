@@ -5,6 +5,7 @@ import pytest
 from tests.apps.cli.running import cua
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

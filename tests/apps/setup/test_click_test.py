@@ -16,6 +16,7 @@ needs_display = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.browser
 @pytest.mark.parametrize(("size_px", "scale"), [*BROWSER_CASES, ((333, 501), 3.0)])
@@ -23,6 +24,7 @@ async def test_browser_clicks_arrive_on_the_pixel(size_px: tuple[int, int], scal
     assert await click_in_browser(size_px, scale) == [0.0] * len(make_targets(size_px))
 
 
+@pytest.mark.slow
 @needs_display
 @pytest.mark.desktop
 @pytest.mark.parametrize("size_px", [*DESKTOP_SIZES, (641, 479)])

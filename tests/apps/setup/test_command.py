@@ -27,6 +27,7 @@ async def test_why_without_any_output() -> None:
     assert result.why == "exit status 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["wait", "exit 0"])
 async def test_what_takes_too_long_is_killed_with_its_children(tmp_path: Path, ending: str) -> None:
     pid_file = tmp_path / "pid"

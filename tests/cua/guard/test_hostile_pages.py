@@ -213,6 +213,7 @@ async def judged(env: BrowserEnv, url: str, wanted: Case) -> tuple[str | None, s
     return late, after.title or ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [pytest.param(entry, id=entry.id) for entry in KEYS + MOUSE + NAMES])
 async def test_a_risky_act_is_refused_and_not_carried_out(env: BrowserEnv, pages: PageServer, wanted: Case) -> None:
     assert await judged(env, pages.serve(wanted.body, title="open"), wanted) == (wanted.risk, "open")
@@ -224,6 +225,7 @@ NOT_IN_A_HEADLESS_SHELL = {"an access key"}  # only a browser with a window take
 REAL = [entry for entry in KEYS + MOUSE if entry.id not in NOT_IN_A_HEADLESS_SHELL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [pytest.param(entry, id=entry.id) for entry in REAL])
 async def test_without_a_guard_the_act_does_something(env: BrowserEnv, pages: PageServer, wanted: Case) -> None:
     await env.reset(OpenPage(pages.serve(wanted.body, title="open")))
@@ -232,6 +234,7 @@ async def test_without_a_guard_the_act_does_something(env: BrowserEnv, pages: Pa
     assert observation.title == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [pytest.param(entry, id=entry.id) for entry in HARMLESS])
 async def test_an_ordinary_act_passes(env: BrowserEnv, pages: PageServer, wanted: Case) -> None:
     assert (await judged(env, pages.serve(wanted.body, title="open"), wanted))[0] is None

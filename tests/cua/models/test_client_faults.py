@@ -208,6 +208,7 @@ async def test_base_url_without_v1(server: FakeOpenAI, connect: Connect) -> None
     assert str(error) == f"{url} answered 404: Not Found. The base URL usually ends in /v1: {url}/v1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize(
     ("body", "text"),

@@ -109,6 +109,7 @@ async def test_text_with_every_kind_of_line_end_survives(server: FakeOpenAI, con
     assert (await connect(server.base_url).model.generate(user())).content == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -52,6 +52,7 @@ async def test_same_answer_over_http(image_format: str) -> None:
         assert (over_http.content, over_http.reasoning) == (in_process.content, in_process.reasoning)
 
 
+@pytest.mark.slow
 async def test_command_line_server(connect: Connect) -> None:
     environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "tests.fake_openai", "--model", "literal"]

@@ -199,6 +199,7 @@ async def test_the_page_of_a_run_shows_code_results_and_claims(tmp_path: Path, s
     assert "3 statements and what they rest on" in page
 
 
+@pytest.mark.slow
 async def test_an_endless_cell_is_interrupted_and_variables_stay(tmp_path: Path, sandbox: KernelMaker) -> None:
     given = [
         Reply(content="", tool_calls=(cell("kept = 5\nwhile True: pass"),)),

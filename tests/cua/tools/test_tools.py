@@ -26,6 +26,7 @@ def picture_sizes(result: object) -> list[tuple[int, int]]:
 
 
 class TestIPython:
+    @pytest.mark.slow
     async def test_variables_stay_and_pictures_come_back(self, bench: Bench) -> None:
         await bench.call("ipython", arguments(code="import numpy as np\nfrom PIL import Image\na = 20"))
         result = await bench.call("ipython", arguments(code="print(a + 1)\nImage.new('RGB', (a, 30), 'red')"))

@@ -72,6 +72,7 @@ def test_kill_9_at_a_random_moment(tmp_path: Path, round_: int) -> None:
     assert not [path for path in (run_dir / "images").iterdir() if path.suffix == ".png" and path.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_another_process_is_refused_and_reads_on(tmp_path: Path) -> None:
     process, run_dir = start_writer(tmp_path, "flushed")
     try:

@@ -18,6 +18,7 @@ async def test_the_contract_is_kept() -> None:
     await check_env(BrowserEnv)
 
 
+@pytest.mark.slow
 async def test_the_contract_is_kept_on_a_scaled_page(pages: PageServer) -> None:
     options = BrowserOptions(start_url=pages.serve("<textarea>x</textarea>"), device_scale=1.5, viewport_px=(641, 359))
     await check_env(lambda: BrowserEnv(options))

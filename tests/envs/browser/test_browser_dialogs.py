@@ -72,6 +72,7 @@ TAB, ENTER, SPACE, ESC = (PressKey(key=key) for key in ("tab", "enter", "space",
 BACK = Hotkey(keys=("shift", "tab"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("opener", "before", "action", "told", "answer"),
     [

@@ -25,6 +25,7 @@ RULES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @RULES
 async def test_nothing_of_a_blocked_domain_is_asked_for(
     pages: PageServer, rules: dict[str, tuple[str, ...]], reason: str
@@ -63,6 +64,7 @@ async def test_nothing_of_a_blocked_domain_is_asked_for(
         await env.close()
 
 
+@pytest.mark.slow
 @RULES
 async def test_what_an_agent_tries_is_answered_with_the_rule(
     pages: PageServer, rules: dict[str, tuple[str, ...]], reason: str

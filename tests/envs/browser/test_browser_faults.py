@@ -27,6 +27,7 @@ async def test_a_driver_that_cannot_run_is_told_with_what_mends_it(monkeypatch: 
     await env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -68,6 +69,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 async def test_a_bad_certificate(certificate: Path) -> None:
     server = PageServer(certificate)
     url = server.serve("secure", title="secure")
@@ -110,6 +112,7 @@ async def test_a_crashed_page_is_loaded_again_once(env: BrowserEnv, pages: PageS
     assert (await do(env, Hotkey(keys=("ctrl", "l")), TypeText(text=f"{url}\n"))).title == "fragile"
 
 
+@pytest.mark.slow
 async def test_a_killed_browser_ends_the_run(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.serve("<button id=go>go</button>")))
     try:

@@ -62,6 +62,7 @@ async def test_several_files(env: BrowserEnv, pages: PageServer, uploads: Path) 
     assert await env.page.evaluate(NAMES) == ["photo ü.png", "receipt.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["../outside.txt", "/etc/passwd", "link.txt", "..", ".", "uploads/receipt.txt", "receipt.tx"]
 )

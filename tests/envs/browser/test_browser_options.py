@@ -82,6 +82,7 @@ async def _find_ok(env: BrowserEnv) -> tuple[int, int]:
     raise AssertionError("no OK")
 
 
+@pytest.mark.slow
 async def test_staying_logged_in(pages: PageServer, tmp_path: Path) -> None:
     url, state = pages.serve(""), tmp_path / "state.json"
     env = BrowserEnv(BrowserOptions(start_url=url, save_storage_state=state))
@@ -106,6 +107,7 @@ async def test_a_reset_forgets(pages: PageServer) -> None:
         await env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"), [("{", "is not JSON"), ("[]", "is not a storage state"), (None, "cannot be read")]
 )
@@ -130,6 +132,7 @@ async def test_traffic_is_recorded(pages: PageServer, tmp_path: Path) -> None:
         assert [entry["request"]["url"] for entry in entries if "favicon" not in entry["request"]["url"]] == [url]
 
 
+@pytest.mark.slow
 async def test_a_proxy_is_used(pages: PageServer) -> None:
     asked: list[bytes] = []
 
@@ -169,6 +172,7 @@ def count_black(image: Image.Image) -> int:
     return int((np.asarray(image) == 0).all(axis=2).sum())
 
 
+@pytest.mark.slow
 async def test_secrets_are_in_no_picture_and_no_text(pages: PageServer) -> None:
     url = pages.serve(SECRETS, title=SECRET)
     plain, masked = (

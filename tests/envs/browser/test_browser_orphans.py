@@ -25,6 +25,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_nothing_outlives_its_parent(number: signal.Signals) -> None:
     child = subprocess.Popen(

@@ -81,12 +81,14 @@ async def reached_from(
         await env.close()
 
 
+@pytest.mark.slow
 async def test_the_ways_are_real(pages: PageServer) -> None:
     async with listening() as listener:
         reached = await reached_from(pages, listener, "good.localhost", "evil.good.localhost")
     assert reached >= CERTAIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "evil", "rules"),
     [

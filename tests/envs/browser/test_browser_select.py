@@ -18,6 +18,7 @@ LIST = "<select id=list><option>alpha<option>bravo<option value=c>charlie</selec
 STYLED = "<style>select { appearance: none; padding: 8px 30px; border: 2px solid teal; width: 220px }</style>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["", STYLED, "<style>select { display: block; width: 100% }</style>"])
 async def test_a_row_is_chosen_by_clicks(env: BrowserEnv, pages: PageServer, style: str) -> None:
     await env.reset(OpenPage(pages.serve(f"{style}<p>Kind {LIST}</p>{LOG}")))

@@ -105,6 +105,7 @@ async def test_links_that_lead_nowhere_do_not_hold_things_up(env: BrowserEnv, pa
     assert (await do(env)).url == f"{url}#there"
 
 
+@pytest.mark.slow
 async def test_a_busy_page_does_not_hang_the_env(env: BrowserEnv, pages: PageServer) -> None:
     body = """<button id=go>go</button><script>
       go.onclick = () => setTimeout(() => { const end = Date.now() + 9000; while (Date.now() < end); }, 50)</script>"""

@@ -236,6 +236,7 @@ FLOOD = """<button id=go onclick="window.open('{second}')">go</button>
 <script>window.opened = 0; setInterval(() => {{ window.opened++; window.open('{popup}') }}, 50)</script>"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("popup", ["/json", "/slow?s=5"])
 async def test_pop_ups_without_end_are_closed_and_the_agent_is_told(pages: PageServer, popup: str) -> None:
     flood = pages.serve(FLOOD.format(second=pages.serve("two"), popup=popup))

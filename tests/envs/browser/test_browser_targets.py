@@ -13,6 +13,7 @@ ENTER, SPACE = PressKey(key="enter"), PressKey(key="space")
 FORM = "<form><input name=a autofocus><button>Delete all</button></form>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "action", "names"),
     [

@@ -178,6 +178,7 @@ async def test_overtaken_work_is_given_up() -> None:
     assert gate.was_cancelled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["fail", "work"])
 async def test_nobody_hears_of_how_overtaken_work_ended(end: str) -> None:
     """An error that nobody reads would be asyncio's complaint in the middle of a run."""

@@ -18,6 +18,7 @@ async def test_desktop_env_keeps_the_contract() -> None:
     await check_env(lambda: DesktopEnv(DesktopOptions(screen_px=(640, 480))))
 
 
+@pytest.mark.slow
 @needs_program("mousepad")
 async def test_desktop_env_keeps_the_contract_with_a_program() -> None:
     await check_env(lambda: DesktopEnv(DesktopOptions(screen_px=(800, 600), app="mousepad")))

@@ -61,6 +61,7 @@ def start_parent() -> tuple["subprocess.Popen[str]", int, Path]:
     return parent, int(display.removeprefix(":")), Path(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 async def test_killing_the_parent_ends_everything(number: signal.Signals) -> None:
     parent, display, folder = await asyncio.to_thread(start_parent)

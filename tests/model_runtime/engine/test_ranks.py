@@ -18,6 +18,7 @@ def workers_of_this_process() -> list[psutil.Process]:
     return [p for p in psutil.Process().children() if "spawn_main" in " ".join(p.cmdline())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 async def test_ranks_give_what_one_gives(int4_dir: Path, size: int) -> None:
     tokenizer = load_tokenizer(int4_dir)

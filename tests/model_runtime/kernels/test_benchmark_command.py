@@ -131,6 +131,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[st
     yield printed[-1], json.loads(file.read_text())
 
 
+@pytest.mark.slow
 def test_a_toy_run_cannot_be_taken_for_a_measurement(toy: tuple[str, dict[str, Any]]) -> None:
     table, found = toy
     assert table.startswith(TOY)

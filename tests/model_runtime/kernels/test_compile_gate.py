@@ -108,6 +108,7 @@ def test_a_good_kernel_is_let_pass(bad: dict[str, Any]) -> None:
     assert "aot.broken" not in bad["cases"]
 
 
+@pytest.mark.slow
 def test_no_case_and_two_of_one_name_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "no_cases.py").write_text("def release_cases():\n    return iter(())\n", "utf-8")
     (tmp_path / "two_cases.py").write_text(

@@ -47,6 +47,7 @@ def decode(lens: list[int], tables: list[list[int]]) -> ForwardBatch:
     )
 
 
+@pytest.mark.slow
 def test_replayed_steps_are_those_computed(model: K25Model) -> None:
     cache = torch.randn(model.make_cache(13, 4).shape, generator=torch.Generator().manual_seed(0))
     own = cache.clone()

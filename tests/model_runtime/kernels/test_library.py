@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 """Of each twin."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_the_library_agrees(name: str) -> None:
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
@@ -78,6 +79,7 @@ def whole(name: str) -> tuple[Any, ...]:
     return given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_compiled_and_direct_are_the_same(name: str) -> None:
     operator, arguments = getattr(find_ops("cpu", "triton"), name), whole(name)
@@ -86,6 +88,7 @@ def test_compiled_and_direct_are_the_same(name: str) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_a_decode_step_is_one_graph(tmp_path: Path) -> None:
     write_tiny(tmp_path, config=tiny_config(text={"num_hidden_layers": 2}))
     model: K25Model = load_model(tmp_path, dtype=torch.float32, kernels="triton")

@@ -91,6 +91,7 @@ def test_absorbed_bf16_within_its_rounding() -> None:
     assert relative_error(kernels.mla_prefill(q, k, v, *bounds, SCALE), attend_exactly(q, k, v, bounds)) < 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_keys", [1250, 1025], ids=["ragged", "a last piece of little more than a grain"])
 def test_absorbed_in_pieces(num_keys: int) -> None:
     q, k, v, bounds = make_absorbed_inputs([(4, num_keys), (2, 5)], 4)

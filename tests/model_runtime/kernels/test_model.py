@@ -79,6 +79,7 @@ def test_four_bits(packed: K25Model, int4_dir: Path) -> None:
     assert difference(run_whole(packed, IDS), peer(IDS)) <= 2e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dense", "packed"])
 def test_chunks_and_single_tokens(name: str, request: pytest.FixtureRequest) -> None:
     model: K25Model = request.getfixturevalue(name)
@@ -88,6 +89,7 @@ def test_chunks_and_single_tokens(name: str, request: pytest.FixtureRequest) -> 
     assert difference(torch.cat(parts), run_whole(model, IDS)) <= 1e-5
 
 
+@pytest.mark.slow
 def test_beside_others(dense: K25Model, peer: Peer) -> None:
     tokens = {name: make_ids(length + 3, seed) for seed, (name, length) in enumerate({"a": 1, "b": 8, "c": 12}.items())}
     drive = Drive(dense)
@@ -99,6 +101,7 @@ def test_beside_others(dense: K25Model, peer: Peer) -> None:
     assert difference(found["b"], peer(tokens["b"])[8:9]) <= 2e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -121,6 +124,7 @@ def test_bfloat16_is_as_near_to_fp32_as_the_reference_is(tiny_dir: Path, peer: P
     assert 0 < ours <= 3 * reference
 
 
+@pytest.mark.slow
 def test_a_single_token_of_four_bits_in_bfloat16(int4_dir: Path) -> None:
     """Through the matrix-vector kernels, which in fp32 run for dense experts only."""
     exact, ours, reference = (
@@ -145,6 +149,7 @@ def test_pictures_and_chunks_in_one_call() -> None:
         assert difference(ours, theirs(item)) <= 1e-4
 
 
+@pytest.mark.slow
 def test_a_picture_in_a_text(dense: K25Model, peer: Peer) -> None:
     image, pad = make_item(1, 4, 6, seed=1), dense.config.media_placeholder_token_id
     ids = [*IDS[:5], *[pad] * 6, *IDS[5:9]]
@@ -155,6 +160,7 @@ def test_a_picture_in_a_text(dense: K25Model, peer: Peer) -> None:
     assert difference(ours, peer(ids, (image,))) <= 2e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2])
 async def test_the_engine(int4_dir: Path, size: int) -> None:
     """One rank and two: heads and experts shared, the experts' repacked weights too."""
@@ -167,6 +173,7 @@ async def test_the_engine(int4_dir: Path, size: int) -> None:
     assert_same(results[1], results[0], within=1e-4)
 
 
+@pytest.mark.slow
 def test_a_second_start_reads_the_repacked_experts(int4_dir: Path, packed: K25Model, tmp_path: Path) -> None:
     load(int4_dir, kernel_cache_dir=tmp_path)
     files = [path.name for path in tmp_path.rglob("*.safetensors")]

@@ -73,6 +73,7 @@ def check(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts, tolera
     assert relative_error(found, exact) <= tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_tokens", "hidden", "top_k", "is_packed"),
     [
@@ -90,6 +91,7 @@ def test_fp32(num_tokens: int, hidden: int, top_k: int, is_packed: bool) -> None
     check(torch.randn(num_tokens, hidden), *choose(num_tokens, 8, top_k), make(is_packed, 8, hidden, 32), 2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize(("num_tokens", "hidden"), [(1, 32), (20, 96)])
 def test_bfloat16(num_tokens: int, hidden: int, is_packed: bool) -> None:
@@ -98,6 +100,7 @@ def test_bfloat16(num_tokens: int, hidden: int, is_packed: bool) -> None:
     check(torch.randn(num_tokens, hidden).bfloat16(), *choose(num_tokens, 8, 2), experts, 3e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("num_tokens", [7, 33])
 def test_experts_held_elsewhere_add_nothing(num_tokens: int, is_packed: bool) -> None:
@@ -110,6 +113,7 @@ def test_experts_held_elsewhere_add_nothing(num_tokens: int, is_packed: bool) ->
     assert torch.equal(found, torch.zeros_like(hidden))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_tokens", [1, 15])
 def test_ranks_sum_to_the_whole(num_tokens: int) -> None:
     torch.manual_seed(1)
@@ -127,6 +131,7 @@ def test_all_tokens_on_one_expert(is_packed: bool) -> None:
     check(torch.randn(40, 64), torch.rand(40, 1), ids, make(is_packed, 4, 64, 32), 2e-6)
 
 
+@pytest.mark.slow
 def test_as_many_experts_as_the_release() -> None:
     torch.manual_seed(3)
     experts = make_dense(384, 32, 16, torch.bfloat16)

@@ -91,6 +91,7 @@ def check(x: Tensor, routing: Routing, experts: DenseExperts, tolerance: float, 
     assert_guards(act, partial)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_tokens", "hidden", "inter", "num_experts", "top_k", "block_m"),
     [

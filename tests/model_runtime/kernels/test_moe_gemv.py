@@ -112,6 +112,7 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize(("num_tokens", "hidden", "inter"), [(1, 160, 96), (3, 32, 64), (8, 64, 32)])
 def test_fp32(kind: ModuleType, num_tokens: int, hidden: int, inter: int) -> None:
@@ -119,6 +120,7 @@ def test_fp32(kind: ModuleType, num_tokens: int, hidden: int, inter: int) -> Non
     check_both(kind, x, IDS[:num_tokens], experts, 1e-6, replace(WIDE, block_n=32 if num_tokens == 1 else 64))
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize(("num_tokens", "hidden", "inter"), [(1, 96, 160), (3, 64, 32), (8, 64, 32)])
 def test_bf16(kind: ModuleType, num_tokens: int, hidden: int, inter: int) -> None:
@@ -126,6 +128,7 @@ def test_bf16(kind: ModuleType, num_tokens: int, hidden: int, inter: int) -> Non
     check_both(kind, x, IDS[:num_tokens], experts, CUT_OFF, replace(WIDE, block_n=32 if num_tokens == 1 else 64))
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_tiles_of_the_table_and_a_last_step_that_is_not_full(kind: ModuleType, dtype: torch.dtype) -> None:
@@ -140,6 +143,7 @@ def test_dense_widths_that_no_block_divides() -> None:
     check_both(moe_gemv_dense, x, torch.tensor([[2, 0], [1, 2]]), experts, 1e-6, replace(WIDE, block_n=16, block_k=16))
 
 
+@pytest.mark.slow
 @KINDS
 def test_as_many_experts_as_the_release(kind: ModuleType) -> None:
     experts, x = make(kind, 384, 64, 32), guarded(torch.randn(1, 64))
@@ -224,6 +228,7 @@ def test_rows_may_lie_in_a_wider_tensor(kind: ModuleType) -> None:
     check(act, exact_gate_up(x, ids, experts), 1e-6)
 
 
+@pytest.mark.slow
 @KINDS
 def test_both_halves_of_tensors_that_cannot_be_read_as_they_are(kind: ModuleType) -> None:
     experts, wide, ids = make(kind, 2, 32, 32), torch.randn(2, 33), torch.tensor([[0], [1]])

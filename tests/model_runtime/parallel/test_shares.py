@@ -27,6 +27,7 @@ def work_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_every_rank_finds_what_one_alone_finds(work_dir: Path, case: str) -> None:
     folder, _ = CASES[case]

@@ -76,6 +76,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "found", "words"), FAULTS, ids=[fault for fault, *_ in FAULTS])
 def test_a_fault_is_found_and_named(fault: str, found: dict[str, str], words: str | None) -> None:
     only = tuple(

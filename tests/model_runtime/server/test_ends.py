@@ -131,6 +131,7 @@ print("closed", engine.is_closed)
 """
 
 
+@pytest.mark.slow
 def test_the_process_says_where_it_listens_and_obeys_sigterm(root: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", SCRIPT], cwd=root, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

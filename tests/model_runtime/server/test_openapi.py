@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import positive_data_acceptance
@@ -22,6 +23,7 @@ APP = make_app(LastingEngine(), FakeProcessor())
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
 
 
+@pytest.mark.slow
 @SCHEMA.include(path_regex="^/(v1|tokenize|detokenize|health|version|metrics)").parametrize()
 @settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "15")),

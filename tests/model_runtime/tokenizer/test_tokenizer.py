@@ -107,6 +107,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tokenizer):
     assert tokenizer.decode(tokenizer.encode("\ud83d\ude00")) == "😀"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [" ", "a", "A", "好", "1", "'", "\u0301", "ab 好  1!\n", "Aa", " " * 24_999 + "x"])
 def test_long_texts_take_bounded_time(tokenizer, unit):
     text = (unit * (500_000 // len(unit) + 1))[:500_000]

@@ -83,6 +83,7 @@ def errors_px(plot: Plot, found: Axes) -> tuple[float, float]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [*ALL, draw_downward])
 def test_kinds_of_axes(draw: Any) -> None:
     plot = draw_plot(draw)

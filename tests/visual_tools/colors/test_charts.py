@@ -68,6 +68,7 @@ def by_color(found: ColorShares, truth: dict[tuple[int, int, int], float]) -> di
     return shares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "seed"), SAMPLE)
 def test_shares_of_a_chart(family: str, seed: int) -> None:
     chart = make_chart(family, seed)

@@ -26,6 +26,7 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
     assert [one.number for one in result.differences] == list(range(1, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 5, 7])
 def test_a_drawn_scene_turned_scaled_and_compressed(seed: int) -> None:
     pair = spoil(make_pair(seed, **SMALL, changes=8), any_spoil(seed))
@@ -34,6 +35,7 @@ def test_a_drawn_scene_turned_scaled_and_compressed(seed: int) -> None:
     assert score.false <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 3])
 def test_a_screen_turned_scaled_and_compressed(seed: int) -> None:
     pair = spoil(make_screen_pair(seed, changes=7), any_spoil(seed))
@@ -42,6 +44,7 @@ def test_a_screen_turned_scaled_and_compressed(seed: int) -> None:
     assert score.false <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea"])
 def test_a_photograph_turned_scaled_and_compressed(name: str) -> None:
     pair = spoil(make_photo_pair(4, name, changes=5), any_spoil(4))

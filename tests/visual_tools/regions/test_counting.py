@@ -26,6 +26,7 @@ def test_the_coins_in_other_forms() -> None:
         assert count_objects(image).count == 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("light", "noise"), [(0.0, 0.0), (0.6, 8.0)])
 def test_objects_apart_are_all_counted(kind: str, light: float, noise: float) -> None:
@@ -38,6 +39,7 @@ def test_objects_apart_are_all_counted(kind: str, light: float, noise: float) ->
             assert nearest < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "most"), [("circles", 0.03), ("ellipses", 0.04), ("mixed", 0.04), ("rods", 0.1)])
 def test_touching_objects_are_cut_apart(kind: str, most: float) -> None:
     wrong = total = split = 0

@@ -73,6 +73,7 @@ def make_sleeper(mark: str) -> str:
     return f"import subprocess; subprocess.Popen(['setsid', 'sh', '-c', 'sleep 300; exit 0', {mark!r}])"
 
 
+@pytest.mark.slow
 async def test_each_way_runs_cells_within_limits_and_refuses(way: tuple[Backend, Mode], tmp_path: Path) -> None:
     (tmp_path / "given.txt").write_text("given")
     (tmp_path / "secret.txt").write_text("secret")
@@ -132,6 +133,7 @@ def start_host(
     )
 
 
+@pytest.mark.slow
 def test_a_killed_host_leaves_nothing(way: tuple[Backend, Mode]) -> None:
     with tempfile.TemporaryDirectory(prefix="k") as folder:  # a short path: sockets lie below it
         host = start_host(way, Path(folder), is_waiting=True)
@@ -147,6 +149,7 @@ def test_a_killed_host_leaves_nothing(way: tuple[Backend, Mode]) -> None:
             host.stdout.close()  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "mode"), MODES[:3])
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
 def test_an_ordinary_user_can(backend: Backend, mode: Mode) -> None:
@@ -202,6 +205,7 @@ def test_a_python_that_kernels_cannot_read_is_told_at_the_start(tmp_path: Path) 
     assert "chmod o+rx" in done.stdout
 
 
+@pytest.mark.slow
 async def test_a_sandbox_is_closed_twice(tmp_path: Path) -> None:
     sandbox = await Sandbox.start("none", SMALL)
     kernel = await sandbox.make_kernel(tmp_path / "run")
@@ -214,6 +218,7 @@ async def test_a_sandbox_is_closed_twice(tmp_path: Path) -> None:
         await kernel.run("1")
 
 
+@pytest.mark.slow
 async def test_a_kernel_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     async with await Sandbox.start("none", SMALL) as sandbox:
@@ -225,6 +230,7 @@ async def test_a_kernel_that_cannot_be_made_says_why(tmp_path: Path) -> None:
         assert (await kernel.run("1")).text == "1\n"
 
 
+@pytest.mark.slow
 async def test_a_lost_zygote_is_told(tmp_path: Path) -> None:
     async with await Sandbox.start("none", SMALL) as sandbox:
         kernel = await sandbox.make_kernel(tmp_path / "run")

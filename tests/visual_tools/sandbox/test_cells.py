@@ -17,6 +17,7 @@ def told(result: CellResult) -> tuple[object, ...]:
     return result.status, result.text, result.error, result.files_written, result.notes, result.is_truncated
 
 
+@pytest.mark.slow
 async def test_state_is_kept_and_cells_are_counted(kernel: Kernel) -> None:
     first = await kernel.run("import math\nx = [1]")
     second = await kernel.run("x.append(math.floor(2.5))\nx")

@@ -95,6 +95,7 @@ def test_there_are_enough_checks_and_each_has_its_own_name() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 
+@pytest.mark.slow
 async def test_no_check_passes_with_every_fake() -> None:
     """One fake claims that every attempt works, one ends every cell in a death that nobody explains."""
 
@@ -109,6 +110,7 @@ async def test_no_check_passes_with_every_fake() -> None:
     assert await passing("ok", claims=True) & await passing("died", claims=False) == set()
 
 
+@pytest.mark.slow
 async def test_gentle_attacks_succeed_where_nothing_isolates() -> None:
     async def make() -> KernelMaker:
         return OpenSandbox()
@@ -118,6 +120,7 @@ async def test_gentle_attacks_succeed_where_nothing_isolates() -> None:
     assert expected - succeeded == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "weaknesses"),
     [("bubblewrap", frozenset()), pytest.param("landlock", WEAKNESSES_OF_LANDLOCK, marks=pytest.mark.slow)],

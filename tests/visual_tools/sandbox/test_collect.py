@@ -239,6 +239,7 @@ async def longest_pause(stop: asyncio.Event) -> float:
     return longest
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_no_message_of_a_kernel_holds_up_the_event_loop(kernel: Kernel) -> None:
     prepare = """

@@ -25,6 +25,7 @@ async def is_fresh(kernel: Kernel, result: CellResult) -> bool:
     return after.text == "False\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [ENDLESS, "import time; time.sleep(60)", "!sleep 60", "%%bash\nsleep 60"])
 async def test_an_endless_cell_is_interrupted(kernel: Kernel, code: str) -> None:
     await kernel.run("kept = 1")

@@ -162,6 +162,7 @@ def test_what_is_there_has_room(tmp_path: Path) -> None:
     assert (num_bytes >= 24 * MB, num_files) == (True, 100)
 
 
+@pytest.mark.slow
 async def test_kernels_made_at_once_have_the_room_of_their_folder(tmp_path: Path) -> None:
     """Two in each of six folders."""
     async with await Sandbox.start("bubblewrap", SMALL) as sandbox:
@@ -175,6 +176,7 @@ async def test_kernels_made_at_once_have_the_room_of_their_folder(tmp_path: Path
     assert [set(os.listdir(folder)) for folder in folders[:6]] == [{str(n), str(n + 6)} for n in range(6)]  # noqa: PTH208
 
 
+@pytest.mark.slow
 async def test_a_file_of_the_system_may_be_replaced(tmp_path: Path) -> None:
     """As ldconfig does with /etc/ld.so.cache: a new file takes the name of the one that kernels were shown."""
     shown = tmp_path / "shown.cache"

@@ -28,6 +28,7 @@ async def env() -> AsyncIterator[BrowserEnv]:
         await browser.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/summary", "/expenses/1/edit"])
 async def test_every_visible_text_is_found_where_the_page_has_it(env: BrowserEnv, path: str) -> None:
     root = env.page.url.split("/", 3)

@@ -123,6 +123,7 @@ def write_flat(path: Path, color: tuple[int, int, int], matrix: Matrix, size: tu
         out.mux([*stream.encode(frame), *stream.encode(None)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("color", COLORS)
 @pytest.mark.parametrize("max_side_px", [None, 40])
 @pytest.mark.parametrize(

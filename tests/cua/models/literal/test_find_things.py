@@ -107,6 +107,7 @@ PRESSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "instruction"), PRESSED.values(), ids=PRESSED)
 async def test_the_button_is_pressed(env: BrowserEnv, page: str, instruction: str) -> None:
     outcome = await follow_on(env, page, instruction)
@@ -134,6 +135,7 @@ ABSENT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "instruction"), ABSENT.values(), ids=ABSENT)
 async def test_a_toggle_that_is_not_there_is_not_on(env: BrowserEnv, page: str, instruction: str) -> None:
     outcome = await follow_on(env, page, instruction)
@@ -322,6 +324,7 @@ LISTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "instruction", "script", "expected"), LISTS.values(), ids=LISTS)
 async def test_the_list_has_the_option(
     env: BrowserEnv, page: str, instruction: str, script: str, expected: object
@@ -339,6 +342,7 @@ PANELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("panel", PANELS.values(), ids=PANELS)
 async def test_a_side_panel_is_scrolled_as_well(env: BrowserEnv, panel: str) -> None:
     entries = "".join(f"<p>Entry {number}" for number in range(30)) + "<p><button id=b>Archive</button>"

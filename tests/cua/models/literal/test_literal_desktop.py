@@ -32,6 +32,7 @@ async def follow_in(desktops: list[DesktopEnv], app: str, home: Path, instructio
     return env, await follow(env, observation, instruction)
 
 
+@pytest.mark.slow
 async def test_calculator_is_worked_by_its_buttons(desktops: list[DesktopEnv], tmp_path: Path) -> None:
     instruction = (
         "Wait for 'sqrt'. Click '1', '2', '*', '7', '-', '4', '.', '5' and '='. Wait for '79.5'. "
@@ -43,6 +44,7 @@ async def test_calculator_is_worked_by_its_buttons(desktops: list[DesktopEnv], t
     assert (outcome.status, await env.get_clipboard()) == ("success", "79.5"), outcome.actions
 
 
+@pytest.mark.slow
 async def test_text_is_typed_and_saved_through_the_menu(desktops: list[DesktopEnv], tmp_path: Path) -> None:
     path = tmp_path / "note.txt"
     instruction = (

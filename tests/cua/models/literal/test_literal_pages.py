@@ -222,6 +222,7 @@ FORMS: list[tuple[str, str, str, object]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "instruction", "script", "expected"), FORMS, ids=[f"{index}-{form[0]}" for index, form in enumerate(FORMS)]
 )

@@ -153,6 +153,7 @@ TROUBLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "instruction", "says"), TROUBLE.values(), ids=TROUBLE)
 async def test_what_the_screen_says_is_no_success(env: BrowserEnv, page: str, instruction: str, says: str) -> None:
     outcome = await follow_on(env, page, instruction)
@@ -215,6 +216,7 @@ FINE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "instruction"), FINE.values(), ids=FINE)
 async def test_what_went_well_is_a_success(env: BrowserEnv, page: str, instruction: str) -> None:
     outcome = await follow_on(env, page, instruction)

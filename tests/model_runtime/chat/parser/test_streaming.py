@@ -177,6 +177,7 @@ def spent_s(deltas, how):
     return time.thread_time() - started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [True, False])
 @pytest.mark.parametrize(
     "filler", ["a", '\\"', "\\\\", "<", "<|tool_call", "</think>", " ", '"', '{"a": "b"}', CALL, BEGIN + END, ONE_BEGIN]
@@ -193,6 +194,7 @@ def test_time_is_linear(filler, text):
     assert times[1] < 100 * times[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [True, False])
 def test_a_long_call_in_small_pieces(text):
     value = "x\\n<y>" * 50_000

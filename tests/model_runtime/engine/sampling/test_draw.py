@@ -56,6 +56,7 @@ FILTERS: dict[str, Filters] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
 @pytest.mark.parametrize("vocab_size", [40, 700])
 def test_draws_follow_the_exact_distribution(filters: Filters, vocab_size: int) -> None:
