@@ -3,5 +3,6 @@
 from envs.browser.env import BrowserEnv
 from envs.browser.launch import BrowserBinary, find_browser
 from envs.browser.options import BrowserOptions
+from envs.browser.pool import BrowserPool
 
-__all__ = ["BrowserBinary", "BrowserEnv", "BrowserOptions", "find_browser"]
+__all__ = ["BrowserBinary", "BrowserEnv", "BrowserOptions", "BrowserPool", "find_browser"]

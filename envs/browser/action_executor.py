@@ -24,7 +24,7 @@ from envs.actions import (
 )
 from envs.browser.checking import InputCheck
 from envs.browser.interrupts import Interrupted
-from envs.browser.keyboard import Ask, Keyboard, Shortcuts, canonical, shortcut_of
+from envs.browser.keyboard import Ask, Clipboard, Keyboard, Shortcuts, canonical, shortcut_of
 from envs.browser.options import BrowserOptions
 from envs.browser.session import BrowserSession
 from envs.errors import ActionError, EnvDiedError
@@ -162,7 +162,8 @@ class ActionExecutor:
     """Hands and fingers of one episode."""
 
     def __init__(self, session: BrowserSession, options: BrowserOptions) -> None:
-        self.keyboard = Keyboard(lambda: session.tabs.active)
+        clipboard = Clipboard() if session.is_shared else None
+        self.keyboard = Keyboard(lambda: session.tabs.active, clipboard)
         self.mouse = Mouse(lambda: session.tabs.active, options.viewport_px)
         self._session = session
         self._options = options

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envs.browser.camera import read_script
+from envs.browser.gate import Gate
 from envs.browser.options import BrowserOptions
 from envs.browser.redact import STARS, Redactor
 from envs.errors import EnvSetupError
@@ -19,27 +21,49 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Download
 
 _MAX_KEPT = 1000
+_OPEN_TIMEOUT_S = 30.0
 
 
-async def new_context(browser: "Browser", options: BrowserOptions, episode: int) -> "BrowserContext":
-    """Open a context with a blank page for the `episode`-th episode, counted from 1.
+async def new_context(
+    browser: "Browser", options: BrowserOptions, episode: int, gate: Gate | None = None
+) -> "BrowserContext":
+    """Open a context with our scripts and a blank page for the `episode`-th episode, counted from 1.
+
+    Args:
+        browser: Where.
+        options: Its settings.
+        episode: Which one it is.
+        gate: What this context alone goes through; None: the way of the whole browser.
 
     Raises:
-        EnvSetupError: A setting is not taken (no such time zone, unreadable storage state, ...).
+        EnvSetupError: A setting is not taken (no such time zone, unreadable storage state, ...), or the browser does
+            not answer.
     """
     from playwright.async_api import Error
 
+    own_way: dict[str, Any] = {"proxy": gate.proxy} if gate is not None else {}
     try:
-        context = await browser.new_context(**_settings(options, episode))
-        await context.new_page()  # some settings are only looked at here
+        async with asyncio.timeout(_OPEN_TIMEOUT_S):
+            context = await browser.new_context(**context_settings(options, episode), **own_way)
+            await context.add_init_script("\n".join(map(read_script, ("page.js", "select.js"))))
+            await context.new_page()  # some settings are only looked at here
+    except TimeoutError as error:
+        raise EnvSetupError(f"the browser opens no page within {_OPEN_TIMEOUT_S:g} s", retryable=True) from error
     except Error as error:
+        if not browser.is_connected():
+            raise EnvSetupError("the browser process is gone", retryable=True) from error
         lines = error.message.splitlines()
         raise EnvSetupError(f"the browser does not take these options: {lines[0]}") from error
     context.set_default_timeout(options.navigation_timeout_s * 1000)
     return context
 
 
-def _settings(options: BrowserOptions, episode: int) -> dict[str, Any]:
+def context_settings(options: BrowserOptions, episode: int = 1) -> dict[str, Any]:
+    """What the options say of a context, as Playwright takes it.
+
+    Raises:
+        EnvSetupError: The storage state cannot be read.
+    """
     width, height = options.viewport_px
     settings: dict[str, Any] = {
         "viewport": {"width": width, "height": height},

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from envs.actions import Action, Click, Terminate
 from envs.browser.action_executor import ActionExecutor
 from envs.browser.checking import InputCheck, TargetFinder
-from envs.browser.context import Folders, har_path_of, new_context
+from envs.browser.context import Folders, har_path_of
 from envs.browser.domains import DomainRules
 from envs.browser.interrupts import Interrupted
-from envs.browser.launch import LaunchedBrowser, launch
+from envs.browser.launch import RunningBrowser, launch
 from envs.browser.navigation import to_url
 from envs.browser.observer import Observer
 from envs.browser.options import BrowserOptions
@@ -26,6 +26,9 @@ from envs.target import UNKNOWN, Check, Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
+
+
+OpenBrowser = Callable[[BrowserOptions, DomainRules], Awaitable[RunningBrowser]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +44,22 @@ class BrowserEnv:
 
     The browser process lives from the first reset to `close`; every reset opens a fresh context
     (no cookies but those of `storage_state`). Coordinates are CSS pixels of the viewport.
+
+    Args:
+        options: Its settings.
+        open_browser: Where the browser comes from; None starts one, `BrowserPool` lends a place in one.
     """
 
-    def __init__(self, options: BrowserOptions | None = None) -> None:
+    def __init__(self, options: BrowserOptions | None = None, *, open_browser: OpenBrowser | None = None) -> None:
         self.options = options = options or BrowserOptions()
+        self._open_browser = open_browser or launch
         self.terminate: Terminate | None = None
         self._rules = DomainRules(allowed=options.allowed_domains, denied=options.denied_domains)
         self._redact = Redactor(options.masked_texts)
         for login in options.http_logins:
             self._redact.learn(login.secrets)
         self._folders: Folders | None = None
-        self._launched: LaunchedBrowser | None = None
+        self._launched: RunningBrowser | None = None
         self._episode: _Episode | None = None
         self._num_episodes = 0
         self._is_closed = False
@@ -96,6 +104,20 @@ class BrowserEnv:
             hint = "Check the address, and that what serves it is running."
             raise EnvSetupError(f"{error}. {hint}", retryable=True) from error
 
+    async def open(self) -> None:
+        """End the episode that is going on, and open a fresh context with a blank page. `reset` does it, and more.
+
+        Raises:
+            EnvSetupError: No browser.
+            EnvError: The env was closed.
+        """
+        if self._is_closed:
+            raise EnvError("this browser env was closed; make a new one")
+        check_start(self.options.start_url)
+        await self._end_episode()
+        self.terminate = None
+        await self._start_episode()
+
     async def reset(self, task: Task) -> Observation:
         """Open a fresh context at `start_url`, set the task up, and look.
 
@@ -103,13 +125,9 @@ class BrowserEnv:
             EnvSetupError: No browser, or the start page does not open.
             EnvError: The env was closed.
         """
-        if self._is_closed:
-            raise EnvError("this browser env was closed; make a new one")
-        check_start(self.options.start_url)
         since_s = time.monotonic()
-        await self._end_episode()
-        self.terminate = None
-        episode = await self._start_episode()
+        await self.open()
+        episode = self._open_episode()
         if self.options.start_url is not None:
             await self.goto(self.options.start_url)
         await task.setup(self)
@@ -184,11 +202,18 @@ class BrowserEnv:
             await self._launched.close()
             self._launched = None
         if self._launched is None:
-            self._launched = await launch(self.options, self._rules)
+            self._launched = await self._open_browser(self.options, self._rules)
+        launched = self._launched
         self._num_episodes += 1
-        context = await new_context(self._launched.browser, self.options, self._num_episodes)
+        context = await launched.new_context(self.options, self._num_episodes)
         session = BrowserSession(
-            context, self.options, self._rules, self._open_folders(), self._redact, self._launched.gate
+            context,
+            self.options,
+            self._rules,
+            self._open_folders(),
+            self._redact,
+            launched.gate,
+            is_shared=launched.is_shared,
         )
         episode = _Episode(
             session=session,
@@ -209,6 +234,9 @@ class BrowserEnv:
             if self.options.har_path is not None:
                 path = har_path_of(Path(self.options.har_path), self._num_episodes)
                 await asyncio.to_thread(scrub_har, path, self._redact)
+        if self._launched is not None and self._launched.is_shared:  # a place is for one episode
+            lease, self._launched = self._launched, None
+            await lease.close()
 
     def _open_episode(self) -> _Episode:
         if self._is_closed:

@@ -13,11 +13,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envs.browser.domains import DomainRules
 from envs.browser.upstream import Upstream, UpstreamError
 from envs.errors import EnvSetupError
+
+if TYPE_CHECKING:
+    from playwright.async_api import ProxySettings
 
 _MAX_HEAD_BYTES = 256_000
 _CHUNK_BYTES = 65_536
@@ -97,6 +100,11 @@ class Gate:
             self._thread.join(_START_TIMEOUT_S)
         if not self._loop.is_running() and not self._loop.is_closed():
             self._loop.close()
+
+    @property
+    def proxy(self) -> "ProxySettings":
+        """The settings that send everything of a browser or a context through it, loopback addresses too."""
+        return {"server": f"http://127.0.0.1:{self.port}", "bypass": "<-loopback>"}
 
     def take(self) -> list[Stopped]:
         """What was stopped since the last time."""

@@ -64,6 +64,21 @@ _SELECT_INDENT = """() => {
   area.setSelectionRange(start, area.selectionStart);
   return true;
 }"""
+# What a page would copy: the selection of the focused field, else that of the document; nothing of a password.
+_SELECTED = """() => {
+  let field = document.activeElement;
+  while (field?.shadowRoot?.activeElement) field = field.shadowRoot.activeElement;
+  if (field instanceof HTMLIFrameElement) return "";
+  const isField = field instanceof HTMLTextAreaElement || field instanceof HTMLInputElement;
+  if (!isField) return getSelection().toString();
+  if (field.type === "password" || field.selectionStart === null) return "";
+  return field.value.slice(field.selectionStart, field.selectionEnd);
+}"""
+_MAX_COPIED_CHARS = 1_000_000
+_COPYING = frozenset({"c", "x", "insert"})  # with ctrl
+_HOLDING = frozenset(
+    {"ctrl", "ctrlleft", "ctrlright", "shift", "shiftleft", "shiftright", "alt", "altleft", "altright"}
+)
 _CHORDS = {
     "alt+left": "back",
     "browserback": "back",
@@ -108,22 +123,67 @@ def chord_of(keys: Collection[str]) -> frozenset[str]:
     return frozenset(_PLAIN.get(key, key.lower() if len(key) == 1 else key) for key in keys)
 
 
+class Clipboard:
+    """The clipboard of one session in a browser that others use too, whose own clipboard is everybody's.
+
+    A key that copies has its text remembered here. A key that pastes is never pressed: the text is put in instead.
+    What a page copies by itself is not known here, so it cannot be pasted.
+    """
+
+    def __init__(self) -> None:
+        self._text: str | None = None
+
+    async def press(self, page: "Page", chord: frozenset[str]) -> bool:
+        """Copy or paste, when that is what these keys do; True: they must not be pressed.
+
+        Raises:
+            ActionError: There is nothing to paste.
+        """
+        if ("ctrl" in chord and chord & _COPYING) or {"shift", "delete"} <= chord:
+            self._text = await _selected_text(page) or self._text
+        if not ({"ctrl", "v"} <= chord or {"shift", "insert"} <= chord):
+            return False
+        if self._text is None:
+            raise ActionError("nothing was copied in this session with the keyboard, so there is nothing to paste")
+        await page.keyboard.insert_text(self._text)
+        return True
+
+
+async def _selected_text(page: "Page") -> str:
+    from playwright.async_api import Error
+
+    for frame in page.frames:
+        try:
+            if text := str(await frame.evaluate(_SELECTED)):
+                return text[:_MAX_COPIED_CHARS]
+        except Error:  # the frame went away
+            continue
+    return ""
+
+
 class Keyboard:
     """Presses keys in the active page.
+
+    Args:
+        active_page: Gives it.
+        clipboard: The session's own; None: the browser's.
 
     Attributes:
         held: Canonical names of the keys that are down, with the page that they went down in.
     """
 
-    def __init__(self, active_page: "Callable[[], Page]") -> None:
+    def __init__(self, active_page: "Callable[[], Page]", clipboard: Clipboard | None = None) -> None:
         self.held: dict[str, Page] = {}
         self._active_page = active_page
+        self._clipboard = clipboard
 
     async def press(self, key: str, ask: Ask | None = None) -> None:
         """Press and release one canonical key."""
         if ask is not None:
             await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
+        if await self._is_pasted(page, [key]):
+            return
         if _is_typed(key):
             await page.keyboard.insert_text(key)
         else:
@@ -136,9 +196,11 @@ class Keyboard:
         names = [self._name(key, chord) for key in keys]
         down: list[str] = []
         try:
-            for key, name in zip(keys, names, strict=True):
+            for number, (key, name) in enumerate(zip(keys, names, strict=True), start=1):
                 if ask is not None:
                     await ask(key, [*self.held, *keys], "")
+                if key not in _HOLDING and await self._is_pasted(self._active_page(), list(keys)[:number]):
+                    continue
                 await keyboard.down(name)
                 down.append(name)
         finally:
@@ -150,6 +212,8 @@ class Keyboard:
         if ask is not None:
             await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
+        if await self._is_pasted(page, [key]):
+            return
         await page.keyboard.down(self._name(key, chord_of(self.held)))
         self.held[key] = page
 
@@ -180,10 +244,14 @@ class Keyboard:
                     await self._clear_indent(page)
             elif piece == "\t":
                 await page.keyboard.press("Tab")
-            else:
+            elif not await self._is_pasted(page, piece):
                 await page.keyboard.type(piece, delay=interval_s * 1000)
             if interval_s and piece in "\n\t":
                 await asyncio.sleep(interval_s)
+
+    async def _is_pasted(self, page: "Page", keys: Collection[str]) -> bool:
+        """Whether the session's own clipboard took these keys, with those that are held; they are not pressed then."""
+        return self._clipboard is not None and await self._clipboard.press(page, chord_of([*self.held, *keys]))
 
     async def _clear_indent(self, page: "Page") -> None:
         from playwright.async_api import Error

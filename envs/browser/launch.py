@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from envs.browser.context import new_context
 from envs.browser.domains import DomainRules
 from envs.browser.gate import Gate
 from envs.browser.options import BrowserOptions
@@ -21,7 +22,7 @@ from envs.errors import EnvSetupError
 from envs.require import require
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Playwright, ProxySettings
+    from playwright.async_api import Browser, BrowserContext, Playwright, ProxySettings
 
 BrowserKind = Literal["headless-shell", "chromium", "chrome", "playwright"]
 
@@ -57,6 +58,14 @@ _QUIET_ARGS = (
     "--component-updater=url-source=http://127.0.0.1:9/",
     "--gaia-url=https://127.0.0.1:9/",
 )
+_SHARED_ARGS = (
+    # no paste by middle click: what is selected would be everybody's. The others are Playwright's own, which the last
+    # argument of this name replaces.
+    "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4,"
+    "selectionClipboardBufferAvailable=false",
+)
+_NOWHERE: "ProxySettings" = {"server": "http://127.0.0.1:9", "bypass": "<-loopback>"}
+"""The discard port, at which nobody answers: what has no gate of its own reaches nothing."""
 _CLOSE_TIMEOUT_S = 5.0
 _LAUNCH_TIMEOUT_S = 30.0
 
@@ -136,6 +145,33 @@ def _playwright_has_its_own() -> bool:
     return any(True for folder in folders for _ in folder.glob("chromium*-*/INSTALLATION_COMPLETE"))
 
 
+class RunningBrowser(Protocol):
+    """What an env needs of a browser: one that was started for it, or a place in one that is shared."""
+
+    @property
+    def browser(self) -> "Browser":
+        """The browser."""
+        ...
+
+    @property
+    def gate(self) -> Gate | None:
+        """What everything of this env goes through; None without domain rules."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others have contexts in it too; the gate is then that of each context."""
+        ...
+
+    async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
+        """A fresh context with a blank page, see `envs.browser.context.new_context`."""
+        ...
+
+    async def close(self) -> None:
+        """End it, or give the place back. May be called twice."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedBrowser:
     """A running browser and its driver.
@@ -143,12 +179,18 @@ class LaunchedBrowser:
     Attributes:
         marker: An argument on the browser's command line that no other process has.
         gate: What everything goes through, when there are domain rules.
+        is_shared: Whether others have contexts in it too.
     """
 
     playwright: "Playwright"
     browser: "Browser"
     marker: str
     gate: Gate | None = None
+    is_shared: bool = False
+
+    async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
+        """A fresh context with a blank page."""
+        return await new_context(self.browser, options, episode)
 
     async def close(self) -> None:
         """End browser and driver; what does not end in time is killed."""
@@ -160,8 +202,14 @@ class LaunchedBrowser:
             await asyncio.to_thread(self.gate.close)
 
 
-async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser:
+async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool = False) -> LaunchedBrowser:
     """Start the browser of `options`.
+
+    Args:
+        options: How it is set up.
+        rules: What may be reached.
+        is_shared: Whether many sessions live in it; each context then needs a gate of its own, without it nothing is
+            reached.
 
     Raises:
         MissingDependencyError: Playwright is not installed.
@@ -171,8 +219,14 @@ async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser
     path, how = _choose(options)
     marker = f"--k25-browser={uuid.uuid4().hex}"
     gate = Gate(rules, read_upstream(options.proxy) if options.proxy is not None else None) if rules else None
+    is_gated = gate is not None or is_shared
     try:
-        return await _start(api, options, path, how, marker, gate)
+        if gate is not None:
+            await gate.start()
+        proxy: ProxySettings | None = _NOWHERE if is_shared else _proxy(options, gate)
+        arguments = [*_arguments(options, is_gated), *(_SHARED_ARGS if is_shared else ()), marker]
+        playwright, browser = await _start(api, options, path, how, arguments, proxy)
+        return LaunchedBrowser(playwright=playwright, browser=browser, marker=marker, gate=gate)
     except BaseException:
         if gate is not None:
             await asyncio.to_thread(gate.close)
@@ -180,10 +234,8 @@ async def launch(options: BrowserOptions, rules: DomainRules) -> LaunchedBrowser
 
 
 async def _start(
-    api: Any, options: BrowserOptions, path: str | None, how: str, marker: str, gate: Gate | None
-) -> LaunchedBrowser:
-    if gate is not None:
-        await gate.start()
+    api: Any, options: BrowserOptions, path: str | None, how: str, arguments: list[str], proxy: "ProxySettings | None"
+) -> "tuple[Playwright, Browser]":
     try:
         playwright = await api.async_playwright().start()
     except Exception as error:  # Playwright has no class of its own for a driver that cannot run
@@ -195,9 +247,9 @@ async def _start(
         browser = await playwright.chromium.launch(
             executable_path=path,
             headless=options.headless,
-            args=[*_arguments(options, gate), marker],
+            args=arguments,
             ignore_default_args=["--hide-scrollbars"],
-            proxy=_proxy(options, gate),
+            proxy=proxy,
             handle_sigint=False,
             handle_sigterm=False,
             handle_sighup=False,
@@ -209,9 +261,9 @@ async def _start(
         raise EnvSetupError(_explain(path, how, error), retryable=True) from error
     except BaseException:
         await playwright.stop()
-        _kill_marked(marker)
+        _kill_marked(arguments[-1])
         raise
-    return LaunchedBrowser(playwright=playwright, browser=browser, marker=marker, gate=gate)
+    return playwright, browser
 
 
 def _choose(options: BrowserOptions) -> tuple[str | None, str]:
@@ -232,11 +284,11 @@ def _choose(options: BrowserOptions) -> tuple[str | None, str]:
     )
 
 
-def _arguments(options: BrowserOptions, gate: Gate | None) -> list[str]:
+def _arguments(options: BrowserOptions, is_gated: bool) -> list[str]:
     arguments = [*_QUIET_ARGS]
     if sys.platform == "linux" and os.geteuid() == 0:
         arguments.append("--no-sandbox")
-    if gate is not None:  # nothing goes around the gate, not even the question for a name
+    if is_gated:  # nothing goes around the gate, not even the question for a name
         arguments += [
             "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
             "--disable-quic",
@@ -249,7 +301,7 @@ def _arguments(options: BrowserOptions, gate: Gate | None) -> list[str]:
 def _proxy(options: BrowserOptions, gate: Gate | None) -> "ProxySettings | None":
     # Chromium does not send loopback addresses through a proxy unless told to
     if gate is not None:
-        return {"server": f"http://127.0.0.1:{gate.port}", "bypass": "<-loopback>"}
+        return gate.proxy
     if options.proxy is None:
         return None
     upstream = read_upstream(options.proxy)

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from envs.browser.camera import Camera, read_script
+from envs.browser.camera import Camera
 from envs.browser.context import Folders, Logins
 from envs.browser.domains import DomainRules
 from envs.browser.firewall import Firewall
@@ -40,6 +40,7 @@ class BrowserSession:
         crashed: Pages whose process crashed and that were not brought back yet.
         inspector: Tells what inputs activate in a page.
         background: Downloads under way, and the like.
+        is_shared: Whether other sessions live in the same browser.
     """
 
     def __init__(
@@ -50,8 +51,11 @@ class BrowserSession:
         folders: Folders,
         redact: Redactor,
         gate: Gate | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self.context = context
+        self.is_shared = is_shared
         self.tabs = Tabs()
         self.overlay: Overlay | None = None
         self.notes: list[str] = []
@@ -81,8 +85,6 @@ class BrowserSession:
 
     async def open(self) -> None:
         """Install what watches over the pages, and take in the first one."""
-        for name in ("page.js", "select.js"):
-            await self.context.add_init_script(read_script(name))
         await self.firewall.install(self.context)
         self.context.on("page", self._on_page)
         self.context.on("dialog", self._on_dialog)
@@ -91,9 +93,13 @@ class BrowserSession:
             self.context.browser.on("disconnected", self._on_gone)
         for page in self.context.pages:
             self._on_page(page)
-        await self.ensure_page()
-        await self._targets.watch(self.context, self.tabs.active)
-        await self._logins.install(self.context.browser)
+        if not self.tabs.pages:
+            await self._open_blank()
+        await asyncio.gather(  # each waits for the browser, and not for the others
+            self.ensure_page(),
+            self._targets.watch(self.context, self.tabs.active),
+            self._logins.install(self.context.browser),
+        )
 
     async def ensure_page(self) -> None:
         """Have a tab, and have the active one in front."""
@@ -124,6 +130,10 @@ class BrowserSession:
         url = to_url(address, more_schemes=frozenset({"file"}) if is_file_start else frozenset())
         url, login = split_login(url)
         reason = self._rules.why_blocked(url)
+        if login is not None and self.is_shared:
+            raise AddressError(
+                "an address with a user name and a password needs a browser of its own, and this one is shared"
+            )
         if login is not None and not reason:
             self._redact.learn(login.secrets)
             await self._logins.add(login)

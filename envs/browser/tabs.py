@@ -123,13 +123,12 @@ class PageLimiter:
         """Begin to count; `page` is the first page of the context."""
         if context.browser is None:
             return
-        own = await context.new_cdp_session(page)
+        own, session = await asyncio.gather(context.new_cdp_session(page), context.browser.new_browser_cdp_session())
+        self._session = session
         self._context_id = (await own.send("Target.getTargetInfo"))["targetInfo"].get("browserContextId")
-        await own.detach()
-        self._session = await context.browser.new_browser_cdp_session()
-        self._session.on("Target.targetCreated", self._on_created)
-        self._session.on("Target.targetDestroyed", self._on_destroyed)
-        await self._session.send("Target.setDiscoverTargets", {"discover": True})
+        session.on("Target.targetCreated", self._on_created)
+        session.on("Target.targetDestroyed", self._on_destroyed)
+        await asyncio.gather(own.detach(), session.send("Target.setDiscoverTargets", {"discover": True}))
 
     async def close(self) -> None:
         """Stop counting."""

@@ -1,6 +1,7 @@
 """No way that a page has to a denied domain reaches it, whatever is allowed beside it."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -63,14 +64,19 @@ PAGE = """<!doctype html><meta charset=utf-8><title>ways</title>
 
 
 async def reached_from(
-    pages: PageServer, listener: Listener, host: str, evil: str, **rules: tuple[str, ...]
+    pages: PageServer,
+    listener: Listener,
+    host: str,
+    evil: str,
+    make_env: Callable[[BrowserOptions], BrowserEnv] = BrowserEnv,
+    **rules: tuple[str, ...],
 ) -> set[str]:
     """What of a denied place a page reaches; `host` serves the page."""
     here = pages.url("", host=host)
     path = pages.serve_whole(
         PAGE.replace("EVIL", f"http://{evil}:{listener.port}").replace("SELF", here).replace("PORT", str(listener.port))
     )
-    env = BrowserEnv(BrowserOptions(start_url=f"{here}{path}", **rules))
+    env = make_env(BrowserOptions(start_url=f"{here}{path}", **rules))
     try:
         await env.reset(TASK)
         for _ in range(5):

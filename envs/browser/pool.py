@@ -1,0 +1,230 @@
+"""Many sessions in one browser: isolated contexts that are lent and given back.
+
+    async with BrowserPool(max_sessions=20) as pool:
+        env = pool.make_env(BrowserOptions(start_url="http://localhost:8000"))
+
+Each session is a `BrowserEnv` with a context of its own (cookies, storage, permissions, downloads, tabs) and a gate of
+its own, which all that it sends goes through, whether it has domain rules or not: the browser itself can reach nobody.
+What sessions of one process would share all the same is taken care of: the clipboard is each session's own, and a
+session that answers HTTP logins gets a browser to itself, because these are answered for a whole browser.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from envs.browser.context import context_settings, new_context
+from envs.browser.domains import DomainRules
+from envs.browser.env import BrowserEnv
+from envs.browser.gate import Gate
+from envs.browser.launch import LaunchedBrowser, launch
+from envs.browser.options import BrowserOptions
+from envs.browser.upstream import read_upstream
+from envs.errors import EnvSetupError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext
+
+_OF_THE_BROWSER = ("headless", "executable_path", "extra_args", "env")
+"""Options that a browser has as a whole."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class BrowserLease:
+    """A place in the browser of a pool; `envs.browser.launch.RunningBrowser` says what it is for."""
+
+    browser: "Browser"
+    gate: Gate
+    pool: "BrowserPool"
+    is_shared: bool = True
+    _prepared: "BrowserContext | None" = None
+
+    async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
+        """A fresh context, which sends everything through the gate of this lease; the one at hand, or a new one."""
+        prepared, self._prepared = self._prepared, None
+        return prepared or await new_context(self.browser, options, episode, self.gate)
+
+    async def close(self) -> None:
+        """Give it back. May be called twice."""
+        self.pool.give_back(self)
+        await asyncio.to_thread(self.gate.close)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spare:
+    """A context that was made ahead, with the pool's options and a gate of its own."""
+
+    browser: "Browser"
+    context: "BrowserContext"
+    gate: Gate
+
+
+class BrowserPool:
+    """One browser for many sessions, started with the first and replaced when it has died.
+
+    A pool belongs to one event loop. A session that died with its browser raises `EnvDiedError`, which is worth
+    retrying: its next `reset` moves into the browser that took its place.
+
+    Args:
+        options: How the browser is started (`headless`, `executable_path`, `extra_args`, `env`), and what sessions have
+            that bring no options of their own.
+        max_sessions: How many there can be at once; the next one waits for its turn.
+        lease_timeout_s: Longest such wait.
+        num_spares: How many contexts with the pool's own options are made ahead, for sessions with the like.
+    """
+
+    def __init__(
+        self,
+        options: BrowserOptions | None = None,
+        *,
+        max_sessions: int = 32,
+        lease_timeout_s: float = 60.0,
+        num_spares: int = 1,
+    ) -> None:
+        if max_sessions < 1:
+            raise ValueError(f"max_sessions needs at least 1, got {max_sessions}")
+        self.options = options or BrowserOptions()
+        self.max_sessions = max_sessions
+        self._lease_timeout_s = lease_timeout_s
+        self._places = asyncio.Semaphore(max_sessions)
+        self._starting = asyncio.Lock()
+        self._launched: LaunchedBrowser | None = None
+        self._leases: set[BrowserLease] = set()
+        self._num_spares = num_spares
+        self._spares: list[_Spare] = []
+        self._preparing: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> "BrowserPool":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def num_sessions(self) -> int:
+        """How many sessions are in the browser now."""
+        return len(self._leases)
+
+    def make_env(self, options: BrowserOptions | None = None) -> BrowserEnv:
+        """An env that takes its place at its first reset and gives it back when it is closed.
+
+        Raises:
+            ValueError: An option that only the pool's browser as a whole can have is another than the pool's.
+        """
+        options = options or self.options
+        for name in _OF_THE_BROWSER:
+            if getattr(options, name) != getattr(self.options, name):
+                raise ValueError(
+                    f"{name} is {getattr(options, name)!r}, the pool's browser has {getattr(self.options, name)!r}; "
+                    "give it to the pool, or make a BrowserEnv of its own"
+                )
+        return BrowserEnv(options, open_browser=None if options.http_logins else self.lease)
+
+    async def lease(self, options: BrowserOptions, rules: DomainRules) -> "BrowserLease":
+        """A place in the browser; `close` gives it back.
+
+        Raises:
+            EnvSetupError: All places are taken for too long, the pool is closed, or no browser starts.
+        """
+        try:
+            await asyncio.wait_for(self._places.acquire(), self._lease_timeout_s)
+        except TimeoutError as error:
+            raise EnvSetupError(
+                f"all {self.max_sessions} sessions of the browser pool were taken for {self._lease_timeout_s:g} s; "
+                "close some, or make a larger pool",
+                retryable=True,
+            ) from error
+        try:
+            browser = (await self._running()).browser
+            spare = self._take_spare(browser, options, rules)
+            gate = spare.gate if spare else await _start_gate(options, rules)
+        except BaseException:
+            self._places.release()
+            raise
+        lease = BrowserLease(browser=browser, gate=gate, pool=self, _prepared=spare.context if spare else None)
+        self._leases.add(lease)
+        if self._preparing is None or self._preparing.done():
+            self._preparing = asyncio.create_task(self._prepare(browser))
+        return lease
+
+    async def close(self) -> None:
+        """End the browser and every session in it. May be called twice."""
+        self._is_closed = True
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
+        async with self._starting:
+            launched, self._launched = self._launched, None
+            if launched is not None:
+                await launched.close()
+        for spare in self._spares:
+            await asyncio.to_thread(spare.gate.close)
+        self._spares.clear()
+        for lease in list(self._leases):
+            await lease.close()
+
+    async def _running(self) -> LaunchedBrowser:
+        async with self._starting:
+            if self._is_closed:
+                raise EnvSetupError("the browser pool was closed; make a new one")
+            if self._launched is not None and not self._launched.browser.is_connected():
+                dead, self._launched = self._launched, None
+                await dead.close()
+            if self._launched is None:
+                self._launched = await launch(self.options, DomainRules(), is_shared=True)
+            return self._launched
+
+    def _take_spare(self, browser: "Browser", options: BrowserOptions, rules: DomainRules) -> _Spare | None:
+        """A context made ahead, if these options want one like it."""
+        kind = _kind_of_context(options)
+        if kind is None or kind != _kind_of_context(self.options) or rules != _rules_of(self.options):
+            return None
+        while self._spares:
+            spare = self._spares.pop()
+            if spare.browser is browser and spare.context.pages:
+                return spare
+            spare.gate.close()  # it died with its browser
+        return None
+
+    async def _prepare(self, browser: "Browser") -> None:
+        """Make contexts ahead; one that cannot be made is left to the session that wants it, which says why."""
+        if _kind_of_context(self.options) is None:
+            return
+        while len(self._spares) < self._num_spares and not self._is_closed and browser.is_connected():
+            gate = await _start_gate(self.options, _rules_of(self.options))
+            try:
+                context = await new_context(browser, self.options, 1, gate)
+            except EnvSetupError:
+                await asyncio.to_thread(gate.close)
+                return
+            except BaseException:
+                gate.close()
+                raise
+            self._spares.append(_Spare(browser=browser, context=context, gate=gate))
+
+    def give_back(self, lease: BrowserLease) -> None:
+        """A session has left; `BrowserLease.close` tells."""
+        if lease in self._leases:
+            self._leases.remove(lease)
+            self._places.release()
+
+
+async def _start_gate(options: BrowserOptions, rules: DomainRules) -> Gate:
+    gate = Gate(rules, read_upstream(options.proxy) if options.proxy is not None else None)
+    await gate.start()
+    return gate
+
+
+def _rules_of(options: BrowserOptions) -> DomainRules:
+    return DomainRules(allowed=options.allowed_domains, denied=options.denied_domains)
+
+
+def _kind_of_context(options: BrowserOptions) -> tuple[object, ...] | None:
+    """What a context made ahead has to agree in; None where none can be made ahead: it reads or writes files."""
+    if options.storage_state is not None or options.har_path is not None:
+        return None
+    return (context_settings(options), options.proxy, options.navigation_timeout_s)
