@@ -26,6 +26,15 @@ def read_json(text: str | bytes, *, strict: bool = True) -> Any:
     return value
 
 
+def well_formed(text: str) -> str:
+    """The text with lone surrogates replaced, which no UTF-8 file or request can hold; scripts of pages make them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def is_shallow(value: Any) -> bool:
     """Whether a value is nested at most `MAX_DEPTH` deep."""
     layer = [value]

@@ -27,6 +27,10 @@ class Tool(Protocol):
 class Model(Protocol):
     """Anything that answers messages: a server, a scripted list, the embedded literal model.
 
+    `cua.check_model` checks this contract. Calls may be made at the same time, and each may be cancelled; nothing but a
+    `ModelError` comes out of a call that fails. A field of the sampling is honoured, or refused by a `ModelError` that
+    is not retryable; a model that ignores one says so in its own documentation.
+
     Attributes:
         name: What logs and reports call it.
     """

@@ -19,7 +19,7 @@ Recorded = Reply | str | Exception
 
 
 class ScriptedModel:
-    """Gives one recorded reply a call, in order; implements `cua.model.Model`.
+    """Gives one recorded reply a call, in order, whatever the sampling; implements `cua.model.Model`.
 
     Args:
         replies: Replies, contents of replies, or exceptions to raise. May be endless

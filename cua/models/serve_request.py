@@ -93,6 +93,8 @@ class _Request(_In):
     top_p: float | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
 
@@ -127,6 +129,8 @@ def parse_request(body: bytes) -> ServedRequest:
             temperature=request.temperature,
             top_p=request.top_p,
             max_tokens=request.max_tokens or request.max_completion_tokens,
+            seed=request.seed,
+            stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         ),
         stream=bool(request.stream),
         include_usage=request.stream_options is not None and request.stream_options.include_usage,

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cua.json_text import well_formed
 from cua.messages import ImagePart, Message, Part, TextPart, ThinkPart, VideoPart
 from cua.model import Tool
 from cua.models.images import ImageEncoder, data_url
@@ -80,12 +81,16 @@ async def _message(message: Message, encoder: ImageEncoder, in_tool_loop: bool) 
     if message.tool_calls:
         wire["content"] = wire["content"] or None
         wire["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": well_formed(call.arguments)},
+            }
             for call in message.tool_calls
         ]
     reasoning = "".join(part.text for part in message.parts if isinstance(part, ThinkPart))
     if reasoning and in_tool_loop:
-        wire["reasoning_content"] = reasoning
+        wire["reasoning_content"] = well_formed(reasoning)
     return wire
 
 
@@ -94,14 +99,14 @@ async def _content(parts: Sequence[Part], encoder: ImageEncoder) -> str | list[J
     if not said:
         return ""
     if len(said) == 1 and isinstance(said[0], TextPart):
-        return said[0].text
+        return well_formed(said[0].text)
     return [await _part(part, encoder) for part in said]
 
 
 async def _part(part: TextPart | ImagePart | VideoPart, encoder: ImageEncoder) -> Json:
     match part:
         case TextPart():
-            return {"type": "text", "text": part.text}
+            return {"type": "text", "text": well_formed(part.text)}
         case ImagePart():
             return {"type": "image_url", "image_url": {"url": await encoder.data_url(part)}}
         case VideoPart():

@@ -16,7 +16,7 @@ from urllib.parse import unquote_plus
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from cua.json_text import read_json
+from cua.json_text import read_json, well_formed
 from cua.messages import Reply, ReplyTokens
 from cua.trajectory.events import Event
 from cua.trajectory.packed_tokens import pack_tokens, unpack_tokens
@@ -107,21 +107,12 @@ def _is_closed(hint: Any) -> bool:
 
 def _text(text: str, redact: Redact) -> str:
     """The text without secrets, also without those that stand percent-encoded in an address."""
-    redacted = redact(_well_formed(text))
+    redacted = redact(well_formed(text))
     if "%" in redacted or "+" in redacted:
         plain = unquote_plus(redacted)
         if redact(plain) != plain:
             return redact(plain)
     return redacted
-
-
-def _well_formed(text: str) -> str:
-    """The text with lone surrogates replaced, which no UTF-8 file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def to_line(event: Event, redact: Redact = str) -> bytes:

@@ -28,7 +28,8 @@ _SAME_SHARE = 0.002
 class LiteralModel:
     """A follower of plain step lists: no language model, no network, no state between calls.
 
-    It reads the screen with OCR and simple image processing and speaks the same protocol as any model.
+    It reads the screen with OCR and simple image processing and speaks the same protocol as any model. The same request
+    gives the same reply; `max_tokens` and `stop` are ignored.
     """
 
     name = "literal"
