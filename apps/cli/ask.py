@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from apps.cli import terminal
-from apps.cli.choices import choice
-from apps.cli.task import other_settings, own_run
+from apps.cli.flags import choice, chosen_settings
+from apps.cli.task import own_run
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch
@@ -24,6 +24,7 @@ Flag = typer.Option
 
 
 def ask(
+    given: typer.Context,
     question: Annotated[str | None, typer.Argument(help="What to find out; - reads it from standard input.")] = None,
     files: Annotated[list[Path] | None, typer.Argument(help="Pictures, PDFs, videos, any files.")] = None,
     chat: Annotated[bool, Flag("--chat", help="Read further questions from standard input, one a line.")] = False,
@@ -69,22 +70,7 @@ def ask(
     With --chat it keeps its Python and all that was said for further questions, until the input ends. With --resume the
     cells of an earlier run are run again, and it goes on after a crash, Ctrl-C or a limit, or takes a further question.
     """
-    flags: dict[str, Any] = {
-        "model": model,
-        "base_url": base_url,
-        "fallback_model": fallback_model,
-        "max_steps": max_steps,
-        "max_time": max_time,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "sandbox": sandbox,
-        "context": context,
-        "max_context": max_context,
-        "approve": "yolo" if yolo else approve,
-        "policy": policy,
-        **other_settings(other or ()),
-    }
-    chosen = {name: value for name, value in flags.items() if value is not None}
+    chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
     is_asking = question is not None or resume is not None or chat
     if not is_asking:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.choices import choice
+from apps.cli.flags import choice
 
 
 def demo(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.choices import choice
+from apps.cli.flags import choice
 
 if TYPE_CHECKING:
     from model_runtime.config import K25Config

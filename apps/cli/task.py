@@ -1,13 +1,13 @@
 """`cua task`: run one instruction, or go on with a run that broke off."""
 
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli.choices import choice
+from apps.cli.flags import choice, chosen_settings
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch
@@ -16,6 +16,7 @@ Flag = typer.Option
 
 
 def task(
+    given: typer.Context,
     instruction: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
     env: Annotated[str | None, Flag(help="browser, desktop, or the environment of another package.")] = None,
     env_option: Annotated[list[str] | None, Flag(help="NAME=VALUE for such an environment; repeat for more.")] = None,
@@ -63,37 +64,10 @@ def task(
     from cua import resume_task, run_task
     from envs.registry import find_env_for
 
+    chosen = chosen_settings(given)
     needs = [name for name, value in (("app", app), ("display", display)) if value]
-    flags: dict[str, Any] = {
-        "env": env or (find_env_for(needs) if needs else None),
-        "env_options": tuple(env_option or ()),
-        "display": display,
-        "model": model,
-        "base_url": base_url,
-        "fallback_model": fallback_model,
-        "preset": preset,
-        "temperature": temperature,
-        "thinking": thinking,
-        "coordinates": coordinates,
-        "image_format": image_format,
-        "max_steps": max_steps,
-        "max_time": max_time,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "prices": prices,
-        "allow_domains": tuple(allow_domain or ()),
-        "deny_domains": tuple(deny_domain or ()),
-        "secrets": secrets,
-        "policy": policy,
-        "approve": "yolo" if yolo else approve,
-        "headed": headed,
-        "viewport": viewport,
-        "screen": screen,
-        "monitor": monitor,
-        "storage_state": storage_state,
-        **other_settings(other or ()),
-    }
-    chosen = {name: value for name, value in flags.items() if value not in (None, ())}
+    if needs and env is None:
+        chosen.setdefault("env", find_env_for(needs))
     words = _instruction(instruction, resume)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
 
@@ -124,15 +98,3 @@ def _instruction(given: str | None, resume: str | None) -> str | None:
     if given is None:
         raise typer.BadParameter('an instruction is needed, such as: cua task "Click Save" --url https://example.com')
     return sys.stdin.read() if given == "-" else given
-
-
-def other_settings(pairs: Sequence[str]) -> dict[str, str]:
-    """Settings that have no flag of their own.
-
-    Raises:
-        typer.BadParameter: Not of the form NAME=VALUE.
-    """
-    wrong = [pair for pair in pairs if "=" not in pair]
-    if wrong:
-        raise typer.BadParameter(f"--set {wrong[0]!r} is not NAME=VALUE; `cua config show` lists the names")
-    return {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli.choices import choice
+from apps.cli.flags import choice
 from apps.cli.see.output import AsJson, FilesArgument, Finding, Force, Output, Sink
 from apps.cli.see.values import parse_box, parse_numbers
 

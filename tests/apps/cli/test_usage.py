@@ -1,7 +1,12 @@
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from apps.cli.ask import ask
+from apps.cli.task import task
+from cua.config.load import FIELDS
 from tests.apps.cli.running import cua
 
 
@@ -59,3 +64,21 @@ def test_config_show_names_the_source_and_hides_secrets(tmp_path: Path) -> None:
     assert lines["max_steps"].split()[1:3] == ["7", "k25.toml"]
     assert "OPENAI_API_KEY" in lines["api_key"]
     assert "sekrit" not in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "others"),
+    [
+        (task, {"instruction", "url", "app", "output_format", "yolo", "other", "schema", "resume", "report"}),
+        (
+            ask,
+            {"question", "files", "chat", "resume", "output_format", "schema", "yolo", "other", "report"}
+            | {"verify", "expect", "run", "inputs"},
+        ),
+    ],
+)
+def test_a_flag_is_a_setting_or_one_of_the_few_that_are_not(command: Callable[..., None], others: set[str]) -> None:
+    """A flag reaches the settings by its name, so one that is misspelt would do nothing."""
+    flags = set(inspect.signature(command).parameters) - {"given"}
+    lists = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", "env_option": "env_options"}
+    assert {lists.get(flag, flag) for flag in flags} - set(FIELDS) == others
