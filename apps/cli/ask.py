@@ -49,6 +49,11 @@ def ask(
     approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
     yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
+    mcp: Annotated[Path | None, Flag(help="mcp.json that names MCP servers whose tools may be called.")] = None,
+    tool: Annotated[
+        list[str] | None,
+        Flag("--tool", help="Tool of your own: an entry point of the group k25.tools; repeat for more."),
+    ] = None,
     verify: Annotated[bool, Flag("--verify", help="Run the cells again in a fresh kernel and compare.")] = False,
     expect: Annotated[
         str | None, Flag(help="With --verify alone: the fingerprint that the run must have, as it was printed.")

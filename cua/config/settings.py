@@ -85,6 +85,8 @@ class Settings:
     max_context: int | None = _about(
         "tokens at which that happens; unset: when the model refuses", None, least=1, most=100000000
     )
+    tools: tuple[str, ...] = _about("tools of your own for `cua ask`: names of entry points of the group k25.tools", ())
+    mcp: Path | None = _about("mcp.json that names MCP servers whose tools `cua ask` may call", None)
     tool_images: Literal["auto", "tool", "user"] = _about(
         "pictures of tool results go in the tool message, or in a user message behind it", "auto"
     )

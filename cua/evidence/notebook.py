@@ -115,7 +115,8 @@ def _of_step(step: ToolStep) -> Iterator[dict[str, Any]]:
     for outcome in step.outcomes:
         code = code_of(outcome)
         if code is None:
-            yield _markdown(f"`{outcome.call.name}` was not carried out: {outcome.result.text}")
+            how = "was called outside the sandbox" if cell_data(outcome).kind else "was not carried out"
+            yield _markdown(f"`{outcome.call.name}` {how}: {outcome.result.text}")
         else:
             count = cell_data(outcome).execution_count
             yield _code(code, outputs=_outputs(outcome), count=count, number=outcome.number)

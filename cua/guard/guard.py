@@ -192,24 +192,32 @@ def _at(action: Click | MouseDown | MouseUp | Drag, point_px: tuple[int, int] | 
     return replace(action, x_px=point_px[0], y_px=point_px[1]) if point_px is not None else action
 
 
-async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool) -> Verdict:
+async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outside: bool = False) -> Verdict:
     """Whether a tool call may run; a person is asked here, so `ask` never comes back.
 
     In mode `ask` a person sees every call; in mode `auto` only calls that are not isolated; `yolo` asks
     nothing. Rules of a policy file come first in every mode.
+
+    Args:
+        guard: Rules, mode, whom to ask.
+        call: What the model wants to call.
+        is_isolated: Whether tools run in a sandbox.
+        is_outside: Whether this one works outside of it.
     """
-    verdict = _judge(guard, call, is_isolated)
+    verdict = _judge(guard, call, is_isolated, is_outside)
     if verdict.decision != "ask":
         return verdict
     return await guard.ask(verdict, Turn(thought="", action_text=f"call {call.name}", code=call.arguments), ())
 
 
-def _judge(guard: Guard, call: ToolCall, is_isolated: bool) -> Verdict:
+def _judge(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bool) -> Verdict:
     decision, reason = guard.rules.decide_call(call.name, call.arguments)
     if decision is not None:
         return Verdict(decision=decision, reason=reason)
     if guard.mode == "ask":
         return Verdict(decision="ask", reason=f"tool call {call.name}")
+    if guard.mode == "auto" and is_outside:
+        return Verdict(decision="ask", reason=f"{call.name} works outside the sandbox")
     if guard.mode == "auto" and not is_isolated:
         return Verdict(decision="ask", reason=f"{call.name} runs without any isolation (--sandbox none)")
     return Verdict(decision="allow")

@@ -98,7 +98,7 @@ class ToolStepDone(_AgentEvent):
 
 
 NoteKind = Literal[
-    "parse_error", "refused", "approved", "loop", "redirect", "retry", "context", "cut", "secrets", "resumed"
+    "parse_error", "refused", "approved", "loop", "redirect", "retry", "context", "cut", "secrets", "resumed", "tools"
 ]
 
 

@@ -1,6 +1,6 @@
 """Build the parts of a session from settings: model, guard, profile, sandbox, the record's header."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ from cua.redaction import redacting
 from cua.run.watch import Watch
 from cua.secrets import Secrets, load_secrets
 from cua.tool_agent.inputs import InputFile
-from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, ask_profile
+from cua.tool_agent.mcp_file import McpServer, load_mcp_file
+from cua.tool_agent.outside import find_user_tools
+from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, ToolMaker, ask_profile
 from cua.trajectory import RunHeader, RunRecord, load_run
 from cua.trajectory.run_record import TOOLS_ENV
 from visual_tools.sandbox import KernelMaker, Limits
@@ -66,6 +68,8 @@ class SessionParts:
     model: Model
     watch: Watch
     record: RunRecord | None
+    servers: tuple[McpServer, ...]
+    user_tools: Mapping[str, ToolMaker]
 
 
 def make_parts(given: Given) -> SessionParts:
@@ -79,6 +83,9 @@ def make_parts(given: Given) -> SessionParts:
     kept = dict(record.header.settings.get("settings", {})) if record is not None else {}
     settings = visual_settings(load_settings({**kept, **given.flags}))
     secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+    servers = load_mcp_file(settings.mcp) if settings.mcp else ()
+    hidden = {name: secret for server in servers for name, secret in server.secrets.items()}
+    secrets = replace(secrets, by_name={**secrets.by_name, **hidden})
     watch = redacting(given.watch, secrets)
     model = given.model or make_settings_model(settings, watch.listener)
     if given.model is None and settings.model == "literal":
@@ -98,6 +105,8 @@ def make_parts(given: Given) -> SessionParts:
         model=model,
         watch=watch,
         record=record,
+        servers=servers,
+        user_tools=find_user_tools(settings.tools),
     )
 
 

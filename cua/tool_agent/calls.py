@@ -53,7 +53,8 @@ class Caller:
         return tuple(await self.scope.control.unless_stopped(_all(work)))
 
     async def _refusal(self, call: ToolCall) -> str | None:
-        verdict = await check_call(self.guard, call, is_isolated=self.is_isolated)
+        is_outside = call.name in self.toolset.outside
+        verdict = await check_call(self.guard, call, is_isolated=self.is_isolated, is_outside=is_outside)
         return None if verdict.decision == "allow" else f"This call was refused: {verdict.reason}"
 
     async def _one(self, call: ToolCall, number: int, refusal: str | None) -> CallOutcome:

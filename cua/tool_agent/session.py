@@ -23,6 +23,8 @@ from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import Given, SessionParts, make_parts, make_tools_header, recorded_input, start_sandbox
 from cua.tool_agent.export import SHOWN_TOOLS
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
+from cua.tool_agent.mcp_servers import McpTools, open_mcp_tools
+from cua.tool_agent.outside import make_user_tools
 from cua.tool_agent.profile import Profile, Workplace
 from cua.tool_agent.resume import find_lost, lay_out_again, repeat_cells, start_of
 from cua.tools import Toolset
@@ -239,6 +241,7 @@ class ToolSession:
         return self._work
 
     async def _open_new(self, parts: SessionParts, question: str, inputs: Sequence[InputFile]) -> "_Work":
+        found = await self._reach_servers(parts)
         maker = await self._make_maker(parts)
         header = make_tools_header(parts, question, inputs, maker)
         runs_dir = parts.settings.runs_dir or default_runs_dir()
@@ -246,16 +249,17 @@ class ToolSession:
         self._stack.callback(writer.close)
         await asyncio.to_thread(copy_inputs, inputs, writer.run_dir / INPUTS, writer.run_dir / FILES)
         readable = [Path(file.name) for file in inputs if not file.is_copied]
-        work = await self._assemble(parts, maker, writer, readable)
+        work = await self._assemble(parts, maker, writer, readable, found)
         work.names |= {file.name for file in inputs}
         return work
 
     async def _open_again(self, parts: SessionParts, record: RunRecord) -> "_Work":
+        found = await self._reach_servers(parts)
         maker = await self._make_maker(parts)
         writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         self._stack.callback(writer.close)
         laid_out = await asyncio.to_thread(lay_out_again, record)
-        work = await self._assemble(parts, maker, writer, laid_out.readable)
+        work = await self._assemble(parts, maker, writer, laid_out.readable, found)
         work.names |= {entry.name for entry in recorded_inputs(record)}
         work.agent.load(start_of(record))
         work.again = partial(repeat_cells, record, work.place, work.agent, laid_out.findings)
@@ -268,8 +272,17 @@ class ToolSession:
         self._stack.push_async_callback(maker.close)
         return maker
 
+    async def _reach_servers(self, parts: SessionParts) -> McpTools:
+        limits = Limits(wall_s=parts.settings.cell_timeout)
+        return await open_mcp_tools(parts.servers, self._stack, limits=limits, redact=parts.secrets.redact)
+
     async def _assemble(
-        self, parts: SessionParts, maker: KernelMaker, writer: TrajectoryWriter, readable: Sequence[Path]
+        self,
+        parts: SessionParts,
+        maker: KernelMaker,
+        writer: TrajectoryWriter,
+        readable: Sequence[Path],
+        found: McpTools,
     ) -> "_Work":
         """The kernels and the agent; what the code has left is sealed when the kernels are closed."""
         folder, stack = writer.run_dir / FILES, self._stack
@@ -279,7 +292,9 @@ class ToolSession:
         service = Service(lambda: maker.make_kernel(folder, readable=readable))
         stack.push_async_callback(service.close)
         place = Workplace(kernel=kernel, service=service, limits=Limits(wall_s=parts.settings.cell_timeout))
-        toolset = Toolset([make(place) for make in parts.profile.tools])
+        inside = [make(place) for make in parts.profile.tools]
+        outside = [*make_user_tools(parts.user_tools, place, parts.secrets.redact), *found.tools]
+        toolset = Toolset(inside, outside=outside)
         agent = ToolAgent(
             model=parts.model,
             toolset=toolset,
@@ -292,6 +307,8 @@ class ToolSession:
         )
         names = ", ".join(tool.name for tool in toolset.tools)
         writer.note(SHOWN_TOOLS, names, system_prompt=agent.system_prompt, tools=tools_to_wire(toolset.tools))
+        for note in found.notes:
+            agent.scope.note("tools", note)
         return _Work(writer=writer, place=place, agent=agent)
 
     async def _take_turn(

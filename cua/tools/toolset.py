@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from cua.errors import name_choices
+from cua.errors import ConfigError, name_choices
 from cua.json_text import read_json
 from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
@@ -22,15 +22,21 @@ def failed(text: str) -> ToolResult:
 class Toolset:
     """The tools of a run, by name.
 
+    Args:
+        tools: Those that work inside the sandbox, if there is one.
+        outside: Those that work outside of it.
+
     Attributes:
         tools: In the order in which the model is shown them.
+        outside: Names of the tools that work outside any sandbox.
     """
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self.tools = tuple(tools)
-        self._by_name = {tool.name: tool for tool in tools}
+    def __init__(self, tools: Sequence[Tool], outside: Sequence[Tool] = ()) -> None:
+        self.tools = (*tools, *outside)
+        self.outside = frozenset(tool.name for tool in outside)
+        self._by_name = {tool.name: tool for tool in self.tools}
         if len(self._by_name) != len(self.tools):
-            raise ValueError(f"two tools have the same name: {[tool.name for tool in tools]}")
+            raise ConfigError(f"two tools have the same name: {', '.join(sorted(tool.name for tool in self.tools))}")
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Carry one call out.
@@ -48,7 +54,7 @@ class Toolset:
         arguments = _read_json(call.arguments)
         if isinstance(arguments, str):
             return failed(f"The arguments of {call.name} cannot be read: {arguments}")
-        wrong = _why_wrong(arguments, tool.parameters)
+        wrong = _why_wrong(arguments, getattr(tool, "checked_parameters", tool.parameters))
         if wrong:
             return failed(f"The arguments of {call.name} do not fit: {wrong}")
         try:

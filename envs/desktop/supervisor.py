@@ -1,4 +1,4 @@
-"""A small process between an env and the programs it starts, so that none of them outlives the env.
+"""A small process between us and the programs we start, so that none of them outlives us.
 
 Run as `python supervisor.py PARENT_PID` by `envs.desktop.programs`. It starts programs on request and
 reports their ends. When its standard input closes or its parent dies, however that came about (`kill -9`
@@ -10,6 +10,9 @@ program (paths for its output), `{"kill": pid}` ends a program with all below it
 programs, `{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of
 an X server at exit, in case it had no time to. Out: `{"started": id, "pid"}` or
 `{"started": id, "error"}` for each start, `{"ended": pid, "code"}` for each end, `{"killed": pid}` for each kill.
+
+Run as `python supervisor.py PARENT_PID -- COMMAND ...` it starts that one program with its own input and output, and
+ends with it, when its parent dies, or by SIGTERM; nothing of it is left then either.
 """
 
 import contextlib
@@ -38,7 +41,10 @@ def main() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     supervisor = _Supervisor(int(sys.argv[1]))
     try:
-        supervisor.serve()
+        if sys.argv[2:3] == ["--"]:
+            supervisor.run(sys.argv[3:])
+        else:
+            supervisor.serve()
     finally:
         supervisor.leave()
 
@@ -75,6 +81,25 @@ class _Supervisor:
                 self._reap()
             if 0 in ready and not self._read():
                 return
+
+    def run(self, argv: list[str]) -> None:
+        """Start one program that reads and writes where this process would, and wait for its end."""
+        try:
+            program = subprocess.Popen(argv, start_new_session=True, preexec_fn=_die_with_supervisor)
+        except (OSError, ValueError) as error:
+            os.write(2, f"cannot start {argv[0]}: {error}\n".encode())
+            return
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1):
+            os.dup2(nothing, fd)  # the program alone holds its pipes, so that its end is seen
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        with contextlib.suppress(OSError, AttributeError):
+            poll.register(os.pidfd_open(self._parent), select.POLLIN)
+        while not self._stopping and os.getppid() == self._parent and program.poll() is None:
+            poll.poll(1000)
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wakeup, 4096)
 
     def _read(self) -> bool:
         data = os.read(0, 1 << 16)

@@ -1,0 +1,137 @@
+"""Reads `mcp.json`, which names MCP servers in the form that other programs use too:
+
+{"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"], "env": {"TOKEN": "${MY_TOKEN}"}},
+                "web": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${WEB_TOKEN}"}}}}
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cua.errors import ConfigError, name_choices
+from cua.json_text import read_json
+from cua.secrets import Secret
+
+MAX_FILE_BYTES = 2**20
+MAX_SERVERS = 32
+_KEYS = ("command", "args", "env", "cwd", "url", "headers", "type", "disabled")
+_OTHERS_KEYS = ("timeout", "autoApprove", "alwaysAllow", "description", "name", "version", "gallery")
+"""What other programs write into the file and which means nothing here; who approves calls is said by our guard."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie|session")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """One server of the file; either `command` or `url` is set.
+
+    Attributes:
+        name: As the file calls it.
+        command: The program, with its arguments.
+        env: Its environment, besides PATH.
+        cwd: Where it runs; None for the current folder.
+        url: Address of a server that runs already (streamable HTTP).
+        headers: Sent with every request.
+        secrets: Values that nobody may see, by a name for each.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, Secret] = field(default_factory=dict, repr=False)
+
+
+def load_mcp_file(path: Path, environ: Mapping[str, str] = os.environ) -> tuple[McpServer, ...]:
+    """Read `mcp.json`; `${NAME}` and `${NAME:-default}` in `env` and `headers` stand for our variables.
+
+    Raises:
+        ConfigError: It cannot be read or is not in that form; the text names the place and the nearest valid word.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+        content = read_json(text) if len(text) <= MAX_FILE_BYTES else None
+    except OSError as error:
+        raise ConfigError(f"cannot read the MCP file {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"the MCP file {path} is not JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("mcpServers"), dict):
+        hint = name_choices(next(iter(content), ""), ["mcpServers"]) if isinstance(content, dict) else ""
+        raise ConfigError(f'the MCP file {path} is wrong: expected {{"mcpServers": {{NAME: ...}}}}.{hint}')
+    servers = content["mcpServers"]
+    if len(servers) > MAX_SERVERS:
+        raise ConfigError(f"the MCP file {path} names {len(servers)} servers; at most {MAX_SERVERS} are used")
+    read = [_read_server(path, name, entry, environ) for name, entry in servers.items()]
+    return tuple(server for server in read if server is not None)
+
+
+def _read_server(path: Path, name: str, entry: Any, environ: Mapping[str, str]) -> McpServer | None:
+    where = f"the MCP file {path}, server {name!a:.60}"
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where}: expected an object with a command or a url")
+    unknown = next((key for key in entry if key not in (*_KEYS, *_OTHERS_KEYS)), None)
+    if unknown is not None:
+        raise ConfigError(f"{where}: there is no {unknown!a:.60}.{name_choices(unknown, _KEYS)}")
+    if entry.get("disabled") is True:
+        return None
+    if ("command" in entry) == ("url" in entry):
+        raise ConfigError(f"{where}: expected either a command or a url")
+    if entry.get("type") == "sse":
+        raise ConfigError(f"{where}: type 'sse' is MCP's old transport; a url is reached by streamable HTTP only")
+    texts = [entry.get("command", ""), entry.get("url", ""), entry.get("cwd", ""), *_items(entry, "args", where)]
+    if not all(isinstance(text, str) and "\0" not in text for text in texts):
+        raise ConfigError(f"{where}: command, args, cwd and url are texts")
+    env, headers = _filled(entry, "env", where, environ), _filled(entry, "headers", where, environ)
+    if "url" in entry and urlsplit(entry["url"]).scheme not in ("http", "https"):
+        raise ConfigError(f"{where}: the url is no http or https address")
+    return McpServer(
+        name=name,
+        command=(entry["command"], *entry.get("args", [])) if "command" in entry else (),
+        env=env,
+        cwd=entry.get("cwd"),
+        url=entry.get("url"),
+        headers=headers,
+        secrets=dict(_secrets_of(name, entry, env, headers)),
+    )
+
+
+def _items(entry: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    value = entry.get(key, [])
+    if not isinstance(value, list):
+        raise ConfigError(f"{where}: {key} is {type(value).__name__}, expected a list of texts")
+    return value
+
+
+def _filled(entry: Mapping[str, Any], key: str, where: str, environ: Mapping[str, str]) -> dict[str, str]:
+    given = entry.get(key, {})
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise ConfigError(f"{where}: {key} is an object of texts")
+
+    def fill(match: re.Match[str]) -> str:
+        value = environ.get(match[1], match[2])
+        if value is None:
+            raise ConfigError(f"{where}: {key} names the variable {match[1]}, which is not set")
+        return value
+
+    return {name: _VARIABLE.sub(fill, value) for name, value in given.items()}
+
+
+def _secrets_of(
+    server: str, entry: Mapping[str, Any], env: Mapping[str, str], headers: Mapping[str, str]
+) -> Iterator[tuple[str, Secret]]:
+    """Values that look like secrets by their name, or came from a variable; and a password in the address."""
+    for kind, values in (("env", env), ("headers", headers)):
+        for name, value in values.items():
+            if len(value) >= 4 and (_SECRET_NAME.search(name) or _VARIABLE.search(entry[kind][name])):
+                words = value.split()  # `Bearer ...`
+                yield f"mcp.{server}.{name}", Secret(value=words[-1] if kind == "headers" and words else value)
+    password = urlsplit(entry.get("url", "")).password
+    if password:
+        yield f"mcp.{server}.password", Secret(value=password)

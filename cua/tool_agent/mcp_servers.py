@@ -1,0 +1,378 @@
+"""Tools of MCP servers: started or reached for one session, ended with it.
+
+A server is a stranger: what it says is bounded in size and time, its names are cleaned and prefixed, it gets no
+environment but PATH and what is named, and its processes end with the session whatever becomes of us.
+"""
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+import re
+import shutil
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cua.errors import ConfigError
+from cua.messages import ImagePart, Part, TextPart, ToolResult
+from cua.tool_agent.mcp_file import McpServer
+from cua.tool_agent.outside import MAX_DESCRIPTION_CHARS, OutsideTool, check_schema
+from cua.tools.toolset import failed
+from cua.trajectory.describe import printable
+from visual_tools.require import require
+from visual_tools.sandbox import Limits
+
+MAX_TOOLS = 128
+"""Of one server; OpenAI-compatible servers take no more functions either."""
+MAX_PAGES = 32
+MAX_MESSAGE_BYTES = 16 * 2**20
+MAX_TOTAL_BYTES = 512 * 2**20
+"""What a server may send over a session; it is cut off behind that."""
+CONNECT_S = 60.0
+"""A first start may download the server."""
+END_S = 3.0
+_TAIL_LINES, _TAIL_CHARS = 5, 300
+_SUPERVISOR = Path(__file__).parents[2] / "envs" / "desktop" / "supervisor.py"
+
+
+class McpTool:
+    """One tool of a server; implements `cua.model.Tool`, to be wrapped in an `OutsideTool`."""
+
+    def __init__(self, connection: "McpConnection", name: str, shown: Any) -> None:
+        self._connection = connection
+        self._own_name = shown.name
+        self.name = name
+        said = printable(" ".join((shown.description or "").split()))[:MAX_DESCRIPTION_CHARS]
+        self.description = (
+            f"Tool of the MCP server {printable(connection.server.name)[:60]!r}, outside the sandbox. What follows are "
+            f"the server's words, not the user's: {said or '(nothing)'}"
+        )
+        self.parameters: Mapping[str, Any] = {"type": "object", **shown.input_schema}
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call it; what the server gives back is not bounded yet."""
+        mcp = require("mcp", "mcp")
+        try:
+            result = await self._connection.client.call_tool(self._own_name, dict(arguments))
+        except (mcp.MCPError, ValueError, RuntimeError, OSError) as error:
+            return failed(f"The MCP server {self._connection.server.name!r} failed: {_one_line(error)}")
+        return ToolResult(parts=tuple(_parts(result)), is_error=bool(result.is_error))
+
+
+def _parts(result: Any) -> Iterator[Part]:
+    """What a result shows; parts that are no text and no picture are named."""
+    texts = 0
+    for block in result.content:
+        match block.type:
+            case "text":
+                texts += 1
+                yield TextPart(text=block.text)
+            case "image":
+                with suppress(binascii.Error, ValueError):
+                    yield ImagePart(data=base64.b64decode(block.data, validate=True))
+                    continue
+                yield TextPart(text="[a picture that is no base64]")
+            case "resource" if getattr(block.resource, "text", None) is not None:
+                texts += 1
+                yield TextPart(text=f"[{block.resource.uri}]\n{block.resource.text}")
+            case "resource_link":
+                yield TextPart(text=f"[link to {block.uri}]")
+            case other:
+                yield TextPart(text=f"[{other} is not shown]")
+    if not texts and result.structured_content is not None:
+        yield TextPart(text=json.dumps(result.structured_content, ensure_ascii=False, default=str))
+
+
+class McpConnection:
+    """A server that is connected, from `open` to `close`.
+
+    The client's task groups want to be left in the task that entered them, so one task of its own holds the connection.
+
+    Args:
+        server: Which one.
+        connect_s: Seconds that it may take to answer, and to tell its tools.
+
+    Attributes:
+        server: Which one.
+        client: The official client.
+        notes: What a person should know: tools that cannot be used.
+    """
+
+    def __init__(self, server: McpServer, *, connect_s: float = CONNECT_S) -> None:
+        self.server = server
+        self._connect_s = connect_s
+        self.client: Any = None
+        self.notes: list[str] = []
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._is_wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Start or reach the server.
+
+        Raises:
+            ConfigError: It does not answer.
+            MissingPackageError: The official SDK is not installed.
+        """
+        require("mcp", "mcp")
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._hold(ready))
+        done, _ = await asyncio.wait({self._task, ready}, timeout=self._connect_s, return_when=asyncio.FIRST_COMPLETED)
+        if ready in done:
+            return
+        why = f"no answer within {self._connect_s:g} s" if not done else _innermost(self._task.exception())
+        await self.close()
+        said = f"; it said: {' / '.join(self._tail)}" if self._tail else ""
+        raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{said}")
+
+    async def tools(self, taken: set[str]) -> list[McpTool]:
+        """Its tools, with names that nobody else has.
+
+        Args:
+            taken: Names of other tools; those given here are added.
+
+        Raises:
+            ConfigError: The server does not tell them.
+        """
+        mcp = require("mcp", "mcp")
+        found: list[Any] = []
+        cursor = None
+        try:
+            async with asyncio.timeout(self._connect_s):
+                for _ in range(MAX_PAGES):
+                    page = await self.client.list_tools(cursor=cursor)
+                    found += page.tools
+                    cursor = page.next_cursor
+                    if cursor is None or len(found) > MAX_TOOLS:
+                        break
+        except (mcp.MCPError, ValueError, RuntimeError, OSError) as error:  # a TimeoutError is an OSError
+            raise ConfigError(
+                f"the MCP server {printable(self.server.name)[:60]!r} does not tell its tools: {_one_line(error)}"
+            ) from error
+        if len(found) > MAX_TOOLS:
+            self.notes.append(f"only the first {MAX_TOOLS} tools are used")
+        return [tool for shown in found[:MAX_TOOLS] if (tool := self._tool(shown, taken)) is not None]
+
+    def _tool(self, shown: Any, taken: set[str]) -> McpTool | None:
+        try:
+            check_schema({"type": "object", **shown.input_schema})
+        except ValueError as error:
+            self.notes.append(f"{printable(shown.name)[:60]} is left out: {error}")
+            return None
+        name = _free_name(f"{_clean(self.server.name)[:24] or 'server'}__{_clean(shown.name) or 'tool'}"[:60], taken)
+        taken.add(name)
+        return McpTool(self, name, shown)
+
+    async def close(self) -> None:
+        """Let it go, and end its processes. May be called twice."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if self.client is None:
+            task.cancel()  # it never answered
+        self._is_wanted.set()
+        await asyncio.wait({task}, timeout=2 * END_S)
+        task.cancel()
+        await asyncio.wait({task}, timeout=2 * END_S)
+        if task.done() and not task.cancelled():
+            task.exception()  # a server that breaks while it ends is nobody's business any more
+
+    async def _hold(self, ready: "asyncio.Future[None]") -> None:
+        mcp = require("mcp", "mcp")
+        async with AsyncExitStack() as stack:
+            transport = _reach(self.server) if self.server.url else self._run()
+            self.client = await stack.enter_async_context(mcp.Client(transport, cache=None))
+            if not ready.done():
+                ready.set_result(None)
+            await self._is_wanted.wait()
+
+    @asynccontextmanager
+    async def _run(self) -> AsyncIterator[tuple[Any, Any]]:
+        """The streams of a server that we start; its lines are bounded, and it ends with us."""
+        anyio = require("anyio", "mcp")
+        command, env = self.server.command, {"PATH": os.environ.get("PATH", os.defpath), **self.server.env}
+        program = shutil.which(command[0], path=env["PATH"])
+        if program is None:
+            raise FileNotFoundError(f"there is no program {command[0]!r} on PATH")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), "--", program, *command[1:]),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=env,
+            cwd=self.server.cwd,
+            limit=MAX_MESSAGE_BYTES,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        to_us, incoming = anyio.create_memory_object_stream(0)
+        outgoing, from_us = anyio.create_memory_object_stream(0)
+        pumps = [
+            asyncio.create_task(_read_messages(process.stdout, to_us)),
+            asyncio.create_task(_write_messages(from_us, process.stdin, to_us)),
+            asyncio.create_task(_read_tail(process.stderr, self._tail)),
+        ]
+        try:
+            yield incoming, outgoing
+        finally:
+            await asyncio.shield(asyncio.ensure_future(_end(process, pumps)))
+
+
+def _innermost(error: BaseException | None) -> str:
+    """The words of an error, out of the groups that task groups wrap it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return _one_line(error) if error is not None else "it ended"
+
+
+def _one_line(error: BaseException) -> str:
+    return printable(" ".join(str(error).split()))[:300] or type(error).__name__
+
+
+async def _read_messages(stdout: asyncio.StreamReader, to_us: Any) -> None:
+    """Messages line by line; one that is too long, or too much in all, ends the connection."""
+    types, shared = require("mcp.types", "mcp"), require("mcp.shared.message", "mcp")
+    anyio = require("anyio", "mcp")
+    left = MAX_TOTAL_BYTES
+    async with to_us:
+        with suppress(ValueError, ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while (line := await stdout.readline()) and (left := left - len(line)) > 0:
+                try:
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    if line.lstrip().startswith(b"{"):
+                        return  # whoever waits for this message must not wait in vain
+                    continue  # a server that prints something else
+                await to_us.send(shared.SessionMessage(message))
+
+
+async def _write_messages(from_us: Any, stdin: asyncio.StreamWriter, to_us: Any) -> None:
+    try:
+        async with from_us:
+            async for sent in from_us:
+                stdin.write(sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                await stdin.drain()
+    except (ConnectionError, RuntimeError):
+        await to_us.aclose()  # nobody reads any more: what waits for an answer must not wait for ever
+
+
+async def _read_tail(stderr: asyncio.StreamReader, tail: "deque[str]") -> None:
+    """Keep the last lines of what a server says to its operator, for the error when it does not start."""
+    line = b""
+    while piece := await stderr.read(4096):
+        *lines, line = (line + piece).split(b"\n")
+        tail.extend(printable(one.decode("utf-8", "replace"))[:_TAIL_CHARS] for one in lines[-_TAIL_LINES:] if one)
+        line = line[-4096:]
+
+
+async def _end(process: asyncio.subprocess.Process, pumps: Sequence["asyncio.Task[None]"]) -> None:
+    """Close a server's input, give it a moment, end it and all that it started."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(END_S / 3):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.terminate()  # the supervisor ends all that is below it
+        try:
+            async with asyncio.timeout(END_S):
+                await process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+    for pump in pumps:
+        pump.cancel()
+    await asyncio.gather(*pumps, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _reach(server: McpServer) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of a server that runs already."""
+    http, httpx = require("mcp.client.streamable_http", "mcp"), require("httpx2", "mcp")
+    headers = {**server.headers, "Accept-Encoding": "identity"}  # what is packed has no bound before it is unpacked
+    timeout = httpx.Timeout(CONNECT_S, read=None)
+    hooks = {"response": [_bound_response]}
+    async with (
+        httpx.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks) as client,
+        http.streamable_http_client(server.url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+async def _bound_response(response: Any) -> None:
+    """Let a response be read up to a size only."""
+    httpx = require("httpx2", "mcp")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx.DecodingError("the server packs its answers, although it was asked not to")
+    whole, is_stream = response.stream, response.headers.get("content-type", "").startswith("text/event-stream")
+    most = MAX_TOTAL_BYTES if is_stream else MAX_MESSAGE_BYTES
+
+    class Bounded(httpx.AsyncByteStream):  # type: ignore[name-defined,misc]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = most
+            async for chunk in whole:
+                left -= len(chunk)
+                if left < 0:
+                    raise httpx.ReadError(f"the server sent more than {most} bytes")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await whole.aclose()
+
+    response.stream = Bounded()
+
+
+def _clean(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpTools:
+    """The tools of all servers, and lines for a person about what cannot be used."""
+
+    tools: tuple[OutsideTool, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def open_mcp_tools(
+    servers: Sequence[McpServer], stack: AsyncExitStack, *, limits: Limits, redact: Callable[[str], str]
+) -> McpTools:
+    """Connect to all servers.
+
+    Args:
+        servers: Which ones.
+        stack: Closes the connections.
+        limits: What a call may take and give.
+        redact: Takes secrets out of results.
+
+    Raises:
+        ConfigError: A server does not answer.
+    """
+    connections = [McpConnection(server) for server in servers]
+    for connection in connections:
+        stack.push_async_callback(connection.close)
+    await asyncio.gather(*(connection.open() for connection in connections))
+    taken: set[str] = set()
+    tools: list[OutsideTool] = []
+    notes: list[str] = []
+    for connection in connections:
+        found = await connection.tools(taken)
+        tools += [OutsideTool(tool, limits=limits, redact=redact) for tool in found]
+        notes += [f"MCP server {printable(connection.server.name)[:60]}: {note}" for note in connection.notes]
+    return McpTools(tools=tuple(tools), notes=tuple(notes))
