@@ -63,9 +63,15 @@ def env_spec(settings: Settings, *, url: str | None = None, app: str | None = No
         if value and not kind.takes(flag[2:]):
             fitting = find_env_for([flag[2:]])
             raise ConfigError(f"{flag} {value!r} needs {wanted}: add --env {fitting}, or drop it for {settings.env!r}")
+    if settings.observation != "screenshot" and not kind.takes("a11y_tree"):
+        raise ConfigError(
+            f"observation is {settings.observation!r}, and {settings.env!r} has no accessibility tree; "
+            "it is available in the browser"
+        )
     values = recorded_settings(settings)
     named = {name: value for name, value in values.items() if name in (kind.options or ())}
-    given = {**named, "url": url, "app": app, **parse_env_options(settings.env_options)}
+    tree = True if settings.observation != "screenshot" else None
+    given = {**named, "a11y_tree": tree, "url": url, "app": app, **parse_env_options(settings.env_options)}
     return EnvSpec(name=settings.env, options={name: value for name, value in given.items() if value not in (None, ())})
 
 
@@ -164,6 +170,7 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
             max_images=settings.max_images,
             coordinates=settings.coordinates,
             password=settings.password,
+            observation=settings.observation,
         ),
         caps=make_caps(settings),
         answer_schema=schema,
@@ -229,7 +236,7 @@ def make_header(
         env=settings.env,
         env_options=_chosen(settings, _find_env(settings.env).shown) | parse_env_options(settings.env_options),
         model=settings.model,
-        protocol=_chosen(settings, ("thinking", "max_images", "coordinates")),
+        protocol=_chosen(settings, ("thinking", "max_images", "coordinates", "observation")),
         sampling=recorded_sampling(settings),
         limits=recorded_limits(settings),
         settings={"settings": recorded_settings(settings), "url": url, "app": app, "url_had_login": has_login},

@@ -20,7 +20,7 @@ from envs.actions import (
 from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, spec_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
-from envs.observation import Dialog, Observation, StepResult, Tab
+from envs.observation import Dialog, Element, Observation, StepResult, Tab
 from envs.target import UNKNOWN, Check, Target
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Click",
     "Dialog",
     "Drag",
+    "Element",
     "Env",
     "EnvDiedError",
     "EnvError",

@@ -26,6 +26,27 @@ class Dialog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Element:
+    """Something on the screen that can be used.
+
+    Attributes:
+        number: Its number in `Observation.a11y_tree`, from 1.
+        role: What it is, by the word of the accessibility interface: `button`, `textbox`, ...
+        name: What it is called.
+        value: What stands in it.
+        states: `checked`, `disabled`, `focused`, ...
+        box: Left, top, right, bottom of what is seen of it, model frame.
+    """
+
+    number: int
+    role: str
+    name: str = ""
+    value: str = ""
+    states: tuple[str, ...] = ()
+    box: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What the agent gets to see after a reset or a step.
 
@@ -39,7 +60,8 @@ class Observation:
         dialog: The dialog that blocks the page, if any.
         last_action_error: Why an action of the last step did not work, one line, for the agent.
         notes: Other facts that the screenshot does not show ("report.csv was downloaded to ..."), for the agent.
-        a11y_tree: Accessibility tree as text, when the env was asked for it.
+        a11y_tree: Accessibility tree as text, when the env was asked for it; `envs.browser.a11y` says how it reads.
+        elements: What has a number in that tree.
     """
 
     screenshot: bytes = field(repr=False)
@@ -52,6 +74,7 @@ class Observation:
     last_action_error: str | None = None
     notes: tuple[str, ...] = ()
     a11y_tree: str | None = field(default=None, repr=False)
+    elements: tuple[Element, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,9 @@ class Settings:
     preset: str | None = _about("sampling preset: kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none", None)
     thinking: bool = _about("thinking variant of the prompt", True)
     coordinates: Literal["relative", "absolute", "qwen25"] = _about("coordinate frame of the model", "relative")
+    observation: Literal["screenshot", "a11y_tree", "marks"] = _about(
+        "what the model gets: the screenshot, the accessibility tree besides, or numbered boxes (browser)", "screenshot"
+    )
     max_images: int = _about("screenshots in a request, the current one included", 3, least=1, most=100)
     image_format: str = _about("png, webp:QUALITY or jpeg:QUALITY", "png")
     temperature: float | Literal["omit"] | None = _about(

@@ -1,12 +1,14 @@
 """From an observation to actions: history, model, parser, interpreter; with another try when a reply is unusable."""
 
+import asyncio
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cua.errors import CodeError, ReplyError, TruncatedReplyError
 from cua.gui_agent.episode import Episode
 from cua.gui_agent.interpreter import run as interpret
-from cua.gui_agent.protocol import ProtocolOptions, parse, to_messages
+from cua.gui_agent.protocol import ProtocolOptions, mark_points, parse, to_messages
 from cua.messages import Message, Reply, Sampling, TextPart
 from cua.model import Model
 from cua.run.caps import CapReachedError
@@ -46,7 +48,7 @@ class Decider:
             StoppedError: A person stopped the run.
         """
         self.scope.begin_step()
-        messages = to_messages(episode.instruction, episode.steps, observation, self.protocol)
+        messages = await self._messages(episode, observation)
         sampling, error_text = self.sampling, ""
         correction: list[Message] = []
         started, interpret_s = time.monotonic(), 0.0
@@ -73,10 +75,20 @@ class Decider:
             "parse_errors", f"{max_errors} replies in a row could not be used; the last one: {error_text}"
         )
 
+    async def _messages(self, episode: Episode, observation: Observation) -> list[Message]:
+        work = partial(to_messages, episode.instruction, tuple(episode.steps), observation, self.protocol)
+        if self.protocol.observation == "marks":  # boxes are drawn, which takes a while
+            return await asyncio.to_thread(work)
+        return work()
+
     def _read(self, reply: Reply, observation: Observation) -> tuple[Turn, tuple[Action, ...]]:
         turn = parse(reply, thinking=self.protocol.thinking)
         actions = interpret(
-            turn.code, observation.geometry, mode=self.protocol.coordinates, pointer_px=observation.pointer_px
+            turn.code,
+            observation.geometry,
+            mode=self.protocol.coordinates,
+            pointer_px=observation.pointer_px,
+            marks=mark_points(observation) if self.protocol.observation == "marks" else {},
         )
         if not actions:
             raise CodeError("the code does nothing; write at least one pyautogui call, or computer.wait()")

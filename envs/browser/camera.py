@@ -114,14 +114,14 @@ async def _find_secrets(page: "Page", secrets: Sequence[str]) -> Boxes:
         try:
             boxes: Boxes = await frame.evaluate(read_script("masks.js"), list(secrets))
             if boxes:
-                left, top = await _corner(frame)
+                left, top = await corner_of(frame)
                 found += [(left + box[0], top + box[1], box[2], box[3]) for box in boxes]
         except Error:  # the frame went away
             continue
     return found
 
 
-async def _corner(frame: "Frame") -> tuple[float, float]:
+async def corner_of(frame: "Frame") -> tuple[float, float]:
     """Top left corner of a frame's content in the viewport."""
     if frame.parent_frame is None:
         return 0.0, 0.0

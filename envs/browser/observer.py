@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from envs.browser.a11y import MAX_DOM_NODES, A11yTree, TooLargeError
 from envs.browser.camera import png_size_px
 from envs.browser.interrupts import Interrupted
 from envs.browser.options import BrowserOptions
@@ -16,6 +17,7 @@ from envs.observation import Dialog, Observation, Tab
 from envs.secret_forms import without_login
 
 _CAPTURE_TIMEOUT_S = 5.0
+_TREE_TIMEOUT_S = 3.0
 _REJOIN_S = 0.5
 
 
@@ -59,6 +61,7 @@ class Observer:
             screenshot_note,
         ]
         session.notes.clear()
+        tree, tree_note = await self._read_tree() if self._options.a11y_tree else (None, None)
         screenshot = session.camera.compose(screenshot, session.overlay, pointer_px)
         observation = Observation(
             screenshot=screenshot,
@@ -69,7 +72,9 @@ class Observer:
             tabs=tuple(self._redacted_tab(tab) for tab in session.tabs.listed()),
             dialog=self._dialog(),
             last_action_error=self._redacted(crash or error or stopped),
-            notes=tuple(dict.fromkeys(self._redact(note) for note in notes if note)),
+            notes=tuple(dict.fromkeys(self._redact(note) for note in (*notes, tree_note) if note)),
+            a11y_tree=tree.text if tree else None,
+            elements=tree.elements if tree else (),
         )
         timings = {"settle": settled_s - began_s, "observe": time.monotonic() - settled_s}
         return observation, {"timings": timings, "blocked": [found.as_text() for found in blocked]}
@@ -123,6 +128,26 @@ class Observer:
                 self._last_screenshot = screenshot
                 return screenshot, None
         return self._last_screenshot or session.camera.blank(), note
+
+    async def _read_tree(self) -> tuple[A11yTree | None, str | None]:
+        """The accessibility tree of the page that is shown; or a note that says why there is none."""
+        from playwright.async_api import Error
+
+        session = self._session
+        if session.overlay is not None:  # it stands over the page, which may not answer
+            return None, None
+        try:
+            return await session.interrupts.race(session.a11y.read(session.tabs.active), _TREE_TIMEOUT_S), None
+        except TooLargeError:
+            return None, f"the page has more than {MAX_DOM_NODES} nodes, so its accessibility tree was not read"
+        except Interrupted as up:
+            if up.reason == "died":
+                raise EnvDiedError("the browser process is gone") from up
+            return None, "the accessibility tree was not read: something came up over the page"
+        except (TimeoutError, Error) as error:
+            if not session.is_connected:
+                raise EnvDiedError("the browser process is gone") from error
+            return None, "the accessibility tree could not be read in time"
 
     def _dialog(self) -> Dialog | None:
         if not isinstance(self._session.overlay, DialogBox):

@@ -44,6 +44,7 @@ class BrowserOptions:
         quiet_s: A page is at rest when nothing changed in it for this long.
         max_tabs: How many tabs there can be; what a page opens beyond that is closed at once.
         draw_pointer: Draw a mouse pointer into the screenshot.
+        a11y_tree: Read the accessibility tree for each observation.
         extra_args: More command line arguments for the browser.
         env: Environment of the browser process; None is that of this process.
     """
@@ -75,6 +76,7 @@ class BrowserOptions:
     quiet_s: float = 0.05
     max_tabs: int = 20
     draw_pointer: bool = False
+    a11y_tree: bool = False
     extra_args: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
 
@@ -119,7 +121,7 @@ def _make(request: EnvRequest) -> Env:
         "allowed_domains": tuple(options.get("allow_domains") or ()),
         "denied_domains": tuple(options.get("deny_domains") or ()),
     }
-    same = ("device_scale", "locale", "timezone", "proxy", "ignore_https_errors")
+    same = ("device_scale", "locale", "timezone", "proxy", "ignore_https_errors", "a11y_tree")
     values |= {name: options.get(name) for name in same}
     given = {name: value for name, value in values.items() if value is not None}
     return BrowserEnv(BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins))
@@ -143,7 +145,7 @@ _SHOWN = ("viewport", "device_scale", "headed", "locale", "timezone", "allow_dom
 KIND = EnvKind(
     make=_make,
     options=frozenset(_SHOWN)
-    | {"url", "geolocation", "proxy", "storage_state", "uploads", "har", "ignore_https_errors"},
+    | {"url", "geolocation", "proxy", "storage_state", "uploads", "har", "ignore_https_errors", "a11y_tree"},
     shown=_SHOWN,
     masks_secrets=True,
 )

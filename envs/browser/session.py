@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from envs.browser.a11y import A11yReader
 from envs.browser.camera import Camera
 from envs.browser.context import Folders, Logins
 from envs.browser.domains import DomainRules
@@ -70,6 +71,7 @@ class BrowserSession:
         self._logins = Logins(options.http_logins)
         self._redact = redact
         self.camera = Camera(options, redact)
+        self.a11y = A11yReader(options.viewport_px, redact)
         self._options = options
         self._rules = rules
         self._folders = folders
@@ -237,6 +239,7 @@ class BrowserSession:
         self.tabs.remove(page)
         self.traffic.forget(page)
         self.camera.forget(page)
+        self.a11y.forget(page)
         self.inspector.forget(page)
         if self.overlay is not None and self.overlay.page is page:
             self.overlay = None

@@ -70,6 +70,8 @@ def _answer(value: Value) -> str | None:
     raise Refused(f"computer.terminate(): answer must be a text, not {kind(value)}")
 
 
+MARK = "mark"
+"""The function that stands for a numbered box, where the model saw such."""
 MODULES = ("pyautogui", "time", "math", "computer")
 
 _CONSTANTS = {
@@ -162,6 +164,8 @@ def call(function: Function, args: Sequence[Value], kwargs: Mapping[str, Value],
             return call_pyautogui("sleep", args, kwargs, recording, shown_as="time.sleep")
         case "math":
             return call_math(function.name, args, budget)
+        case _ if function.name == MARK:
+            return recording.mark(**bind(MARK, "number!", args, kwargs))
         case _:
             return call_builtin(function.name, args, kwargs, budget)
 
@@ -174,7 +178,7 @@ def lookup(name: str) -> Value:
     """
     if name in MODULES:
         return Module(name)
-    if name in NAMES:
+    if name in NAMES or name == MARK:
         return Function("", name)
     if name == "pg" or name == "pag":
         raise Refused(f"{name} is not defined: write pyautogui")

@@ -1,5 +1,6 @@
 """What the code has done so far: the list of actions, and a pointer that moves along."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cua.gui_agent.interpreter.coordinates import ModelFrame
@@ -16,12 +17,14 @@ class Recording:
         frame: Makes pixels of what the model writes.
         budget: What may still be done.
         pointer_px: Where the pointer would be by now, screen frame; None when unknown.
+        marks: Middles of the numbered boxes, screen frame.
         actions: The result.
     """
 
     frame: ModelFrame
     budget: Budget
     pointer_px: tuple[int, int] | None = None
+    marks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)
 
     def add(self, action: Action) -> None:
@@ -73,6 +76,19 @@ class Recording:
     def position(self) -> Point:
         """The pointer as `pyautogui.position()` tells it."""
         x_px, y_px = self.frame.from_screen(self.known_pointer_px())
+        return Point(Pixels(x_px), Pixels(y_px))
+
+    def mark(self, number: object) -> Point:
+        """The middle of a numbered box.
+
+        Raises:
+            Refused: There is none of that number; the text says which there are.
+        """
+        if not self.marks:
+            raise Refused("the screenshot has no numbered boxes, so mark() means nothing here: give x and y")
+        if isinstance(number, bool) or not isinstance(number, int) or number not in self.marks:
+            raise Refused(f"there is no box {str(number)[:20]}; there are 1 to {max(self.marks)}")
+        x_px, y_px = self.frame.from_screen(self.marks[number])
         return Point(Pixels(x_px), Pixels(y_px))
 
     def size(self) -> Size:

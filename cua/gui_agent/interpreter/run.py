@@ -3,6 +3,8 @@
 import ast
 import textwrap
 import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from cua.errors import CodeError
 from cua.gui_agent.interpreter.coordinates import Mode, ModelFrame
@@ -11,6 +13,8 @@ from cua.gui_agent.interpreter.execute import Flow, execute_block
 from cua.gui_agent.interpreter.limits import Budget, Limits
 from cua.gui_agent.interpreter.recording import Recording
 from envs import Action, ScreenGeometry
+
+_NO_MARKS: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 
 def parse_code(code: str, max_code_chars: int = 60_000) -> ast.Module:
@@ -56,6 +60,7 @@ def run(
     mode: Mode = "relative",
     pointer_px: tuple[int, int] | None = None,
     limits: Limits | None = None,
+    marks: Mapping[int, tuple[int, int]] = _NO_MARKS,
 ) -> list[Action]:
     """Read a block of code as restricted Python and give the actions that it asks for.
 
@@ -68,6 +73,7 @@ def run(
         mode: How the model writes coordinates, see `cua.gui_agent.interpreter.coordinates`.
         pointer_px: Where the mouse pointer is, screen frame; None when unknown.
         limits: Bounds on work, size and waiting.
+        marks: What `mark(n)` stands for, screen frame; empty where the model saw no numbered boxes.
 
     Returns:
         Actions in order, coordinates in the screen frame. Empty when the code does nothing.
@@ -78,7 +84,7 @@ def run(
     limits = limits or Limits()
     tree = parse_code(code, limits.max_code_chars)
     frame = ModelFrame(geometry=geometry, mode=mode)
-    recording = Recording(frame=frame, budget=Budget(limits=limits), pointer_px=pointer_px)
+    recording = Recording(frame=frame, budget=Budget(limits=limits), pointer_px=pointer_px, marks=marks)
     try:
         flow = execute_block(tree.body, Scope(recording))
     except RecursionError:

@@ -5,9 +5,12 @@ layout, the non-thinking variant, the instruction and the text of a step).
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from cua.errors import ConfigError
 from cua.gui_agent.interpreter import Mode
+
+ObservationKind = Literal["screenshot", "a11y_tree", "marks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,8 @@ class ProtocolOptions:
         coordinates: How the model writes places, see `cua.gui_agent.interpreter.coordinates`.
         extra_prompt: Text put at the end of the system prompt after an empty line. Empty: the report's prompt as it is.
         describe_observation: Whether what the picture does not show (failed actions, dialogs, notes, tabs) is told.
+        observation: What the model gets of the screen: its picture, as published; the accessibility tree besides; or
+            the picture with numbered boxes around what can be used (set-of-marks), and their list.
     """
 
     thinking: bool = True
@@ -29,12 +34,15 @@ class ProtocolOptions:
     coordinates: Mode = "relative"
     extra_prompt: str = ""
     describe_observation: bool = True
+    observation: ObservationKind = "screenshot"
 
     def __post_init__(self) -> None:
         if self.max_images < 1:
             raise ConfigError(f"max_images is {self.max_images}; a request holds at least 1 picture, the current one")
         if self.coordinates not in ("relative", "absolute", "qwen25"):
             raise ConfigError(f"coordinates is {self.coordinates!r}; expected relative, absolute or qwen25")
+        if self.observation not in get_args(ObservationKind):
+            raise ConfigError(f"observation is {self.observation!r}; expected {', '.join(get_args(ObservationKind))}")
 
 
 _OPENING = (
@@ -67,11 +75,19 @@ PLAIN_PROMPT = f"{_OPENING}{_PASSWORD}\n\n{_FORMAT_PLAIN}\n\n{_FUNCTIONS}"
 """The same for a model that does not think first."""
 
 
+MARKS_PROMPT = """\
+In the screenshot, what can be used has a box with a number, and a list says what each of them is. In pyautogui code, \
+mark(n) is the middle of box n and stands for a point: pyautogui.click(mark(3)). Other places are given as x and y."""
+"""What a system prompt says besides when screenshots are marked."""
+
+
 def system_prompt(options: ProtocolOptions) -> str:
     """The system prompt of a run; without a password its sentence is left out."""
     prompt = THINKING_PROMPT if options.thinking else PLAIN_PROMPT
     sentence = _PASSWORD.replace("{password}", options.password) if options.password else ""
     prompt = prompt.replace(_PASSWORD, sentence)
+    if options.observation == "marks":
+        prompt = f"{prompt}\n\n{MARKS_PROMPT}"
     return f"{prompt}\n\n{options.extra_prompt}" if options.extra_prompt else prompt
 
 
