@@ -11,7 +11,7 @@ from model_runtime.config.types import DType
 from model_runtime.errors import ConfigError, RuntimeFault
 
 if TYPE_CHECKING:
-    from model_runtime.checkpoint.check import Summary
+    from model_runtime.checkpoint.reader import Summary
     from model_runtime.config import K25Config
 
 HELP = """Checkpoints of Kimi K2.5: see whether one is whole, or make a small random one to try the runtime with.
@@ -44,8 +44,7 @@ def check(
     truncated or corrupt, and an index that does not fit its shards. Takes seconds also for the 208,550 tensors of the
     release. The bytes of the weights themselves are not verified.
     """
-    from model_runtime.checkpoint.check import check_tensors, summarize
-    from model_runtime.checkpoint.reader import Checkpoint
+    from model_runtime.checkpoint.reader import Checkpoint, check_tensors, summarize
     from model_runtime.config import load_config
 
     config = load_config(model_dir)

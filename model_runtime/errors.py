@@ -1,15 +1,18 @@
-"""Errors of the runtime, by who can mend them.
+"""Who can mend what, and packages that are only needed for some things.
 
 RuntimeFault              the operator: what was found, what was expected, what to do; printed in one line
 ├── ConfigError           config.json contradicts itself or names something this runtime does not have
 ├── CheckpointError       tensors are missing, extra, misshapen, truncated or corrupt
 ├── CapacityError         it does not fit: memory, context, ranks
 ├── EngineDead            the engine or one of its ranks has ended; requests in flight are lost
-└── MissingPackageError   an optional package is not installed (`model_runtime.require`)
+└── MissingPackageError   an optional package is not installed (`require`)
 RequestError              the client: one request is wrong; the server answers it in OpenAI's shape
 ├── MediaError            a picture or video cannot be read, or breaks a limit
 └── BusyError             the queue is full; try again after `retry_after_s`
 """
+
+import importlib
+from types import ModuleType
 
 
 class RuntimeFault(Exception):
@@ -61,3 +64,27 @@ class BusyError(RequestError):
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message, code="server_busy", status=429)
         self.retry_after_s = retry_after_s
+
+
+class MissingPackageError(RuntimeFault):
+    """An optional package is not installed; the text is the line to type."""
+
+
+def require(module: str, extra: str = "runtime") -> ModuleType:
+    """Import `module` inside the function that needs it.
+
+    Args:
+        module: Dotted module name, for example `"torch"`.
+        extra: The extra of the distribution that brings it.
+
+    Raises:
+        MissingPackageError: The package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        name = module.split(".")[0]
+        text = f"the package {name!r} is not installed, and this needs it. Install it with: "
+        raise MissingPackageError(f"{text}pip install 'cua-k25[{extra}]'") from error

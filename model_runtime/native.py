@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from model_runtime.config import load_config
-from model_runtime.engine.contract import ModelCard
-from model_runtime.engine.options import EngineOptions
-from model_runtime.errors import ConfigError
+from model_runtime.engine.contract import EngineOptions, ModelCard
+from model_runtime.errors import ConfigError, require
 from model_runtime.launch.options import NativeOptions
 from model_runtime.parallel.comm import OneRank
-from model_runtime.require import require
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from model_runtime.engine.ranks import RankSpec
-    from model_runtime.engine.step import Executor
+    from model_runtime.engine.runner import Executor
     from model_runtime.engine.thread import EngineThread
     from model_runtime.server.options import ServerOptions
 

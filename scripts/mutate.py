@@ -71,14 +71,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "visual_tools/video/cuts.py": ("tests/visual_tools/video/test_cuts.py",),
     "visual_tools/text_directions.py": ("tests/visual_tools/test_text_directions.py",),
     "model_runtime/engine/scheduler.py": ("tests/model_runtime/engine/test_scheduler.py",),
-    "model_runtime/engine/admission.py": (
-        "tests/model_runtime/engine/test_scheduler.py",
-        "tests/model_runtime/engine/test_engine.py",
-    ),
     "model_runtime/engine/kv_cache.py": ("tests/model_runtime/engine/test_kv_cache.py",),
     "model_runtime/engine/output_text.py": ("tests/model_runtime/engine/test_output_text.py",),
     "model_runtime/server/body.py": ("tests/model_runtime/server/test_body.py",),
-    "model_runtime/engine/engine.py": ("tests/model_runtime/engine/test_engine.py",),
+    "model_runtime/engine/engine.py": (
+        "tests/model_runtime/engine/test_engine.py",
+        "tests/model_runtime/engine/test_scheduler.py",
+    ),
     "model_runtime/engine/thread.py": ("tests/model_runtime/engine/test_thread.py",),
     "model_runtime/server/middleware.py": ("tests/model_runtime/server/test_middleware.py",),
 }

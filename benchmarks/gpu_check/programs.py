@@ -19,9 +19,8 @@ from torch import Tensor
 
 from benchmarks.gpu_check.random_model import make_config, make_model, make_screenshot, make_tokenizer
 from model_runtime.config import K25Config
-from model_runtime.engine.options import EngineOptions
-from model_runtime.engine.runner import Runner
-from model_runtime.engine.step import StepInput
+from model_runtime.engine.contract import EngineOptions
+from model_runtime.engine.runner import Runner, StepInput
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.model import K25Model
 

@@ -84,7 +84,7 @@ def _find_ours(bench: Bench, half: Half) -> Callable[..., Any]:
     bench.candidates.all()  # says why there are none
     if half.is_sorted:
         return _function(f"model_runtime.kernels.{half.file}", half.name)
-    return _function("model_runtime.kernels.moe_gemv", f"gemv_{half.name}")
+    return _function("model_runtime.kernels.moe", f"gemv_{half.name}")
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:

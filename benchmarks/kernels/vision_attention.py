@@ -15,8 +15,8 @@ from benchmarks.kernels.case import Case, Copy, Inputs, Peer
 from benchmarks.kernels.cost.hardware import Grid, patches_of
 from benchmarks.kernels.cost.vision import attention_work
 from benchmarks.kernels.inputs import copies_of, normal, our, reference, turns
+from model_runtime.ops.reference.attention import find_runs
 from model_runtime.ops.types import CuSeqlens
-from model_runtime.ops.vision_attention import find_runs
 
 
 def cases(bench: Bench) -> Iterator[Case]:

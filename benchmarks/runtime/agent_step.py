@@ -19,9 +19,8 @@ import torch
 
 from benchmarks.runtime.models import SMALL
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
-from model_runtime.engine.contract import EngineRequest, ModelCard
+from model_runtime.engine.contract import EngineOptions, EngineRequest, ModelCard
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.options import EngineOptions
 from model_runtime.engine.runner import Runner
 from model_runtime.engine.sampling import SamplingParams
 from model_runtime.media import MediaItem, MediaSpan, Prompt

@@ -16,9 +16,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.runtime.models import count_parameters, write_small
-from model_runtime.engine.contract import EngineRequest, ModelCard
+from model_runtime.engine.contract import EngineOptions, EngineRequest, ModelCard
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.options import EngineOptions
 from model_runtime.engine.runner import Runner
 from model_runtime.engine.sampling import SamplingParams
 from model_runtime.engine.sampling.sampler import Sampler

@@ -18,9 +18,8 @@ import transformers
 from torch import Tensor
 
 from model_runtime.checkpoint.tiny import write_tiny
-from model_runtime.engine.options import EngineOptions
-from model_runtime.engine.runner import Runner
-from model_runtime.engine.step import StepInput
+from model_runtime.engine.contract import EngineOptions
+from model_runtime.engine.runner import Runner, StepInput
 from model_runtime.model import load_model
 
 NUM_TOKENS = 60

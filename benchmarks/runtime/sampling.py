@@ -26,11 +26,10 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from model_runtime.engine.grammar import GrammarEngine, Matcher, apply_grammars
+from model_runtime.engine.grammar import GrammarEngine, Matcher, apply_grammars, make_tools_grammar
 from model_runtime.engine.sampling import GrammarSpec, SamplingParams
 from model_runtime.engine.sampling.sampler import Sampler
 from model_runtime.engine.sampling.state import SamplingState
-from model_runtime.engine.tools_grammar import make_tools_grammar
 from model_runtime.tokenizer import SpecialTokens, Tokenizer
 from model_runtime.tokenizer.tokenizer import PATTERN
 

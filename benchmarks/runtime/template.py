@@ -27,8 +27,7 @@ import tiktoken
 from model_runtime.chat import ChatMessage, ImagePart, TextPart, ToolCall, encode_chat, render_chat, show_chat
 from model_runtime.media import MediaItem
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
-from model_runtime.tokenizer.bpe import TextCache
-from model_runtime.tokenizer.tokenizer import PATTERN
+from model_runtime.tokenizer.tokenizer import PATTERN, TextCache
 
 TEMPLATE = (
     "{%- macro body(m) -%}"

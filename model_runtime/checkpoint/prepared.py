@@ -20,9 +20,8 @@ import torch
 from model_runtime.checkpoint.reader import Fingerprint
 from model_runtime.checkpoint.shard import read_head
 from model_runtime.checkpoint.writer import Planned, write_shard
-from model_runtime.errors import CheckpointError
+from model_runtime.errors import CheckpointError, require
 from model_runtime.parallel.comm import Comm
-from model_runtime.require import require
 
 LAYOUT = 1
 """Raised whenever a prepared form changes: files of another number are not read."""

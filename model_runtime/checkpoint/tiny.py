@@ -30,7 +30,7 @@ from model_runtime.checkpoint.writer import Planned, write_shards
 from model_runtime.config.types import DType, K25Config, QuantizationConfig, TextConfig, VisionConfig, check_config
 from model_runtime.config.write import config_json
 from model_runtime.errors import ConfigError
-from model_runtime.processor.options import CHUNK_FRAMES, MediaOptions
+from model_runtime.processor.media_rules import CHUNK_FRAMES, MediaOptions
 from model_runtime.tokenizer.special import NUM_SLOTS, SLOT_OF, SpecialTokens
 
 WORDS = re.compile(r" ?[^\W\d]+| ?\d{1,3}| ?[^\s\w]+|\s+")

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.contract import EngineOptions
 from model_runtime.model.batch import AttentionPlan, ForwardBatch
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model_runtime.engine.options import EngineOptions
-from model_runtime.engine.step import StepInput
+from model_runtime.engine.contract import EngineOptions
+from model_runtime.engine.runner import StepInput
 from model_runtime.errors import EngineDead, RuntimeFault
 
 if TYPE_CHECKING:

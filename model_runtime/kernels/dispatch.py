@@ -20,8 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import Case
-from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, run
+from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, run
 from model_runtime.kernels.tiles import next_power
 
 SINGLE = 4096

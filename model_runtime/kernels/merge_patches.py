@@ -19,8 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import Case
-from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.tiles import find_tile, next_power
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)

@@ -25,8 +25,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import Case
-from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.mla_schedule import GRAIN, NUM_PROGRAMS, AttentionPlan, make_plan, room_for
 from model_runtime.kernels.tiles import Tile, find_tile, next_power
 from model_runtime.ops.registry import register

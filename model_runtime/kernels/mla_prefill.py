@@ -23,8 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import Case
-from model_runtime.kernels.launch import Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.mla_decode import (
     DTYPES,
     FP32_TILE,

@@ -23,10 +23,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import MAX_SHARED_BYTES, Case
 from model_runtime.kernels.dispatch import Routing, max_tiles
 from model_runtime.kernels.launch import (
     ALIGNMENT,
+    MAX_SHARED_BYTES,
+    Case,
     Launch,
     LaunchError,
     check_dtype,

@@ -18,8 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import Case
-from model_runtime.kernels.launch import ALIGNMENT, Launch, check_dtype, check_shape
+from model_runtime.kernels.launch import ALIGNMENT, Case, Launch, check_dtype, check_shape
 from model_runtime.kernels.moe_gemv_pairs import Product, make_launch, swiglu
 from model_runtime.kernels.tiles import Tile, find_tile, fit
 from model_runtime.ops.types import DenseExperts

@@ -24,9 +24,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import Case
 from model_runtime.kernels.dispatch import Routing, max_tiles
 from model_runtime.kernels.launch import (
+    Case,
     Launch,
     LaunchError,
     check_dtype,
@@ -35,9 +35,8 @@ from model_runtime.kernels.launch import (
     is_interpreted,
     run,
 )
-from model_runtime.kernels.repack import BLOCK, HalfSplitExperts
+from model_runtime.kernels.repack import BLOCK, HalfSplitExperts, unpack_tile
 from model_runtime.kernels.tiles import Tile, find_tile, fit, lines_of
-from model_runtime.kernels.unpack_int4 import unpack_tile
 
 WARP_GROUP = 4
 """Warps that share a wgmma. With fewer the matmul is mma.sync, which may have its weights in registers."""

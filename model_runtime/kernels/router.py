@@ -19,8 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.cases import Case
-from model_runtime.kernels.launch import Launch, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.tiles import Tile, find_tile, fit, next_power
 from model_runtime.ops.reference import moe as reference
 from model_runtime.ops.types import RouteOptions

@@ -1,7 +1,6 @@
 """The language model in torch: rope, MLA, experts, decoder; and the door to it, `load_model`."""
 
 from model_runtime.model.batch import ForwardBatch
-from model_runtime.model.k25 import K25Model
-from model_runtime.model.load import load_model
+from model_runtime.model.k25 import K25Model, load_model
 
 __all__ = ["ForwardBatch", "K25Model", "load_model"]

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from model_runtime.config.types import K25Config, QuantizationConfig, TextConfig
 from model_runtime.errors import ConfigError
-from model_runtime.model.layers import Mlp
-from model_runtime.model.weights import Weights
+from model_runtime.model.layers import Mlp, Weights
 from model_runtime.ops import DenseExperts, Experts, Int4Experts, RouteOptions
 from model_runtime.parallel.comm import shard_slice
 

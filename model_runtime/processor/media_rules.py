@@ -1,4 +1,4 @@
-"""K2.5's rules of media: the size of a picture, which frames of a video are taken, and how their time is written.
+"""The sizes at which the model looks at pictures and videos.
 
 Two frames a second are taken, evenly over the whole video, four to a chunk; a chunk is named by the time of its first
 frame. The arithmetic of the time is that of transformers 5.23, whose floats show in the last digit.
@@ -6,19 +6,126 @@ frame. The arithmetic of the time is that of transformers 5.23, whose floats sho
 Source: the release's image processor as transformers 5.23 has it (`kimi_k25/image_processing_kimi_k25.py`,
 `kimi_k25/processing_kimi_k25.py`), and `media_proc_cfg.sample_fps`, `timestamp_mode` of the release; Dehghani et al.
 2023 (NaViT), arXiv 2307.06304, for keeping the aspect ratio within a budget of patches.
+
+Source: the release's `preprocessor_config.json`, object `media_proc_cfg`; defaults are its values.
 """
 
+import json
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from model_runtime.errors import ConfigError
 from model_runtime.media import MediaItem
-from model_runtime.processor.options import MERGED_PX, PATCH_PX
+
+FILE_NAME = "preprocessor_config.json"
+PATCH_PX = 14
+MERGED_PX = 28
+CHUNK_FRAMES = 4
+FIXED: Mapping[str, Any] = MappingProxyType(
+    {
+        "patch_size": PATCH_PX,
+        "merge_kernel_size": MERGED_PX // PATCH_PX,
+        "temporal_merge_kernel_size": CHUNK_FRAMES,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+        "timestamp_mode": "hh:mm:ss.fff",
+        "fixed_output_tokens": None,
+        "max_num_frames_each_video": None,
+        "in_patch_limit_video": None,
+    }
+)
+"""What the vision tower, the media item and the prompt are built on; another value is another model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaOptions:
+    """The model's part: changing a number here changes what the model sees.
+
+    Attributes:
+        in_patch_limit: Patches of an image, before padding.
+        in_patch_limit_each_frame: Patches of a video frame, before padding.
+        patch_limit_on_one_side: Patches along one side.
+        sample_fps: Frames a second that are taken from a video.
+        extra: What the file held beside these.
+    """
+
+    in_patch_limit: int = 16_384
+    in_patch_limit_each_frame: int = 4096
+    patch_limit_on_one_side: int = 512
+    sample_fps: float = 2.0
+    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaLimits:
+    """The operator's part: how much a request may cost before it is refused.
+
+    Attributes:
+        max_image_bytes: Of an encoded picture.
+        max_pixels: Of a picture or a video frame, decoded (64 million take 192 MB).
+        max_video_bytes: Of a video file.
+        max_source_frames: Frames in a video file; all up to the last sampled one may have to be decoded.
+        max_sampled_frames: Frames taken from a video; each takes at most 2.4 MB until it is encoded.
+        max_video_pixels: Of a video's frames together: eight minutes of 1080p at 60 frames a second.
+    """
+
+    max_image_bytes: int = 32 << 20
+    max_pixels: int = 64_000_000
+    max_video_bytes: int = 512 << 20
+    max_source_frames: int = 200_000
+    max_sampled_frames: int = 1024
+    max_video_pixels: int = 64_000_000_000
+
+
+def load_media_options(model_dir: Path) -> MediaOptions:
+    """Read `preprocessor_config.json` of a model folder.
+
+    Raises:
+        ConfigError: The file is missing or not JSON, or asks for what this runtime does not do.
+    """
+    path = model_dir / FILE_NAME
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} does not exist: pictures need the release's {FILE_NAME}") from error
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
+    return parse_media_options(content, str(path))
+
+
+def parse_media_options(content: object, where: str) -> MediaOptions:
+    """The object of the file as options.
+
+    Args:
+        content: What the file held.
+        where: Name of the file, for errors.
+
+    Raises:
+        ConfigError: A value has the wrong type, or asks for what this runtime does not do.
+    """
+    found = content.get("media_proc_cfg") if isinstance(content, dict) else None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: there is no object media_proc_cfg; is it the file of a Kimi K2.5 release?")
+    for name, expected in FIXED.items():
+        if found.get(name, expected) != expected:
+            raise ConfigError(f"{where}: media_proc_cfg.{name} is {found[name]!r}; this runtime has {expected!r} only")
+    own = {each.name: found[each.name] for each in fields(MediaOptions) if each.name in found and each.name != "extra"}
+    for name, value in own.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or value <= 0 or (name != "sample_fps" and value != int(value)):
+            raise ConfigError(f"{where}: media_proc_cfg.{name} is {value!r}, expected a number above 0")
+    extra = {name: value for name, value in found.items() if name not in own}
+    return MediaOptions(**own, extra=MappingProxyType(extra))
 
 
 def sample_indices(num_frames: int, fps: float, sample_fps: float) -> tuple[int, ...]:

@@ -11,8 +11,16 @@ from PIL import Image
 from model_runtime.errors import MediaError
 from model_runtime.media import MediaItem
 from model_runtime.processor.decode import decode_image
-from model_runtime.processor.media_rules import Fit, fit_size, format_timestamp, make_item
-from model_runtime.processor.options import CHUNK_FRAMES, MediaLimits, MediaOptions, load_media_options
+from model_runtime.processor.media_rules import (
+    CHUNK_FRAMES,
+    Fit,
+    MediaLimits,
+    MediaOptions,
+    fit_size,
+    format_timestamp,
+    load_media_options,
+    make_item,
+)
 from model_runtime.processor.video import SampledFrame, sample_video
 
 

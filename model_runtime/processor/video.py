@@ -14,11 +14,9 @@ from typing import Any
 from PIL import Image
 
 from model_runtime.cancellation import check_cancelled
-from model_runtime.errors import MediaError
+from model_runtime.errors import MediaError, require
 from model_runtime.processor.decode import check_bytes, check_pixels
-from model_runtime.processor.media_rules import sample_indices
-from model_runtime.processor.options import MediaLimits
-from model_runtime.require import require
+from model_runtime.processor.media_rules import MediaLimits, sample_indices
 
 CONTAINERS = ("mov", "mp4", "matroska", "webm", "avi", "mpegts", "gif")
 OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file"}

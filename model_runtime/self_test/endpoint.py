@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model_runtime.errors import RuntimeFault
-from model_runtime.require import require
+from model_runtime.errors import RuntimeFault, require
 from model_runtime.self_test.answer import Answer, Usage, join_stream, parse_answer, parse_usage, read_events
 from model_runtime.self_test.outcome import NoAnswer, failed, inconclusive, not_supported
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from model_runtime.engine.contract import EngineOutput, TokenLogprob
 from model_runtime.errors import RequestError
-from model_runtime.server.errors import DrainingError, dump
+from model_runtime.server.body import DrainingError, dump
 from model_runtime.server.schemas import SamplingFields
 from model_runtime.tokenizer import Tokenizer
 

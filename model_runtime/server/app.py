@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, Response
 
 from model_runtime.engine.contract import EngineClient
 from model_runtime.errors import RequestError, RuntimeFault
+from model_runtime.server.body import ClientGoneError, dump, error_body, error_headers, status_of
 from model_runtime.server.chat_completions import complete_chat
-from model_runtime.server.completions import complete_text
-from model_runtime.server.errors import ClientGoneError, dump, error_body, error_headers, status_of
+from model_runtime.server.completions import complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
 from model_runtime.server.metrics import AccessLogRecord, Metrics
 from model_runtime.server.middleware import RequestMiddleware
@@ -38,7 +38,6 @@ from model_runtime.server.options import ServerOptions
 from model_runtime.server.responses import state_of
 from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest
 from model_runtime.server.state import Drain, ServerState
-from model_runtime.server.tokenize import detokenize, tokenize
 
 _POLL_S = 10.0
 _SAMPLING_ERRORS = (400, 404, 408, 413, 429, 500, 503, 504)

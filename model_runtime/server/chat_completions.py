@@ -29,10 +29,9 @@ from model_runtime.server.answer_parts import (
     format_event,
     read_stream_options,
 )
-from model_runtime.server.body import read_body
-from model_runtime.server.errors import dump
+from model_runtime.server.body import dump, read_body
 from model_runtime.server.metrics import AccessLogRecord
-from model_runtime.server.prompt import load_tools, read_flags, read_prompt
+from model_runtime.server.prompt import chat_params, load_tools, read_flags, read_prompt
 from model_runtime.server.responses import (
     Answer,
     Prepared,
@@ -42,7 +41,6 @@ from model_runtime.server.responses import (
     record_of,
     state_of,
 )
-from model_runtime.server.sampling import chat_params
 from model_runtime.server.schemas import ChatRequest
 from model_runtime.server.state import ServerState
 from model_runtime.tokenizer import Tokenizer

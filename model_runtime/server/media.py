@@ -23,9 +23,8 @@ from urllib.parse import urljoin, urlsplit
 
 from model_runtime.cancellation import run_in_thread
 from model_runtime.chat.messages import ImagePart, VideoPart
-from model_runtime.errors import MediaError, RequestError
+from model_runtime.errors import MediaError, RequestError, require
 from model_runtime.media import MediaItem
-from model_runtime.require import require
 from model_runtime.server.options import MediaAccess
 from model_runtime.server.schemas import ImageIn, VideoIn
 

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from model_runtime.errors import RequestError
-from model_runtime.server.errors import dump, error_body, error_headers
+from model_runtime.server.body import dump, error_body, error_headers
 from model_runtime.server.metrics import AccessLogRecord, Metrics, make_request_id
 from model_runtime.server.options import ServerOptions
 from model_runtime.server.state import Drain

@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 from model_runtime.engine.contract import EngineClient, EngineOutput, EngineRequest
 from model_runtime.errors import RequestError, RuntimeFault
 from model_runtime.server.answer_parts import Reply, check_output, format_event
-from model_runtime.server.body import ignored_fields
-from model_runtime.server.errors import ClientGoneError, error_body, status_of
+from model_runtime.server.body import ClientGoneError, error_body, ignored_fields, status_of
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.options import ServerOptions
 from model_runtime.server.schemas import SamplingFields

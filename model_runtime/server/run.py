@@ -8,8 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from model_runtime.errors import EngineDead, RuntimeFault
-from model_runtime.require import require
+from model_runtime.errors import EngineDead, RuntimeFault, require
 from model_runtime.server.state import ServerState
 
 _BACKLOG = 4096

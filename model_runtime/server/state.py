@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from model_runtime.engine.contract import EngineClient
 from model_runtime.errors import RequestError
-from model_runtime.server.errors import DrainingError
+from model_runtime.server.body import DrainingError
 from model_runtime.server.media import MediaReader
 from model_runtime.server.metrics import Metrics
 from model_runtime.server.options import ServerOptions

@@ -11,16 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.source import TensorSource
+from model_runtime.checkpoint.reader import TensorSource
 from model_runtime.config.types import VisionConfig
 from model_runtime.media import MediaItem
 from model_runtime.ops import CuSeqlens, Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.placement import Placement
-from model_runtime.vision.block import Block, Packing
-from model_runtime.vision.layers import ColumnLinear, LayerNorm, RowLinear
-from model_runtime.vision.patch_embed import PatchEmbed
-from model_runtime.vision.position import PositionTable, Rope2D
+from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, Packing, RowLinear
+from model_runtime.vision.position import PatchEmbed, PositionTable, Rope2D
 
 
 class Projector(nn.Module):

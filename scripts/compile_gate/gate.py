@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.cases import MAX_SHARED_BYTES, Case
+from model_runtime.kernels.launch import MAX_SHARED_BYTES, Case
 from scripts.compile_gate.figures import Resources
 from scripts.compile_gate.machine_code import inspect_binary
 
@@ -42,7 +42,7 @@ def find_violations(case: Case, found: Resources) -> Iterator[str]:
         yield f"{text}; put the bits of small integers into a float's"
 
 
-CASES = "model_runtime.kernels.cases"
+CASES = "model_runtime.kernels.launch"
 """The module whose `release_cases()` are all that is shipped."""
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.checkpoint.check import check_tensors
-from model_runtime.checkpoint.reader import Checkpoint
+from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.cli import main
 from model_runtime.config import QuantizationConfig, load_config
 

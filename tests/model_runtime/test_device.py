@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from model_runtime.device import find_rank_device, use_device
-from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.contract import EngineOptions
 from model_runtime.engine.ranks import RankSpec, load_rank
-from model_runtime.engine.runner import Runner
-from model_runtime.engine.step import StepInput
+from model_runtime.engine.runner import Runner, StepInput
 from model_runtime.model import load_model
 
 

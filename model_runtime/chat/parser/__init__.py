@@ -18,8 +18,8 @@ from model_runtime.chat.parser.events import (
     ToolCallEnd,
     ToolCallStart,
     collect_reply,
+    starts_in_reasoning,
 )
-from model_runtime.chat.parser.markers import starts_in_reasoning
 from model_runtime.chat.parser.parser import ParserOptions, ReplyParser, parse_reply
 
 __all__ = [

@@ -28,20 +28,18 @@ from typing import TYPE_CHECKING
 from model_runtime.chat.messages import ToolSpec
 from model_runtime.chat.parser.calls import CallHead, OpenCall, ToolNames, is_canonical_id
 from model_runtime.chat.parser.events import (
+    MARKER_OF_TOKEN,
+    TEXT_BESIDE_TOKENS,
+    TEXT_MARKERS,
     ContentText,
     Event,
+    Marker,
+    MarkerScanner,
     ParsedReply,
     Problem,
     ReasoningText,
     Summary,
     collect_reply,
-)
-from model_runtime.chat.parser.markers import (
-    MARKER_OF_TOKEN,
-    TEXT_BESIDE_TOKENS,
-    TEXT_MARKERS,
-    Marker,
-    MarkerScanner,
     markers_by_id,
 )
 from model_runtime.tokenizer.special import SpecialTokens

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from model_runtime.self_test.endpoint import Endpoint
 from model_runtime.self_test.outcome import Outcome
-from model_runtime.self_test.probes import chat, history, media, output, reasoning, tools
+from model_runtime.self_test.probes import chat, media, reasoning, tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +33,17 @@ PROBES: tuple[Probe, ...] = tuple(
         chat.probe_stream,
         chat.probe_unicode,
         chat.probe_usage,
-        output.probe_end_token,
-        output.probe_stop,
-        output.probe_max_tokens,
-        output.probe_json_schema,
+        chat.probe_end_token,
+        chat.probe_stop,
+        chat.probe_max_tokens,
+        chat.probe_json_schema,
         reasoning.probe_reasoning,
         reasoning.probe_thinking_off,
         reasoning.probe_reasoning_history,
         reasoning.probe_template,
         reasoning.probe_control_tokens,
-        history.probe_history,
-        history.probe_memory,
+        reasoning.probe_history,
+        reasoning.probe_memory,
         tools.probe_tool_call,
         tools.probe_parallel_calls,
         tools.probe_tool_choice,

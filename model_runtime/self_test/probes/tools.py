@@ -8,7 +8,7 @@ from typing import Any
 from model_runtime.self_test.answer import Answer, Call, find_marker
 from model_runtime.self_test.endpoint import ON, Endpoint, user
 from model_runtime.self_test.outcome import Ended, Outcome, failed, inconclusive, not_supported, ok, warning
-from model_runtime.self_test.pictures import image_part
+from model_runtime.self_test.probes.media import image_part
 
 K2_ID = re.compile(r"functions\.[\w.-]+:\d+")
 PARSERS = "start vLLM with --enable-auto-tool-choice --tool-call-parser kimi_k2 (SGLang: --tool-call-parser kimi_k2)"

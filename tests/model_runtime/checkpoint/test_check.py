@@ -9,8 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model_runtime.checkpoint.check import check_tensors
-from model_runtime.checkpoint.reader import INDEX, Checkpoint
+from model_runtime.checkpoint.reader import INDEX, Checkpoint, check_tensors
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.config import load_config
 from model_runtime.errors import CheckpointError

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model_runtime.checkpoint.check import check_tensors
 from model_runtime.checkpoint.int4 import dequantize, pack, quantize
 from model_runtime.checkpoint.names import expected_tensors
-from model_runtime.checkpoint.reader import Checkpoint
+from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.checkpoint.tiny import tiny_config, tiny_ranks, write_tiny
 from model_runtime.config import QuantizationConfig, load_config
 from model_runtime.errors import ConfigError

@@ -5,11 +5,10 @@ import threading
 import torch
 from torch import Tensor
 
-from model_runtime.engine.contract import EngineOutput, EngineRequest, ModelCard
+from model_runtime.engine.contract import EngineOptions, EngineOutput, EngineRequest, ModelCard
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.runner import StepInput
 from model_runtime.engine.sampling import SamplingParams
-from model_runtime.engine.step import StepInput
 from model_runtime.media import MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 

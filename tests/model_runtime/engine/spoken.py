@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model_runtime.engine.contract import ModelCard
+from model_runtime.engine.contract import EngineOptions, ModelCard
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.options import EngineOptions
-from model_runtime.engine.step import StepInput
+from model_runtime.engine.runner import StepInput
 from model_runtime.engine.thread import EngineThread
 from model_runtime.tokenizer import Tokenizer
 

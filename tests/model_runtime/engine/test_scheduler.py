@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.engine.contract import EngineRequest
-from model_runtime.engine.options import EngineOptions
+from model_runtime.engine.contract import EngineOptions, EngineRequest
+from model_runtime.engine.runner import make_step_input
 from model_runtime.engine.sampling import SamplingParams
-from model_runtime.engine.scheduler import Chunk, Scheduler
-from model_runtime.engine.sequence import Sequence
-from model_runtime.engine.step import make_step_input
+from model_runtime.engine.scheduler import Chunk, Scheduler, Sequence
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 
 PAD = 7

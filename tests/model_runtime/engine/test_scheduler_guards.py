@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.engine.contract import EngineRequest
+from model_runtime.engine.runner import wants_prompt_rows
 from model_runtime.engine.sampling import SamplingParams
-from model_runtime.engine.scheduler import MAX_SCORED_TOKENS, Chunk
-from model_runtime.engine.sequence import Sequence
-from model_runtime.engine.step import wants_prompt_rows
+from model_runtime.engine.scheduler import MAX_SCORED_TOKENS, Chunk, Sequence
 from model_runtime.media import MediaSpan, Prompt
 from tests.model_runtime.engine.test_scheduler import PAD, Simulation, make_item, make_sequence
 

@@ -7,8 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from model_runtime.kernels.cases import Case
-from model_runtime.kernels.launch import Launch
+from model_runtime.kernels.launch import Case, Launch
 
 
 @triton.jit

@@ -13,7 +13,7 @@ from benchmarks.kernels import report, targets
 from benchmarks.kernels.case import OURS, Row
 from benchmarks.kernels.cost.hardware import Hardware
 from model_runtime.errors import ConfigError
-from model_runtime.kernels import cases, moe
+from model_runtime.kernels import launch, moe
 
 TOY = "toy sizes on a CPU, no measurement"
 
@@ -157,7 +157,7 @@ def test_the_reference_and_its_peers_are_right(toy: tuple[str, dict[str, Any]]) 
 
 
 def test_every_file_of_kernels_is_timed_by_a_file_of_its_name(toy: tuple[str, dict[str, Any]]) -> None:
-    assert set(cases.MODULES) <= command.FILES.keys()
+    assert set(launch.MODULES) <= command.FILES.keys()
     folder = Path(moe.__file__).parent
     assert [name for name in command.FILES if not (folder / f"{name}.py").is_file()] == []
     in_table = {row["kernel"] for row in toy[1]["rows"] if row["peer"] == OURS}

@@ -18,8 +18,7 @@ import torch
 from triton.runtime.jit import JITFunction
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.cases import MAX_SHARED_BYTES, Case
-from model_runtime.kernels.launch import Launch
+from model_runtime.kernels.launch import MAX_SHARED_BYTES, Case, Launch
 from scripts.compile_gate import figures, machine_code
 from scripts.compile_gate.compile import Specialisation, specialise
 from scripts.compile_gate.figures import (
@@ -124,7 +123,7 @@ def test_no_case_and_two_of_one_name_are_errors(tmp_path: Path, monkeypatch: pyt
 
 DEADLY = """
 import os
-from model_runtime.kernels.cases import Case
+from model_runtime.kernels.launch import Case
 from model_runtime.kernels.launch import Launch
 
 class Deadly:

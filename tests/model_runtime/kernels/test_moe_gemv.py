@@ -16,7 +16,7 @@ from torch import Tensor
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import moe_gemv_dense, moe_gemv_int4
 from model_runtime.kernels.launch import LaunchError, run
-from model_runtime.kernels.moe_gemv import align_rows, gemv_down, gemv_gate_up, make_down, make_gate_up
+from model_runtime.kernels.moe import align_rows, gemv_down, gemv_gate_up, make_down, make_gate_up
 from model_runtime.kernels.repack import HalfSplitExperts, unpack
 from model_runtime.kernels.tiles import Tile
 from model_runtime.ops.types import DenseExperts

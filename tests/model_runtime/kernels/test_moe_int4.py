@@ -11,9 +11,8 @@ from torch import Tensor
 from model_runtime.kernels.dispatch import Routing, max_tiles
 from model_runtime.kernels.launch import Launch, LaunchError, run
 from model_runtime.kernels.moe_int4 import down, find_block_m, gate_up, make_down, make_gate_up, release_cases
-from model_runtime.kernels.repack import HalfSplitExperts, dequantize
+from model_runtime.kernels.repack import UNPACK, HalfSplitExperts, dequantize
 from model_runtime.kernels.tiles import Tile, find_tile
-from model_runtime.kernels.unpack_int4 import UNPACK
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poison, poisoned, relative_error
 
 TILES = (Tile(block_m=32, block_n=32, block_k=64, num_warps=4), Tile(block_m=16, block_n=64, block_k=128, num_warps=2))

@@ -8,8 +8,8 @@ from model_runtime.kernels import vision_attention as kernels
 from model_runtime.kernels.launch import LaunchError, run
 from model_runtime.kernels.tiles import Tile
 from model_runtime.ops import CuSeqlens
-from model_runtime.ops.vision_attention import rotate
-from model_runtime.ops.vision_attention import vision_attention as reference
+from model_runtime.ops.reference.attention import rotate
+from model_runtime.ops.reference.attention import vision_attention as reference
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
 
 SMALL = Tile(block_m=16, block_n=16)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from model_runtime.self_test.answer import Answer, Call, Usage, find_marker, join_stream, parse_answer, read_events
-from model_runtime.self_test.pictures import COLOURS, make_avi, make_png
+from model_runtime.self_test.probes.media import COLOURS, make_avi, make_png
 
 
 def event(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model_runtime.self_test.answer import MARKERS
-from model_runtime.self_test.pictures import COLOURS
+from model_runtime.self_test.probes.media import COLOURS
 
 Body = dict[str, Any]
 STORY = "Far out on a rock stood a lighthouse whose keeper, an old sailor, wrote a letter to the sea each night. " * 40

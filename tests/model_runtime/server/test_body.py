@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 from starlette.requests import Request
 
 from model_runtime.errors import RequestError
-from model_runtime.server.body import ignored_fields, parse_body, read_body
-from model_runtime.server.errors import ClientGoneError
+from model_runtime.server.body import ClientGoneError, ignored_fields, parse_body, read_body
 from model_runtime.server.schemas import OpenModel, StrictModel
 
 

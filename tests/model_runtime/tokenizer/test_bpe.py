@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.errors import ConfigError
-from model_runtime.tokenizer.bpe import MAX_CHARS, MAX_RUN_CHARS, TextCache, _size, read_ranks, split_text
+from model_runtime.tokenizer.tokenizer import MAX_CHARS, MAX_RUN_CHARS, TextCache, _size, read_ranks, split_text
 from tests.fuzz.settings import fuzzed
 
 BYTES = [bytes([byte]) for byte in range(256)]

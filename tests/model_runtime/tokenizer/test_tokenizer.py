@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from model_runtime.checkpoint.tiny import tiny_ranks
 from model_runtime.errors import ConfigError, RequestError
 from model_runtime.tokenizer import SpecialTokens, TokenBudget, Tokenizer, load_tokenizer
-from model_runtime.tokenizer.bpe import MAX_CHARS
 from model_runtime.tokenizer.special import SLOT_OF
-from model_runtime.tokenizer.tokenizer import PATTERN
+from model_runtime.tokenizer.tokenizer import MAX_CHARS, PATTERN
 from tests.fuzz.settings import bounded_time, fuzzed
 
 names = st.sampled_from([*SLOT_OF, "<|reserved_token_1029|>", "<|", "|>", "think>", "<"])

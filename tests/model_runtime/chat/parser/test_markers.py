@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.chat.parser import starts_in_reasoning
-from model_runtime.chat.parser.markers import MARKER_OF_TOKEN, TEXT_MARKERS, Marker, MarkerScanner, markers_by_id
+from model_runtime.chat.parser.events import MARKER_OF_TOKEN, TEXT_MARKERS, Marker, MarkerScanner, markers_by_id
 from model_runtime.tokenizer import SpecialTokens
 from tests.fuzz.settings import fuzzed
 from tests.model_runtime.chat.parser.replies import SPECIAL, WILD, cut

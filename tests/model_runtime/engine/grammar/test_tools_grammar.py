@@ -7,9 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from model_runtime.engine.grammar import GrammarEngine
+from model_runtime.engine.grammar import MAX_CALLS, GrammarEngine, make_tools_grammar
 from model_runtime.engine.sampling import GrammarSpec
-from model_runtime.engine.tools_grammar import MAX_CALLS, make_tools_grammar
 from model_runtime.errors import RequestError
 from model_runtime.tokenizer import Tokenizer
 from tests.fuzz.settings import bounded_time
