@@ -63,7 +63,7 @@ bench: dev ## print our figures beside the usual way of doing a step
 	@$(VENV)/python benchmarks/step_overhead.py desktop --peer-python $(PEER)
 	@$(VENV)/python benchmarks/sandbox.py
 	@$(VENV)/python -m benchmarks.visual.mazes --per-kind 2
-	@$(VENV)/python benchmarks/visual/shares.py --each 4
+	@$(VENV)/python -m benchmarks.visual.shares --each 4
 	@$(VENV)/python benchmarks/visual/differences.py --pairs 12
 	@$(VENV)/python benchmarks/visual/counting.py --scenes 4
 	@$(VENV)/python -m benchmarks.visual.ocr_boxes

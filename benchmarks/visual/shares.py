@@ -1,6 +1,6 @@
 """How exact `color_share` is on charts with known shares, and how quick its clustering is beside others.
 
-    python benchmarks/visual/shares.py [--each 12] [--first 0] [--save FOLDER]
+    python -m benchmarks.visual.shares [--each 12] [--first 0] [--save FOLDER]
 
 The error of a picture is the largest difference of any colour's share to the truth; a colour that is
 missing or too much counts with its whole share. Speed: the main colours of a photograph-like picture and of a
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from scipy.cluster.vq import kmeans2
-from share_charts import FAMILIES, LIMIT, LIMITS, RGB, make_chart
 from skimage.color import rgb2lab
 
+from benchmarks.visual.share_charts import FAMILIES, LIMIT, LIMITS, RGB, make_chart
 from visual_tools.colors import ColorShares, color_share
 from visual_tools.colors.palette import apply_lut
 from visual_tools.colors.photo import find_main_colors

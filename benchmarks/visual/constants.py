@@ -1,0 +1,226 @@
+"""What the numeric constants of `visual_tools` decide: scores with each a fifth smaller and a quarter larger.
+
+    python -m benchmarks.visual.constants [--only regions] [--output benchmarks/visual/constants.md]
+
+A constant is a number with a name at the top of a module. Each is changed by itself, everywhere its name was imported,
+and the subject's scenes are judged again. A score is the share of answers that are right, or 1 minus the mean error;
+"same answers" means that not one answer changed, so the scenes do not tell where the number lies. What is compiled by
+numba, or stands as the default of an argument, keeps its value. Scenes and judges are those of the other benchmarks.
+"""
+
+import argparse
+import ast
+import importlib
+import pkgutil
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.visual import differences, mazes, ocr_turned, share_charts, shares
+from tests.visual_tools.diff.pairs import any_spoil, judge, spoil
+from tests.visual_tools.regions.scenes import KINDS, make_scene
+from visual_tools.errors import VisualError
+
+FACTORS = (0.8, 1.25)
+Answers = list[tuple[float, object]]
+"""For each scene its score from 0 to 1, and the answer itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number at the top of a module."""
+
+    module: str
+    name: str
+    value: int | float
+
+    def changed(self, factor: float) -> int | float:
+        """Times `factor`; a whole number stays one, and differs by one at least."""
+        if isinstance(self.value, float):
+            return self.value * factor
+        step = 1 if factor > 1 else -1
+        return self.value + (round(self.value * factor) - self.value or step)
+
+
+def find_constants(package: str) -> Iterator[Constant]:
+    """All of a package, or of one module."""
+    top = importlib.import_module(package)
+    names = [package] if not hasattr(top, "__path__") else []
+    names += [info.name for info in pkgutil.walk_packages(getattr(top, "__path__", []), package + ".")]
+    for module in names:
+        loaded = importlib.import_module(module)
+        for node in ast.parse(Path(str(loaded.__file__)).read_text("utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            for name in (one for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)):
+                value = getattr(loaded, name.id)
+                if type(value) in (int, float) and value:
+                    yield Constant(module, name.id, value)
+
+
+def put(constant: Constant, value: int | float) -> None:
+    """Set it in its module and wherever its name was imported from there."""
+    for name, module in list(sys.modules.items()):
+        if name == constant.module or (name.startswith("visual_tools") and _imports(module, constant)):
+            setattr(module, constant.name, value)
+
+
+def _imports(module: Any, constant: Constant) -> bool:
+    if not hasattr(module, constant.name):
+        return False
+    text = Path(str(module.__file__)).read_text("utf-8")
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == constant.module
+        and any(alias.name == constant.name for alias in node.names)
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def regions() -> Callable[[], Answers]:
+    from visual_tools.regions import count_objects, measure_objects
+
+    settings: tuple[dict[str, float], ...] = ({"overlap": 0.1, "light": 0.5, "noise": 10}, {"overlap": 0.2})
+    scenes = [make_scene(kind, 1000 + turn, **more) for kind in KINDS for turn, more in enumerate(settings)]
+
+    def run() -> Answers:
+        answers: Answers = []
+        for scene in scenes:
+            count, true = count_objects(scene.image).count, len(scene.shapes)
+            areas = tuple(round(one.area, 1) for one in measure_objects(scene.image))
+            answers.append((max(0.0, 1 - abs(count - true) / true), (count, areas)))
+        return answers
+
+    return run
+
+
+def colors() -> Callable[[], Answers]:
+    from visual_tools.colors import color_share
+
+    charts = [share_charts.make_chart(family, seed) for family in share_charts.FAMILIES for seed in (3000,)]
+
+    def run() -> Answers:
+        answers: Answers = []
+        for chart in charts:
+            found = color_share(chart.image, read_labels=False)
+            told = tuple((share.color_rgb, round(share.share, 6)) for share in found.shares)
+            answers.append((1 - shares.error_of(chart.truth, found), told))
+        return answers
+
+    return run
+
+
+def paths() -> Callable[[], Answers]:
+    from visual_tools.paths import shortest_path
+
+    cases = [case for case in mazes.make_cases(1) if case.kind != "large"]
+
+    def run() -> Answers:
+        answers: Answers = []
+        for case in cases:
+            try:
+                found = shortest_path(case.picture, start=case.start, goal=case.goal, connectivity=4)
+                told: object = (found.found, found.num_steps, found.start_px, found.goal_px)
+            except VisualError as error:
+                told = str(error)
+            answers.append((float(not mazes.judge(case)), told))
+        return answers
+
+    return run
+
+
+def diff() -> Callable[[], Answers]:
+    from visual_tools.diff import pixel_diff
+
+    pairs = [spoil(differences.pair_of(number)[1], any_spoil(number)) for number in range(300, 309)]
+
+    def run() -> Answers:
+        answers: Answers = []
+        for pair in pairs:
+            result = pixel_diff(pair.first, pair.second)
+            score = judge(result, pair.changes)
+            harmony = 2 * score.found / max(1, score.planted + score.found + score.false)
+            answers.append((harmony, repr(result.differences)))
+        return answers
+
+    return run
+
+
+def ocr() -> Callable[[], Answers]:
+    from visual_tools.ocr import OcrEngine
+
+    sheets = [ocr_turned.draw_sheet(angle, 16) for angle in (0, 5, 30, 90, 180)] + [ocr_turned.draw_mixed(16)]
+
+    def run() -> Answers:
+        engine = OcrEngine(num_threads=1)
+        answers: Answers = []
+        for sheet in sheets:
+            lines = [line.text for line in engine.read_text(sheet)]
+            answers.append((float(np.mean([text in lines for text in ocr_turned.TEXTS])), tuple(lines)))
+        return answers
+
+    return run
+
+
+SUBJECTS: dict[str, tuple[tuple[str, ...], Callable[[], Callable[[], Answers]]]] = {
+    "regions": (("visual_tools.regions",), regions),
+    "colors": (("visual_tools.colors",), colors),
+    "paths": (("visual_tools.paths",), paths),
+    "diff": (("visual_tools.diff",), diff),
+    "ocr": (
+        ("visual_tools.text_detection", "visual_tools.text_directions", "visual_tools.text_recognition"),
+        ocr,
+    ),
+}
+
+
+def measure(subject: str, say: Callable[[str], None]) -> list[str]:
+    """Lines of a table: one for each constant."""
+    packages, make = SUBJECTS[subject]
+    run = make()
+    run()  # what is compiled or kept is so from here on
+    started = time.perf_counter()
+    usual = run()
+    constants = [constant for package in packages for constant in find_constants(package)]
+    say(f"{subject}: {len(constants)} constants, {len(usual)} scenes, {time.perf_counter() - started:.1f} s a round")
+    usual_score = statistics.mean(score for score, _ in usual)
+    lines = [f"\n## {subject}: {len(usual)} scenes, score {usual_score:.4f}\n"]
+    lines += ["| constant | value | times 0.8 | times 1.25 |", "|---|---|---|---|"]
+    for constant in constants:
+        cells = []
+        for factor in FACTORS:
+            put(constant, constant.changed(factor))
+            try:
+                answers = run()
+                score = statistics.mean(score for score, _ in answers)
+                changed = sum(mine != theirs for (_, mine), (_, theirs) in zip(answers, usual, strict=True))
+                cells.append("same answers" if not changed else f"{score:.4f} ({changed} changed)")
+            except Exception as error:  # a value that makes no sense any more is a finding
+                cells.append(f"{type(error).__name__}")
+            finally:
+                put(constant, constant.value)
+        where = constant.module.removeprefix("visual_tools.")
+        lines.append(f"| `{where}.{constant.name}` | {constant.value:g} | {cells[0]} | {cells[1]} |")
+        say(lines[-1])
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=tuple(SUBJECTS), action="append")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    lines = [line for subject in arguments.only or SUBJECTS for line in measure(subject, print)]
+    if arguments.output:
+        intro = "# What the constants of `visual_tools` decide\n\n`python -m benchmarks.visual.constants` wrote this.\n"
+        doc = (__doc__ or "").split("\n\n", 2)[2]
+        arguments.output.write_text(f"{intro}\n{doc}" + "\n".join(lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
