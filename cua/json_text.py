@@ -1,4 +1,4 @@
-"""JSON that others wrote: models, records, files, servers. Whatever stands there, a `ValueError` is the worst."""
+"""Reading untrusted JSON (of models, records, files, servers): any fault is a `ValueError`."""
 
 import json
 from typing import Any

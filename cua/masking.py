@@ -1,4 +1,4 @@
-"""Black out typed secrets in a screenshot by reading it, where no document tells where text stands.
+"""Black out typed secrets in a screenshot by OCR, where no document gives the position of text.
 
 The browser masks by its document first, exactly and at once; what it paints otherwise (canvas, generated text, closed
 shadow roots) and a desktop's whole screen is read by OCR, which can miss. That costs about a second a step, from the

@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back: plain data, one type a thing."""
+"""Requests to a model and its replies, as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

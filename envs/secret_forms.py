@@ -99,7 +99,7 @@ def _any_char(char: str) -> str:
 
 
 def _base64_forms(value: str) -> list[str]:
-    """What a base64 text holds where the value stands in it, for the three places at which it may begin."""
+    """The value's base64 form inside a longer base64 text, for its three possible alignments."""
     data = value.encode("utf-8", "surrogatepass")
     forms = []
     for place, num_shared in ((0, 0), (1, 2), (2, 3)):

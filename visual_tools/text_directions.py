@@ -1,4 +1,4 @@
-"""Which way the text of each area runs: unsure lines are read both ways, and clear lines decide for the others."""
+"""Text direction of each area: uncertain lines are read both ways, and clear lines decide for the others."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ def _candidates(area: TextArea) -> Iterator[TextArea]:
 
 
 def _settle(look: _Look, clear: Sequence[tuple[float, int]], read: Read) -> Direction:
-    """The surest reading, unless more clear text runs the other way, or nothing tells and it would be upside down."""
+    """The most confident reading, unless more clear text runs the other way, or it is undecided and upside down."""
     best = look.ways[0]
     if look.is_clear:
         return best

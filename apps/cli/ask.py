@@ -96,7 +96,7 @@ def ask(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is asked, and how the answers are told; without a question an earlier run goes on."""
+    """The question and the output format; without a question an earlier run is resumed."""
 
     question: str | None
     files: list[Path]

@@ -25,7 +25,7 @@ def find_backend(reports: Sequence[BackendReport]) -> BackendReport | None:
 
 
 def make_row(reports: Sequence[BackendReport]) -> Row:
-    """One row: the backend in force, and what stands in the way of each better one."""
+    """One row: the backend in use, and why each better one is not."""
     best = find_backend(reports)
     failed = [f"{report.backend}: {report.reason}" for report in reports if not report.works]
     if best is None:

@@ -21,7 +21,7 @@ NOT_HERE = "ours run on a GPU, or with --interpreter"
 
 
 class Candidates:
-    """Finds operators; why there are none is told when one is asked for, so that a row can say it."""
+    """Finds operators; a missing one raises its reason when it is asked for, so that its row can show it."""
 
     def __init__(self, ops: Ops | None, reason: str = NOT_HERE) -> None:
         self.ops, self.reason = ops, reason

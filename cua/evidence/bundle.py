@@ -23,7 +23,7 @@ NOTEBOOK = "notebook.ipynb"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """Where the evidence lies, and what it holds."""
+    """The folder of the evidence and its content."""
 
     answer_path: Path
     notebook_path: Path

@@ -122,7 +122,7 @@ class Guard:
         return replace(verdict, decision="deny", reason=f"the person at the screen said no ({verdict.reason})")
 
     def judge(self, facts: Facts, *, is_late: bool = False) -> Verdict:
-        """The verdict on one action and one thing that it activates; nobody is asked here.
+        """The verdict on one action and one target that it activates, without asking a person.
 
         Args:
             facts: The action.
@@ -160,7 +160,7 @@ class Guard:
         return facts
 
     def facts(self, turn: Turn, action: Action, target: Target | None, observation: Observation) -> Facts:
-        """What is known about an action and one thing that it activates; text in a field activates nothing."""
+        """Facts about an action and one target that it activates; text in a field activates nothing."""
         fills_in = target is not None and target.is_field and isinstance(action, TypeText) and _is_one_line(action)
         return Facts(
             action=action,

@@ -1,4 +1,4 @@
-"""What one run of the GUI agent knows while it goes, and whether it goes in circles."""
+"""The state of one run of the GUI agent, and the detection of loops."""
 
 import io
 from collections import deque

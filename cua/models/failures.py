@@ -1,4 +1,4 @@
-"""What went wrong at the server, told so that the operator knows what to do."""
+"""Errors of a server as `ModelError`s that tell the operator what to do."""
 
 import email.utils
 import json

@@ -44,6 +44,6 @@ def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
 
 
 def automatic_sampling(model: str, endpoint: Endpoint) -> Sampling:
-    """What is sent when nobody chose: the thinking preset for K2.5 at Moonshot, else nothing at all."""
+    """The default sampling: the thinking preset for K2.5 at Moonshot, else nothing is sent."""
     is_k25 = model.lower().rpartition("/")[2].startswith("kimi-k2.5")
     return PRESETS["kimi-k2.5" if is_k25 and endpoint.is_moonshot else "none"]

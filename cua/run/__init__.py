@@ -1,1 +1,1 @@
-"""What every run has, whoever runs in it: switches, limits, a budget, a record, listeners, and one way to end."""
+"""What every run has: control, limits, a budget, a record, listeners, and one mapping from errors to its end."""

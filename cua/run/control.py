@@ -138,7 +138,7 @@ class Control:
         self.clock: Clock = Clock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
     def make_child(self, *, max_time_s: float | None = None) -> "Control":
-        """Switches of a part of this run: what is switched here holds there too, and so does this one's time limit."""
+        """Control of a part of this run: pause, stop and the time limit of the parent hold for it too."""
         child = Control(max_time_s=max_time_s, parent=self)
         self._children.add(child)
         if self.is_paused:

@@ -1,4 +1,4 @@
-"""What a running agent tells whoever watches: a terminal, a JSON stream, a web page."""
+"""Events of a running agent, for a terminal, a JSON stream or a web page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

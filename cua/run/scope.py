@@ -176,6 +176,6 @@ class RunScope:
         self.emit(Noted(kind=kind, text=text))
 
     def emit(self, event: Event) -> None:
-        """Tell whoever listens, with the ids of this agent."""
+        """Send an event to the listener, with the ids of this agent."""
         if self._listener is not None:
             self._listener(event if self.ids == AgentIds() else replace(event, ids=self.ids))

@@ -266,7 +266,7 @@ class ToolAgent:
         return outcomes
 
     async def _ask(self, index: int) -> tuple[Reply, str | None]:
-        """The model's reply, and what it must be told when the reply cannot be used."""
+        """The model's reply, and the error text for the model when the reply cannot be used."""
         remark = None
         try:
             reply = await self._generate_within_context()

@@ -75,7 +75,7 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
 
 
 def shown_at_start(record: RunRecord) -> Shown:
-    """What the model was told before the first question, as far as the record tells."""
+    """The system prompt and tools of the first request, as far as they are recorded."""
     note = next((note for note in reversed(record.notes) if note.kind == SHOWN_TOOLS), None)
     if note is None:
         return Shown()

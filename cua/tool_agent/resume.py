@@ -170,7 +170,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 async def _present_names(kernel: Kernel) -> set[str]:
-    """The names that the kernel knows; what it prints is its own affair, so only names are taken."""
+    """The variables that the kernel has; its output is untrusted, so only names are taken from it."""
     result = await kernel.run(_NAMES, store_history=False)
     return {line for line in result.text.split("\n") if line.isidentifier()}
 

@@ -351,7 +351,7 @@ class _Work:
     result: RunResult | None = None
 
     async def prepare(self) -> str | None:
-        """What the model must be told before it goes on: which variables are gone."""
+        """Note for the model before it continues: which variables are lost."""
         again, self.again = self.again, None
         if again is not None:
             return await again()

@@ -25,7 +25,7 @@ class ImageFolder:
         return self._folder / f"{sha256}.png"
 
     def put(self, png: bytes, *, is_durable: bool) -> tuple[str, bool]:
-        """Keep a picture and tell its hash; an equal one is not written again, an empty one not at all.
+        """Write an image and return its hash; an equal one is not written again, an empty one not at all.
 
         Args:
             png: The file's bytes.

@@ -92,7 +92,7 @@ class Journal:
             self._committer.write_later(lambda: writer.note(kind, text, **data))
 
     async def close(self) -> None:
-        """Write what is under way and end the thread; the writer stays open. For an agent's child this does nothing."""
+        """Write what is queued and end the thread; the writer stays open. Does nothing for a child agent."""
         if self._committer is not None and not self._is_shared:
             await asyncio.to_thread(self._committer.close)
 
@@ -126,7 +126,7 @@ class _Committer:
         self._submit(work).add_done_callback(self._keep_error)
 
     def close(self) -> None:
-        """Do what is left and end the thread; what is written later starts it again."""
+        """Finish the queue and end the thread; a later write starts it again."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)

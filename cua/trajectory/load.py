@@ -43,7 +43,7 @@ from envs import Observation
 
 
 class ToolReader:
-    """Puts events together to steps. A `ValueError` means that an event cannot stand where it stands.
+    """Joins events into steps. A `ValueError` means that an event is out of order.
 
     Args:
         images: Where the pictures are; None leaves them out.

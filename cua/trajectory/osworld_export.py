@@ -22,7 +22,7 @@ from envs import Action, Terminate, Wait
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OSWorldNames:
-    """Where a result stands in the tree of results, and what it is the result of.
+    """The path of a result in OSWorld's result tree, as parts.
 
     Attributes:
         domain: `chrome`, `libreoffice_calc`, ...

@@ -1,4 +1,4 @@
-"""What a record tells: the steps of a run and all that happened around them, and how a run goes on from it."""
+"""A run as it was recorded: steps, notes and result, and where a resumed run starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

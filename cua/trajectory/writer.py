@@ -122,7 +122,7 @@ class TrajectoryWriter:
         self._reply = reply
 
     def acting(self, index: int, turn: Turn, actions: Sequence[Action]) -> None:
-        """Keep what is about to be done. On disk when this returns: call it before `env.step`.
+        """Write the actions that are about to be carried out. On disk when this returns: call it before `env.step`.
 
         Raises:
             TrajectoryError: It cannot be written; do not carry the actions out.
@@ -131,7 +131,7 @@ class TrajectoryWriter:
         self._acting = turn, tuple(actions)
 
     def acted(self, step: Step, reward: float = 0.0, info: Mapping[str, Any] | None = None) -> None:
-        """Keep a finished step. Parts of it that no event has told yet are told now.
+        """Write a finished step, with the parts of it that no earlier event has written.
 
         Args:
             step: The step; without `acting` before, nothing of it was carried out.
@@ -175,7 +175,7 @@ class TrajectoryWriter:
         self._append(event, is_durable=True)
 
     def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
-        """Keep what is about to be called. On disk when this returns.
+        """Write the calls that are about to be made. On disk when this returns.
 
         Raises:
             TrajectoryError: It cannot be written; do not carry the calls out.
@@ -202,7 +202,7 @@ class TrajectoryWriter:
         )
 
     def note(self, kind: str, text: str, **data: Any) -> None:
-        """Keep something worth knowing: a guard's decision, a nudge, a pause, a reply that could not be read.
+        """Write a note: a guard's decision, a nudge, a pause, an unreadable reply.
 
         Args:
             kind: One word: `guard`, `loop`, `parse_error`, `pause`, `redirect`, ...

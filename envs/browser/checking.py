@@ -1,4 +1,4 @@
-"""Asking before an input: what it activates in the page, or in what stands over the page."""
+"""The check before an input: what it activates in the page, or in an overlay on the page."""
 
 import asyncio
 from collections.abc import Collection, Coroutine, Iterator

@@ -41,7 +41,7 @@ class DomainRules:
         return None
 
     def why_blocked_address(self, address: str, port: int) -> str | None:
-        """Why an address that a name stands for is denied, whatever the name; None when it is not."""
+        """Why an IP address is denied, whatever name it was resolved from; None when it is allowed."""
         found = ipaddress.ip_address(address)
         for pattern in self.denied:
             wanted, wanted_port = _split_pattern(pattern)

@@ -197,7 +197,7 @@ class BrowserSession:
             self._on_page(await self.context.new_page())
 
     async def _bounded(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something that may fail, because things are gone, or hang."""
+        """Run a clean-up step that may fail or hang, within a time limit."""
         from playwright.async_api import Error
 
         with contextlib.suppress(Error, TimeoutError):

@@ -56,7 +56,7 @@ class Traffic:
         )
 
     def give_up_on(self, page: "Page") -> None:
-        """Do not wait again for what is on its way now (a long poll, say)."""
+        """Stop waiting for the requests that are in flight now (a long poll, for example)."""
         for request, flight in self._flights.items():
             if flight.page is page and not flight.is_navigation and len(self._slow) < _MAX_SLOW:
                 self._slow.add(_endpoint(request))
@@ -101,7 +101,7 @@ def _endpoint(request: "Request") -> tuple[str, str]:
 
 
 class PendingPages(Protocol):
-    """What the session knows of things that a page opens outside of itself."""
+    """Pages and dialogs that a page opens outside of itself."""
 
     def num_windows(self) -> int:
         """How many windows are about to open."""
@@ -126,7 +126,7 @@ class Settled:
 
 
 class Settler:
-    """Waits for pages; knows which of them never come to rest."""
+    """Waits for pages to settle; remembers those that never do."""
 
     def __init__(
         self, options: BrowserOptions, traffic: Traffic, interrupts: Interrupts, pending: PendingPages

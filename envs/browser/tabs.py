@@ -36,7 +36,7 @@ class Tabs:
         return self._active
 
     def add(self, page: "Page", *, after: "Page | None" = None) -> bool:
-        """Take in a new page and make it the active one; False when it is known already."""
+        """Add a new page and make it the active one; False when it is known already."""
         if page in self.pages or page.is_closed():
             return False
         at = self.pages.index(after) + 1 if after in self.pages else len(self.pages)

@@ -146,7 +146,7 @@ class RunningDesktop:
         return tuple(_end_of(program) for program in ended)
 
     def why_lost(self) -> str:
-        """What is known of a display that does not answer any more."""
+        """Why a display does not answer any more, as far as is known."""
         server = self._private.server if self._private else None
         if server is None:
             return f"the display {self.display!r} is gone: its X server has ended or has cut us off"

@@ -1,4 +1,4 @@
-"""What the server knows of the engine: a request goes in, tokens come out; and the engine's sizes.
+"""The engine as the server sees it: requests in, tokens out, and its sizes.
 
 The engine runs in a thread of its own; `EngineClient` is its async face. `tests/model_runtime/fakes.py` has a fake one.
 """

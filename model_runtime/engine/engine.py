@@ -327,7 +327,7 @@ class Engine:
         )
 
     def _score_prompt(self, chunk: Chunk, logits: torch.Tensor) -> None:
-        """Keep what the model thought of the prompt's next tokens; row i stands for what comes after token i."""
+        """Store log-probabilities of the prompt's tokens; row i is the prediction after token i."""
         request = chunk.sequence.request
         if chunk.start == 0:  # for the first time, or again after it was preempted
             self._prompt_logprobs[request.request_id] = []

@@ -137,7 +137,7 @@ class BlockPool:
             self._block_of[block_hash] = block
 
     def forget(self, blocks: Iterable[int]) -> None:
-        """Let nobody find these blocks' content any more; whoever uses them goes on."""
+        """Drop these blocks from the prefix cache; sequences that use them keep them."""
         for block in blocks:
             self._forget(block)
 

@@ -171,7 +171,7 @@ class FeatureCache:
         return self._features[content_hash]
 
     def add(self, content_hash: bytes, features: "Tensor") -> None:
-        """Keep features, for now even beyond the limit: `trim` comes after they were used."""
+        """Add features to the cache, even beyond its limit; `trim` is called after they were used."""
         self._features[content_hash] = features
         self.size_bytes += features.numel() * features.element_size()
 

@@ -1,4 +1,4 @@
-"""Which tokens are computed in the next step, and what is known of each request on its way.
+"""Which tokens are computed in the next step, and the state of each running request.
 
 Every running sequence that only decodes gets its one token; what is left of the token budget goes to prompts, the
 oldest first, in pieces. So a long prompt delays nobody's next token by more than one step.

@@ -24,7 +24,7 @@ MAX_GRID = (2**31 - 1, 65_535, 65_535)
 
 
 class LaunchError(ConfigError):
-    """A kernel was asked for what it cannot do: the text says what was found and what is expected."""
+    """A kernel was called with unsupported arguments; the text says what was found and what is expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The operators as torch.compile sees them: opaque nodes with known shapes, so that a graph goes on through them.
+"""The operators as torch.compile sees them: opaque nodes with known shapes, so that they do not break a graph.
 
 Each operator has a twin in torch's library, `torch.ops.k25.NAME`, which takes nothing but tensors, numbers and lists.
 While torch.compile traces, the operators call their twins; otherwise the kernels are called directly, which saves the

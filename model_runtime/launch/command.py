@@ -1,4 +1,4 @@
-"""The `vllm serve` command for Kimi K2.5, as arguments and an environment, and what is known of each version with K2.5.
+"""The `vllm serve` command for Kimi K2.5: arguments, environment, and known limits of each vLLM version.
 
 Nothing is served from here; the only process that is started asks vLLM for its version.
 

@@ -24,7 +24,7 @@ from model_runtime.errors import EngineDead, RuntimeFault
 
 @dataclass(frozen=True, slots=True)
 class KnownFault:
-    """A text that vLLM or what it stands on writes, what it means, and what to do."""
+    """An error text of vLLM or its libraries, its meaning, and the remedy."""
 
     pattern: str
     meaning: str
@@ -132,7 +132,7 @@ KNOWN = (
 
 
 def find_fault(lines: Iterable[str]) -> KnownFault | None:
-    """The first known fault that these lines tell of, its blanks filled in."""
+    """The first known fault in these lines, with its placeholders filled in."""
     text = "\n".join(lines)
     for fault in KNOWN:
         found = re.search(fault.pattern, text)
@@ -295,7 +295,7 @@ class _Watched:
         return f"its last line: {self.lines[-1].strip()}" if self.lines else "it wrote nothing"
 
     def join(self) -> None:
-        """Wait for what is still on its way; a child that outlives it may hold the pipe open."""
+        """Wait for output that is still in the pipe; a child that outlives the process may hold the pipe open."""
         self._reader.join(timeout=2)
 
     def _read(self) -> None:

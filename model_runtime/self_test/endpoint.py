@@ -1,4 +1,4 @@
-"""An endpoint under test: requests, answers, and verdicts for what goes wrong on the way."""
+"""An endpoint under test: requests, responses, and outcomes for transport errors."""
 
 import json
 import time

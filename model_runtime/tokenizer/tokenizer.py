@@ -275,7 +275,7 @@ class Tokenizer:
         return encoded
 
     def token_bytes(self, token_id: int) -> bytes:
-        """What one token stands for; a control token stands for its name.
+        """The bytes of one token; for a control token, those of its name.
 
         Raises:
             RequestError: There is no such token.

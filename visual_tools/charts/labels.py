@@ -155,7 +155,7 @@ def _read_label(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> Label:
 
 
 def _read_parts(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> tuple[str, str]:
-    """What stands on the base line, and what is raised after it."""
+    """The text on the base line, and the exponent raised after it."""
     split = _find_raised(image, box)
     if split is None:
         return _read_box(image, box, engine), ""

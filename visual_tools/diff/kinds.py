@@ -83,7 +83,7 @@ def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArr
 
 
 def _is_rim(part: Box, whole: Box, slack_px: int) -> bool:
-    """Whether a part lies in the whole and goes along most of one of its sides."""
+    """Whether a part is inside the whole and follows most of one of its sides."""
     spans = part.width >= _RIM_SHARE * whole.width or part.height >= _RIM_SHARE * whole.height
     return spans and whole.contains(part, slack_px)
 
@@ -271,7 +271,7 @@ def _pair_moved(
 
 
 def _has_core(shift: Shift, first: NDArray[np.uint8]) -> bool:
-    """Whether between the rims of what moved a little stands the thing itself, unlike what is around."""
+    """Whether the object itself, unlike its surroundings, is between the rims of a small shift."""
     old, new = shift.old_box, shift.new_box
     core = Box(max(old.left, new.left), max(old.top, new.top), min(old.right, new.right), min(old.bottom, new.bottom))
     if core.width < 1 or core.height < 1:

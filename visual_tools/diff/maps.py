@@ -269,7 +269,7 @@ def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, 
 
 
 def _with_their_scraps(regions: list[Region], merge_px: int) -> tuple[Region, ...]:
-    """Join a small region to a much larger one beside it: a large thing's parts may lie a little further apart."""
+    """Join a small region to a much larger one beside it: parts of a large object may be further apart."""
     kept: list[Region] = []
     for region in sorted(regions, key=lambda one: -one.box.area):
         for at, large in enumerate(kept):

@@ -47,7 +47,7 @@ def levels_from_16_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def levels_from_share(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """0.0 to 1.0 becomes 0 to 255, rounded; what is beyond is clipped, and what is not a number is 0."""
+    """0.0 to 1.0 becomes 0 to 255, rounded; values beyond are clipped, NaN becomes 0."""
     levels: NDArray[np.uint8] = np.rint(np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
     return levels
 

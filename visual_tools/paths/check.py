@@ -1,4 +1,4 @@
-"""Prove a path without trusting whoever found it, and draw it so that a person sees it at a glance."""
+"""Check a path independently of the search that found it, and draw it."""
 
 import math
 from collections.abc import Sequence

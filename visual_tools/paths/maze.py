@@ -39,7 +39,7 @@ MAZE_SHARE, DESK_EDGE_SHARE, DESK_SHARE = 0.3, 0.8, 0.08
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """A maze told from what is around it.
+    """A maze, separated from its surroundings.
 
     Attributes:
         inside: bool (H, W), free pixels that the walls enclose.
@@ -354,7 +354,7 @@ def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, wid
 
 
 def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
-    """Take away, in place, ink that hangs together with no wall: a small thing around a point, or what is in a box."""
+    """Remove, in place, ink that is not connected to a wall: a small mark around a point, or the content of a box."""
     cv2 = require("cv2", "visual")
     height, width = free.shape
     crop = end.box_px.padded(math.ceil(3 * width_px) + 3).clipped(width, height)

@@ -80,7 +80,7 @@ def shortest_path(
 
 
 def _read(image: NDArray[np.uint8], road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike) -> Maze:
-    """The maze; one without openings goes from one of its two coloured things to the other."""
+    """Read the maze; one without openings runs between its two coloured marks."""
     tones = separate_tones(image)
     try:
         return read_image(image, tones, road, start, goal)

@@ -57,7 +57,7 @@ class ScaleBar:
 
 
 def find_scale_bar(image: ImageSource) -> ScaleBar:
-    """Find the scale bar and read what it stands for.
+    """Find the scale bar and read its length.
 
     Args:
         image: Anything `load_image` takes.

@@ -60,7 +60,7 @@ class Clipped:
 
 
 def clean(text: str) -> str:
-    """Text as it would stand on a terminal: no colours, no control characters, overwritten lines gone.
+    """Text as a terminal would show it: no colours, no control characters, no overwritten lines.
 
     Takes time in proportion to the text, whatever stands in it.
     """

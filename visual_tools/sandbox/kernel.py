@@ -114,7 +114,7 @@ class IsolatedKernel:
             return replace(result, files_written=written, notes=(*result.notes, *told, *told_after))
 
     async def _revive(self) -> tuple[str, ...]:
-        """Have a kernel that is ready for a cell; what its user must be told."""
+        """Restart the kernel if it died; returns notes for the model."""
         if self._is_closed:
             raise SandboxError("this kernel is closed: make a new one")
         running, cell = self._running, self._cell

@@ -183,7 +183,7 @@ def _opened(top: str | bytes, above: int | None) -> Iterator[int]:
 
 
 def remove_tree(top: str | bytes, above: int | None = None) -> bool:
-    """Remove a folder with everything in it, whatever names, depth and modes that has. Whether it is gone.
+    """Remove a folder tree of any names, depth and modes. Returns whether it is gone.
 
     Args:
         top: Its path, or its name in the folder above.

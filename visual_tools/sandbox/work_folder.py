@@ -66,7 +66,7 @@ class WorkFolder(Protocol):
     """Where kernels work, as their host sees it; both calls read and write files and belong into a thread."""
 
     def begin(self) -> tuple[Any, tuple[str, ...]]:
-        """Make it ready for a cell: what is there, for `end`, and what the model must be told."""
+        """Fill the folder for a cell; returns its listing, for `end`, and notes for the model."""
         ...
 
     def end(self, before: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -171,7 +171,7 @@ class FolderInMemory:
         return listing, left_out
 
     def _remove_gone(self, source: Side, target: Side, listing: Listing, *, is_whole: bool) -> None:
-        """What was on both sides and is gone at the source; not when nobody can know."""
+        """Remove files that were on both sides and are gone at the source, unless the listing was cut."""
         gone = [path for path in source.marks if path not in listing] if is_whole else []
         for path in reversed(gone):  # what lies in a folder before the folder
             source.marks.pop(path)

@@ -260,7 +260,7 @@ class ZygoteClient:
             self._send({"busy": kernel.number, "is_busy": is_busy, "limit_s": limit_s})
 
     async def kill(self, kernel: KernelProcess) -> None:
-        """End a kernel with everything it started; returns when it is gone."""
+        """Kill a kernel and everything it started; returns when they are gone."""
         with contextlib.suppress(OSError):
             self._send({"kill": kernel.number})
         await asyncio.wait([kernel.ended], timeout=10)

@@ -182,7 +182,7 @@ def _is_empty(thumbnail: NDArray[np.float32]) -> bool:
 def _find_distance(
     one: tuple[NDArray[np.float32], NDArray[np.float32]], other: tuple[NDArray[np.float32], NDArray[np.float32]]
 ) -> float:
-    """From 0, the same, to 1: what differs where it stands, and what differs wherever it stands."""
+    """Distance of two frames, 0 (equal) to 1: by pixel at its place, and by histogram wherever it is."""
     in_place = min(float(np.abs(one[0] - other[0]).mean()) / 128, 1.0)
     anywhere = float(np.abs(one[1] - other[1]).sum()) / 6
     return (in_place + anywhere) / 2

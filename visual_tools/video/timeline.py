@@ -86,7 +86,7 @@ def _read_timeline(file: Path, size_bytes: int, _mtime_ns: int) -> Timeline:
 
 @dataclass(slots=True)
 class _Packets:
-    """What is known of each packet that becomes a frame, in the order of the file; `pts` is None where missing."""
+    """The packets that become frames, in file order; `pts` is None where missing."""
 
     pts: list[int | None]
     dts: list[int | None]

@@ -88,7 +88,7 @@ def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> boo
 
 
 def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
-    """A thing told by its kind: the one that is counted, or the only one."""
+    """Find a target by its kind: the one that the ordinal names, or the only one."""
     boxes = find_kind(screen, target.role)
     ordinal = target.ordinal or (1 if len(boxes) == 1 else 0)
     if not 1 <= (len(boxes) if ordinal == -1 else ordinal) <= len(boxes):

@@ -65,7 +65,7 @@ def _without_caret(text: str) -> tuple[str, str]:
 
 
 def find_unsent(last: PlainStep, screen: Screen) -> str:
-    """Why a run that ends with a chosen suggestion is not at its goal: a button waits that nobody was told to press."""
+    """Why a run that ends with a chosen suggestion is not complete: a submit button that no step names."""
     if not isinstance(last, PickSuggestion):
         return ""
     sending = [line for line in screen.lines if _SENDS.fullmatch(line.text.strip())]

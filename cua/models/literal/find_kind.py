@@ -1,4 +1,4 @@
-"""Find things that are told by their kind alone: "the button", "the second link", "the 3rd checkbox"."""
+"""Find widgets that are named by their kind only: "the button", "the second link", "the 3rd checkbox"."""
 
 import re
 from collections import Counter
@@ -25,7 +25,7 @@ _MAX_MARK_RATIO = 1.35
 
 
 def find_kind(screen: Screen, role: Role) -> list[Box]:
-    """All things of a kind that can be told apart by their looks, in reading order; empty for the other kinds."""
+    """All widgets of a kind that is recognised by its looks, in reading order; empty for other kinds."""
     match role:
         case "button":
             return list_buttons(screen)

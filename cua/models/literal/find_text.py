@@ -97,7 +97,7 @@ def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
 
 
 def joined_lines(lines: list[TextLine]) -> list[TextLine]:
-    """Neighbours joined, up to some at a time: parts of a row that stand close, and a line with what it wraps onto."""
+    """Neighbouring texts joined: close parts of a row, and a line with its continuation."""
     lines = [line for line in lines if not line.angle_deg]
     joined, chains = [], list(lines)
     for _ in range(_MAX_JOINED - 1):

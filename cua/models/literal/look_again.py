@@ -139,7 +139,7 @@ _DOT_FILL = 0.45
 
 
 def check_typed(text: str, field: Field, before: Screen, now: Screen) -> str | None:
-    """What is wrong after a text was typed into a field; None when it stands there, or nothing speaks against it.
+    """The problem after a text was typed into a field; None when the text is there, or nothing contradicts it.
 
     A field may show a part of it (the end of a long text), other signs (a date, a number with separators), dots (a
     password), or what cannot be read back (one letter, a script that is not known): then it must have changed.

@@ -90,7 +90,7 @@ def _without_lead(words: str) -> str:
 
 
 def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None, int | None]:
-    """What stands before a relation, the relation, and the number of the row when one is told by number."""
+    """The words before a relation, the relation, and the row's number if there is one."""
     numbered = ROW_NUMBER.fullmatch(words)
     if numbered is not None:
         number = ORDINALS.get((numbered["word"] or "").lower()) or int(numbered["digits"] or 0)
@@ -139,7 +139,7 @@ def _parse_plain(words: str, quotes: Quotes) -> Target:
 
 
 def _find_nameless(words: str, ordinal: int | None, quotes: Quotes) -> Target | None:
-    """A thing that is told by its kind alone: "the editor", "the second checkbox", 'a "textarea" widget'."""
+    """A target that is named by its kind only: "the editor", "the second checkbox", 'a "textarea" widget'."""
     kind = _KIND.fullmatch(words)
     if kind is not None:
         said = quotes.unmask(kind[1], quoted=False).strip().lower()
@@ -169,7 +169,7 @@ def _take_role(words: str, quotes: Quotes) -> tuple[Role, str]:
 
 
 def _check_leftover(words: str, marks: list[str], quotes: Quotes) -> None:
-    """Beside a quoted name, only words that tell what kind of thing bears it."""
+    """Check that beside a quoted name there are only words for the kind of widget."""
     if len(marks) > 1:
         raise NotUnderstoodError(quotes.unmask(words), "name one thing, or a list with commas")
     rest = FILLER.sub(" ", f" {words.replace(marks[0], ' ')} ")

@@ -1,4 +1,4 @@
-"""What stands below a step of either kind on the page: when it began, how long it took, tokens and money."""
+"""The line below a step on the page: start, duration, tokens and cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

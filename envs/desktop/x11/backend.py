@@ -110,7 +110,7 @@ class X11Backend:
         return Region(left_px=0, top_px=0, width_px=size.width, height_px=size.height)
 
     def monitors(self) -> tuple[Region, ...]:
-        """The monitors that RandR 1.5 tells of, the whole screen where it tells of none."""
+        """The monitors that RandR 1.5 lists; the whole screen where it lists none."""
         if not self._display.has_extension("RANDR"):
             return (self.screen(),)
         found = self._connection.root.xrandr_get_monitors().monitors

@@ -214,7 +214,7 @@ class OpenCall:
 
 
 class StringTracker:
-    """Knows whether JSON text that comes in pieces stands inside a string."""
+    """Tracks whether streamed JSON text is inside a string."""
 
     def __init__(self) -> None:
         self.in_string = False
@@ -223,7 +223,7 @@ class StringTracker:
 
     @property
     def is_in_value(self) -> bool:
-        """Whether more text is part of a value, whatever it is: in an open string, or in what is no JSON."""
+        """Whether any further text is part of a value: inside an open string, or after invalid JSON."""
         return self.in_string or self._is_json is False
 
     def feed(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The main job: the embedded model keeps the books in a real browser, and the saved state proves it."""
+"""The demo's task: the embedded model files the orders in a real browser, and the saved state proves it."""
 
 from pathlib import Path
 

@@ -172,7 +172,7 @@ async def interrupting(context: CheckContext) -> str:
 
 @check("behaviour", "a cell is stopped at its time limit and the state is kept", place="own")
 async def time_limit(context: CheckContext) -> None:
-    """What it had printed so far comes back."""
+    """Output printed before the time limit is returned."""
     async with context.kernel() as kernel:
         await context.run("kept = 7", kernel=kernel)
         result = await context.run("print('begun')\nwhile True:\n    pass", kernel=kernel, timeout_s=1.0)

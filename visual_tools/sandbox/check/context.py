@@ -42,7 +42,7 @@ class CheckFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that every sandbox must stand.
+    """One requirement that every sandbox must meet.
 
     Attributes:
         name: What holds when it passes, a sentence.
@@ -144,7 +144,7 @@ class CheckContext:
             raise CheckFailed(f"the call did not come back within {grace_s:g} s") from error
 
     async def ask(self, cell: str, *, kernel: Kernel | None = None, **facts: object) -> Answers:
-        """Run a cell and gather what it told."""
+        """Run a cell and collect its answers."""
         return parse_answers(await self.run(cell, kernel=kernel, timeout_s=None, **facts))
 
     async def attempt(self, cell: str, *, at_least: int = 1, kernel: Kernel | None = None, **facts: object) -> Answers:

@@ -30,7 +30,7 @@ async def tcp(context: CheckContext) -> str:
 
 @check("attack", "no UDP message to this machine")
 async def udp(context: CheckContext) -> str:
-    """Sending alone tells nothing with UDP: the listeners tell."""
+    """A UDP send succeeds even when nothing arrives, so the listeners are asked."""
     context.canaries.heard()
     answers = await context.ask(
         """
@@ -111,7 +111,7 @@ async def programs(context: CheckContext) -> str:
 
 @check("attack", "a server inside cannot be reached from this machine", place="own")
 async def server_inside(context: CheckContext) -> str:
-    """A way in would be a way out."""
+    """A listening socket inside must not be reachable from outside."""
     async with context.kernel() as kernel:
         answers = await context.ask(
             """

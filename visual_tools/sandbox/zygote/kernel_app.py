@@ -38,7 +38,7 @@ _NUM_QUEUED = 64  # messages
 
 
 def import_all() -> None:
-    """Import what is installed of it; what is not is missing in the kernels too."""
+    """Import the packages that are installed; kernels have the same ones."""
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

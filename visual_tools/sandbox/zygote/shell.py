@@ -70,7 +70,7 @@ def stream_class() -> type[Any]:
     base: Any = importlib.import_module("ipykernel.iostream").OutStream
 
     class OrderedStream(base):  # type: ignore[misc]
-        """What is written past Python comes by a pipe, which a thread empties, or whoever writes next."""
+        """Keeps Python's output and output written to the descriptor, which comes through a pipe, in order."""
 
         last: "OrderedStream | None" = None
 
@@ -184,7 +184,7 @@ def _shell_class() -> type[Any]:
             self.limits = self.displayhook.limits = self.display_pub.limits = limits
 
         def system_piped(self, cmd: str) -> None:
-            """Run `!cmd`; what it writes comes through the pipe."""
+            """Run `!cmd`; its output comes through the pipe."""
             drain_streams()
             command = self.var_expand(cmd, depth=1)
             self.user_ns["_exit_code"] = subprocess.call(["/bin/bash", "-c", command], stdin=subprocess.DEVNULL)
