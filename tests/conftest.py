@@ -1,11 +1,16 @@
 """Settings for all tests, and what many of them share."""
 
+import signal
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
 from hypothesis import settings
 
 from visual_tools.sandbox import KernelMaker, Limits, Sandbox
+
+# A shell runs a background job with SIGINT ignored, and children inherit that: Ctrl-C would not reach them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine must not fail a property test; those that bound time measure processor time themselves.
 settings.register_profile("default_without_deadline", deadline=None)
