@@ -50,7 +50,7 @@ def ask(
     yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
     mcp: Annotated[Path | None, Flag(help="mcp.json that names MCP servers whose tools may be called.")] = None,
-    tool: Annotated[
+    tools: Annotated[
         list[str] | None,
         Flag("--tool", help="Tool of your own: an entry point of the group k25.tools; repeat for more."),
     ] = None,

@@ -7,12 +7,7 @@ import typer
 
 from envs.errors import did_you_mean
 
-_OTHER_NAMES = {
-    "allow_domain": "allow_domains",
-    "deny_domain": "deny_domains",
-    "env_option": "env_options",
-    "tool": "tools",
-}
+_OTHER_NAMES = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", "env_option": "env_options"}
 
 
 def choice(flag: str, value: str, options: Sequence[str]) -> str:

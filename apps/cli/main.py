@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, config, demo, doctor, runs, see, serve, task, terminal
+from apps.cli import ask, config, demo, doctor, mcp, runs, see, serve, task, terminal
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
 
@@ -48,6 +48,7 @@ def _root(
 app.command("task")(task.task)
 app.command("ask")(ask.ask)
 app.command("serve", help=serve.HELP)(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.command("demo")(demo.demo)
 app.command("runs")(runs.runs)
 app.command("replay")(runs.replay)
@@ -69,14 +70,14 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except Exception as error:
-        code = _exit_code(error)
+        code = exit_code_of(error)
         if code is None:
             raise
         terminal.echo(f"cua: {error}", err=True)
         sys.exit(code)
 
 
-def _exit_code(error: Exception) -> int | None:
+def exit_code_of(error: Exception) -> int | None:
     """2 for what the user has to change, 75 for what may pass by itself, None for a defect of ours."""
     from cua.errors import CuaError, ModelError
     from envs import EnvError

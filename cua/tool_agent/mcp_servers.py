@@ -292,6 +292,9 @@ async def _end(process: asyncio.subprocess.Process, pumps: Sequence["asyncio.Tas
     for pump in pumps:
         pump.cancel()
     await asyncio.gather(*pumps, return_exceptions=True)
+    transport = getattr(process, "_transport", None)  # asyncio closes it only when all pipes end, which others may hold
+    if transport is not None:
+        transport.close()
 
 
 @asynccontextmanager

@@ -54,7 +54,7 @@ class Toolset:
         arguments = _read_json(call.arguments)
         if isinstance(arguments, str):
             return failed(f"The arguments of {call.name} cannot be read: {arguments}")
-        wrong = _why_wrong(arguments, getattr(tool, "checked_parameters", tool.parameters))
+        wrong = why_wrong(arguments, getattr(tool, "checked_parameters", tool.parameters))
         if wrong:
             return failed(f"The arguments of {call.name} do not fit: {wrong}")
         try:
@@ -79,7 +79,8 @@ def _read_json(text: str) -> dict[str, Any] | str:
     return value
 
 
-def _why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """In what arguments do not fit a schema, in words; "" when they do."""
     import jsonschema
 
     errors = jsonschema.Draft202012Validator(dict(schema)).iter_errors(dict(arguments))

@@ -20,7 +20,7 @@ Exit codes: 0 found, 1 not found (no way, no match), 2 wrong usage or a file tha
 
 app = typer.Typer(name="see", help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
-_COMMANDS: dict[str, Callable[..., None]] = {
+OPERATIONS: dict[str, Callable[..., None]] = {
     "maze": maze.maze,
     "share": charts.share,
     "axes": charts.axes,
@@ -43,5 +43,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "clip": video.clip,
 }
 
-for _name, _command in _COMMANDS.items():
+for _name, _command in OPERATIONS.items():
     app.command(_name)(_command)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -193,12 +194,10 @@ class TestMcpServers:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, SERVER, "http", str(port)), stderr=asyncio.subprocess.PIPE
-        )
+        process = begin(SERVER, "http", str(port))
         try:
             assert process.stderr is not None
-            while b"running on" not in (line := await asyncio.wait_for(process.stderr.readline(), 30)):
+            while b"running on" not in (line := await asyncio.to_thread(process.stderr.readline)):
                 assert line, "the server ended"
             servers = mcp_json(tmp_path, web={"url": f"http://127.0.0.1:{port}/mcp", "headers": {"X-Token": "tok-99"}})
             talk = Talk(tmp_path, sandbox, [calls(call("web__add", a=2, b=3), call("web__show")), "5"], mcp=servers)
@@ -206,7 +205,7 @@ class TestMcpServers:
             assert (added.text, len(shown.parts)) == ("5", 2)
         finally:
             process.kill()
-            await process.wait()
+            process.communicate()
 
     async def test_its_processes_end_with_the_session(self, tmp_path: Path, sandbox: KernelMaker) -> None:
         talk = Talk(tmp_path, sandbox, ["Done."], mcp=mcp_json(tmp_path, bad=["leaves", str(tmp_path)]))
@@ -228,15 +227,13 @@ class TestMcpServers:
             "asyncio.run(main())\n"
         )
         servers = mcp_json(tmp_path, bad=["leaves", str(tmp_path)])
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", code, str(servers)), stdout=asyncio.subprocess.PIPE
-        )
+        process = begin("-c", code, str(servers))
         assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 60) == b"open\n"
+        assert await asyncio.to_thread(process.stdout.readline) == b"open\n"
         processes = running(json.loads((tmp_path / "pids").read_text()))
         assert len(processes) == 3
         process.kill()
-        await process.wait()
+        process.communicate()
         _, alive = await asyncio.to_thread(psutil.wait_procs, processes, timeout=20)
         assert alive == []
 
@@ -302,6 +299,10 @@ class TestMcpServers:
         with pytest.raises(ConfigError, match="cannot be used: no answer within 0"):
             await McpConnection(server, connect_s=0.5).open()
         assert not [one for one in psutil.Process().children(recursive=True) if str(tmp_path) in one.cmdline()]
+
+
+def begin(*arguments: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def running(pids: Sequence[int]) -> list[psutil.Process]:

@@ -1,0 +1,307 @@
+"""`cua mcp`: tasks, questions and looks as tools of an MCP server over standard input and output, for other agents.
+
+Nobody can be asked over it: what needs a person is refused, and the answer says so.
+"""
+
+import asyncio
+import base64
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from apps.cli.flags import chosen_settings
+from visual_tools.require import require
+
+if TYPE_CHECKING:
+    from cua import RunResult, Watch
+    from cua.run.control import Control
+    from cua.run.events import Event
+
+Flag = typer.Option
+MAX_RUNS = 4
+"""Calls that work at the same time; the others wait."""
+END_S = 30.0
+SEE_S = 300.0
+MAX_PICTURES, MAX_PICTURE_BYTES, MAX_TEXT_CHARS = 4, 8 * 2**20, 100_000
+REFUSED = (
+    "Refused, as nobody can be asked over MCP: {what}. Whoever starts `cua mcp` allows it with a rule in --policy FILE "
+    "or with --approve yolo."
+)
+_TEXT = {"type": "string"}
+_FILES = {"type": "array", "items": _TEXT, "maxItems": 100, "description": "Paths inside the folder of the server."}
+_STEPS = {"type": "integer", "minimum": 1, "maximum": 1000, "description": "Stop after so many steps."}
+TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "task": (
+        "Do something in a real browser that starts fresh, and say what came of it. With the embedded literal model "
+        'the instruction must be plain steps: Type "Ada" into Name. Click Send. Tell me the Order number.',
+        {"instruction": _TEXT, "url": {**_TEXT, "description": "Page to start at."}, "max_steps": _STEPS},
+    ),
+    "ask": (
+        "Answer a question about pictures, documents or videos, by code in a sandbox; the answer cites its results.",
+        {"question": _TEXT, "files": _FILES, "max_steps": _STEPS},
+    ),
+    "see": (
+        "Look at pictures and videos without any model. Operations: maze, share, axes, diff, template, count, measure, "
+        "polygons, edges, ocr, codes, crop, zoom, rotate, grid, probe, sheet, frames, scenes, clip. Options are those "
+        "of `cua see OPERATION`.",
+        {
+            "operation": _TEXT,
+            "files": {**_FILES, "minItems": 1},
+            "options": {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
+        },
+    ),
+}
+REQUIRED = {"task": ["instruction"], "ask": ["question"], "see": ["operation", "files"]}
+
+
+def mcp(
+    given: typer.Context,
+    model: Annotated[str | None, Flag("--model", "-m", help="literal, scripted:FILE, or a model id.")] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    folder: Annotated[Path, Flag(help="The only folder whose files may be named.")] = Path(),
+    max_time: Annotated[float | None, Flag(help="Stop each call after so many seconds.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop each call after so many US dollars.")] = None,
+    allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
+    policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
+    approve: Annotated[str | None, Flag(help="auto (what is risky is refused) or yolo (nothing is).")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+) -> None:
+    """Serve task, ask and see as tools of an MCP server, over standard input and output.
+
+    Name it in the mcp.json of another agent: {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}. What would
+    ask a person is refused, unless a rule allows it. A call that is cancelled stops its run in order.
+    """
+    from apps.cli.running import StopSwitch
+    from cua.config import load_settings
+    from cua.errors import ConfigError
+
+    require("mcp", "mcp")
+    settings = chosen_settings(given)
+    load_settings(settings)  # a wrong one is told now, not to a client later
+    if not folder.is_dir():
+        raise ConfigError(f"--folder {folder} is no folder")
+    work = Serving(settings=settings, folder=folder.resolve()).run()
+    asyncio.run(StopSwitch(is_for_agent=False).guarded(work))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Told:
+    """What a client is told of a run while it goes.
+
+    Attributes:
+        lines: For progress notifications.
+        refused: What the guard did not let pass.
+        controls: Switches of the run, once it has begun.
+    """
+
+    lines: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue(1000))
+    refused: list[str] = field(default_factory=list)
+    controls: "list[Control]" = field(default_factory=list)
+
+    def listen(self, event: "Event") -> None:
+        """Take an event."""
+        from cua.run.events import CallReturned, CallsStarted, Decided, Noted
+
+        match event:
+            case Decided(turn=turn):
+                self._tell(turn.action_text)
+            case CallsStarted(reply=reply):
+                self._tell(", ".join(call.name for call in reply.tool_calls))
+            case CallReturned(outcome=outcome) if outcome.result.text.startswith("This call was refused: "):
+                self.refused.append(outcome.result.text.removeprefix("This call was refused: "))
+            case Noted(kind="refused", text=text):
+                self.refused.append(text)
+            case _:
+                pass
+
+    def _tell(self, text: str) -> None:
+        with suppress(asyncio.QueueFull):
+            self.lines.put_nowait(text[:300])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """The server.
+
+    Attributes:
+        settings: Of every run.
+        folder: The only one whose files may be named.
+    """
+
+    settings: Mapping[str, Any]
+    folder: Path
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_RUNS))
+
+    async def run(self) -> None:
+        """Serve until the client goes."""
+        from importlib.metadata import version
+
+        stdio, lowlevel = require("mcp.server.stdio", "mcp"), require("mcp.server.lowlevel", "mcp")
+        server = lowlevel.Server("cua", version=version("cua-k25"), on_list_tools=self._list, on_call_tool=self._call)
+        async with stdio.stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    async def _list(self, context: Any, params: Any) -> Any:
+        types = require("mcp.types", "mcp")
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(name=name, description=description, input_schema=_schema(name, properties))
+                for name, (description, properties) in TOOLS.items()
+            ]
+        )
+
+    async def _call(self, context: Any, params: Any) -> Any:
+        """One call; errors that the client can mend are results."""
+        from apps.cli.main import exit_code_of
+        from cua.errors import ConfigError
+        from cua.tools.toolset import why_wrong
+
+        arguments = dict(params.arguments or {})
+        try:
+            if params.name not in TOOLS:
+                raise ConfigError(f"there is no tool {params.name!r}; there are {', '.join(TOOLS)}")
+            wrong = why_wrong(arguments, _schema(params.name, TOOLS[params.name][1]))
+            if wrong:
+                raise ConfigError(f"the arguments of {params.name} do not fit: {wrong}")
+            async with self.places:
+                if params.name == "see":
+                    return await self._see(**arguments)
+                return await self._follow(context, lambda watch: self._start(params.name, arguments, watch))
+        except Exception as error:
+            if exit_code_of(error) is None:
+                raise
+            return _result([str(error)], is_error=True)
+
+    async def _start(self, name: str, arguments: Mapping[str, Any], watch: "Watch") -> "RunResult":
+        from cua import ConfigError, ask, run_task
+
+        asked = [int(given["max_steps"]) for given in (arguments, self.settings) if "max_steps" in given]
+        settings = {**self.settings, "max_steps": min(asked)} if asked else self.settings
+        if name == "task":
+            url = arguments.get("url")
+            if url is not None and urlsplit(url).scheme not in ("http", "https", "data"):
+                raise ConfigError(f"{url!a:.100} is no http, https or data address; others are not opened over MCP")
+            return await run_task(arguments["instruction"], url=url, watch=watch, **settings)
+        files = [self._inside(file) for file in arguments.get("files", ())]
+        return await ask(arguments["question"], files, watch=watch, **settings)
+
+    async def _follow(self, context: Any, start: "Callable[[Watch], Coroutine[Any, Any, RunResult]]") -> Any:
+        """Do a run with its progress told; a call that is cancelled stops it, and waits for its end."""
+        from apps.cli.progress import result_object
+        from cua import Watch
+
+        anyio = require("anyio", "mcp")
+        told = _Told()
+        work = asyncio.create_task(start(Watch(listener=told.listen, on_control=told.controls.append)))
+        progress = asyncio.create_task(_report(context, told.lines))
+        try:
+            result = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                for control in told.controls:
+                    control.stop("cancelled by the MCP client")
+                if not told.controls:
+                    work.cancel()
+                await asyncio.wait({work}, timeout=END_S)
+                work.cancel()
+            raise
+        finally:
+            progress.cancel()
+        lines = [result.end.answer] if result.end.answer is not None else [f"{result.end.status}: {result.end.reason}"]
+        lines += [REFUSED.format(what="; ".join(dict.fromkeys(told.refused)))] if told.refused else []
+        is_error = result.end.status not in ("succeeded", "unverified")
+        return _result(lines, is_error=is_error, structured=result_object(result))
+
+    async def _see(self, operation: str, files: Sequence[str], options: Mapping[str, Any] | None = None) -> Any:
+        """Run `cua see` in a process of its own: its output is no part of the protocol."""
+        from apps.cli.see import OPERATIONS
+        from cua.errors import ConfigError, name_choices
+
+        if operation not in OPERATIONS:
+            raise ConfigError(f"there is no operation {operation!r}.{name_choices(operation, OPERATIONS)}")
+        flags = [self._option(name, value) for name, value in (options or {}).items()]
+        inputs = [str(self._inside(file)) for file in files]
+        with tempfile.TemporaryDirectory(prefix="k25-see-") as out:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "apps.cli.main", "see", operation, "--json", *flags, "--", *inputs),
+                cwd=out,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            try:
+                async with asyncio.timeout(SEE_S):
+                    stdout, stderr = await process.communicate()
+            except TimeoutError:
+                raise ConfigError(f"{operation} took longer than {SEE_S:g} s") from None
+            finally:
+                if process.returncode is None:
+                    process.kill()
+            pictures = await asyncio.to_thread(_read_pictures, Path(out))
+        said = (stdout if process.returncode in (0, 1) and stdout else stderr).decode("utf-8", "replace")
+        return _result([said[:MAX_TEXT_CHARS].strip()], is_error=process.returncode != 0, pictures=pictures)
+
+    def _inside(self, name: str) -> Path:
+        """A file of the folder.
+
+        Raises:
+            ConfigError: It lies elsewhere.
+        """
+        from cua.errors import ConfigError
+
+        path = (self.folder / name).resolve() if "\0" not in name else self.folder.parent
+        if not path.is_relative_to(self.folder):
+            raise ConfigError(f"{name!a} is not inside {self.folder}, the only folder whose files may be named")
+        return path
+
+    def _option(self, name: str, value: Any) -> str:
+        from cua.errors import ConfigError
+
+        plain = name.replace("_", "-").removeprefix("--")
+        if not plain.replace("-", "").isalpha() or plain in ("output", "force", "json", "help"):
+            raise ConfigError(f"{name!a} is no option that may be given here")
+        text = str(value)
+        if "/" in text or (self.folder / text).exists():
+            text = str(self._inside(text))
+        return f"--{plain}={text}"
+
+
+def _read_pictures(folder: Path) -> list[bytes]:
+    paths = [path for path in sorted(folder.glob("*.png")) if path.stat().st_size <= MAX_PICTURE_BYTES]
+    return [path.read_bytes() for path in paths[:MAX_PICTURES]]
+
+
+def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": REQUIRED[name],
+        "additionalProperties": False,
+    }
+
+
+async def _report(context: Any, lines: "asyncio.Queue[str]") -> None:
+    """Progress notifications, in order, for as long as the client wants them."""
+    for number in range(1, sys.maxsize):
+        await context.session.report_progress(number, message=await lines.get())
+
+
+def _result(
+    lines: Sequence[str], *, is_error: bool, structured: Mapping[str, Any] | None = None, pictures: Sequence[bytes] = ()
+) -> Any:
+    types = require("mcp.types", "mcp")
+    images = [
+        types.ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type="image/png")
+        for data in pictures
+    ]
+    plain = json.loads(json.dumps(structured, default=str)) if structured is not None else None
+    content = [types.TextContent(type="text", text="\n".join(lines)), *images]
+    return types.CallToolResult(content=content, is_error=is_error, structured_content=plain)
