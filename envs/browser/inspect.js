@@ -340,14 +340,15 @@ function (ask, wants_element) {
     element = inner;
   }
   if (wants_element) return element;
-  if (!element) return { targets: ask.point ? [] : onKey(bodyOf(document) ?? topOf(document)) };
+  const view = [visualViewport?.pageLeft ?? 0, visualViewport?.pageTop ?? 0]; // what is left and above of what is seen
+  if (!element) return { view, targets: ask.point ? [] : onKey(bodyOf(document) ?? topOf(document)) };
   if (["iframe", "frame", "object", "embed", "fencedframe"].includes(localName(element))) {
     const box = element.getBoundingClientRect();
-    return { inside: true, is_frame: true, x: x - box.left - element.clientLeft, y: y - box.top - element.clientTop,
+    return { view, inside: true, is_frame: true, x: x - box.left - element.clientLeft, y: y - box.top - element.clientTop,
       targets: ask.point ? [target(element)] : [unknown()] };
   }
   const canHost = localName(element).includes("-") || ["article", "aside", "blockquote", "body", "div", "footer", "h1", "h2",
     "h3", "h4", "h5", "h6", "header", "main", "nav", "p", "section", "span"].includes(localName(element));
   const inside = canHost && !shadowRoot(element) && element !== closed?.host;
-  return { inside, is_frame: false, x, y, targets: ask.point ? atPoint(element, x, y) : onKey(element) };
+  return { view, inside, is_frame: false, x, y, targets: ask.point ? atPoint(element, x, y) : onKey(element) };
 }

@@ -6,6 +6,7 @@ protocol also opens closed shadow roots and frames of other origins.
 """
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 _WORLD = "k25"
 _GROUP = "k25"
+_KEPT = "k25-kept"
 _OVER = "k25-over"  # asked at the same time, so let go of by itself
 _MAX_DEPTH = 12
+_MAX_HELD = 32
+"""So many elements of a page are held before they are let go of together: a message to the browser takes 1 to 2 ms."""
 _OWN_TEXT = """function () {
   const text = Object.getOwnPropertyDescriptor(Node.prototype, "textContent").get.call(this);
   const first = getComputedStyle(this, "::before").content, last = getComputedStyle(this, "::after").content;
@@ -58,6 +62,9 @@ class Inspector:
 
     def __init__(self) -> None:
         self._tops: dict[Page, _Place] = {}
+        self._functions: dict[Page, str] = {}
+        self._releases: set[asyncio.Task[None]] = set()
+        self._num_held = 0
 
     async def at_point(self, page: "Page", x_px: float, y_px: float) -> tuple[Target, ...]:
         """What a click at a point of the viewport activates.
@@ -66,8 +73,11 @@ class Inspector:
             playwright.async_api.Error: The page went away meanwhile.
         """
         top = await self._top(page)
+        ask = {"point": [x_px, y_px]}
+        first = await self._run_in_top(page, top, ask)
+        left, top_px = first["view"]
         found, painted = await asyncio.gather(
-            self._descend(page, top, {"point": [x_px, y_px]}), _painted_over(top, x_px, y_px)
+            self._descend(page, top, ask, first), _painted_over(top, x_px + left, y_px + top_px)
         )
         if not found:
             return ()
@@ -80,11 +90,13 @@ class Inspector:
             playwright.async_api.Error: The page went away meanwhile.
         """
         ask = {"key": stroke.key, "typed": stroke.typed, "ctrl": stroke.ctrl, "alt": stroke.alt}
-        return await self._descend(page, await self._top(page), ask)
+        top = await self._top(page)
+        return await self._descend(page, top, ask, await self._run_in_top(page, top, ask))
 
     def forget(self, page: "Page") -> None:
         """A page is gone."""
         self._tops.pop(page, None)
+        self._functions.pop(page, None)
 
     async def _top(self, page: "Page") -> _Place:
         top = self._tops.get(page)
@@ -93,33 +105,99 @@ class Inspector:
             top = self._tops[page] = _Place(session=session, frame_id=await _main_frame_id(session))
         return top
 
-    async def _descend(self, page: "Page", place: _Place, ask: dict[str, Any]) -> tuple[Target, ...]:
-        found: Any = None
-        went_inside = False
+    async def _run_in_top(self, page: "Page", top: _Place, ask: dict[str, Any], *, wants_element: bool = False) -> Any:
+        """Ask the page's own document, by a function that is kept in its isolated world until the document goes.
+
+        The name of the function is good in that world alone: in the next document it is an error, never another one's.
+        """
+        from playwright.async_api import Error
+
+        known = self._functions.get(page)
+        if known is not None:
+            try:
+                return await _call_kept(top, known, ask, wants_element=wants_element)
+            except Error:  # the document is another one by now, or is just leaving
+                self._functions.pop(page, None)
+        made = self._functions[page] = await _keep_function(top)
+        return await _call_kept(top, made, ask, wants_element=wants_element)
+
+    async def _descend(
+        self, page: "Page", place: _Place, ask: dict[str, Any], found: dict[str, Any]
+    ) -> tuple[Target, ...]:
+        """The targets of what was found, or of what is inside of it: a frame, a closed shadow root.
+
+        Args:
+            page: Where.
+            place: The page's own document.
+            ask: What was asked there.
+            found: Its answer.
+        """
+        top = place
         for _ in range(_MAX_DEPTH):
-            context = await _world(place)
-            found = await _run(place, context, ask)
             if not found.get("inside"):
                 break
-            went_inside = True
-            inner = await _step_inside(page, place, context, ask, is_frame=found["is_frame"])
+            context = None if place is top else await _world(place)
+            if context is None:
+                element = await self._run_in_top(page, top, ask, wants_element=True)
+            else:
+                element = await _run(place, context, ask, wants_element=True)
+            inner = await _step_inside(page, place, element, is_frame=found["is_frame"])
             if inner is None:
                 break
             place = inner
             if "point" in ask:
                 ask = {**ask, "point": [found["x"], found["y"]]}
-        if went_inside:  # else nothing is held
-            await place.session.send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
+            found = await _run(place, await _world(place), ask)
+        if found.get("inside") or place is not top:  # else nothing is held
+            self._num_held += 1
+        if self._num_held >= _MAX_HELD or place is not top:
+            self._num_held = 0
+            self._release(place.session)
         return tuple(_target(entry, page.url) for entry in found["targets"])
+
+    def _release(self, session: "CDPSession") -> None:
+        """Let go of what was held while asking; nobody has to wait for it."""
+        task = asyncio.ensure_future(_release_group(session))
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+
+
+async def _release_group(session: "CDPSession") -> None:
+    from playwright.async_api import Error
+
+    with contextlib.suppress(Error):
+        await session.send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
+
+
+async def _keep_function(top: _Place) -> str:
+    """Make the function of inspect.js in the isolated world of a document; returns the name of the object."""
+    expression = f"({read_script('inspect.js')}\n)"
+    answer = await top.session.send(
+        "Runtime.evaluate", {"expression": expression, "contextId": await _world(top), "objectGroup": _KEPT}
+    )
+    return str(answer["result"]["objectId"])
+
+
+async def _call_kept(top: _Place, function: str, ask: dict[str, Any], *, wants_element: bool) -> Any:
+    answer = await top.session.send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": "function (ask, wants) { return this.call(window, ask, wants) }",
+            "objectId": function,
+            "arguments": [{"value": ask}, {"value": wants_element}],
+            "returnByValue": not wants_element,
+            "objectGroup": _GROUP,
+        },
+    )
+    return _result_of(answer, wants_element=wants_element)
 
 
 async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...]:
-    """The text of what is drawn at a point and lets clicks through (`pointer-events: none`)."""
+    """The text of what is drawn at a point of the page and lets clicks through (`pointer-events: none`)."""
     from playwright.async_api import Error
 
     send = top.session.send
-    view = (await send("Page.getLayoutMetrics"))["cssVisualViewport"]
-    where = {"x": round(x_px + view["pageX"]), "y": round(y_px + view["pageY"])}
+    where = {"x": round(x_px), "y": round(y_px)}
     try:
         hit, seen = await asyncio.gather(
             send("DOM.getNodeForLocation", where),
@@ -172,16 +250,17 @@ async def _run(place: _Place, context: int, ask: dict[str, Any], *, wants_elemen
             **where,
         },
     )
+    return _result_of(answer, wants_element=wants_element)
+
+
+def _result_of(answer: dict[str, Any], *, wants_element: bool) -> Any:
     if "exceptionDetails" in answer:
         raise RuntimeError(f"inspect.js failed: {answer['exceptionDetails']}")
     return answer["result"].get("objectId") if wants_element else answer["result"]["value"]
 
 
-async def _step_inside(
-    page: "Page", place: _Place, context: int, ask: dict[str, Any], *, is_frame: bool
-) -> _Place | None:
+async def _step_inside(page: "Page", place: _Place, element: str | None, *, is_frame: bool) -> _Place | None:
     """The frame, or the closed shadow root, of the element that was found; None when there is none."""
-    element = await _run(place, context, ask, wants_element=True)
     if element is None:
         return None
     node = (await place.session.send("DOM.describeNode", {"objectId": element}))["node"]
@@ -193,7 +272,11 @@ async def _step_inside(
         return None
     resolved = await place.session.send(
         "DOM.resolveNode",
-        {"backendNodeId": closed[0]["backendNodeId"], "executionContextId": context, "objectGroup": _GROUP},
+        {
+            "backendNodeId": closed[0]["backendNodeId"],
+            "executionContextId": await _world(place),
+            "objectGroup": _GROUP,
+        },
     )
     return _Place(session=place.session, frame_id=place.frame_id, root=resolved["object"]["objectId"])
 

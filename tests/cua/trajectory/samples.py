@@ -19,6 +19,7 @@ from envs import (
     Click,
     Dialog,
     Drag,
+    Element,
     Hotkey,
     KeyDown,
     KeyUp,
@@ -143,6 +144,18 @@ _observations = st.builds(
     last_action_error=st.one_of(st.none(), _texts),
     notes=st.lists(_texts, max_size=3).map(tuple),
     a11y_tree=st.one_of(st.none(), _texts),
+    elements=st.lists(
+        st.builds(
+            Element,
+            number=st.integers(1, 200),
+            role=_texts,
+            name=_texts,
+            value=_texts,
+            states=st.lists(_texts, max_size=2).map(tuple),
+            box=st.tuples(*[st.floats(0, 1)] * 4),
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 _usages = st.builds(
     Usage,

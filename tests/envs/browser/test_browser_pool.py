@@ -84,6 +84,14 @@ async def test_pages_of_two_sessions_cannot_talk_to_each_other(pool: BrowserPool
         assert await ann.page.evaluate("heard") == ["from ann"]
 
 
+async def test_permissions_are_each_sessions_own(pool: BrowserPool, pages: PageServer) -> None:
+    url = pages.serve("where?")
+    asked = "navigator.permissions.query({name: 'geolocation'}).then(found => found.state)"
+    async with sessions(pool, url, geolocation=(52.5, 13.4)) as (ann,), sessions(pool, url) as (ben,):
+        assert await ann.page.evaluate(asked) == "granted"
+        assert await ben.page.evaluate(asked) == "denied"
+
+
 async def test_downloads_go_to_the_folder_of_their_session(pool: BrowserPool, pages: PageServer) -> None:
     url = pages.serve(f"<a id=get href='{pages.url('/file/report.csv')}' style='font-size:40px'>get</a>")
     async with sessions(pool, url, url) as (ann, ben):

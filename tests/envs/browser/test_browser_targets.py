@@ -83,3 +83,34 @@ async def test_shadow_roots(env: BrowserEnv, pages: PageServer, mode: str) -> No
     await env.reset(OpenPage(pages.serve(body)))
     for action in (ENTER, SPACE, Click(x_px=20, y_px=10)):
         assert 'button "Delete"' in [target.text for target in await env.find_targets(action)]
+
+
+async def test_each_document_is_asked_itself_after_the_page_has_changed(env: BrowserEnv, pages: PageServer) -> None:
+    """The way to ask is kept as long as a document is there, and by no means longer."""
+
+    async def name_there() -> str:
+        targets = await env.find_targets(Click(x_px=20, y_px=20))
+        return targets[0].names[0]
+
+    def page(name: str, host: str = "127.0.0.1") -> str:
+        return pages.serve(f"<button style='width:200px;height:100px'>{name}</button>", host=host)
+
+    first = page("First")
+    await env.reset(OpenPage(first))
+    assert [await name_there(), await name_there()] == ["First", "First"]
+    for url, name in ((page("Second"), "Second"), (page("Third", "localhost"), "Third"), (first, "First")):
+        await env.goto(url)
+        assert await name_there() == name
+    await env.page.go_back()
+    assert await name_there() == "Third"
+    await env.page.reload()
+    assert await name_there() == "Third"
+    written = "<button style='width:200px;height:100px'>Written</button>"
+    await env.page.evaluate(f'document.open(); document.write("{written}"); document.close()')
+    assert await name_there() == "Written"
+    await env.page.evaluate("scrollTo(0, 0); document.body.innerHTML = '<div style=height:3000px></div>' + "
+        "\"<button style='width:200px;height:100px'>Below</button>\"; scrollTo(0, 9999)")  # fmt: skip
+    await env.step([])
+    box = await env.page.evaluate("(({x, y}) => [x, y])(document.querySelector('button').getBoundingClientRect())")
+    targets = await env.find_targets(Click(x_px=round(box[0]) + 20, y_px=round(box[1]) + 20))
+    assert targets[0].names[0] == "Below"
