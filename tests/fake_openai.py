@@ -27,7 +27,7 @@ import uvicorn
 from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 from cua.models.make import make_model
-from cua.models.serve_app import error_json, event_bytes, make_app
+from tests.serve_openai import error_json, event_bytes, make_app
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]

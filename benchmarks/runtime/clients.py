@@ -21,7 +21,10 @@ from model_runtime.checkpoint.tiny import write_tiny
 
 
 async def keep_asking(url: str, number: int, tokens: int, until: float) -> tuple[int, int]:
-    """One client with a connection of its own: (answers that are whole, answers that are not)."""
+    """One client with a connection of its own: (answers that are whole, answers that are not).
+
+    Plain requests: the agents' client retries and waits at its gate, which would hide what gets lost.
+    """
     whole = lost = 0
     body = {"model": "tiny", "prompt": f"client {number}", "max_tokens": tokens, "ignore_eos": True}
     async with httpx.AsyncClient(base_url=url, timeout=600, verify=False) as client:

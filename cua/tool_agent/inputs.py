@@ -236,6 +236,9 @@ def encode_for_model(image: "NDArray[np.uint8]") -> tuple[ImagePart, str]:
 def size_for_model(size_px: tuple[int, int]) -> tuple[int, int]:
     """Width and height after K2.5's own reduction; never enlarged.
 
+    `tests/k25_media_rules.json` holds this, the video functions and the runtime, which may not know each other, to one
+    table.
+
     Source: K2.5's image processor: scale = min(1, sqrt(patches allowed / patches), longest side allowed / side).
     """
     width, height = size_px

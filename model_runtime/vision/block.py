@@ -43,7 +43,11 @@ class LayerNorm(nn.Module):
 
 
 class ColumnLinear(nn.Module):
-    """x W^T + b, of which this rank computes some outputs."""
+    """x W^T + b, of which this rank computes some outputs.
+
+    Which ones, `shard_slice` says, here as in the language model, whose layers read several matrices into one and have
+    no bias.
+    """
 
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()

@@ -12,9 +12,9 @@ from cua.errors import ModelError
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, VideoPart
 from cua.models.images import ImageFormat
 from cua.models.scripted import ScriptedModel
-from cua.models.serve_request import DeclaredTool
 from tests.cua.models.clients import Connect, png, user
 from tests.fake_openai import FakeOpenAI
+from tests.serve_openai import DeclaredTool
 
 PNG = png()
 DATA_URL = "data:image/png;base64," + base64.b64encode(PNG).decode()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cua.errors import ModelError
 from cua.messages import Reply, ReplyTokens, ToolCall, Usage
 from cua.models.response import MAX_PIECE_BYTES, ResponseReader
-from cua.models.serve_app import completion_json, event_bytes, stream_events
+from tests.serve_openai import completion_json, event_bytes, stream_events
 
 TEXT = st.text(max_size=60)
 CALLS = st.lists(st.builds(ToolCall, id=st.text(min_size=1), name=st.text(min_size=1), arguments=TEXT), max_size=3)
