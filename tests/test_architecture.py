@@ -234,7 +234,7 @@ def passes_on(handler: ast.ExceptHandler) -> bool:
 
 
 def test_broad_excepts_stand_only_at_the_edges() -> None:
-    edges = {"apps/cli", "cua/tools", "envs/check_env", "cua/check_model"}  # the last two run foreign code
+    edges = {"apps/cli", "cua/tools", "envs/check_env", "cua/check_model", "cua/batch/run"}  # foreign code runs there
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in FILES

@@ -10,14 +10,13 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Protocol
 
 from cua.messages import Part, Reply, ToolCall
 from cua.run.end import RunResult
 from cua.run.events import AgentIds
 from cua.step import Step, Turn
 from cua.tool_step import ToolStep
-from cua.trajectory.record_file import RecordFile
 from cua.trajectory.writer import TrajectoryWriter
 from envs import Action, Observation
 
@@ -30,10 +29,10 @@ class Journal:
         committer: Of the run's first agent; for `for_agent` only.
     """
 
-    def __init__(self, writer: TrajectoryWriter | None, committer: "_Committer | None" = None) -> None:
+    def __init__(self, writer: TrajectoryWriter | None, committer: "Committer | None" = None) -> None:
         self._writer = writer
         self._is_shared = committer is not None
-        self._committer = committer or (None if writer is None else _Committer(writer.file))
+        self._committer = committer or (None if writer is None else Committer(writer.file))
 
     @property
     def ids(self) -> AgentIds:
@@ -102,13 +101,23 @@ class Journal:
             await self._committer.write(lambda: write(writer))
 
 
-class _Committer:
-    """One thread that does all the writing of a record, in order.
+class GroupedFile(Protocol):
+    """A file whose durable writes wait for `sync` while `is_grouped` is set."""
+
+    is_grouped: bool
+
+    def sync(self) -> None:
+        """Wait until the disk has all durable writes up to here."""
+        ...
+
+
+class Committer:
+    """One thread that does all the writing of a file, in order.
 
     What gathers while the disk is busy is written together, and shares the next wait for the disk.
     """
 
-    def __init__(self, file: RecordFile) -> None:
+    def __init__(self, file: GroupedFile) -> None:
         self._file = file
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None

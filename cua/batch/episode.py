@@ -1,0 +1,114 @@
+"""One episode of a batch: which task, seed and repeat it is, how it is made, and how it ended."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from cua.messages import Usage
+from cua.model import Model
+from cua.run.end import End, RunResult
+from cua.run.scope import RunScope
+from envs import Env, Task
+
+EpisodeKind = Literal["scored", "env_error", "model_error", "evaluator_error", "timeout", "stopped"]
+"""`scored`: the task gave a score, or the agent failed by its own word. `timeout`: the episode took too long.
+`stopped`: it was cut short from outside and is unfinished. The errors say whose they are; none counts as a failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One try of an agent at a task.
+
+    Attributes:
+        task_id: Its name in its suite.
+        seed: What the task is drawn with; None when there is nothing to draw.
+        repeat: Number of the repeat of the same task and seed, from 0.
+        make_task: Makes the task anew.
+        make_env: Makes or leases the environment; whoever plays the episode closes it.
+        make_model: Makes or shares the model.
+    """
+
+    task_id: str
+    seed: int | None = None
+    repeat: int = 0
+    make_task: Callable[[], Task] = field(repr=False)
+    make_env: Callable[[], Env | Awaitable[Env]] = field(repr=False)
+    make_model: Callable[[], Model] = field(repr=False)
+
+    @property
+    def key(self) -> tuple[str, int | None, int]:
+        """Unlike that of any other episode of the batch."""
+        return self.task_id, self.seed, self.repeat
+
+
+class Player(Protocol):
+    """Plays one episode from making its parts to closing them."""
+
+    async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
+        """Play it within the limits of `scope`, a child of the batch's.
+
+        Raises:
+            Exception: What it raises is taken for a fault of the task's own code, errors of the closed set
+                (`EnvError`, `ModelError`, ...) for what they are.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeResult:
+    """How an episode ended, or one try at it.
+
+    Attributes:
+        task_id: As in `Episode`.
+        seed: As in `Episode`.
+        repeat: As in `Episode`.
+        kind: See `EpisodeKind`.
+        score: In [0, 1], never rounded to success or failure; None but for `scored`.
+        reason: One line for a person.
+        num_tries: Tries up to and with this one, those of a killed process included.
+        num_steps: Steps of the agent in this try.
+        usage: Tokens and money of this try.
+        duration_s: Seconds of this try.
+        run_dir: Folder of its record; None when nothing was recorded.
+        is_retryable: For errors: whether another try may help. An agent's failure is never tried again.
+    """
+
+    task_id: str
+    seed: int | None
+    repeat: int
+    kind: EpisodeKind
+    score: float | None
+    reason: str
+    num_tries: int = 1
+    num_steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    duration_s: float = 0.0
+    run_dir: str | None = None
+    is_retryable: bool = False
+
+    @property
+    def key(self) -> tuple[str, int | None, int]:
+        """That of its episode."""
+        return self.task_id, self.seed, self.repeat
+
+    def to_json(self) -> dict[str, Any]:
+        """As one line of the journal holds it."""
+        usage = {"input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens}
+        shown = {name: getattr(self, name) for name in self.__slots__ if name != "usage"}
+        return {**shown, **usage, "cost_usd": self.usage.cost_usd}
+
+
+def judge_end(end: End) -> tuple[EpisodeKind, float | None]:
+    """The kind and the score of an episode whose run ended so."""
+    if end.status == "stopped":
+        return "stopped", None
+    if end.status == "error":
+        kinds: dict[str | None, EpisodeKind] = {"model": "model_error", "task": "evaluator_error"}
+        return kinds.get(end.source, "env_error"), None
+    if end.status == "capped" and end.cap == "time":
+        return "timeout", None
+    if end.score is not None:
+        return ("scored", end.score) if 0.0 <= end.score <= 1.0 else ("evaluator_error", None)
+    if end.status == "failed":  # the agent gave up, or its conversation grew too long
+        return "scored", 0.0
+    return "evaluator_error", None

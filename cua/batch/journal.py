@@ -1,0 +1,150 @@
+"""The journal of a batch: one line for each try begun and ended, and one, on disk, for each episode that is over."""
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Self
+
+from cua.batch.episode import Episode, EpisodeResult
+from cua.errors import TrajectoryError
+from cua.json_text import read_json
+from cua.messages import Usage
+from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.journal import Committer
+from cua.trajectory.lines import AppendOnlyLines, whole_lines
+from cua.trajectory.lock import RunLock
+
+FILE = "episodes.jsonl"
+VERSION = 1
+
+_Key = tuple[str, int | None, int]
+
+
+class EpisodeJournal:
+    """Append-only; written by one process at a time, off the event loop, with one wait for the disk for many lines.
+
+    Attributes:
+        folder: The batch's folder.
+        ended: Results of the episodes that are over, by key, those of earlier processes included.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open or make the journal of a folder; a torn last line is dropped.
+
+        Raises:
+            TrajectoryError: Another process writes it, it cannot be written, or it is no journal of a batch.
+        """
+        self.folder = folder.absolute()
+        self.ended: dict[_Key, EpisodeResult] = {}
+        self._num_begun: Counter[_Key] = Counter()
+        self.is_grouped = True
+        self._is_synced = True
+        path = self.folder / FILE
+        with translate_os_errors("write", self.folder), contextlib.ExitStack() as stack:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = RunLock(self.folder)
+            stack.callback(self._lock.release)
+            lines = whole_lines(path) if path.exists() else []
+            self._read(lines)
+            self._lines = AppendOnlyLines(path, keep_bytes=sum(len(line) + 1 for line in lines))
+            stack.callback(self._lines.close)
+            if not lines:
+                self._write({"event": "batch", "version": VERSION})
+                self.sync()
+                _sync_folder(self.folder)
+            stack.pop_all()
+        self._committer = Committer(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def num_begun(self, key: _Key) -> int:
+        """How many tries at an episode were begun, in this process and before."""
+        return self._num_begun[key]
+
+    async def begun(self, episode: Episode) -> int:
+        """A try begins; its number, from 1."""
+        self._num_begun[episode.key] += 1
+        number = self._num_begun[episode.key]
+        line = {"event": "begun", **_named(episode.key), "try": number}
+        await self._committer.write(lambda: self._write(line, is_durable=False))
+        return number
+
+    async def tried(self, result: EpisodeResult) -> None:
+        """A try failed or was cut short, and the episode is not over."""
+        await self._committer.write(lambda: self._write({"event": "tried", **result.to_json()}, is_durable=False))
+
+    async def over(self, result: EpisodeResult) -> None:
+        """An episode is over. On disk when this returns.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        await self._committer.write(lambda: self._write({"event": "ended", **result.to_json()}))
+        self.ended[result.key] = result
+
+    async def aclose(self) -> None:
+        """As `close`, without holding up the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Write what is queued and let file and lock go. May be called twice."""
+        self._committer.close()
+        self._lines.close()
+        self._lock.release()
+
+    def sync(self) -> None:
+        """Wait until the disk has all lines; called by the thread that writes."""
+        if not self._is_synced:
+            with translate_os_errors("write", self.folder):
+                self._lines.sync()
+            self._is_synced = True
+
+    def _write(self, line: dict[str, Any], *, is_durable: bool = True) -> None:
+        text = json.dumps({**line, "at": round(time.time(), 3)}, ensure_ascii=False, allow_nan=False)
+        with translate_os_errors("write", self.folder):
+            self._lines.append(text.encode("utf-8", "replace") + b"\n", is_durable=False)
+        self._is_synced = self._is_synced and not is_durable
+
+    def _read(self, lines: list[bytes]) -> None:
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = read_json(line)
+                if number == 1 and (entry["event"], entry["version"]) != ("batch", VERSION):
+                    raise ValueError(f"version {entry['version']!r}, expected {VERSION}")
+                if entry["event"] == "begun":
+                    self._num_begun[entry["task_id"], entry["seed"], entry["repeat"]] = entry["try"]
+                if entry["event"] == "ended":
+                    result = _from_json(entry)
+                    self.ended[result.key] = result
+            except (ValueError, KeyError, TypeError) as error:
+                raise TrajectoryError(
+                    f"{self.folder / FILE}, line {number}, is no line of a batch's journal ({error}); "
+                    "name another folder, or remove the file"
+                ) from error
+
+
+def _named(key: _Key) -> dict[str, Any]:
+    return dict(zip(("task_id", "seed", "repeat"), key, strict=True))
+
+
+def _from_json(entry: dict[str, Any]) -> EpisodeResult:
+    usage = Usage(input_tokens=entry["input_tokens"], output_tokens=entry["output_tokens"], cost_usd=entry["cost_usd"])
+    names = set(EpisodeResult.__slots__) - {"usage"}
+    return EpisodeResult(usage=usage, **{name: entry[name] for name in names})
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(PermissionError):  # Windows does not open folders
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,267 @@
+"""Every episode of a batch is accounted for: against faults, stops, limits, and the death of the process."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cua.batch import BatchOptions, BatchSummary, Episode, EpisodeJournal, EpisodeResult, run_batch
+from cua.batch.episode import judge_end
+from cua.batch.journal import FILE
+from cua.errors import ConfigError, ModelError, TrajectoryError
+from cua.gui_agent.agent import Agent
+from cua.messages import Usage
+from cua.models.scripted import ScriptedModel
+from cua.run.caps import Caps
+from cua.run.end import End, RunResult
+from cua.run.scope import RunScope
+from envs import EnvDiedError, EnvSetupError, InstructionTask
+from envs.fake import FakeEnv
+
+QUICK = BatchOptions(num_parallel=4, backoff_s=0.001)
+
+
+def make_episode(task_id: str, seed: int | None = None, repeat: int = 0) -> Episode:
+    return Episode(
+        task_id=task_id,
+        seed=seed,
+        repeat=repeat,
+        make_task=lambda: InstructionTask(instruction="Do it"),
+        make_env=FakeEnv,
+        make_model=lambda: ScriptedModel([]),
+    )
+
+
+def make_episodes(count: int) -> list[Episode]:
+    return [make_episode(f"task-{number}", seed=number) for number in range(count)]
+
+
+def scored(score: float) -> RunResult:
+    return ended(End(status="succeeded" if score == 1 else "failed", reason="checked", score=score))
+
+
+def ended(end: End) -> RunResult:
+    return RunResult(end=end, num_steps=2, usage=Usage(input_tokens=10, output_tokens=5), duration_s=0.1)
+
+
+class Player:
+    """Gives what it was told for each task, in the order of the tries; 0.5 otherwise."""
+
+    def __init__(self, **answers: Sequence[object]) -> None:
+        self.tries: Counter[str] = Counter()
+        self._answers = {name.replace("_", "-"): list(found) for name, found in answers.items()}
+
+    async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
+        self.tries[episode.task_id] += 1
+        await asyncio.sleep(0)
+        found = self._answers.get(episode.task_id)
+        answer = found.pop(0) if found else scored(0.5)
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, RunResult)
+        return answer
+
+
+async def run(
+    folder: Path, episodes: Sequence[Episode], player: object, options: BatchOptions = QUICK, **more: object
+) -> BatchSummary:
+    with EpisodeJournal(folder) as journal:
+        return await run_batch(episodes, player, journal=journal, options=options, **more)  # type: ignore[arg-type]
+
+
+async def test_each_kind_of_end_and_what_is_tried_again(tmp_path: Path) -> None:
+    player = Player(
+        task_0=[scored(1.0)],
+        task_1=[scored(0.25)],
+        task_2=[EnvDiedError("the browser is gone"), scored(1.0)],
+        task_3=[ModelError("overloaded", retryable=True)] * 3,
+        task_4=[ModelError("bad key", retryable=False)],
+        task_5=[EnvSetupError("no such page")],
+        task_6=[ZeroDivisionError("in evaluate")],
+        task_7=[ended(End(status="unverified", reason="no verdict"))],
+        task_8=[ended(End(status="capped", cap="time", reason="60 of 60 s used"))],
+        task_9=[ended(End(status="capped", cap="steps", reason="100 steps", score=0.5))],
+        task_10=[ended(End(status="error", source="env", reason="gone", retryable=True)), scored(0.0)],
+        task_11=[ended(End(status="failed", reason="score of two", score=2.0))],
+    )
+    told: list[EpisodeResult] = []
+    summary = await run(tmp_path, make_episodes(12), player, listener=told.append)
+    assert (summary.num_unfinished, summary.why_stopped) == (0, "")
+    assert [(result.kind, result.score, result.num_tries) for result in summary.results] == [
+        ("scored", 1.0, 1),
+        ("scored", 0.25, 1),
+        ("scored", 1.0, 2),
+        ("model_error", None, 3),
+        ("model_error", None, 1),
+        ("env_error", None, 1),
+        ("evaluator_error", None, 1),
+        ("evaluator_error", None, 1),
+        ("timeout", None, 1),
+        ("scored", 0.5, 1),
+        ("scored", 0.0, 2),
+        ("evaluator_error", None, 1),
+    ]
+    assert summary.results[6].reason == "ZeroDivisionError: in evaluate"
+    assert len(told) == sum(player.tries.values()) == 16
+
+
+async def test_a_second_run_takes_up_exactly_what_is_unfinished(tmp_path: Path) -> None:
+    scope = RunScope(caps=Caps(max_steps=None))
+
+    async def stop_at_three(episode: Episode, part: RunScope) -> RunResult:
+        if episode.task_id == "task-3":
+            scope.control.stop("stopped by the user")
+            await part.control.checkpoint()
+        return scored(1.0)
+
+    one_by_one = BatchOptions(num_parallel=1)
+    first = await run(tmp_path, make_episodes(8), stop_at_three, one_by_one, scope=scope)
+    assert ([result.task_id for result in first.results], first.num_unfinished) == (["task-0", "task-1", "task-2"], 5)
+    assert first.why_stopped == "stopped by the user"
+    player = Player()
+    second = await run(tmp_path, make_episodes(8), player, one_by_one)
+    assert sorted(player.tries) == [f"task-{number}" for number in range(3, 8)]
+    assert [result.score for result in second.results] == [1.0] * 3 + [0.5] * 5
+    assert second.results[3].num_tries == 2
+    third = Player()
+    assert (await run(tmp_path, make_episodes(8), third)).results == second.results
+    assert not third.tries
+
+
+async def test_a_limit_of_the_whole_batch_ends_it_and_no_episode_fails_by_it(tmp_path: Path) -> None:
+    scope = RunScope(caps=Caps(max_steps=None, max_tokens=100))
+
+    async def spend(episode: Episode, part: RunScope) -> RunResult:
+        async with part.budget.model_call() as reservation:
+            reservation.usage = Usage(input_tokens=30)
+        return scored(1.0)
+
+    summary = await run(tmp_path, make_episodes(10), spend, BatchOptions(num_parallel=3), scope=scope)
+    assert len(summary.results) in (4, 5)
+    assert summary.why_stopped.endswith("of 100 tokens used")
+    assert scope.budget.usage.total_tokens <= 100 + 2 * 30
+    assert {result.kind for result in summary.results} == {"scored"}
+
+
+async def test_an_episode_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    async def hang(episode: Episode, part: RunScope) -> RunResult:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    summary = await run(tmp_path, make_episodes(2), hang, BatchOptions(num_parallel=2, timeout_s=0.05))
+    assert [(result.kind, result.reason) for result in summary.results] == [("timeout", "over 0.05 s")] * 2
+
+
+async def test_no_more_than_so_many_at_once(tmp_path: Path) -> None:
+    open_now, most = 0, 0
+
+    async def count(episode: Episode, part: RunScope) -> RunResult:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        await asyncio.sleep(0.001)
+        open_now -= 1
+        return scored(1.0)
+
+    await run(tmp_path, make_episodes(30), count, BatchOptions(num_parallel=5))
+    assert most == 5
+
+
+async def test_real_agents_share_one_budget(tmp_path: Path) -> None:
+    done = "## Action:\nFinish\n## Code:\n```python\ncomputer.terminate(status='failure', answer='no')\n```"
+    episode = make_episode("fake")
+
+    async def play(episode: Episode, scope: RunScope) -> RunResult:
+        env = FakeEnv()
+        try:
+            return await Agent(model=ScriptedModel([done]), env=env, scope=scope).run(episode.make_task())
+        finally:
+            await env.close()
+
+    scope = RunScope(caps=Caps(max_steps=None))
+    summary = await run(tmp_path, [episode], play, scope=scope)
+    assert [(result.kind, result.score, result.num_steps) for result in summary.results] == [("scored", 0.0, 1)]
+    assert scope.budget.num_steps == 1
+
+
+async def test_two_episodes_of_one_key_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the batch has \('task-1', 1, 0\) twice"):
+        await run(tmp_path, [*make_episodes(3), make_episode("task-1", seed=1)], Player())
+
+
+def test_a_journal_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"event": "run"}\n')
+    with pytest.raises(TrajectoryError, match="line 1, is no line of a batch's journal"):
+        EpisodeJournal(tmp_path)
+    assert (tmp_path / FILE).read_text() == '{"event": "run"}\n'
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    with EpisodeJournal(tmp_path), pytest.raises(TrajectoryError, match="another process"):
+        EpisodeJournal(tmp_path)
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from cua.batch import BatchOptions, EpisodeJournal, run_batch
+from tests.cua.batch.test_batch import make_episodes, scored
+
+async def play(episode, scope):
+    await asyncio.sleep(0.002)
+    return scored(1.0)
+
+async def main():
+    journal = EpisodeJournal(Path(sys.argv[1]))
+    print("open", flush=True)
+    def told(result):
+        print(result.task_id, flush=True)
+    await run_batch(make_episodes(400), play, journal=journal, options=BatchOptions(num_parallel=3), listener=told)
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    for num_lines in (3, 60):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+        )
+        assert child.stdout is not None
+        told = [child.stdout.readline().strip() for _ in range(num_lines)]
+        os.kill(child.pid, signal.SIGKILL)
+        told += child.stdout.read().split()
+        child.stdout.close()
+        child.wait(timeout=20)
+        with EpisodeJournal(tmp_path) as journal:
+            assert {name for name in told if name.startswith("task")} <= {key[0] for key in journal.ended}
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"event": "ended", "task_id": "torn')
+    player = Player()
+    summary = asyncio.run(run(tmp_path, make_episodes(400), player))
+    assert (len(summary.results), summary.num_unfinished) == (400, 0)
+    assert set(player.tries.values()) == {1}
+    lines = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+    over = Counter(line["task_id"] for line in lines if line["event"] == "ended")
+    assert (len(over), set(over.values())) == (400, {1})
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (End(status="stopped", reason=""), ("stopped", None)),
+        (End(status="error", source="sandbox", reason=""), ("env_error", None)),
+        (End(status="error", source="task", reason=""), ("evaluator_error", None)),
+        (End(status="failed", reason="context overflow"), ("scored", 0.0)),
+        (End(status="capped", cap="steps", reason=""), ("evaluator_error", None)),
+    ],
+)
+def test_kinds_of_ends(end: End, expected: tuple[str, float | None]) -> None:
+    assert judge_end(end) == expected
