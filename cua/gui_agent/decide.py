@@ -11,7 +11,6 @@ from cua.gui_agent.interpreter import run as interpret
 from cua.gui_agent.protocol import ProtocolOptions, mark_points, parse, to_messages
 from cua.messages import Message, Reply, Sampling, TextPart
 from cua.model import Model
-from cua.run.caps import CapReachedError
 from cua.run.scope import RunScope
 from cua.step import Turn
 from envs import Action, Observation
@@ -49,11 +48,10 @@ class Decider:
         """
         self.scope.begin_step()
         messages = await self._messages(episode, observation)
-        sampling, error_text = self.sampling, ""
+        sampling = self.sampling
         correction: list[Message] = []
         started, interpret_s = time.monotonic(), 0.0
-        max_errors = self.scope.caps.max_parse_errors
-        for _ in range(max_errors):
+        while True:
             try:
                 reply = await self.scope.generate(self.model, [*messages, *correction], sampling=sampling)
                 await self.scope.record.replied(episode.next_index, reply)
@@ -63,17 +61,15 @@ class Decider:
             except TruncatedReplyError as error:
                 if error.reply is not None:
                     await self.scope.record.replied(episode.next_index, error.reply)
-                error_text, sampling = str(error), self._longer(sampling)
-                self.scope.note("parse_error", error_text)
+                sampling = self._longer(sampling)
+                self.scope.reply_unusable(str(error))
             except (ReplyError, CodeError) as error:
-                error_text, correction = str(error), _correct(reply, str(error))
-                self.scope.note("parse_error", error_text)
+                correction = _correct(reply, str(error))
+                self.scope.reply_unusable(str(error))
             else:
+                self.scope.reply_usable()
                 model_s = interpret_started - started
                 return Decision(reply=reply, turn=turn, actions=actions, model_s=model_s, interpret_s=interpret_s)
-        raise CapReachedError(
-            "parse_errors", f"{max_errors} replies in a row could not be used; the last one: {error_text}"
-        )
 
     async def _messages(self, episode: Episode, observation: Observation) -> list[Message]:
         work = partial(to_messages, episode.instruction, tuple(episode.steps), observation, self.protocol)

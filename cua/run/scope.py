@@ -57,6 +57,7 @@ class RunScope:
         self.control = Control(max_time_s=caps.max_time_s)
         self.budget = Budget(caps)
         self._listener = listener
+        self._num_unusable = 0
 
     def make_child(self, agent_id: str, caps: Caps) -> "RunScope":
         """A scope for an agent that works for this one.
@@ -178,6 +179,23 @@ class RunScope:
                 raise
             reservation.usage = reply.usage
             return reply
+
+    def reply_unusable(self, why: str) -> None:
+        """Count a reply that could not be used, and write down why.
+
+        Raises:
+            CapReachedError: There were too many in a row.
+        """
+        self._num_unusable += 1
+        self.note("parse_error", why)
+        if self._num_unusable >= self.caps.max_parse_errors:
+            raise CapReachedError(
+                "parse_errors", f"{self._num_unusable} replies in a row could not be used; the last one: {why}"
+            )
+
+    def reply_usable(self) -> None:
+        """A reply could be used: the next one that cannot is the first in a row."""
+        self._num_unusable = 0
 
     def note(self, kind: NoteKind, text: str, **data: Any) -> None:
         """Write down and tell something that is not a step."""

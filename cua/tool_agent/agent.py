@@ -26,7 +26,7 @@ from cua.tool_agent.calls import Caller, with_own_ids
 from cua.tool_agent.conversation import SUMMARY_REQUEST, Asked, Compaction, compact, count_tokens, to_messages
 from cua.tool_agent.profile import Profile
 from cua.tool_step import CallOutcome, ToolStep
-from cua.tools.toolset import Toolset, failed
+from cua.tools.toolset import UNUSABLE, Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
 
 CUT = (
@@ -120,7 +120,6 @@ class ToolAgent:
         self._spent = Spent()
         self._compaction = Compaction()
         self._last_usage: Usage | None = None
-        self._num_unusable = 0
 
     @property
     def control(self) -> Control:
@@ -179,7 +178,7 @@ class ToolAgent:
         return await self._take_turn(_words(self._asked[-1].parts), answer)
 
     async def _take_turn(self, words: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
-        turn, self._num_unusable = self._turn, 0
+        turn = self._turn
         self.scope.begin(words, self._spent)
         turn.control.attach()
         try:
@@ -321,15 +320,11 @@ class ToolAgent:
         self.steps.append(step)
         await self.scope.record.called(step)
         self.scope.emit(ToolStepDone(step=step, usage=self.scope.budget.usage))
-        if step.remark is None:
-            self._num_unusable = 0
-            return
-        self._num_unusable += 1
-        self.scope.note("parse_error", step.remark)
-        if self._num_unusable >= self._turn_caps.max_parse_errors:
-            raise CapReachedError(
-                "parse_errors", f"{self._num_unusable} replies in a row could not be used; the last one: {step.remark}"
-            )
+        why = step.remark or _why_unusable(step)
+        if why is None:
+            self._turn.reply_usable()
+        else:
+            self._turn.reply_unusable(why)
 
     async def _compact_if_long(self) -> None:
         most = self.profile.context.max_tokens
@@ -364,3 +359,9 @@ class ToolAgent:
 
 def _words(parts: Sequence[Part]) -> str:
     return "".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def _why_unusable(step: ToolStep) -> str | None:
+    """Why none of a reply's calls could be made as they were written; None when one could, or there are none."""
+    unusable = [outcome.result.text for outcome in step.outcomes if outcome.result.data.get(UNUSABLE)]
+    return unusable[0] if unusable and len(unusable) == len(step.outcomes) else None

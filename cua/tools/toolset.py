@@ -13,10 +13,18 @@ from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
 from visual_tools.errors import SandboxError
 
+UNUSABLE = "is_unusable"
+"""In the data of a result: the call could not be made as it was written, as a reply that cannot be read."""
 
-def failed(text: str) -> ToolResult:
-    """A result that tells the model what was wrong."""
-    return ToolResult(parts=(TextPart(text=text),), is_error=True)
+
+def failed(text: str, *, is_unusable: bool = False) -> ToolResult:
+    """A result that tells the model what was wrong.
+
+    Args:
+        text: What.
+        is_unusable: Whether the call could not even be made.
+    """
+    return ToolResult(parts=(TextPart(text=text),), is_error=True, data={UNUSABLE: True} if is_unusable else {})
 
 
 class Toolset:
@@ -50,13 +58,13 @@ class Toolset:
         """
         tool = self._by_name.get(call.name)
         if tool is None:
-            return failed(f"There is no tool {call.name!r}.{name_choices(call.name, self._by_name)}")
+            return failed(f"There is no tool {call.name!r}.{name_choices(call.name, self._by_name)}", is_unusable=True)
         arguments = _read_json(call.arguments)
         if isinstance(arguments, str):
-            return failed(f"The arguments of {call.name} cannot be read: {arguments}")
+            return failed(f"The arguments of {call.name} cannot be read: {arguments}", is_unusable=True)
         wrong = why_wrong(arguments, getattr(tool, "checked_parameters", tool.parameters))
         if wrong:
-            return failed(f"The arguments of {call.name} do not fit: {wrong}")
+            return failed(f"The arguments of {call.name} do not fit: {wrong}", is_unusable=True)
         try:
             return await tool.call(arguments)
         except SandboxError:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +41,6 @@ def make_plain(**settings: Any) -> Any:
     @server.tool()
     def long() -> str:
         return "x" * 100_000 + "end"
-
-    @server.tool()
-    def linger(seconds: float) -> str:
-        time.sleep(seconds)
-        return "awake"
 
     return server
 

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -152,7 +151,6 @@ class TestMcpServers:
             call("the_plain_one__show"),
             call("the_plain_one__fail"),
             call("the_plain_one__long"),
-            call("the_plain_one__linger", seconds=60),
             call("the_plain_one__add", a="two", b=3),
         )
         talk = Talk(
@@ -160,9 +158,8 @@ class TestMcpServers:
             sandbox,
             [made, "Five [^0^], tok-123456."],
             mcp=mcp_json(tmp_path, **{"the plain/one": entry}),
-            cell_timeout=2,
         )
-        added, environment, shown, failed, long, lingered, wrong = await talk.outcomes()
+        added, environment, shown, failed, long, wrong = await talk.outcomes()
         names = [tool.name for tool in talk.tools][4:]
         assert names[:2] == ["the_plain_one__add", "the_plain_one__what_is_set"]
         add = talk.tools[4]
@@ -181,10 +178,6 @@ class TestMcpServers:
         assert picture.data.startswith(b"\x89PNG")
         assert failed.is_error
         assert ("characters left out" in long.text, len(long.text) < 20_100) == (True, True)
-        assert (lingered.is_error, lingered.text) == (
-            *(True,),
-            "the_plain_one__linger took longer than 2 s and was ended.",
-        )
         assert wrong.is_error
         assert talk.result.end.answer == "Five [^0^], {{mcp.the plain/one.X}}."
         written = b"".join(p.read_bytes() for p in (talk.session.run_dir or tmp_path).rglob("*") if p.is_file())
@@ -240,9 +233,7 @@ class TestMcpServers:
     async def test_schemas_names_and_descriptions_of_a_stranger(self, tmp_path: Path, sandbox: KernelMaker) -> None:
         made = calls(call("x__fine", text="a" * 40 + "!"), call("x__tangle", anything=1))
         talk = Talk(tmp_path, sandbox, [made, "x"], mcp=mcp_json(tmp_path, x=["many"]))
-        started = time.monotonic()
-        many, _ = await talk.outcomes()
-        assert time.monotonic() - started < 20  # neither the pattern nor the tangle was computed
+        many, _ = await asyncio.wait_for(talk.outcomes(), 120)  # neither the pattern nor the tangle was computed
         names = [tool.name for tool in talk.tools][4:]
         assert names == ["x__fine", "x__tangle", "x__fine_2", "x__0_x_" + "n" * 53]
         assert all(len(tool.description) < 4300 for tool in talk.tools)
@@ -258,15 +249,16 @@ class TestMcpServers:
         assert many.text == "[audio is not shown]\n[43 pictures or other parts cannot be shown]"
 
     @pytest.mark.parametrize(
-        ("kind", "told"), [("dies", "failed: "), ("endless_line", "failed: "), ("hangs", "took longer than 1 s")]
+        ("kind", "limit_s", "told"),
+        [("dies", 60, "failed: "), ("endless_line", 60, "failed: "), ("hangs", 1, "took longer than 1 s")],
     )
     async def test_a_call_that_never_comes_back(
-        self, tmp_path: Path, sandbox: KernelMaker, kind: str, told: str
+        self, tmp_path: Path, sandbox: KernelMaker, kind: str, limit_s: float, told: str
     ) -> None:
         made = calls(call("x__fine", text="a"))
-        talk = Talk(tmp_path, sandbox, [made, "gone"], mcp=mcp_json(tmp_path, x=[kind]), cell_timeout=1)
+        talk = Talk(tmp_path, sandbox, [made, "gone"], mcp=mcp_json(tmp_path, x=[kind]), cell_timeout=limit_s)
         before = psutil.Process().memory_info().rss
-        (result,) = await asyncio.wait_for(talk.outcomes(), 60)
+        (result,) = await asyncio.wait_for(talk.outcomes(), 120)
         assert (result.is_error, told in result.text) == (True, True), result.text
         assert talk.result.end.answer == "gone"
         assert psutil.Process().memory_info().rss - before < 300 * 2**20

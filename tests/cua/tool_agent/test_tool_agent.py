@@ -58,6 +58,29 @@ async def test_arguments_nested_deep_are_told_to_the_model() -> None:
         assert "cannot be read: not JSON (nested more than 200 deep)" in outcome.result.text
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("nobody", "{}", "There is no tool 'nobody'."),
+        ("echo", '{"text": ', "The arguments of echo cannot be read: not JSON"),
+        ("echo", '["a"]', "cannot be read: expected a JSON object, found list"),
+        ("echo", '{"txt": "a"}', "The arguments of echo do not fit"),
+    ],
+)
+async def test_replies_whose_calls_cannot_be_made_count_as_unusable(name: str, arguments: str, told: str) -> None:
+    bad = Reply(content="", tool_calls=(ToolCall(id="c", name=name, arguments=arguments),))
+    mixed = Reply(content="", tool_calls=(*bad.tool_calls, *calls(("echo", "a")).tool_calls))
+    events: list[Event] = []
+    model = ScriptedModel([bad, mixed, bad, "", bad, "never read"])
+    agent = make_agent(model, [echo()], caps=Caps(max_parse_errors=3), listener=events.append)
+    result = await agent.run(QUESTION)
+    assert (result.end.status, result.end.cap, result.num_steps) == ("capped", "parse_errors", 5)
+    assert result.end.reason.startswith("3 replies in a row could not be used; the last one: ")
+    assert told in result.end.reason
+    noted = [event.text for event in events if isinstance(event, Noted) and event.kind == "parse_error"]
+    assert (len(noted), noted[2]) == (4, EMPTY)
+
+
 async def test_results_go_back_with_ids_counted_over_the_whole_conversation() -> None:
     model = ScriptedModel(
         [calls(("echo", "a"), ("picture", "b"), reasoning="first"), calls(("echo", "c")), "done [^1.1^]"]
