@@ -82,6 +82,8 @@ def ask(
         _verify_and_exit(verify, run, inputs or [], expect, form, chosen)
     if run is not None or expect is not None:
         raise typer.BadParameter("--run and --expect are about an earlier run; leave the question out with them")
+    if verify and question is not None and (Path(question) / "trajectory.jsonl").is_file():
+        raise typer.BadParameter(f"{question!r} is a run, no question; to check it: cua ask --verify --run {question}")
     if chat and question == "-":
         raise typer.BadParameter("--chat reads questions from standard input already; leave the - out")
     asked = _Asked(

@@ -9,12 +9,15 @@ from apps.cli.task import task
 from cua.config.load import FIELDS
 from tests.apps.cli.running import cua
 
+RECORD = str(Path(__file__).parents[2] / "cua/trajectory/records/ask")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (["task"], "an instruction is needed"),
+        (["ask", "--verify", RECORD], "is a run, no question; to check it: cua ask --verify --run"),
         (["task", "  "], "the instruction is empty"),
         (["task", "x", "--env", "dekstop"], "did you mean 'desktop'"),
         (["task", "x", "--approve", "yollo"], "did you mean 'yolo'"),
