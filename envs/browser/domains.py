@@ -1,9 +1,15 @@
-"""Which addresses may be reached: rules on domains, decided here, enforced below the agent."""
+"""Which addresses may be reached: rules on domains, put in force below the agent: in the network, not in a prompt."""
 
 import fnmatch
 import ipaddress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
+
+    from envs.browser.gate import Gate
 
 _LOCAL_SCHEMES = frozenset({"about", "data", "blob"})
 
@@ -91,3 +97,102 @@ def _host_port(url: str, *, default_port: bool = True) -> tuple[str, int | None]
     if port is None and default_port:
         port = {"http": 80, "ws": 80, "https": 443, "wss": 443}.get(parts.scheme)
     return host, port
+
+
+_MAX_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """A request that was not let through."""
+
+    url: str
+    reason: str
+    is_navigation: bool
+
+    def as_text(self) -> str:
+        """What was blocked and why."""
+        return f"{self.url} was {'not opened' if self.is_navigation else 'blocked'}: {self.reason}"
+
+
+class Firewall:
+    """Blocks what the rules do not let through, and remembers it until asked.
+
+    Requests are stopped by routing, which knows the page and leaves it as it is. What is not routed (a redirect,
+    a shared worker, a prefetch, ...) is stopped by the same rules on its way out of the browser, in the gate.
+    """
+
+    def __init__(self, rules: DomainRules, gate: "Gate | None" = None) -> None:
+        self._rules = rules
+        self._gate = gate
+        self._blocked: list[Blocked] = []
+
+    async def install(self, context: "BrowserContext") -> None:
+        """Watch over a browser context."""
+        if not self._rules:
+            return
+        await context.route("**/*", self._on_route)
+        await context.route_web_socket(lambda url: self._rules.why_blocked(url) is not None, self._on_web_socket)
+        context.on("requestfailed", self._on_failed)
+
+    def take(self) -> list[Blocked]:
+        """What was blocked since the last time."""
+        blocked, self._blocked = self._blocked, []
+        if self._gate is not None:
+            known = {_origin(found.url) for found in blocked}
+            for stopped in self._gate.take():
+                if _origin(stopped.url) not in known:
+                    blocked.append(Blocked(url=stopped.url, reason=stopped.reason, is_navigation=False))
+        return blocked
+
+    def failure_of(self, url: str) -> str | None:
+        """Why the place of an address could not be reached, as the gate knows it."""
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return self._gate.failure_of((parts.hostname or "").rstrip("."), port) if self._gate is not None else None
+
+    async def _on_route(self, route: "Route", request: "Request") -> None:
+        reason = self._rules.why_blocked(request.url)
+        if reason is None:
+            await route.continue_()
+            return
+        # an aborted navigation leaves the page as it is; a new window has none, it gets an error page
+        stays = request.is_navigation_request() and _has_frame(request)
+        await route.abort("aborted" if stays else "blockedbyclient")
+        self._remember(request, reason)
+
+    async def _on_web_socket(self, socket: "WebSocketRoute") -> None:
+        self._keep(Blocked(url=socket.url, reason=self._rules.why_blocked(socket.url) or "", is_navigation=False))
+        await socket.close(code=1008, reason="blocked")
+
+    def _on_failed(self, request: "Request") -> None:
+        reason = self._rules.why_blocked(request.url)
+        if reason is not None and request.redirected_from is not None:
+            self._remember(request, reason)
+
+    def _remember(self, request: "Request", reason: str) -> None:
+        is_navigation = request.is_navigation_request() and _is_top(request)
+        self._keep(Blocked(url=request.url, reason=reason, is_navigation=is_navigation))
+
+    def _keep(self, blocked: Blocked) -> None:
+        if len(self._blocked) < _MAX_KEPT:
+            self._blocked.append(blocked)
+
+
+def _origin(url: str) -> tuple[str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.hostname, parts.port or {"http": 80, "ws": 80, "https": 443, "wss": 443}.get(parts.scheme)
+
+
+def _is_top(request: "Request") -> bool:
+    """Whether a navigation is one of a tab; a new window has no frame yet."""
+    return not _has_frame(request) or request.frame.parent_frame is None
+
+
+def _has_frame(request: "Request") -> bool:
+    from playwright.async_api import Error
+
+    try:
+        return request.frame is not None
+    except Error:
+        return False

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from envs.browser.a11y import A11yReader
 from envs.browser.camera import Camera
 from envs.browser.context import Folders, Logins
-from envs.browser.domains import DomainRules
-from envs.browser.firewall import Firewall
+from envs.browser.domains import DomainRules, Firewall
 from envs.browser.gate import Gate
 from envs.browser.inspector import Inspector
 from envs.browser.interrupts import Interrupts

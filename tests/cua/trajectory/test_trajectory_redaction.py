@@ -54,7 +54,7 @@ def test_a_secret_stands_in_no_file_of_the_run(tmp_path: Path, secret: str) -> N
     )
     free = {said: [said, {"deep": (said,)}], "path": Path("/tmp") / said.replace("/", "%2F")}
     header = RunHeader(
-        instruction=said, env=said, model=said, env_options=free, protocol=free, sampling=free, limits=free,
+        instruction=said, env=said, model=said, env_options=free, task=free, protocol=free, sampling=free, limits=free,
         settings=free, versions={said: said},
     )  # fmt: skip
     with TrajectoryWriter.create(tmp_path, header, redact) as writer:
