@@ -49,6 +49,10 @@ class _GrowingCall:
 class StreamAccumulator:
     """The reply so far.
 
+    Not the OpenAI SDK's stream helpers (3.54 was tried): of other servers' streams they join two calls numbered 0 into
+    one, double names and ids that come with each piece, refuse calls without a number, and keep the first piece's token
+    ids only.
+
     Attributes:
         refusal: What the server says instead of an answer.
         reasoning_field: The name under which the server sends it.

@@ -5,6 +5,9 @@
 What is refused stands in `REFUSALS` as data. `assemble` makes of it a classic BPF program, `install_filter` loads it
 for every thread of the process; children inherit it, nothing takes it back. It needs no privilege: `no_new_privs` is
 set first, which also takes their power from setuid programs.
+
+Not libseccomp's binding: distributions package it for their own Python, and what PyPI has needs the library on the
+system. The sandbox works from a plain `pip install`, and a filter as data is tested without loading it.
 """
 
 import ctypes
