@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 1000
 _OPEN_TIMEOUT_S = 30.0
+_CLOSE_TIMEOUT_S = 5.0
 
 
 async def new_context(
@@ -45,8 +46,7 @@ async def new_context(
     try:
         async with asyncio.timeout(_OPEN_TIMEOUT_S):
             context = await browser.new_context(**context_settings(options, episode), **own_way)
-            await context.add_init_script("\n".join(map(read_script, ("page.js", "select.js"))))
-            await context.new_page()  # some settings are only looked at here
+            await _prepare(context)
     except TimeoutError as error:
         raise EnvSetupError(f"the browser opens no page within {_OPEN_TIMEOUT_S:g} s", retryable=True) from error
     except Error as error:
@@ -56,6 +56,18 @@ async def new_context(
         raise EnvSetupError(f"the browser does not take these options: {lines[0]}") from error
     context.set_default_timeout(options.navigation_timeout_s * 1000)
     return context
+
+
+async def _prepare(context: "BrowserContext") -> None:
+    """Our scripts, and a first page; a context in which that fails does not stay, others may use the browser."""
+    try:
+        await context.add_init_script("\n".join(map(read_script, ("page.js", "select.js"))))
+        await context.new_page()  # some settings are only looked at here
+    except BaseException:
+        closing = asyncio.ensure_future(context.close())
+        closing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be gone already
+        await asyncio.wait({closing}, timeout=_CLOSE_TIMEOUT_S)
+        raise
 
 
 def context_settings(options: BrowserOptions, episode: int = 1) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import psutil
 import pytest
 import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext
 
 from envs.actions import Click, Hotkey, KeyDown, KeyUp, PressKey, TypeText
 from envs.browser import BrowserEnv, BrowserOptions, BrowserPool
@@ -244,6 +245,28 @@ async def test_options_of_the_whole_browser_cannot_differ() -> None:
         BrowserPool().make_env(BrowserOptions(extra_args=("--lang=de",)))
     with pytest.raises(ValueError, match="at least 1"):
         BrowserPool(max_sessions=0)
+
+
+async def test_a_session_that_cannot_open_leaves_nothing_in_the_browser(pool: BrowserPool, pages: PageServer) -> None:
+    async with sessions(pool, pages.serve("hello")) as (calm,):
+        browser = calm.page.context.browser
+        assert browser is not None
+        before = set(browser.contexts)
+        wrong = pool.make_env(BrowserOptions(timezone="Mars/Base"))
+        with pytest.raises(EnvSetupError, match="Invalid timezone"):
+            await wrong.reset(TASK)
+        cancelled = pool.make_env(BrowserOptions(locale="de-DE"))
+        cut = asyncio.ensure_future(cancelled.reset(TASK))
+        await until(lambda: _has_more(browser, before))
+        cut.cancel()
+        await asyncio.wait({cut})
+        await wrong.close()
+        await cancelled.close()
+        assert len(set(browser.contexts) - before) <= 1  # one may have been made ahead meanwhile
+
+
+async def _has_more(browser: Browser, before: set[BrowserContext]) -> bool:
+    return bool(set(browser.contexts) - before)
 
 
 async def test_a_session_waits_for_its_turn(pages: PageServer) -> None:
