@@ -9,7 +9,6 @@
 What a name stands for is imported when it is asked for, so that a broken distribution breaks nothing but itself.
 """
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.env import Env, EnvSpec, Task, spec_of
-from envs.errors import EnvSetupError
+from envs.errors import EnvSetupError, nearest
 from envs.http_login import HttpLogin
 
 ENVS_GROUP = "k25.envs"
@@ -217,6 +216,5 @@ def _shown(entry: metadata.EntryPoint) -> str:
 
 def _nearest(name: str, choices: Iterable[str]) -> str:
     known = sorted(choices)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
+    guess = "".join(f" Did you mean {near!r}?" for near in nearest(name, known))
     return f"{guess} There are: {', '.join(known)}." if known else f"{guess} There are none."

@@ -11,7 +11,9 @@ RequestError              the client: one request is wrong; the server answers i
 └── BusyError             the queue is full; try again after `retry_after_s`
 """
 
+import difflib
 import importlib
+from collections.abc import Iterable
 from types import ModuleType
 
 
@@ -68,6 +70,19 @@ class BusyError(RequestError):
 
 class MissingPackageError(RuntimeFault):
     """An optional package is not installed; the text is the line to type."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice that is spelt most like `name`, case-blind; often none."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name[:60].lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[close[0]] if close else None
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """A clause for an error text, "; did you mean 'x'?"; empty where nothing is near."""
+    near = nearest(name, choices)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def require(module: str, extra: str = "runtime") -> ModuleType:

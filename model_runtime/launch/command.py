@@ -5,7 +5,6 @@ Nothing is served from here; the only process that is started asks vLLM for its 
 Source: model card of Kimi K2.5, vLLM's recipe for it, `vllm serve --help` of 0.32.
 """
 
-import difflib
 import json
 import re
 import shlex
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model_runtime.errors import RuntimeFault
+from model_runtime.errors import RuntimeFault, did_you_mean
 from model_runtime.launch.options import VllmOptions, check_options
 
 Severity = Literal["error", "warning"]
@@ -253,8 +252,7 @@ def check_extra(extra: tuple[str, ...]) -> None:
         if mine is not None:
             raise RuntimeFault(f"{argument.split('=')[0]} after -- says again what `cua serve` says; use {mine}")
     if extra and not extra[0].startswith("-"):
-        near = difflib.get_close_matches(f"--{extra[0]}", OWNED, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(f"--{extra[0]}", OWNED)
         raise RuntimeFault(f"{extra[0]!r} is no argument of vLLM, expected one that starts with a dash{hint}")
 
 

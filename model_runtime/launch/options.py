@@ -1,6 +1,5 @@
 """What is asked of an engine: typed options, also from `NAME=VALUE` text, checked before anything starts."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from model_runtime.errors import RuntimeFault
+from model_runtime.errors import RuntimeFault, did_you_mean
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -194,9 +193,8 @@ def with_settings(options: AnyOptions, settings: Iterable[str]) -> AnyOptions:
 
 def _value(name: str, text: str, hints: dict[str, Any]) -> object:
     if name not in hints:
-        near = difflib.get_close_matches(name, hints, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(sorted(hints))}"
-        raise RuntimeFault(f"--set {name}: there is no such setting of this engine; {hint}")
+        hint = did_you_mean(name, hints) or f"; expected one of {', '.join(sorted(hints))}"
+        raise RuntimeFault(f"--set {name}: there is no such setting of this engine{hint}")
     if text == "" and type(None) in getattr(hints[name], "__args__", ()):
         return None
     try:

@@ -3,12 +3,11 @@
 GPUs are those that people serve K2.5 on, by their makers' data sheets.
 """
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from model_runtime.config import K25Config
-from model_runtime.errors import RuntimeFault
+from model_runtime.errors import RuntimeFault, nearest
 from model_runtime.launch.sizes import (
     BF16_BYTES,
     RELEASE,
@@ -80,8 +79,8 @@ def find_gpu(name: str, *, memory_gib: float | None = None, bandwidth_tb_s: floa
         )
     if memory_gib is not None and bandwidth_tb_s is not None:
         return Gpu(name=name, memory_gib=memory_gib, bandwidth_tb_s=bandwidth_tb_s)
-    near = difflib.get_close_matches(_key(name), listed, n=1)
-    hint = f"; did you mean {listed[near[0]].name}?" if near else ""
+    near = nearest(_key(name), listed)
+    hint = f"; did you mean {listed[near].name}?" if near else ""
     known = ", ".join(gpu.name for gpu in GPUS)
     raise RuntimeFault(f"no GPU {name!r} among {known}{hint} Others need --gpu-memory GIB and --bandwidth TB/S")
 

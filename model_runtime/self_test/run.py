@@ -1,10 +1,9 @@
 """Run probes against an endpoint, one after another."""
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from model_runtime.errors import RuntimeFault
+from model_runtime.errors import RuntimeFault, did_you_mean
 from model_runtime.self_test.endpoint import Endpoint
 from model_runtime.self_test.outcome import Ended, NoAnswer, Outcome, Report
 from model_runtime.self_test.probes import PROBES, Probe
@@ -61,9 +60,8 @@ def find_probes(only: Sequence[str]) -> tuple[Probe, ...]:
     names = [probe.name for probe in PROBES]
     for name in only:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-            raise RuntimeFault(f"no probe is named {name!r}; {hint}")
+            hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+            raise RuntimeFault(f"no probe is named {name!r}{hint}")
     return tuple(probe for probe in PROBES if not only or probe.name in only)
 
 
