@@ -2,7 +2,7 @@
 
     python benchmarks/literal.py [--runs 5]
 
-Beside it, in the same run, rapidocr's own pipeline reading the same picture, which is what the first
+Beside it, in the same run, rapidocr's own pipeline reading the same image, which is what the first
 look would cost with the package as it comes.
 """
 
@@ -56,7 +56,7 @@ async def answer_s(model: LiteralModel, observation: Observation) -> float:
 
 
 def peer_s(observation: Observation) -> float:
-    """Seconds that rapidocr takes for the same picture, engine loaded."""
+    """Seconds that rapidocr takes for the same image, engine loaded."""
     from rapidocr import RapidOCR
 
     engine = RapidOCR(params={"Global.log_level": "critical", "Global.use_cls": False})

@@ -7,7 +7,7 @@ HTML is used, nothing of it is installed. `--pages DIR` or MINIWOB_HTML names a 
 one with `miniwob/` and `core/` in it).
 
 Each episode is a run of the real agent: its instruction is the sentence that the page gives, as text; the yellow
-strip with the sentence and the score beside the page are not in the picture. It ends in one of three ways:
+strip with the sentence and the score beside the page are not in the image. It ends in one of three ways:
 
 - right: the page gave a raw reward above 0, which is what BrowserGym counts as success;
 - wrong: the model ended with success and the page did not agree. This is what must not be;

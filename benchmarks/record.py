@@ -111,12 +111,12 @@ def main() -> None:
     """Print both, and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=int, default=100)
-    parser.add_argument("--steps", type=int, default=4, help="of each agent; a step is four lines and a picture")
+    parser.add_argument("--steps", type=int, default=4, help="of each agent; a step is four lines and an image")
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     pictures = make_pictures(chosen.agents * chosen.steps)
     num_lines = 4 * chosen.agents * chosen.steps
-    print(f"{num_lines} lines and {len(pictures)} pictures of {len(pictures[0]) // 1024} kB, {chosen.agents} agents")
+    print(f"{num_lines} lines and {len(pictures)} images of {len(pictures[0]) // 1024} kB, {chosen.agents} agents")
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, work in (("ours", through_journal), ("on the loop", on_the_loop)):

@@ -11,7 +11,7 @@ from cua.errors import ConfigError
 from cua.json_text import read_json
 
 MARK = re.compile(r"\[\^(\d{1,9})(?:\.(\d{1,9}))?\^\]")
-"""How an answer cites a result: `[^3^]` a tool call, `[^3.1^]` its first picture. Source of the form: report, E.6."""
+"""How an answer cites a result: `[^3^]` a tool call, `[^3.1^]` its first image. Source of the form: report, E.6."""
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
 
 

@@ -184,7 +184,7 @@ class _Parts:
             return redacted(await agent.run(task, start), self.secrets.redact)
 
     def _masker(self) -> Masker | None:
-        """Reads typed values in the picture; a browser without OCR has its own masks by the document only."""
+        """Reads typed values in the image; a browser without OCR has its own masks by the document only."""
         is_needed = not masks_secrets(self.settings) or importlib.util.find_spec("rapidocr") is not None
         return Masker() if self.secrets.by_name and is_needed else None
 

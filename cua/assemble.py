@@ -122,7 +122,7 @@ def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: S
         settings: Which one and how.
         url: Address to start at.
         app: Command line of the program to start.
-        secrets: Values to be masked in pictures.
+        secrets: Values to be masked in images.
         files_dir: Where downloads go; None leaves it to the env.
 
     Raises:

@@ -147,7 +147,7 @@ async def _check_pictures(probe: _Probe) -> None:
     for media_type in ("image/png", "image/jpeg", "image/webp"):
         picture = ImagePart(data=_picture(media_type), media_type=media_type)
         found = await probe.try_to_ask(media_type, _conversation(picture=picture))
-        _check_refusal("pictures are taken, or refused for good", media_type, found)
+        _check_refusal("images are taken, or refused for good", media_type, found)
 
 
 async def _check_tools(probe: _Probe) -> None:
@@ -167,7 +167,7 @@ async def _check_odd_conversations(probe: _Probe) -> None:
     await probe.try_to_ask("no messages", [])
     await probe.try_to_ask("an empty text", [Message(role="user", parts=(TextPart(text=""),))])
     await probe.try_to_ask("no parts", [Message(role="user", parts=())])
-    await probe.try_to_ask("a picture that is none", [Message(role="user", parts=(ImagePart(data=b"no picture"),))])
+    await probe.try_to_ask("an image that is none", [Message(role="user", parts=(ImagePart(data=b"no image"),))])
     await probe.try_to_ask("half a character", [Message(role="user", parts=(TextPart(text="\ud800"),))])
 
 

@@ -1,4 +1,4 @@
-"""Statements of an answer and the results that they cite: `[^3^]` a tool call, `[^3.1^]` its first picture."""
+"""Statements of an answer and the results that they cite: `[^3^]` a tool call, `[^3.1^]` its first image."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class Citation:
     Attributes:
         mark: As it stands in the answer.
         number: The tool call that it names.
-        picture: The picture of that call, from 1; None for the call as a whole.
+        image: The image of that call, from 1; None for the call as a whole.
         exists: Whether the run has such a result, and it did not fail.
     """
 

@@ -2,7 +2,7 @@
 
 The browser masks by its document first, exactly and at once; what it paints otherwise (canvas, generated text, closed
 shadow roots) and a desktop's whole screen is read by OCR, which can miss. That costs about a second a step, from the
-first step on in which a secret was typed, and nothing for a picture that did not change.
+first step on in which a secret was typed, and nothing for an image that did not change.
 """
 
 import difflib

@@ -24,7 +24,7 @@ class ThinkPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePart:
-    """A picture, encoded as `media_type` says."""
+    """An image, encoded as `media_type` says."""
 
     data: bytes = field(repr=False)
     media_type: Literal["image/png", "image/jpeg", "image/webp"] = "image/png"
@@ -68,7 +68,7 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """All text parts joined; pictures left out."""
+        """All text parts joined; images left out."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
@@ -84,7 +84,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """All text parts joined; reasoning and pictures left out."""
+        """All text parts joined; reasoning and images left out."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 

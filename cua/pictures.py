@@ -1,4 +1,4 @@
-"""The one place that decodes pictures which others made: of records, results and bundles."""
+"""The one place that decodes images which others made: of records, results and bundles."""
 
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,9 @@ _PNG, _ANIMATION = b"\x89PNG\r\n\x1a\n", b"acTL"
 
 
 def decode_picture(data: bytes) -> "NDArray[np.uint8] | None":
-    """The pixels of a picture, (H, W, 3) uint8 RGB; None for what is damaged, no picture, or too large.
+    """The pixels of an image, (H, W, 3) uint8 RGB; None for what is damaged, no image, or too large.
 
-    Whatever stands in the file, nothing else comes of it: texts and frames behind the first picture are not read.
+    Whatever stands in the file, nothing else comes of it: texts and frames behind the first image are not read.
     """
     from visual_tools.images import load_image
 
@@ -28,5 +28,5 @@ def decode_picture(data: bytes) -> "NDArray[np.uint8] | None":
 
 
 def is_still_png(data: bytes) -> bool:
-    """Whether the bytes may be shown as they are: a PNG that shows one picture only."""
+    """Whether the bytes may be shown as they are: a PNG that shows one image only."""
     return data.startswith(_PNG) and _ANIMATION not in data

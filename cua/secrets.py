@@ -52,7 +52,7 @@ class Secrets:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The values, for masking pictures."""
+        """The values, for masking images."""
         logins = [text for login in self.logins for text in login.secrets]
         return (*(secret.value for secret in self.by_name.values()), *logins)
 

@@ -52,7 +52,7 @@ class ToolTurn:
     """One question of a tool-using run with its steps.
 
     Attributes:
-        question: Pictures first, then words.
+        question: Images first, then words.
         inputs: The files that came with it, as `RunHeader.settings` lists those of the first question.
         steps: Finished steps, in order.
         result: How the run stood at its end; None while it goes on or when it broke off.

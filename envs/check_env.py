@@ -344,7 +344,7 @@ def _check_observation(where: str, observation: object) -> None:
     if size != observation.geometry.sent_px:
         _broken(
             "the screenshot's size is geometry.sent_px",
-            f"{where}: the picture is {size[0]}x{size[1]}, sent_px says {observation.geometry.sent_px}",
+            f"{where}: the image is {size[0]}x{size[1]}, sent_px says {observation.geometry.sent_px}",
         )
 
 

@@ -23,7 +23,7 @@ class Target:
         hints: Words that nobody sees: names of icons, of handlers, of the address that a form is sent to.
         url: Where a link leads.
         page_url: Address of the page that it is on.
-        is_picture: No text is drawn on it: a person sees a picture, whatever its name is.
+        is_picture: No text is drawn on it: a person sees an image, whatever its name is.
         is_field: It takes text or a choice; using it activates nothing by itself.
         is_element: It is the thing itself; False: only the window around it is known, or nothing.
     """

@@ -283,7 +283,7 @@ def photograph(
     """What a telephone makes of a page: turned, seen aslant, unevenly lit, soft, noisy, stored as JPEG.
 
     Returns:
-        The picture, and the 3 x 3 matrix that takes a point of the page to the picture.
+        The image, and the 3 x 3 matrix that takes a point of the page to the image.
     """
     height, width = picture.shape[:2]
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float64)
@@ -304,7 +304,7 @@ def photograph(
 
 
 def compress(picture: Picture, quality: int) -> Picture:
-    """The picture after a round through JPEG."""
+    """The image after a round through JPEG."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file))

@@ -50,7 +50,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two pictures, (H, W, 3) uint8 RGB, and what was changed between them."""
+    """Two images, (H, W, 3) uint8 RGB, and what was changed between them."""
 
     first: NDArray[np.uint8]
     second: NDArray[np.uint8]

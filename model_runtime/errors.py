@@ -7,7 +7,7 @@ RuntimeFault              the operator: what was found, what was expected, what 
 ├── EngineDead            the engine or one of its ranks has ended; requests in flight are lost
 └── MissingPackageError   an optional package is not installed (`require`)
 RequestError              the client: one request is wrong; the server answers it in OpenAI's shape
-├── MediaError            a picture or video cannot be read, or breaks a limit
+├── MediaError            an image or video cannot be read, or breaks a limit
 └── BusyError             the queue is full; try again after `retry_after_s`
 """
 
@@ -57,7 +57,7 @@ class RequestError(Exception):
 
 
 class MediaError(RequestError):
-    """A picture or video of a request cannot be read, or breaks a limit."""
+    """An image or video of a request cannot be read, or breaks a limit."""
 
 
 class BusyError(RequestError):

@@ -1,4 +1,4 @@
-"""Pictures and video chunks on their way into the model."""
+"""Images and video chunks on their way into the model."""
 
 from dataclasses import dataclass, field
 

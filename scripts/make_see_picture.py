@@ -17,7 +17,7 @@ CELL_PX, GAP_PX, TITLE_PX = (560, 400), 16, 34
 
 
 def operations(folder: Path) -> list[list[str]]:
-    """Command lines after `cua see`; the coins are a picture that ships inside scikit-image."""
+    """Command lines after `cua see`; the coins are an image that ships inside scikit-image."""
     from skimage import data
 
     Image.fromarray(data.coins()).save(folder / "coins.png")
@@ -62,7 +62,7 @@ def draw_chart(path: Path) -> None:
 
 
 def draw(folder: Path) -> Image.Image:
-    """Run the operations and lay their pictures out."""
+    """Run the operations and lay their images out."""
     lines = operations(folder)
     width = 3 * CELL_PX[0] + 4 * GAP_PX
     height = 2 * (CELL_PX[1] + TITLE_PX + GAP_PX) + GAP_PX

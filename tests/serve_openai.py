@@ -131,10 +131,10 @@ def parse_request(body: bytes) -> ServedRequest:
         body: JSON, as the client sent it.
 
     Returns:
-        The request, pictures decoded from their `data:` URLs.
+        The request, images decoded from their `data:` URLs.
 
     Raises:
-        BadRequestError: Not such a request, or a picture that is no `data:` URL.
+        BadRequestError: Not such a request, or an image that is no `data:` URL.
     """
     try:
         request = _Request.model_validate_json(body)
@@ -195,7 +195,7 @@ def _part(part: _Part) -> Part:
     match media_type:
         case "image/png" | "image/jpeg" | "image/webp":
             return ImagePart(data=data, media_type=media_type)
-    raise BadRequestError(f"pictures of type {media_type!r} are not known; known: image/png, image/jpeg, image/webp")
+    raise BadRequestError(f"images of type {media_type!r} are not known; known: image/png, image/jpeg, image/webp")
 
 
 def _decode(url: str) -> tuple[str, bytes]:

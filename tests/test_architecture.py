@@ -140,7 +140,7 @@ def test_a_circle_is_seen(tmp_path: Path) -> None:
 
 
 def test_no_heavy_package_at_module_top_level() -> None:
-    light = {"numpy", "PIL"}  # allowed at the top of files that work on pictures; see the next test
+    light = {"numpy", "PIL"}  # allowed at the top of files that work on images; see the next test
     layers = {"torch", "fastapi", "starlette", "prometheus_client"}  # what the runtime's layers and routes are made of
     kernels = {"triton"}  # decorates every kernel; these files are imported where a GPU is used
     allowed = {

@@ -26,7 +26,7 @@ Flag = typer.Option
 def ask(
     given: typer.Context,
     question: Annotated[str | None, typer.Argument(help="What to find out; - reads it from standard input.")] = None,
-    files: Annotated[list[Path] | None, typer.Argument(help="Pictures, PDFs, videos, any files.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Images, PDFs, videos, any files.")] = None,
     chat: Annotated[bool, Flag("--chat", help="Read further questions from standard input, one a line.")] = False,
     resume: Annotated[
         str | None,
@@ -66,11 +66,11 @@ def ask(
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
 ) -> None:
-    """Ask about pictures, documents or videos.
+    """Ask about images, documents or videos.
 
     The model writes Python about the files, which runs in a sandbox without network, looks at what comes
     out, and answers with the results that its statements rest on. The run's folder keeps them: answer.json,
-    notebook.ipynb, every picture. With --verify they are run again; alone it checks an earlier run.
+    notebook.ipynb, every image. With --verify they are run again; alone it checks an earlier run.
 
     With --chat it keeps its Python and all that was said for further questions, until the input ends. With --resume the
     cells of an earlier run are run again, and it goes on after a crash, Ctrl-C or a limit, or takes a further question.

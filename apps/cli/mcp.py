@@ -45,11 +45,11 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         {"instruction": _TEXT, "url": {**_TEXT, "description": "Page to start at."}, "max_steps": _STEPS},
     ),
     "ask": (
-        "Answer a question about pictures, documents or videos, by code in a sandbox; the answer cites its results.",
+        "Answer a question about images, documents or videos, by code in a sandbox; the answer cites its results.",
         {"question": _TEXT, "files": _FILES, "max_steps": _STEPS},
     ),
     "see": (
-        "Look at pictures and videos without any model. Operations: maze, share, axes, diff, template, count, measure, "
+        "Look at images and videos without any model. Operations: maze, share, axes, diff, template, count, measure, "
         "polygons, edges, ocr, codes, crop, zoom, rotate, grid, probe, sheet, frames, scenes, clip. Options are those "
         "of `cua see OPERATION`.",
         {

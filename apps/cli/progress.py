@@ -118,7 +118,7 @@ def _shortened(text: str) -> str:
 
 
 def stream_listener() -> Listener:
-    """Events as JSON, one object a line, on stdout; pictures stay in the run folder."""
+    """Events as JSON, one object a line, on stdout; images stay in the run folder."""
 
     def listen(event: Event) -> None:
         record = _event_object(event)

@@ -146,7 +146,7 @@ async def _reexecute(record: RunRecord) -> ReplayResult:
 
 
 def _print(replayed: ReplayedStep) -> None:
-    alike = "no picture" if replayed.similarity is None else f"{100 * replayed.similarity:.1f} % alike"
+    alike = "no image" if replayed.similarity is None else f"{100 * replayed.similarity:.1f} % alike"
     mark = " " if replayed.is_alike else "!"
     terminal.echo(f"{mark} {replayed.step.index:>3}  {alike:>12}  {replayed.step.turn.action_text}", err=True)
     if replayed.error:

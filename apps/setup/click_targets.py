@@ -1,6 +1,6 @@
 """Targets for the click test: drawn by somebody else, found in the screenshot, and clicked.
 
-The whole coordinate path is walked: position in the picture, fractions as text, `cua.gui_agent.interpreter.run`,
+The whole coordinate path is walked: position in the image, fractions as text, `cua.gui_agent.interpreter.run`,
 `ScreenGeometry`, `env.step`, the device, and back from whoever received the click.
 """
 
@@ -75,7 +75,7 @@ async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | No
 
 
 async def _look_until_drawn(env: Env, targets: Sequence[Target]) -> Observation:
-    """The first picture that shows every target.
+    """The first image that shows every target.
 
     Raises:
         EnvError: One is still missing after `_MAX_LOOKS` looks.
@@ -96,7 +96,7 @@ def _code_for(target: Target, seen: Observation) -> str:
 
 
 def _find(target: Target, png: bytes) -> Point | None:
-    """Middle of the target in the picture, its px; None when the picture does not show it."""
+    """Middle of the target in the image, its px; None when the image does not show it."""
     import numpy as np
     from PIL import Image
 

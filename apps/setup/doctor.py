@@ -80,14 +80,14 @@ def _model_row(settings: Settings, report: ProbeReport) -> Row:
         return Row(name="model", level="fail", found=found, expected="an answer", fix=fix)
     found = f"{report.model} answered in {report.latency_s:.1f} s"
     if not report.accepts_images:
-        found += f", but refuses pictures: {report.error}"
+        found += f", but refuses images: {report.error}"
     elif not report.saw_image:
-        found += f", but did not name the colour of a red picture ({report.answer!r})"
+        found += f", but did not name the colour of a red image ({report.answer!r})"
     if not report.reports_usage:
         found += "; it counts no tokens, so --max-tokens and --max-cost cannot work"
     if report.accepts_images and report.saw_image:
         return Row(name="model", level="ok" if report.reports_usage else "warn", found=found)
     level: Level = "warn" if report.accepts_images else "fail"
     return Row(
-        name="model", level=level, found=found, expected="a model that sees pictures", fix="choose another --model"
+        name="model", level=level, found=found, expected="a model that sees images", fix="choose another --model"
     )

@@ -1,4 +1,4 @@
-"""Try things for real: a browser that starts and draws text, a display that shows a picture."""
+"""Try things for real: a browser that starts and draws text, a display that shows an image."""
 
 import asyncio
 import importlib.util
@@ -69,7 +69,7 @@ async def find_driver_obstacle() -> str | None:
 
 
 async def verify_browser(binary: "BrowserBinary") -> TrialResult:
-    """Start the browser, open a page made of text, take its picture."""
+    """Start the browser, open a page made of text, take its image."""
     started = time.perf_counter()
     obstacle = await find_driver_obstacle()
     if obstacle is not None:
@@ -95,7 +95,7 @@ async def verify_browser(binary: "BrowserBinary") -> TrialResult:
 
 
 async def verify_desktop() -> TrialResult:
-    """Start a private display with its window manager and take its picture."""
+    """Start a private display with its window manager and take its image."""
     from envs.desktop import DesktopEnv, DesktopOptions
 
     started = time.perf_counter()

@@ -224,7 +224,7 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         name="prefill",
-        title="Kernels of prompts and pictures",
+        title="Kernels of prompts and images",
         expected="INT4 250 to 400 TFLOP/s (goal 300), bf16 380 to 500 (goal 500); a screenshot's attention 50 %",
         limit_s=260,
         commands=_prefill,

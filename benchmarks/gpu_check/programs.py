@@ -29,7 +29,7 @@ BLOCK_SIZE = 64
 
 @dataclass(slots=True)
 class Found:
-    """What a program says. `bars` are (label, length, text) of its picture; `faults` end it with 1."""
+    """What a program says. `bars` are (label, length, text) of its image; `faults` end it with 1."""
 
     title: str
     columns: tuple[str, ...]
@@ -126,7 +126,7 @@ def check_layer(place: Place) -> Found:
 
 
 def compare_kernels(place: Place, dtype: torch.dtype, sizes: Sequence[int], found: Found) -> None:
-    """A dense layer and one with experts: prompts, decoding behind contexts of different lengths, pictures."""
+    """A dense layer and one with experts: prompts, decoding behind contexts of different lengths, images."""
     config = make_config(layers=2, experts=16, vocab_size=4352, is_toy=place.is_toy)
     ours, theirs = (make_model(config, place.device, kernels, dtype=dtype) for kernels in ("triton", "torch"))
     steps = [(f"prompt of {size}", make_steps([size], [0], config, size)) for size in sizes]

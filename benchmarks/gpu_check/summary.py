@@ -1,4 +1,4 @@
-"""The results as a page to read: states, figures of kernels beside their goals and of the engine, two pictures."""
+"""The results as a page to read: states, figures of kernels beside their goals and of the engine, two images."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ BAR_PX, ROW_PX, LABEL_PX = 300, 22, 330
 
 
 def write_summary(parts: Sequence[Part], outcomes: Mapping[str, Outcome], plan: Plan) -> Path:
-    """Write `gpu-check.md` and its pictures.
+    """Write `gpu-check.md` and its images.
 
     Returns:
         The page.

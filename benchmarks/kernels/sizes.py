@@ -26,7 +26,7 @@ class Sizes:
         contexts: Of decoding.
         batches: Of decoding.
         prompts: Lengths of prefill.
-        pictures: Items of the vision tower by name.
+        images: Items of the vision tower by name.
         is_toy: Whether nothing at these sizes is a measurement.
     """
 

@@ -66,7 +66,7 @@ WORDS = (
 
 
 def make_conversation(num_steps: int) -> list[ChatMessage]:
-    """An agent at its work: each step a thought, an action and 2 KB of what it sees; pictures in the last three."""
+    """An agent at its work: each step a thought, an action and 2 KB of what it sees; images in the last three."""
     words = random.Random(0)
     picture = MediaItem(frames=np.zeros((1, 728, 1288, 3), np.uint8), content_hash=b"picture")
 
@@ -155,7 +155,7 @@ def median_ms(run: Callable[[], object], num_runs: int) -> float:
 
 
 def without_pads(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """Ids without placeholders, of which the usual way has one for each picture."""
+    """Ids without placeholders, of which the usual way has one for each image."""
     return [token_id for token_id in ids if token_id != tokenizer.special.media_pad]
 
 

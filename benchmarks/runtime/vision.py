@@ -5,7 +5,7 @@
 The width is a quarter of the release's (288, 4 heads of 72, MLP 1076, projector to 1792) with the release's position
 table, patches and head width. Compared is everything from uint8 pixels to rows for the language model. Transformers
 runs with its default attention (`sdpa`) and all items of a call at once; its runs and ours take turns. Attention itself
-is the same torch kernel on both sides and takes most of the time of a large picture: its time is printed too. On a
+is the same torch kernel on both sides and takes most of the time of a large image: its time is printed too. On a
 busy machine take `--threads 1` and the seconds of the processor.
 """
 

@@ -1,15 +1,15 @@
-"""How many planted differences are found between two pictures, how many are reported that are none, and how quickly.
+"""How many planted differences are found between two images, how many are reported that are none, and how quickly.
 
     python benchmarks/visual/differences.py [--pairs 60] [--megapixels 20] [--runs 3]
 
 Pairs take turns between drawn cartoons, drawn screens and photographs that come with scikit-image, with 5 to 15
-planted changes each (photographs 5 to 8). The second picture of a pair is shifted, scaled by 0.85 to 1.2 and turned
+planted changes each (photographs 5 to 8). The second image of a pair is shifted, scaled by 0.85 to 1.2 and turned
 by up to 2 degrees, some are made brighter or darker, and both are saved as JPEG of quality 60 to 95. What counts as
 found stands in tests/visual_tools/diff/pairs.py.
 
 The second part times the structural map alone beside the same map of scikit-image and of OpenCV filters on
-whole pictures, and the whole comparison (colour, structure, regions, kinds; with and without laying the second
-picture on the first) beside scikit-image on the same three channels.
+whole images, and the whole comparison (colour, structure, regions, kinds; with and without laying the second
+image on the first) beside scikit-image on the same three channels.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def sweep(start: int, count: int) -> None:
 
 
 def opencv_structure(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """The same map the usual way: OpenCV box filters over whole float pictures."""
+    """The same map the usual way: OpenCV box filters over whole float images."""
     x, y = first.astype(np.float32), second.astype(np.float32)
     mean_x, mean_y, xx, yy, xy = (
         cv2.boxFilter(one, cv2.CV_32F, (7, 7), borderType=cv2.BORDER_REFLECT) for one in (x, y, x * x, y * y, x * y)

@@ -30,7 +30,7 @@ from visual_tools.errors import VisualError
 
 @dataclass(frozen=True)
 class Case:
-    """A picture and what is asked about it."""
+    """An image and what is asked about it."""
 
     kind: str
     picture: Picture
@@ -52,7 +52,7 @@ class Page:
     to_page: NDArray[np.float64]
 
     def find_fault(self, points: NDArray[Any]) -> str:
-        """What is wrong with a way on the picture, or an empty text."""
+        """What is wrong with a way on the image, or an empty text."""
         there = np.column_stack([points, np.ones(len(points))]) @ self.to_page.T
         there = there[:, :2] / there[:, 2:]
         for end, point in zip(self.ends_px, (there[0], there[-1]), strict=True):

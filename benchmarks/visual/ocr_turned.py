@@ -3,7 +3,7 @@
     python -m benchmarks.visual.ocr_turned
 
 Each layout is a sheet of four lines: upright, turned by up to 45 degrees, by quarters, upside down, and one with a line
-in each of four directions. A line counts when its text is read exactly; both get the same pictures and two threads.
+in each of four directions. A line counts when its text is read exactly; both get the same images and two threads.
 """
 
 import math

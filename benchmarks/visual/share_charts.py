@@ -25,7 +25,7 @@ GREENS = ["#1b7837", "#3a9150", "#5aae61", "#85c785", "#a6dba0"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture and the true share of each of its colours."""
+    """An image and the true share of each of its colours."""
 
     image: NDArray[np.uint8] = field(repr=False)
     truth: dict[RGB, float]
@@ -161,7 +161,7 @@ def pie_hard(rng: np.random.Generator) -> Chart:
 
 
 def pie_by_hand(rng: np.random.Generator) -> Chart:
-    """Pillow or OpenCV, no anti-aliasing, black outlines or none, nothing else on the picture."""
+    """Pillow or OpenCV, no anti-aliasing, black outlines or none, nothing else on the image."""
     colors = [to_rgb(color) for color in any_colors(rng)]
     values = random_values(rng, len(colors))
     radius, outline = int(rng.integers(60, 260)), int(rng.choice([0, 1, 2, 4]))
@@ -301,7 +301,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Chart]] = {
     "bars, JPEG": bars_jpeg,
     "areas": stacked_areas,
     "areas, JPEG": areas_jpeg,
-    "flat picture": flat_picture,
+    "flat image": flat_picture,
 }
 LIMITS = {"pie, similar + shadow + exploded + JPEG": 0.015}
 LIMIT = 0.005

@@ -2,8 +2,8 @@
 
     python -m benchmarks.visual.shares [--each 12] [--first 0] [--save FOLDER]
 
-The error of a picture is the largest difference of any colour's share to the truth; a colour that is
-missing or too much counts with its whole share. Speed: the main colours of a photograph-like picture and of a
+The error of an image is the largest difference of any colour's share to the truth; a colour that is
+missing or too much counts with its whole share. Speed: the main colours of a photograph-like image and of a
 chart, ours on the cells of the histogram, beside `cv2.kmeans`, `scipy.cluster.vq.kmeans2` on all pixels with the
 same number of colours; the inertia (mean squared distance in L*a*b*) says that the result is the same or better.
 """
@@ -67,7 +67,7 @@ def sweep(each: int, folder: Path | None, first: int = 0) -> None:
         mean, worst = 100 * statistics.mean(errors), 100 * max(errors)
         figures = f"{mean:>9.3f}{worst:>9.3f}{100 * limit:>8.1f}{missed:>9}{statistics.median(times):>8.2f}"
         print(f"{family:<42}{each:>4}{figures}")
-    print(f"{outside} of {total} pictures outside their limit")
+    print(f"{outside} of {total} images outside their limit")
 
 
 def photo_like() -> NDArray[np.uint8]:
@@ -124,7 +124,7 @@ def race(runs: int) -> None:
                 labels = way(image, 8)
                 times.append(time.perf_counter() - started)
             rows[name] = statistics.median(times), inertia(image, labels)
-        print(f"\n8 colours of a {title} picture, {image.shape[1]}x{image.shape[0]}, median of {runs}")
+        print(f"\n8 colours of a {title} image, {image.shape[1]}x{image.shape[0]}, median of {runs}")
         ours = rows["ours"][0]
         for name, (took, spread) in rows.items():
             print(f"  {name:<34}{1000 * took:>8.0f} ms   ours / this {ours / took:6.3f}x   inertia {spread:8.2f}")
@@ -132,10 +132,10 @@ def race(runs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--each", type=int, default=12, help="pictures of each family")
-    parser.add_argument("--first", type=int, default=0, help="number of the first picture of each family")
+    parser.add_argument("--each", type=int, default=12, help="images of each family")
+    parser.add_argument("--first", type=int, default=0, help="number of the first image of each family")
     parser.add_argument("--runs", type=int, default=3, help="runs of each clustering")
-    parser.add_argument("--save", type=Path, help="put pictures outside their limit here")
+    parser.add_argument("--save", type=Path, help="put images outside their limit here")
     arguments = parser.parse_args()
     sweep(arguments.each, arguments.save, arguments.first)
     race(arguments.runs)

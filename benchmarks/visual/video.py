@@ -78,7 +78,7 @@ def string_together(minute: Path, path: Path, times: int) -> None:
 
 
 def read_number(image: Picture) -> int:
-    """The number that a small picture carries."""
+    """The number that a small image carries."""
     scale = SMALL_PX[0] / WIDTH_PX
     row = image[int(BLOCK_PX / 2 * scale)].mean(axis=1)
     return sum(1 << bit for bit in range(BITS) if row[int((bit + 0.5) * BLOCK_PX * scale)] > 110)
@@ -266,7 +266,7 @@ def main() -> None:
         folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         returned_mb = arguments.frames * SMALL_PX[0] * SMALL_PX[1] * 3 / 2**20
-        print(f"{os.cpu_count()} cores, pictures returned: {returned_mb:.0f} MB")
+        print(f"{os.cpu_count()} cores, images returned: {returned_mb:.0f} MB")
         for title, group in KEYFRAMES.items():
             if group not in arguments.groups:
                 continue

@@ -91,7 +91,7 @@ class Settings:
     tools: tuple[str, ...] = _about("tools of your own for `cua ask`: names of entry points of the group k25.tools", ())
     mcp: Path | None = _about("mcp.json that names MCP servers whose tools `cua ask` may call", None)
     tool_images: Literal["auto", "tool", "user"] = _about(
-        "pictures of tool results go in the tool message, or in a user message behind it", "auto"
+        "images of tool results go in the tool message, or in a user message behind it", "auto"
     )
 
     max_steps: int = _about("limit on steps; 30 for `cua ask` unless set", 100, least=1, most=1000000)

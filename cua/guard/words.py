@@ -33,7 +33,7 @@ class Lexicon:
         anywhere: What is found anywhere, in scripts that do not part their words.
         inside: Phrases within letters that stood apart, where nobody knows where a word ends.
         neutral: Whole texts that say nothing.
-        characters: Pictures by kind.
+        characters: Images by kind.
         hints: Words in names of icons and handlers, by kind.
     """
 

@@ -94,7 +94,7 @@ class Agent:
         options: How it works.
         guard: What may be done.
         secrets: What is typed below the model.
-        masker: Blacks typed secrets out of pictures.
+        masker: Blacks typed secrets out of images.
         scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the options.
         record: Where the run is written down, without a `scope`.
         listener: Told all that happens, without a `scope`.
@@ -205,7 +205,7 @@ class Agent:
             self.scope.note(
                 "secrets",
                 f"{names}: shorter than {MIN_CHARS} characters, so texts that merely look alike are redacted too, and "
-                "pictures are not searched for it by OCR",
+                "images are not searched for it by OCR",
             )
 
     def _check_loop(self, episode: Episode, decision: Decision, observation: Observation) -> str | None:

@@ -34,7 +34,7 @@ class LoopDetector:
     def count(self, actions: Sequence[Action], screenshot: bytes) -> int:
         """Add a step; how often this pair was seen, this time included.
 
-        Pictures are decoded only when the same actions come back, so an ordinary step costs nothing.
+        Images are decoded only when the same actions come back, so an ordinary step costs nothing.
         """
         if self._goes_on_waiting(actions, screenshot):
             return 1
@@ -77,7 +77,7 @@ class Episode:
 
     Attributes:
         instruction: What the agent is told now; a redirect changes it.
-        keep_images: How many of the last steps keep their picture in memory.
+        keep_images: How many of the last steps keep their image in memory.
         steps: Finished steps; only the last few hold a screenshot.
     """
 
@@ -92,7 +92,7 @@ class Episode:
         return self.steps[-1].index + 1 if self.steps else 1
 
     def add(self, steps: Iterable[Step]) -> None:
-        """Append finished steps and let old pictures go, so that memory stays flat."""
+        """Append finished steps and let old images go, so that memory stays flat."""
         self.steps.extend(steps)
         for position in range(len(self.steps) - self.keep_images - 1, -1, -1):
             step = forget_picture(self.steps[position])

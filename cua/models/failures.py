@@ -46,7 +46,7 @@ _HINTS = (
     _Hint(
         (400, 415, 422),
         r"image|multimodal|vision|content.{0,20}(list|array|string)",
-        "this model may not take pictures; `cua doctor` tells. Choose a model that sees",
+        "this model may not take images; `cua doctor` tells. Choose a model that sees",
     ),
     _Hint((400, 422), r"max_tokens|max_completion_tokens", "change --max-tokens, or leave it out"),
     _Hint((400, 422), r"stream_options|stream", "this server may not stream: turn streaming off"),

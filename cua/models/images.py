@@ -1,4 +1,4 @@
-"""How pictures travel: PNG untouched, or re-encoded as WebP or JPEG.
+"""How images travel: PNG untouched, or re-encoded as WebP or JPEG.
 
 The screenshots of a self-hosted K2.5 should go as WebP at quality 75 (`webp:75`), as its authors advise;
 hosted servers take PNG.
@@ -22,10 +22,10 @@ _KINDS: dict[str, ImageKind] = {"png": "png", "webp": "webp", "jpeg": "jpeg", "j
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFormat:
-    """An encoding of pictures on the wire.
+    """An encoding of images on the wire.
 
     Attributes:
-        kind: `png` sends every picture as it is.
+        kind: `png` sends every image as it is.
         quality: 1 to 100; without meaning for PNG.
     """
 
@@ -56,17 +56,17 @@ class ImageFormat:
 
 
 def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
-    """Re-encode a picture; its size in pixels stays. Blocking: about 50 ms for a full-HD screenshot.
+    """Re-encode an image; its size in pixels stays. Blocking: about 50 ms for a full-HD screenshot.
 
     Args:
-        part: The picture, in any encoding that Pillow reads.
-        image_format: What is wanted; PNG, and an encoding that the picture has already, change nothing.
+        part: The image, in any encoding that Pillow reads.
+        image_format: What is wanted; PNG, and an encoding that the image has already, change nothing.
 
     Returns:
-        The picture to send.
+        The image to send.
 
     Raises:
-        ModelError: The bytes are no picture, or the encoder refuses it (WebP ends at 16383 px a side).
+        ModelError: The bytes are no image, or the encoder refuses it (WebP ends at 16383 px a side).
     """
     if image_format.kind == "png" or part.media_type == f"image/{image_format.kind}":
         return part
@@ -78,11 +78,11 @@ def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
         with Image.open(io.BytesIO(part.data)) as image:
             out = io.BytesIO()
             # Opaque RGB: JPEG has no alpha, and a model would see transparent screenshots differently.
-            # Of WebP's methods 1 is the fastest: half the time of the default, 15 % more bytes, no worse a picture.
+            # Of WebP's methods 1 is the fastest: half the time of the default, 15 % more bytes, no worse an image.
             _flatten(image).save(out, format=image_format.kind, quality=image_format.quality, method=1)
     except BROKEN_FILE as error:
         raise ModelError(
-            f"a picture of the conversation cannot be sent as {image_format}: {error}", retryable=False
+            f"an image of the conversation cannot be sent as {image_format}: {error}", retryable=False
         ) from error
     return ImagePart(data=out.getvalue(), media_type="image/webp" if image_format.kind == "webp" else "image/jpeg")
 
@@ -103,9 +103,9 @@ def data_url(data: bytes, media_type: str) -> str:
 
 
 class ImageEncoder:
-    """Turns pictures into `data:` URLs off the event loop, and remembers the last few.
+    """Turns images into `data:` URLs off the event loop, and remembers the last few.
 
-    A request repeats the pictures of the one before; each is encoded once.
+    A request repeats the images of the one before; each is encoded once.
     """
 
     def __init__(self, image_format: ImageFormat, *, max_remembered: int = 8) -> None:
@@ -114,10 +114,10 @@ class ImageEncoder:
         self._urls: dict[ImagePart, str] = {}
 
     async def data_url(self, part: ImagePart) -> str:
-        """The picture as it goes into a request.
+        """The image as it goes into a request.
 
         Raises:
-            ModelError: The picture cannot be encoded.
+            ModelError: The image cannot be encoded.
         """
         url = self._urls.pop(part, "") or await asyncio.to_thread(self._encode, part)
         self._urls[part] = url

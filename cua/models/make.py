@@ -27,7 +27,7 @@ class ModelSettings:
         top_p: Likewise.
         max_tokens: Limit on output tokens; wins over the preset.
         image_format: `png`, `webp:QUALITY` or `jpeg:QUALITY`.
-        tool_images: Where pictures of tool results go: `tool` message, `user` message behind it, or `auto`.
+        tool_images: Where images of tool results go: `tool` message, `user` message behind it, or `auto`.
         streaming: Ask for a stream.
         connect_timeout_s: To reach the server.
         idle_timeout_s: Between two pieces of a streamed answer.

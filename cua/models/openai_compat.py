@@ -34,8 +34,8 @@ class OpenAICompatOptions:
         api_key: Else `OPENAI_API_KEY`; servers of one's own get `none`.
         sampling: Used when a call brings none; None chooses by model and host (`presets.automatic_sampling`).
         streaming: Ask for a stream. The reply is the same; a broken one is noticed earlier.
-        image_format: Encoding of pictures on the wire.
-        tool_images: Where pictures of tool results go: in the `tool` message, as K2.5 and its servers take them;
+        image_format: Encoding of images on the wire.
+        tool_images: Where images of tool results go: in the `tool` message, as K2.5 and its servers take them;
             in a `user` message behind it, for servers that refuse that; `auto` chooses by host.
         connect_timeout_s: To reach the server.
         idle_timeout_s: Between two pieces of an answer, the first included; only with streaming.

@@ -1,4 +1,4 @@
-"""A tiny request that tells whether a model answers, how fast, and whether it sees pictures."""
+"""A tiny request that tells whether a model answers, how fast, and whether it sees images."""
 
 import io
 import time
@@ -8,7 +8,7 @@ from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import ImagePart, Message, Part, Reply, TextPart
 from cua.model import Model
 
-_QUESTION = "Which colour fills the picture? Answer with that one word."
+_QUESTION = "Which colour fills the image? Answer with that one word."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +19,8 @@ class ProbeReport:
         ok: Whether the model answered at all.
         model: The name that the server gave.
         latency_s: Seconds for the answered request.
-        accepts_images: Whether a request with a picture was answered; None when nothing was.
-        saw_image: Whether the answer names the picture's colour; a server may drop pictures silently.
+        accepts_images: Whether a request with an image was answered; None when nothing was.
+        saw_image: Whether the answer names the image's colour; a server may drop images silently.
         reasoning_field: The field in which the reasoning came; None when there was none.
         reports_usage: Whether the server counts tokens; without it a token or cost cap is blind.
         answer: The beginning of the reply.
@@ -41,7 +41,7 @@ class ProbeReport:
 
 
 async def probe(model: Model) -> ProbeReport:
-    """Ask for the colour of a 32x32 picture; when that is refused, ask a question without a picture.
+    """Ask for the colour of a 32x32 image; when that is refused, ask a question without an image.
 
     Retries and timeouts are the model's own: for a quick verdict build it with few. A cut reply counts as an answer.
 

@@ -23,14 +23,14 @@ async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_re
 
     Args:
         messages: The conversation.
-        encoder: How pictures are sent.
+        encoder: How images are sent.
         keep_reasoning: Write all reasoning down, for a reader that is no server.
 
     Returns:
         The value of the request's `messages`.
 
     Raises:
-        ModelError: A picture cannot be encoded.
+        ModelError: An image cannot be encoded.
     """
     loop_start = 0 if keep_reasoning else start_of_tool_loop(messages)
     return [await _message(message, encoder, index >= loop_start) for index, message in enumerate(messages)]
@@ -43,9 +43,9 @@ def start_of_tool_loop(messages: Sequence[Message]) -> int:
 
 
 def move_tool_images(messages: Sequence[Message]) -> list[Message]:
-    """The conversation with the pictures of tool results in a user message behind the last result of each round.
+    """The conversation with the images of tool results in a user message behind the last result of each round.
 
-    Some servers take text only in tool messages. The texts that name the pictures go with them.
+    Some servers take text only in tool messages. The texts that name the images go with them.
     """
     moved: list[Message] = []
     held: list[Part] = []
@@ -54,7 +54,7 @@ def move_tool_images(messages: Sequence[Message]) -> list[Message]:
             moved.append(Message(role="user", parts=tuple(held)))
             held = []
         if message.role == "tool" and any(isinstance(part, ImagePart) for part in message.parts):
-            text = TextPart(text=message.text + "\n(The pictures follow in the next message.)")
+            text = TextPart(text=message.text + "\n(The images follow in the next message.)")
             held += message.parts
             message = replace(message, parts=(text,))
         moved.append(message)

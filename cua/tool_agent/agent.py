@@ -142,7 +142,7 @@ class ToolAgent:
         """Answer a question, from the first call of the model to a written end.
 
         Args:
-            question: Pictures first, then words.
+            question: Images first, then words.
             inputs: Files that came with it, for the record, unless they stand in its header.
             prepare: Awaited first; what it gives is told to the model before the question.
 

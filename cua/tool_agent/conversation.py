@@ -36,7 +36,7 @@ class Asked:
     """Something that the user said.
 
     Attributes:
-        parts: Pictures and words.
+        parts: Images and words.
         at: So many steps were finished before.
     """
 
@@ -96,7 +96,7 @@ def _of_outcome(outcome: CallOutcome, *, is_hidden: bool) -> Message:
 
 
 def numbered_parts(outcome: CallOutcome) -> tuple[Part, ...]:
-    """A result with the numbers by which an answer can cite it: the call's own, and one for each picture."""
+    """A result with the numbers by which an answer can cite it: the call's own, and one for each image."""
     parts: list[Part] = [TextPart(text=f"[^{outcome.number}^]\n")]
     num_images = 0
     for part in outcome.result.parts:
@@ -108,7 +108,7 @@ def numbered_parts(outcome: CallOutcome) -> tuple[Part, ...]:
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Neighbouring texts as one part, so that a result without pictures is plain text on the wire."""
+    """Neighbouring texts as one part, so that a result without images is plain text on the wire."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -121,7 +121,7 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 CHARS_PER_TOKEN = 3.5
 TOKENS_PER_IMAGE = 1500
-"""Both are used only where a server counts no tokens; a 1024x1024 picture is 1369 tokens for K2.5."""
+"""Both are used only where a server counts no tokens; a 1024x1024 image is 1369 tokens for K2.5."""
 
 SUMMARY_REQUEST = (
     "The conversation is about to be cut. Sum up what you need to go on: the question as you understand it, what you "
@@ -145,7 +145,7 @@ def count_tokens(messages: Sequence[Message], last_usage: Usage | None) -> int:
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """Tokens by the length of the texts and the number of pictures."""
+    """Tokens by the length of the texts and the number of images."""
     num_chars, num_images = 0, 0
     for message in messages:
         num_chars += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)

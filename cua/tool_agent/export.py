@@ -33,11 +33,11 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
     """Write `conversation.jsonl` and `notebook.ipynb`.
 
     The conversation is one line with `messages` and `tools`, as OpenAI's chat completions and fine-tuning have them:
-    all steps, with their reasoning as `reasoning_content`, pictures as `data:` URLs. Nothing of it is shortened,
+    all steps, with their reasoning as `reasoning_content`, images as `data:` URLs. Nothing of it is shortened,
     whatever the model was shown towards the end of a long run.
 
     Args:
-        record: The run, loaded with its pictures.
+        record: The run, loaded with its images.
         result_dir: Where the folder is made.
         name: Of the folder.
 

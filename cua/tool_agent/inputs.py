@@ -27,7 +27,7 @@ MAX_COPIED_BYTES = 256 * 2**20
 MAX_PATCHES = 16_384
 PATCH_PX = 14
 MAX_SIDE_PX = 7168
-"""What K2.5 sees of one picture; more would be reduced on the way. Source: its image processor's configuration."""
+"""What K2.5 sees of one image; more would be reduced on the way. Source: its image processor's configuration."""
 
 MAX_SHOWN_PAGES = 8
 NUM_SHOWN_FRAMES = 16
@@ -76,7 +76,7 @@ def _find_input(path: Path, names: set[str]) -> InputFile:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"{path} is no regular file; name a picture, a document, a video or a data file")
+            raise ConfigError(f"{path} is no regular file; name an image, a document, a video or a data file")
         size_bytes = found.st_size
         with path.open("rb") as file:
             file.read(1)
@@ -135,7 +135,7 @@ def make_question(question: str, inputs: Sequence[InputFile]) -> tuple[Part, ...
     """The user's message: each file with what can be seen of it, then the words.
 
     Raises:
-        ConfigError: A picture, document or video is broken; the text says how.
+        ConfigError: An image, document or video is broken; the text says how.
     """
     parts: list[Part] = []
     for file in inputs:
@@ -174,7 +174,7 @@ def kind_of(path: Path) -> Kind:
     except Image.DecompressionBombError:
         return "picture"
     except BROKEN_FILE:
-        pass  # no picture
+        pass  # no image
     av = require("av", "visual")
     try:
         with av.open(str(path)) as container:
@@ -188,7 +188,7 @@ def _picture(file: InputFile) -> Iterator[Part]:
 
     image = load_image(file.path)
     part, shown = encode_for_model(image)
-    yield TextPart(text=f"File {file.name}: picture, {image.shape[1]}x{image.shape[0]} px{shown}.\n")
+    yield TextPart(text=f"File {file.name}: image, {image.shape[1]}x{image.shape[0]} px{shown}.\n")
     yield part
 
 
@@ -216,7 +216,7 @@ def _video(file: InputFile) -> Iterator[Part]:
 
 
 def encode_for_model(image: "NDArray[np.uint8]") -> tuple[ImagePart, str]:
-    """A picture as PNG no larger than K2.5 takes it in, and a clause that says so when it was reduced.
+    """An image as PNG no larger than K2.5 takes it in, and a clause that says so when it was reduced.
 
     Args:
         image: (H, W, 3) uint8 RGB.

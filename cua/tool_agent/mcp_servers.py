@@ -66,7 +66,7 @@ class McpTool:
 
 
 def _parts(result: Any) -> Iterator[Part]:
-    """What a result shows; parts that are no text and no picture are named."""
+    """What a result shows; parts that are no text and no image are named."""
     texts = 0
     for block in result.content:
         match block.type:
@@ -77,7 +77,7 @@ def _parts(result: Any) -> Iterator[Part]:
                 with suppress(binascii.Error, ValueError):
                     yield ImagePart(data=base64.b64decode(block.data, validate=True))
                     continue
-                yield TextPart(text="[a picture that is no base64]")
+                yield TextPart(text="[an image that is no base64]")
             case "resource" if getattr(block.resource, "text", None) is not None:
                 texts += 1
                 yield TextPart(text=f"[{block.resource.uri}]\n{block.resource.text}")

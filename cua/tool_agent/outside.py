@@ -75,7 +75,7 @@ class OutsideTool:
             else:
                 num_lost += 1
         if num_lost:
-            texts.append(f"[{num_lost} pictures or other parts cannot be shown]")
+            texts.append(f"[{num_lost} images or other parts cannot be shown]")
         text = _cut(self._redact(_printable_lines("\n".join(texts))), self._limits.output_chars)
         parts: tuple[Part, ...] = (TextPart(text=text or "(no output)"), *pictures)
         return ToolResult(parts=parts, is_error=result.is_error, data={"kind": KIND})

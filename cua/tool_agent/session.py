@@ -51,7 +51,7 @@ async def ask(
 
     Args:
         question: What is asked.
-        files: Pictures, documents, videos, other files; copied into the run.
+        files: Images, documents, videos, other files; copied into the run.
         schema: What the answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
@@ -59,7 +59,7 @@ async def ask(
         settings: Single settings by name, such as `max_steps=20`; the others come from files and the environment.
 
     Returns:
-        How it ended. The run's folder holds `answer.json`, `notebook.ipynb` and every picture.
+        How it ended. The run's folder holds `answer.json`, `notebook.ipynb` and every image.
 
     Raises:
         ConfigError: A setting or file is wrong; nothing was started.
@@ -161,7 +161,7 @@ class ToolSession:
 
         Args:
             question: What is asked.
-            files: Pictures, documents, videos, other files, besides those of earlier questions; copied into the run.
+            files: Images, documents, videos, other files, besides those of earlier questions; copied into the run.
 
         Returns:
             How it ended; steps, usage and time are those of all questions together.

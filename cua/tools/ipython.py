@@ -51,7 +51,7 @@ def _text(result: CellResult) -> str:
 
 
 def _without_picture(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
-    """A notebook output whose picture is named by its place among the result's pictures: it is kept once."""
+    """A notebook output whose image is named by its place among the result's images: it is kept once."""
     if PNG not in output.get("data", {}):
         return dict(output)
     return {**output, "data": {**output["data"], PNG: next(numbers, None)}}

@@ -1,4 +1,4 @@
-"""`view_image`: look at a picture file."""
+"""`view_image`: look at an image file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ class ViewImageArguments(Arguments):
 
     path: str = Field(description="The file, relative to the working folder.")
     box: list[int] = Field(
-        default=[], description="[left, top, right, bottom] in pixels; empty for the whole picture.", max_length=4
+        default=[], description="[left, top, right, bottom] in pixels; empty for the whole image.", max_length=4
     )
 
 

@@ -1,7 +1,7 @@
 """Between our frozen dataclasses and one line of JSON.
 
 Out: a walk over the values, every text through `redact`. Back: pydantic, since a file is foreign data.
-Pictures never stand in a line; numbers that JSON has no word for become text (`"nan"`).
+Images never stand in a line; numbers that JSON has no word for become text (`"nan"`).
 """
 
 import dataclasses

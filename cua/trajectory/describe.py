@@ -104,7 +104,7 @@ def told_arguments(call: ToolCall) -> str:
 
 
 def printable(text: str) -> str:
-    """The line with control characters shown as their picture, so that a page cannot steer a terminal."""
+    """The line with control characters shown as their image, so that a page cannot steer a terminal."""
     if text.isprintable():
         return text
     return "".join(_picture(char) if unicodedata.category(char) in _UNSAFE else char for char in text)

@@ -71,7 +71,7 @@ class RunHeader:
         env: Kind of environment: `browser`, `desktop`, ...
         env_options: The environment's options that matter to a reader.
         model: Name of the model.
-        protocol: Options of the protocol (thinking, number of pictures, coordinates, ...).
+        protocol: Options of the protocol (thinking, number of images, coordinates, ...).
         sampling: Sampling settings.
         limits: Caps of the run.
         versions: Version by package, and of Python.
@@ -114,7 +114,7 @@ class RunEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEvent(_Line):
-    """What the model is about to see. `image` is the SHA-256 of the picture, its name in `images/`."""
+    """What the model is about to see. `image` is the SHA-256 of the image, its name in `images/`."""
 
     index: int
     observation: Observation
@@ -161,7 +161,7 @@ Sha256 = Annotated[str, Field(pattern=r"^(|[0-9a-f]{64})$")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPart:
-    """A part of a message. `image` is the SHA-256 of a picture, its name in `images/`."""
+    """A part of a message. `image` is the SHA-256 of an image, its name in `images/`."""
 
     part: Literal["text", "image"]
     text: str = ""

@@ -1,4 +1,4 @@
-"""Pictures of a run, by content: `images/<sha256>.png`, each written once and whole."""
+"""Images of a run, by content: `images/<sha256>.png`, each written once and whole."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ FOLDER = "images"
 
 
 class ImageFolder:
-    """The pictures of one run."""
+    """The images of one run."""
 
     def __init__(self, run_dir: Path) -> None:
         """Name the folder; nothing is read or made."""
@@ -21,7 +21,7 @@ class ImageFolder:
         self._known: set[str] = set()
 
     def path(self, sha256: str) -> Path:
-        """Where the picture of that hash is."""
+        """Where the image of that hash is."""
         return self._folder / f"{sha256}.png"
 
     def put(self, png: bytes, *, is_durable: bool) -> tuple[str, bool]:
@@ -32,11 +32,11 @@ class ImageFolder:
             is_durable: Wait until the disk has them.
 
         Returns:
-            SHA-256 in hex, or "" for no picture; and whether a file was written.
+            SHA-256 in hex, or "" for no image; and whether a file was written.
 
         Raises:
-            OSError: The picture cannot be written; no half file is left under its name.
-            TrajectoryError: The folder of pictures is a link.
+            OSError: The image cannot be written; no half file is left under its name.
+            TrajectoryError: The folder of images is a link.
         """
         if not png:
             return "", False
@@ -49,7 +49,7 @@ class ImageFolder:
         return sha256, is_new
 
     def get(self, sha256: str) -> bytes:
-        """The picture of that hash; b"" for the hash "".
+        """The image of that hash; b"" for the hash "".
 
         Raises:
             TrajectoryError: It is not there or not what was written.
@@ -60,9 +60,9 @@ class ImageFolder:
         try:
             png = read_inside(self._run_dir, f"{FOLDER}/{sha256}.png", max_bytes=MAX_PICTURE_BYTES)
         except OSError as error:
-            raise TrajectoryError(f"the record needs the picture {path}: {error.strerror}") from error
+            raise TrajectoryError(f"the record needs the image {path}: {error.strerror}") from error
         if sha256_of(png) != sha256:
-            raise TrajectoryError(f"the picture {path} is damaged: its content does not match its name")
+            raise TrajectoryError(f"the image {path} is damaged: its content does not match its name")
         return png
 
     def _is_whole(self, sha256: str, size_bytes: int) -> bool:
@@ -73,7 +73,7 @@ class ImageFolder:
 
 
 def sha256_of(png: bytes) -> str:
-    """The hash by which a picture is named."""
+    """The hash by which an image is named."""
     return hashlib.sha256(png).hexdigest()
 
 

@@ -46,7 +46,7 @@ class ToolReader:
     """Joins events into steps. A `ValueError` means that an event is out of order.
 
     Args:
-        images: Where the pictures are; None leaves them out.
+        images: Where the images are; None leaves them out.
 
     Attributes:
         is_open: Whether something was asked.
@@ -124,9 +124,9 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
 
     Args:
         run_dir: The run's folder.
-        images: How many pictures to load, the latest ones; None for all. Earlier observations carry
+        images: How many images to load, the latest ones; None for all. Earlier observations carry
             b"" as their screenshot; `RunRecord.picture` reads any of them. A tool-using run is loaded with
-            all its pictures, or with none for 0.
+            all its images, or with none for 0.
 
     Raises:
         TrajectoryError: There is no run, or its record is damaged (the text names the line).
@@ -326,7 +326,7 @@ class _Reader:
 
 
 def _with_pictures(record: RunRecord, images: int | None) -> RunRecord:
-    """The record with the pictures of its latest observations loaded."""
+    """The record with the images of its latest observations loaded."""
     wanted = sorted(record.images)
     wanted = wanted if images is None else wanted[len(wanted) - min(images, len(wanted)) :]
     pictures = {index: record.picture(index) for index in wanted}

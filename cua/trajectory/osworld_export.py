@@ -101,7 +101,7 @@ def _step_lines(
     record: RunRecord, position: int, step: Step, outcome: ActionsOutcome, folder: Path
 ) -> Iterator[dict[str, Any]]:
     pieces = list(split_special(step))
-    # One picture a step: the screen after its last action, which is what the next step saw.
+    # One image a step: the screen after its last action, which is what the next step saw.
     after = _index_after(record, position)
     is_last_step = position == len(record.steps) - 1
     for number, (action, _) in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""The files of a record while it is written: its lines, chained and locked, and its pictures."""
+"""The files of a record while it is written: its lines, chained and locked, and its images."""
 
 import os
 import shutil
@@ -111,7 +111,7 @@ class RecordFile:
             self._last_hash = hash_line(line)
 
     def put_image(self, png: bytes, *, is_durable: bool) -> str:
-        """Keep a picture; its hash.
+        """Keep an image; its hash.
 
         Raises:
             TrajectoryError: It cannot be written.
@@ -124,7 +124,7 @@ class RecordFile:
         return sha256
 
     def sync(self) -> None:
-        """Wait until the disk has all durable writes up to here: the pictures first, then the lines that name them.
+        """Wait until the disk has all durable writes up to here: the images first, then the lines that name them.
 
         Raises:
             TrajectoryError: The disk does not take them.

@@ -28,9 +28,9 @@ class ReplayedStep:
     """One step carried out again.
 
     Attributes:
-        step: As recorded; its observation carries no picture.
+        step: As recorded; its observation carries no image.
         observation: What was seen this time before acting.
-        similarity: Of the two pictures before acting, in [0, 1]; 1.0 is the same picture. None when the
+        similarity: Of the two images before acting, in [0, 1]; 1.0 is the same image. None when the
             record has none or when the screens differ in size.
         error: What went wrong this time, None when nothing did.
     """
@@ -157,10 +157,10 @@ async def reexecute(
 
 
 def similarity(left: bytes, right: bytes) -> float | None:
-    """How alike two PNG pictures are: 1 minus the share of pixels that differ visibly.
+    """How alike two PNG images are: 1 minus the share of pixels that differ visibly.
 
     Returns:
-        A number in [0, 1]; None when one is missing or no picture, or their sizes differ.
+        A number in [0, 1]; None when one is missing or no image, or their sizes differ.
     """
     if not left or not right:
         return None

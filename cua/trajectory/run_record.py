@@ -77,7 +77,7 @@ class RunRecord:
     Attributes:
         run_dir: The run's folder.
         header: What it was started with.
-        steps: Finished steps in order; most of them without their picture, see `load_run`.
+        steps: Finished steps in order; most of them without their image, see `load_run`.
         turns: What a tool-using run was asked, one question after the other, with its steps; empty for a GUI run.
         pending_calls: Number and reply of a step whose tool calls were begun and of which nothing more is known.
         outcomes: What became of each, same order.
@@ -86,7 +86,7 @@ class RunRecord:
         discarded: Replies that led to nothing (unreadable, or given up at a restart), with their step.
         result: How the run ended, with its totals; None while it runs or when it broke off.
         usage: Sum over all replies, those included that could not be read, and those of agents that worked for it.
-        images: SHA-256 of the picture by step index ("" for none), the pending step's included.
+        images: SHA-256 of the image by step index ("" for none), the pending step's included.
         resumed_at: When the run was taken up again, Unix time in seconds.
         last_at: When the last event was written, Unix time in seconds.
         sealed: Hashes of the files that the code of a tool-using run has written; None until its very end.
@@ -153,7 +153,7 @@ class RunRecord:
         """The PNG that the model saw at a step, read from disk; b"" when there was none.
 
         Raises:
-            TrajectoryError: The picture is gone or damaged.
+            TrajectoryError: The image is gone or damaged.
         """
         return ImageFolder(self.run_dir).get(self.images.get(index, ""))
 
@@ -203,7 +203,7 @@ def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:
 
 
 def forget_picture(step: Step) -> Step:
-    """The step without its picture, which stays on disk: for the list that a long run keeps in memory."""
+    """The step without its image, which stays on disk: for the list that a long run keeps in memory."""
     if not step.observation.screenshot:
         return step
     return replace(step, observation=replace(step.observation, screenshot=b""))

@@ -162,7 +162,7 @@ class TrajectoryWriter:
         self._observation = self._reply = self._acting = None
 
     def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Keep a question of a tool-using run; its pictures must be PNG. On disk when this returns.
+        """Keep a question of a tool-using run; its images must be PNG. On disk when this returns.
 
         Args:
             question: The question.

@@ -118,12 +118,12 @@ class Observer:
                 if up.reason == "died":
                     raise EnvDiedError("the browser process is gone") from up
             except TimeoutError:
-                note = "the page does not answer; the picture is an older one"
+                note = "the page does not answer; the image is an older one"
                 break
             except Error as error:  # the page went away, or changes its process
                 if not session.is_connected:
                     raise EnvDiedError("the browser process is gone") from error
-                note = "no picture could be taken; this is an older one"
+                note = "no image could be taken; this is an older one"
             else:
                 self._last_screenshot = screenshot
                 return screenshot, None

@@ -16,7 +16,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """One picture."""
+    """One image."""
 
     item: MediaItem
 

@@ -176,7 +176,7 @@ class EngineOptions:
         max_num_batched_tokens: Tokens of one step; a longer prompt is computed in pieces, between which others decode.
         max_waiting: Requests that may queue before new ones are turned away.
         media_patches_per_step: Patches the vision tower encodes in one step, beyond the first item.
-        feature_cache_bytes: Memory for encoded media, so that a picture that is sent again is not encoded again.
+        feature_cache_bytes: Memory for encoded media, so that an image that is sent again is not encoded again.
         has_prefix_cache: Share the cache of equal beginnings.
         has_cuda_graphs: On a GPU with Triton's kernels, decode by CUDA graphs, which are captured at the start.
     """

@@ -2,7 +2,7 @@
 
 A block's name is one hash over everything up to its end. Placeholder tokens are the same for all media, so it also
 covers the content of the media in it and where in the media it begins. Two prompts share a block exactly when tokens
-and pictures up to its end are equal.
+and images up to its end are equal.
 
 Source: Kwon et al. 2023, arXiv 2309.06180 (paged cache); blocks found by content hash as in vLLM's prefix caching.
 """

@@ -36,10 +36,10 @@ class NativeOptions:
         max_num_batched_tokens: Tokens of one engine step.
         max_num_seqs: Sequences of one engine step.
         latent_norm_eps: Of the two norms inside MLA; the configuration's where None.
-        allow_http_media: Whether requests may name pictures by http(s) address.
-        max_images: Pictures a request may hold.
+        allow_http_media: Whether requests may name images by http(s) address.
+        max_images: Images a request may hold.
         max_body_mib: Size of a request.
-        feature_cache_mib: Memory for encoded pictures that may come again.
+        feature_cache_mib: Memory for encoded images that may come again.
         queue_timeout_s: Seconds until a request has to be under way; no limit where None.
         request_timeout_s: Seconds a whole request may take; no limit where None.
         queue_size: Requests that may wait before the server says that it is busy.
@@ -94,10 +94,10 @@ class VllmOptions:
         gpu_memory_utilization: Share of each GPU's memory that vLLM takes, 0 to 1.
         max_num_batched_tokens: Tokens of one engine step.
         max_num_seqs: Sequences of one engine step.
-        mm_processor_cache_gb: Memory for prepared pictures; 0 when each is seen once.
+        mm_processor_cache_gb: Memory for prepared images; 0 when each is seen once.
         mm_processor_cache_type: `lru`, or `shm` to share it between processes.
-        max_images: Pictures and video chunks a request may hold.
-        allowed_media_path: Folder below which requests may name pictures by file: address.
+        max_images: Images and video chunks a request may hold.
+        allowed_media_path: Folder below which requests may name images by file: address.
         draft_model: EAGLE-3 draft for speculative decoding.
         num_speculative_tokens: Tokens it drafts at a time.
         prompt_tokens_details: Whether answers say how much of a prompt came from the cache.

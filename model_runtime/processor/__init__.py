@@ -1,4 +1,4 @@
-"""Pictures and videos to the model's input sizes.
+"""Images and videos to the model's input sizes.
 
 processor = Processor.load(model_dir)
 processor.image(png_bytes)                      # MediaItem

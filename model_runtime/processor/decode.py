@@ -1,10 +1,10 @@
-"""Foreign pictures: files cut down to what is drawn, then decoded within limits.
+"""Foreign images: files cut down to what is drawn, then decoded within limits.
 
 Colours follow PIL's plain `convert("RGB")`, as the release's processor: an alpha channel is dropped, not blended.
-Two things differ from it on purpose: pictures are turned upright by their EXIF or XMP tag (as transformers loads them),
+Two things differ from it on purpose: images are turned upright by their EXIF or XMP tag (as transformers loads them),
 and of 16-bit grey the high byte is taken (PIL would cut everything above 255 to white).
 
-Around its pixels a file may carry texts, profiles, tags and further pictures, which decoders unpack although nothing is
+Around its pixels a file may carry texts, profiles, tags and further images, which decoders unpack although nothing is
 drawn with them: half a million comments take seconds, a table of tags can name the same megabyte sixty thousand times.
 Here a file is walked once, in linear time and a bounded number of pieces, and only what changes pixels is passed on,
 byte for byte. The orientation is read on the way.
@@ -25,7 +25,7 @@ from model_runtime.errors import MediaError
 from model_runtime.processor.media_rules import MediaLimits
 
 MAX_PIECES = 20_000
-"""Chunks, segments or blocks of a file; an encoder writes a 32 MiB picture in some thousands."""
+"""Chunks, segments or blocks of a file; an encoder writes a 32 MiB image in some thousands."""
 MAX_SCANS = 100
 """Scans of a JPEG; encoders write up to about twenty."""
 MAX_SCANNED_PIXELS = 800_000_000
@@ -64,7 +64,7 @@ class Drawn:
 
 
 def cut_down(data: bytes) -> Drawn:
-    """The part of a picture file that is drawn; other files as they are.
+    """The part of an image file that is drawn; other files as they are.
 
     Raises:
         MediaError: It is in too many pieces.
@@ -137,11 +137,11 @@ def _cut_jpeg(data: bytes) -> Drawn:
 
 
 def _cut_gif(data: bytes) -> Drawn:
-    """All before the first picture but its control block is dropped; what follows it is not looked at by a decoder."""
+    """All before the first image but its control block is dropped; what follows it is not looked at by a decoder."""
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     pos = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     head, control = data[:pos], b""
-    blocks = _pieces("GIF", "blocks before its first picture")
+    blocks = _pieces("GIF", "blocks before its first image")
     for _ in blocks:
         found = _GIF_BLOCK.search(data, pos)
         pos = found.start() if found else len(data)
@@ -159,7 +159,7 @@ def _cut_gif(data: bytes) -> Drawn:
 
 
 def _read_webp(data: bytes) -> Drawn:
-    """Nothing is dropped, as its library looks at pictures only; its size and its orientation are read."""
+    """Nothing is dropped, as its library looks at images only; its size and its orientation are read."""
     size, orientation, pos = None, 1, 12
     for _ in _pieces("WebP", "chunks"):
         if pos + 8 > len(data):
@@ -267,14 +267,14 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""How to turn a picture with that orientation. Source: EXIF, tag 0x0112, as Pillow's `ImageOps.exif_transpose`."""
+"""How to turn an image with that orientation. Source: EXIF, tag 0x0112, as Pillow's `ImageOps.exif_transpose`."""
 
 
 def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
-    """Decode a picture; of an animated one, its first frame.
+    """Decode an image; of an animated one, its first frame.
 
     Raises:
-        MediaError: It is no picture of a known format, is broken, or breaks a limit.
+        MediaError: It is no image of a known format, is broken, or breaks a limit.
     """
     check_bytes(len(data), limits.max_image_bytes, "picture")
     drawn = cut_down(data)
@@ -286,10 +286,10 @@ def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
             turn = _UPRIGHT.get(drawn.orientation)
             return to_rgb(image if turn is None else image.transpose(turn))
     except UnidentifiedImageError as error:
-        text = f"{_describe(data)} is not a picture, or only the beginning of one: expected {', '.join(FORMATS)}"
+        text = f"{_describe(data)} is not an image, or only the beginning of one: expected {', '.join(FORMATS)}"
         raise MediaError(text, code="invalid_media") from error
     except UNREADABLE as error:
-        text = f"the picture cannot be decoded, it may be cut off or damaged: {error}"
+        text = f"the image cannot be decoded, it may be cut off or damaged: {error}"
         raise MediaError(text, code="invalid_media") from error
 
 
@@ -308,7 +308,7 @@ def _check_drawn(drawn: Drawn, limits: MediaLimits) -> None:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """8-bit RGB of a picture of any mode."""
+    """8-bit RGB of an image of any mode."""
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I"):
@@ -339,9 +339,9 @@ def check_pixels(width: int, height: int, limits: MediaLimits) -> None:
         MediaError: There are too many pixels, or none.
     """
     if width < 1 or height < 1:
-        raise MediaError(f"the picture has the size {width} x {height}", code="invalid_media")
+        raise MediaError(f"the image has the size {width} x {height}", code="invalid_media")
     if width * height > limits.max_pixels:
-        text = f"the picture has {width} x {height} pixels, at most {limits.max_pixels} are decoded: send a smaller one"
+        text = f"the image has {width} x {height} pixels, at most {limits.max_pixels} are decoded: send a smaller one"
         raise MediaError(text, code="media_too_large")
 
 

@@ -1,4 +1,4 @@
-"""The sizes at which the model looks at pictures and videos.
+"""The sizes at which the model looks at images and videos.
 
 Two frames a second are taken, evenly over the whole video, four to a chunk; a chunk is named by the time of its first
 frame. The arithmetic of the time is that of transformers 5.23, whose floats show in the last digit.
@@ -71,8 +71,8 @@ class MediaLimits:
     """The operator's part: how much a request may cost before it is refused.
 
     Attributes:
-        max_image_bytes: Of an encoded picture.
-        max_pixels: Of a picture or a video frame, decoded (64 million take 192 MB).
+        max_image_bytes: Of an encoded image.
+        max_pixels: Of an image or a video frame, decoded (64 million take 192 MB).
         max_video_bytes: Of a video file.
         max_source_frames: Frames in a video file; all up to the last sampled one may have to be decoded.
         max_sampled_frames: Frames taken from a video; each takes at most 2.4 MB until it is encoded.
@@ -97,7 +97,7 @@ def load_media_options(model_dir: Path) -> MediaOptions:
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
-        raise ConfigError(f"{path} does not exist: pictures need the release's {FILE_NAME}") from error
+        raise ConfigError(f"{path} does not exist: images need the release's {FILE_NAME}") from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
     return parse_media_options(content, str(path))
@@ -182,10 +182,10 @@ def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
 
 
 def make_item(images: list[Image.Image], fit: Fit) -> MediaItem:
-    """Resize (bicubic, antialiased) and pad RGB pictures into one item.
+    """Resize (bicubic, antialiased) and pad RGB images into one item.
 
     Args:
-        images: One picture, or the frames of a chunk; all are brought to the same size.
+        images: One image, or the frames of a chunk; all are brought to the same size.
         fit: The size.
     """
     width, height = fit.resized

@@ -1,4 +1,4 @@
-"""Bytes of pictures and videos to items for the vision tower."""
+"""Bytes of images and videos to items for the vision tower."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,19 +46,19 @@ class Processor:
         return cls(options=load_media_options(Path(model_dir)), limits=limits or MediaLimits())
 
     def fit(self, width: int, height: int, *, is_frame: bool = False) -> Fit:
-        """Sizes to which a picture (or a video frame) of `width` x `height` px is resized and padded."""
+        """Sizes to which an image (or a video frame) of `width` x `height` px is resized and padded."""
         limit = self.options.in_patch_limit_each_frame if is_frame else self.options.in_patch_limit
         return fit_size(width, height, limit, self.options.patch_limit_on_one_side)
 
     def count_tokens(self, width: int, height: int, *, is_frame: bool = False) -> int:
-        """Tokens of a picture of `width` x `height` px, or of a chunk of such video frames, however many it has."""
+        """Tokens of an image of `width` x `height` px, or of a chunk of such video frames, however many it has."""
         return self.fit(width, height, is_frame=is_frame).num_tokens
 
     def image(self, data: bytes) -> MediaItem:
-        """A picture file (PNG, JPEG, WebP, GIF, BMP) as an item.
+        """An image file (PNG, JPEG, WebP, GIF, BMP) as an item.
 
         Raises:
-            MediaError: It is no picture, is broken, or breaks a limit.
+            MediaError: It is no image, is broken, or breaks a limit.
         """
         image = decode_image(data, self.limits)
         return make_item([image], self.fit(*image.size))
@@ -70,7 +70,7 @@ class Processor:
             frames: (height, width, 3) uint8 RGB each.
 
         Raises:
-            MediaError: There are no frames, too many, or they are no RGB pictures.
+            MediaError: There are no frames, too many, or they are no RGB images.
         """
         for frame in frames:
             if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
@@ -87,7 +87,7 @@ class Processor:
         fps, frames = sample_video(source, self.options.sample_fps, self.limits)
         chunks: list[tuple[str, MediaItem]] = []
         chunk: list[SampledFrame] = []
-        for frame in frames:  # decoded pictures of one chunk at a time
+        for frame in frames:  # decoded images of one chunk at a time
             chunk.append(frame)
             if len(chunk) == CHUNK_FRAMES:
                 chunks.append(self._timed(chunk, fps))

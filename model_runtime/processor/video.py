@@ -67,7 +67,7 @@ def sample_video(source: bytes | Path, sample_fps: float, limits: MediaLimits) -
         are left out.
 
     Raises:
-        MediaError: It is no video, has no picture in it, or breaks a limit.
+        MediaError: It is no video, has no image in it, or breaks a limit.
     """
     size_bytes = len(source) if isinstance(source, bytes) else source.stat().st_size
     check_bytes(size_bytes, limits.max_video_bytes, "video")

@@ -48,7 +48,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
 
     Args:
         engine: Generates. It is closed when the application shuts down.
-        processor: Decodes pictures and videos.
+        processor: Decodes images and videos.
         options: Limits and manners.
     """
     options = options or ServerOptions()

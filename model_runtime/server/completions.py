@@ -266,9 +266,7 @@ def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> 
         if not token_ids:
             raise RequestError("the prompt is empty; expected one token or more", param="prompt")
         if tokenizer.special.media_pad in token_ids:
-            text = (
-                "the prompt holds <|media_pad|>, for which there is no picture here; send pictures to the chat endpoint"
-            )
+            text = "the prompt holds <|media_pad|>, for which there is no image here; send images to the chat endpoint"
             raise RequestError(text, param="prompt")
     return prompts
 

@@ -1,4 +1,4 @@
-"""Pictures and videos of a request: data URLs or URLs of the web, decoded in threads, kept for the next request.
+"""Images and videos of a request: data URLs or URLs of the web, decoded in threads, kept for the next request.
 
 Data URLs are `data:image/png;base64,iVBORw0...` (RFC 2397). Blanks are dropped everywhere in the data: the model card's
 own example has one after the comma.
@@ -187,10 +187,10 @@ Result = TypeVar("Result")
 
 
 class MediaProcessor(Protocol):
-    """Bytes of a picture or video to what the model takes; may be called from several threads."""
+    """Bytes of an image or video to what the model takes; may be called from several threads."""
 
     def image(self, data: bytes) -> MediaItem:
-        """A picture."""
+        """An image."""
         ...
 
     def video(self, data: bytes) -> Chunks:
@@ -201,7 +201,7 @@ class MediaProcessor(Protocol):
 class MediaReader:
     """Reads the media of requests.
 
-    An agent sends its last screenshots with every step; decoded pictures are kept, so that only new ones cost time.
+    An agent sends its last screenshots with every step; decoded images are kept, so that only new ones cost time.
 
     Args:
         processor: Who decodes.
@@ -227,7 +227,7 @@ class MediaReader:
         """
         most = self._access.max_items
         if len(parts) > most:
-            text = f"the request has {len(parts)} pictures and videos; at most {most} are taken"
+            text = f"the request has {len(parts)} images and videos; at most {most} are taken"
             raise RequestError(text, param="messages", code="too_many_images")
         loaded = await asyncio.gather(*(self._read(path, part) for path, part in parts), return_exceptions=True)
         done: list[Loaded] = []

@@ -85,8 +85,8 @@ _COUNTERS = {
     "prompt_tokens": ("prompt_tokens_total", "Tokens of prompts"),
     "prefix_cached_tokens": ("cached_tokens_total", "Tokens of prompts that came from the prefix cache"),
     "generated_tokens": ("generated_tokens_total", "Sampled tokens"),
-    "media_encoded": ("media_encoded_total", "Pictures and chunks that the vision tower encoded"),
-    "media_cached": ("media_cached_total", "Pictures and chunks that came from the cache of encoded media"),
+    "media_encoded": ("media_encoded_total", "Images and chunks that the vision tower encoded"),
+    "media_cached": ("media_cached_total", "Images and chunks that came from the cache of encoded media"),
     "preemptions": ("preemptions_total", "Sequences put back into the queue for want of cache"),
     "engine_faults": ("faults_total", "Steps or requests that failed in the engine"),
 }

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaAccess:
-    """Where pictures and videos may come from, and how many. Limits of pixels are the processor's.
+    """Where images and videos may come from, and how many. Limits of pixels are the processor's.
 
     Attributes:
-        max_items: Pictures and videos in one request.
+        max_items: Images and videos in one request.
         max_item_bytes: Of one, decoded from base64 or fetched.
         allow_http: Whether `http` and `https` URLs are fetched at all; data URLs always work.
         private_hosts: Hosts that may be fetched from although their addresses are loopback, private or link-local.
         fetch_timeout_s: For one fetch with its redirects.
-        cache_bytes: Memory for decoded pictures that may come again with the next request; 0 for none.
+        cache_bytes: Memory for decoded images that may come again with the next request; 0 for none.
     """
 
     max_items: int = 256
@@ -33,7 +33,7 @@ class ServerOptions:
         api_keys: Any of them opens everything; empty for no keys. `/health` is always open.
         max_body_bytes: Of one request; more is refused with 413 before it is read.
         max_tools: Tools that one request may declare.
-        media: Where pictures and videos may come from.
+        media: Where images and videos may come from.
         body_timeout_s: For a request to arrive.
         request_timeout_s: For a whole request; None for no limit. Answered with 504.
         queue_timeout_s: Until the engine says the first thing; None for no limit. Answered with 503.

@@ -40,8 +40,8 @@ async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict
     """The media of a conversation by their paths in the request.
 
     Raises:
-        RequestError: There are too many pictures and videos.
-        MediaError: A picture or video cannot be loaded.
+        RequestError: There are too many images and videos.
+        MediaError: An image or video cannot be loaded.
     """
     found = list(_media(messages))
     loaded = await reader.read(found) if found else []
@@ -159,12 +159,12 @@ async def read_prompt(
         asked: The request.
         flags: See `read_flags`.
         tools: As the template takes them.
-        media: Loads pictures and videos.
+        media: Loads images and videos.
         tokenizer: The model's.
         most_tokens: A longer prompt is refused before all of it is tokens.
 
     Raises:
-        RequestError: A result answers no call, a picture cannot be loaded, or the prompt is too long.
+        RequestError: A result answers no call, an image cannot be loaded, or the prompt is too long.
     """
     loaded = await load_media(asked.messages, media)
 

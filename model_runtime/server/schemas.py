@@ -81,11 +81,11 @@ class SamplingFields(OpenModel):
 
 
 class MediaUrl(StrictModel):
-    """Where a picture or video is: a data URL, or http(s) where the server allows it."""
+    """Where an image or video is: a data URL, or http(s) where the server allows it."""
 
     url: str = Field(min_length=1)
     detail: Any = Field(
-        default=None, description="Not looked at: pictures are always read at the model's own resolution."
+        default=None, description="Not looked at: images are always read at the model's own resolution."
     )
 
 
@@ -119,7 +119,7 @@ class RefusalIn(StrictModel):
 
 
 class ImageIn(StrictModel):
-    """A picture, in any role's message, tool results included."""
+    """An image, in any role's message, tool results included."""
 
     type: Literal["image_url"]
     image_url: AnyUrl

@@ -1,4 +1,4 @@
-"""MoonViT-3D: pictures and chunks of up to four frames, in any mix, to rows for the language model, projector included.
+"""MoonViT-3D: images and chunks of up to four frames, in any mix, to rows for the language model, projector included.
 
 Source: Kimi K2.5 report, section 4.2; Kimi-VL report, arXiv 2504.07491, section 2.1 (tower and MLP projector); Dehghani
 et al. 2023 (NaViT), arXiv 2307.06304, section 2.1 for packing items of any size into one batch.

@@ -1,4 +1,4 @@
-"""Pictures that break decoders."""
+"""Images that break decoders."""
 
 import io
 import struct
@@ -30,7 +30,7 @@ def with_chunk(new: bytes, *, is_behind: bool) -> bytes:
 
 @cache
 def harmless_bombs() -> dict[str, bytes]:
-    """Whole pictures with a note that unpacks to 80 MB."""
+    """Whole images with a note that unpacks to 80 MB."""
     text = chunk(b"zTXt", b"Comment\0\0" + MEGABYTES_OF_NOTHING)
     unicode = chunk(b"iTXt", b"Comment\0\1\0\0\0" + MEGABYTES_OF_NOTHING)
     return {
@@ -42,7 +42,7 @@ def harmless_bombs() -> dict[str, bytes]:
 
 @cache
 def broken() -> dict[str, bytes]:
-    """Files that are no picture, or too much of one."""
+    """Files that are no image, or too much of one."""
     head = struct.pack(">IIBBBBB", 60_000, 60_000, 1, 0, 0, 0, 0)
     huge = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", MEGABYTES_OF_NOTHING) + chunk(b"IEND", b"")
     none = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 0, 0, 8, 2, 0, 0, 0)) + chunk(b"IEND", b"")
@@ -59,6 +59,6 @@ def broken() -> dict[str, bytes]:
         "bmp": b"BM" + struct.pack("<IHHI", 100, 0, 0, 54) + b"\xff" * 60,
         "ico": b"\0\0\1\0\1\0" + b"\xff" * 40,
         "gif": b"GIF89a" + b"\xff" * 40,
-        "text": b"not a picture",
+        "text": b"not an image",
         "nothing": b"",
     }

@@ -1,4 +1,4 @@
-"""Pictures of strangers: decoded, or nothing, and never more than that."""
+"""Images of strangers: decoded, or nothing, and never more than that."""
 
 import io
 from pathlib import Path

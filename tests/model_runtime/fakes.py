@@ -226,7 +226,7 @@ def _top(token_id: int, top: int) -> tuple[tuple[int, float], ...]:
 
 @dataclass
 class FakeProcessor:
-    """Every picture is 28 x 28 px of one colour made from its bytes; a video has two chunks."""
+    """Every image is 28 x 28 px of one colour made from its bytes; a video has two chunks."""
 
     num_decoded: int = 0
 

@@ -1,4 +1,4 @@
-"""Pictures for tests: text and boxes drawn by Pillow, (H, W, 3) uint8 RGB."""
+"""Images for tests: text and boxes drawn by Pillow, (H, W, 3) uint8 RGB."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 
 class Canvas:
-    """A picture to draw on."""
+    """An image to draw on."""
 
     def __init__(self, width: int = 400, height: int = 200, colour: str = "white") -> None:
         self.picture = Image.new("RGB", (width, height), colour)

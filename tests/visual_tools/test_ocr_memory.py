@@ -1,4 +1,4 @@
-"""The same picture has the same lines, whatever was read before it, by whom, and by how many at once."""
+"""The same image has the same lines, whatever was read before it, by whom, and by how many at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ def sequences(draw: st.DrawFn) -> list[Scene]:
 
 
 def read_cold(image: NDArray[np.uint8]) -> list[TextLine]:
-    """Lines read by an engine that has never seen a picture."""
+    """Lines read by an engine that has never seen an image."""
     key = (image.shape, image.tobytes())
     if key not in _cold:
         _cold[key] = OcrEngine().read_text(image)

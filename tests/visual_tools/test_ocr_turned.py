@@ -1,4 +1,4 @@
-"""Text that does not run to the right: turned a little, by a quarter, upside down, and all of it on one picture."""
+"""Text that does not run to the right: turned a little, by a quarter, upside down, and all of it on one image."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Which way a text runs, decided from readings that are given: the network is left out, the picture is real."""
+"""Which way a text runs, decided from readings that are given: the network is left out, the image is real."""
 
 import math
 from collections.abc import Mapping

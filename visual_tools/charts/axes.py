@@ -115,12 +115,12 @@ def find_axes(image: ImageSource) -> Axes:
             break
     if best is None:
         raise ImageError(
-            "found no axis lines, expected a chart with axes, a frame or a grid. Crop the picture to one chart."
+            "found no axis lines, expected a chart with axes, a frame or a grid. Crop the image to one chart."
         )
     if best.x is None and best.y is None:
         raise ImageError(
             f"found a frame at {best.frame}, but fewer than two numbers that agree on a scale below or left of it. "
-            "Crop the picture to one chart with its labels, or enlarge it."
+            "Crop the image to one chart with its labels, or enlarge it."
         )
     return best
 

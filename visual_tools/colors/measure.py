@@ -191,7 +191,7 @@ def color_share(
         raise ImageError(f"found num_colors={num_colors}; expected 1 to 64, or None to find out")
     frame = Box(0, 0, image.shape[1], image.shape[0]) if box is None else box.clipped(image.shape[1], image.shape[0])
     if frame.width < 1 or frame.height < 1:
-        raise ImageError(f"found {box}, which is not on this picture of {image.shape[1]} x {image.shape[0]} pixels")
+        raise ImageError(f"found {box}, which is not on this image of {image.shape[1]} x {image.shape[0]} pixels")
     crop = np.ascontiguousarray(image[frame.top : frame.bottom, frame.left : frame.right])
     request = _Request(num_colors=num_colors, background=background, kind=kind, read_labels=read_labels)
     measured = _measure(_shrink(crop), request)

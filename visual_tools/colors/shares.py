@@ -247,8 +247,8 @@ def draw_share(image: ImageSource, result: ColorShares) -> NDArray[np.uint8]:
     image = load_image(image)
     if image.shape[:2] != result.labels.shape:
         raise ImageError(
-            f"found a picture of {image.shape[1]} x {image.shape[0]} pixels and shares of one of "
-            f"{result.labels.shape[1]} x {result.labels.shape[0]}; draw on the picture that was measured"
+            f"found an image of {image.shape[1]} x {image.shape[0]} pixels and shares of one of "
+            f"{result.labels.shape[1]} x {result.labels.shape[0]}; draw on the image that was measured"
         )
     size = int(np.clip(min(image.shape[:2]) / 28, 12, 40))
     tinted = _tint(image, result, max(size // 10, 1))

@@ -62,7 +62,7 @@ def pixel_diff(
     one, two = (halves.first, halves.second) if halves else (as_rgb(first, "first"), as_rgb(second, "second"))
     if not register and one.shape != two.shape:
         raise ImageError(
-            f"the pictures are {_size(one)} and {_size(two)} pixels; with register=False they must be of one size"
+            f"the images are {_size(one)} and {_size(two)} pixels; with register=False they must be of one size"
         )
     laid = _lay(one, two, register)
     overlap = _box_around(laid.covered)
@@ -110,7 +110,7 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
     transform, agreement = find_transform(_grey(first), _grey(second))
     if transform.is_identity and first.shape != second.shape and min(*first.shape[:2], *second.shape[:2]) < 16:
         raise ImageError(
-            f"the pictures are {_size(first)} and {_size(second)} pixels: too small to be laid on each other"
+            f"the images are {_size(first)} and {_size(second)} pixels: too small to be laid on each other"
         )
     covered = find_overlap(transform.matrix, first.shape, second.shape)
     if not transform.is_identity:
@@ -128,13 +128,13 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
 def _why_not_comparable(mask: NDArray[np.bool_], similarity: float, laid: _Laid) -> str:
     covered = np.count_nonzero(laid.covered)
     if covered == 0:
-        return "the pictures do not overlap"
+        return "the images do not overlap"
     share = np.count_nonzero(mask) / covered
     if share > _MAX_SHARE:
-        return f"{share:.0%} of the pixels differ: the pictures do not show the same thing"
+        return f"{share:.0%} of the pixels differ: the images do not show the same thing"
     unalike = share > _MAX_SHARE_UNALIKE or (share > 0 and similarity < _MIN_SIMILARITY)
     if unalike and laid.agreement < _MIN_AGREEMENT:
-        return f"{share:.0%} of the pixels differ and no shift, scale or turn brings the pictures together"
+        return f"{share:.0%} of the pixels differ and no shift, scale or turn brings the images together"
     return ""
 
 
@@ -178,7 +178,7 @@ def _check_options(sensitivity: float, min_area_px: int | None, merge_px: int | 
         raise ImageError(f"sensitivity is {sensitivity}; give 0.1 to 10, where 1 is what a person would call different")
     for name, value in (("min_area_px", min_area_px), ("merge_px", merge_px)):
         if value is not None and value < 0:
-            raise ImageError(f"{name} is {value}; give 0 or more, or None for a default that fits the picture")
+            raise ImageError(f"{name} is {value}; give 0 or more, or None for a default that fits the image")
 
 
 def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

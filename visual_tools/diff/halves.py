@@ -40,9 +40,7 @@ def split_halves(image: Any) -> Halves:
     """
     rgb = as_rgb(image)
     if min(rgb.shape[:2]) < _MIN_PX:
-        raise ImageError(
-            f"the picture is {rgb.shape[1]}x{rgb.shape[0]} pixels, too small to hold two; pass two pictures"
-        )
+        raise ImageError(f"the image is {rgb.shape[1]}x{rgb.shape[0]} pixels, too small to hold two; pass two images")
     small = _small_grey(rgb)
     likeness = {"side by side": _likeness(small), "stacked": _likeness(small.T)}
     layouts = [layout for layout, found in likeness.items() if found >= _MIN_SIMILARITY]
@@ -66,7 +64,7 @@ def split_halves(image: Any) -> Halves:
 def _no_halves(best: float) -> ImageError:
     return ImageError(
         f"no two halves that are alike were found (best correlation {best:.2f}); "
-        "pass the two pictures as first and second"
+        "pass the two images as first and second"
     )
 
 

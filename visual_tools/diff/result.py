@@ -230,7 +230,7 @@ def _images(first: Any, second: Any, result: Differences) -> tuple[list[NDArray[
     halves = result.halves
     if halves is None:
         if second is None:
-            raise ImageError("the second picture is missing: these differences are between two pictures")
+            raise ImageError("the second image is missing: these differences are between two images")
         return [as_rgb(first, "first"), as_rgb(second, "second")], [(0, 0), (0, 0)]
     boxes = halves.first_box, halves.second_box
     return [halves.first, halves.second], [(box.left, box.top) for box in boxes]

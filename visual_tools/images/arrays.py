@@ -57,9 +57,9 @@ def _check_shape(array: NDArray[Any], max_pixels: int) -> None:
         hint = ""
         if array.ndim == 3 and array.shape[0] in (1, 3, 4):
             hint = " It looks like channels first: use array.transpose(1, 2, 0)."
-        raise ImageError(f"found an array of shape {array.shape}, expected a picture: {_SHAPES}.{hint}")
+        raise ImageError(f"found an array of shape {array.shape}, expected an image: {_SHAPES}.{hint}")
     if 0 in array.shape:
-        raise ImageError(f"found an empty array of shape {array.shape}, expected a picture of at least 1x1 pixels")
+        raise ImageError(f"found an empty array of shape {array.shape}, expected an image of at least 1x1 pixels")
     check_num_pixels(array.shape[1], array.shape[0], max_pixels)
 
 
@@ -71,7 +71,7 @@ def check_num_pixels(width: int, height: int, max_pixels: int) -> None:
     """
     if width * height > max_pixels:
         raise ImageError(
-            f"found a picture of {width}x{height} = {width * height / 1e6:.0f} megapixels, expected at most "
+            f"found an image of {width}x{height} = {width * height / 1e6:.0f} megapixels, expected at most "
             f"{max_pixels / 1e6:g}. If you trust where it comes from, pass max_pixels={width * height}."
         )
 

@@ -93,9 +93,9 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[
     if isinstance(source, np.ndarray):
         return image_from_array(source, max_pixels)
     if isinstance(source, Image.Image):
-        check_has_pixels(source, "this Pillow picture")
+        check_has_pixels(source, "this Pillow image")
         check_num_pixels(source.width, source.height, max_pixels)
-        return _decode(source, "this Pillow picture")
+        return _decode(source, "this Pillow image")
     with open_image(source) as image:
         check_num_pixels(image.width, image.height, max_pixels)
         return _decode(image, name_of(source))
@@ -123,7 +123,7 @@ def _alpha_of(image: Image.Image) -> NDArray[np.uint8] | None:
     try:
         return np.array(_upright(image).convert("RGBA").getchannel("A"))
     except BROKEN_FILE as error:
-        raise ImageError(f"the picture is damaged ({error}), expected a whole one. Get the file again.") from error
+        raise ImageError(f"the image is damaged ({error}), expected a whole one. Get the file again.") from error
 
 
 @contextmanager
@@ -184,11 +184,9 @@ def read_bytes(source: Any) -> bytes:
     elif isinstance(source, str | os.PathLike):
         data = _read_file(Path(source).expanduser())
     else:
-        raise ImageError(
-            f"found {type(source).__name__}, expected a path, bytes of a file, a Pillow picture or an array"
-        )
+        raise ImageError(f"found {type(source).__name__}, expected a path, bytes of a file, a Pillow image or an array")
     if not data:
-        raise ImageError(f"{name_of(source)} is empty, expected a picture file")
+        raise ImageError(f"{name_of(source)} is empty, expected an image file")
     return data
 
 
@@ -199,13 +197,13 @@ def name_of(source: Any) -> str:
 
 def _read_file(path: Path) -> bytes:
     if path.suffix.lower() in _VIDEO_SUFFIXES:
-        raise ImageError(f"{path} is a video, expected a picture. Use visual_tools.video, sample_frames for example.")
+        raise ImageError(f"{path} is a video, expected an image. Use visual_tools.video, sample_frames for example.")
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise ImageError(f"there is no file {path}{_hint_of_neighbours(path)}") from error
     except (OSError, ValueError) as error:
-        raise ImageError(f"{path} cannot be read: {error}. Give the path of a picture file.") from error
+        raise ImageError(f"{path} cannot be read: {error}. Give the path of an image file.") from error
 
 
 def _hint_of_neighbours(path: Path) -> str:
@@ -222,7 +220,7 @@ def _decode(image: Image.Image, name: str) -> NDArray[np.uint8]:
         return array_from_image(_upright(image))
     except BROKEN_FILE as error:
         reason = f"{image.format} cannot be decoded: {error or type(error).__name__}"
-        raise ImageError(f"{name} is damaged ({reason}), expected a whole picture. Get the file again.") from error
+        raise ImageError(f"{name} is damaged ({reason}), expected a whole image. Get the file again.") from error
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -238,16 +236,14 @@ def _explain(data: bytes, name: str) -> str:
     """Why a file is no image, and what reads it."""
     start = data[:1024].lstrip()
     if start.startswith(b"%PDF"):
-        return f"{name} is a PDF, expected a picture. Use visual_tools.load_pages."
+        return f"{name} is a PDF, expected an image. Use visual_tools.load_pages."
     is_video = (data[4:8] == b"ftyp" and data[8:12] not in _IMAGE_BRANDS) or data[:4] == b"\x1aE\xdf\xa3"
     if is_video or (data[:4] == b"RIFF" and data[8:12] == b"AVI "):
-        return f"{name} is a video, expected a picture. Use visual_tools.video, sample_frames for example."
-    expected = "expected a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF)"
+        return f"{name} is a video, expected an image. Use visual_tools.video, sample_frames for example."
+    expected = "expected an image (PNG, JPEG, WEBP, GIF, BMP, TIFF)"
     if b"<svg" in start.lower():
         return f"{name} is an SVG drawing, {expected}. Render it first, in a browser for example."
-    return (
-        f"{name} is no picture that can be read (it begins with {data[:12]!r}), {expected}. Check or convert the file."
-    )
+    return f"{name} is no image that can be read (it begins with {data[:12]!r}), {expected}. Check or convert the file."
 
 
 @contextmanager

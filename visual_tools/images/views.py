@@ -135,7 +135,7 @@ def _part_of(image: NDArray[np.uint8], box: BoxLike) -> Box:
     part = asked.clipped(width, height)
     if part.width <= 0 or part.height <= 0:
         raise ImageError(
-            f"found {asked}, which holds no pixel of a picture of {width}x{height}; "
-            "expected left < right and top < bottom, in pixels of this picture"
+            f"found {asked}, which holds no pixel of an image of {width}x{height}; "
+            "expected left < right and top < bottom, in pixels of this image"
         )
     return part

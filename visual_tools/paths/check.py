@@ -208,7 +208,7 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
     canvas = load_image(image).copy()
     if canvas.shape[:2] != result.mask.shape:
         raise ImageError(
-            f"found a picture of {canvas.shape[1]} x {canvas.shape[0]} pixels, expected the size of the one that was "
+            f"found an image of {canvas.shape[1]} x {canvas.shape[0]} pixels, expected the size of the one that was "
             f"searched, {result.mask.shape[1]} x {result.mask.shape[0]}"
         )
     room_px = _usual_room(result.mask)

@@ -64,7 +64,7 @@ def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> E
     x, y = (round(float(value)) for value in end)
     if not (0 <= x < shape[1] and 0 <= y < shape[0]):
         raise ImageError(
-            f"the {name} ({x}, {y}) lies outside the picture of {shape[1]} x {shape[0]} pixels; expected x from 0 "
+            f"the {name} ({x}, {y}) lies outside the image of {shape[1]} x {shape[0]} pixels; expected x from 0 "
             f"to {shape[1] - 1} and y from 0 to {shape[0] - 1}"
         )
     return End(name=name, point_px=(x, y), box_px=Box(x, y, x + 1, y + 1), is_dot=False, is_point=True)
@@ -78,7 +78,7 @@ def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
     """
     inner = box.clipped(shape[1], shape[0])
     if inner.area == 0:
-        raise ImageError(f"the {name} {box} lies outside the picture of {shape[1]} x {shape[0]} pixels")
+        raise ImageError(f"the {name} {box} lies outside the image of {shape[1]} x {shape[0]} pixels")
     x, y = inner.center
     return End(name=name, point_px=(int(x), int(y)), box_px=inner, is_dot=False)
 
@@ -145,7 +145,7 @@ def find_label(name: str, page: NDArray[np.uint8], text: str) -> End:
     if len(found) != 1:
         there = ", ".join(repr(line.text) for line in lines) or "no writing"
         raise ImageError(
-            f"found {len(found)} times {text!r} for the {name}; the picture reads: {there}. Expected a colour, writing "
+            f"found {len(found)} times {text!r} for the {name}; the image reads: {there}. Expected a colour, writing "
             "that is there once, a Box, or the point (x, y)"
         )
     return make_box_end(name, found[0], page.shape)

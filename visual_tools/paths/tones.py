@@ -70,7 +70,7 @@ def _color_axes(image: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[
     spread, axes = np.linalg.eigh(np.cov(sample - center, rowvar=False) if len(sample) > 1 else np.zeros((3, 3)))
     if np.sqrt(spread[-1]) < MIN_SPREAD:
         raise ImageError(
-            "the picture has (nearly) one flat colour, so there are no walls in it. Expected a maze or a map in two "
+            "the image has (nearly) one flat colour, so there are no walls in it. Expected a maze or a map in two "
             "tones; give a bool mask of the free pixels if you have one"
         )
     axes = axes[:, ::-1].T

@@ -177,17 +177,17 @@ class Collector:
         if len(self.images) >= self._limits.num_images:
             self.has_left_out_images = True
             self._num_left_out += 1
-            return f"[only the first {self._limits.num_images} pictures are shown]" if self._num_left_out == 1 else ""
+            return f"[only the first {self._limits.num_images} images are shown]" if self._num_left_out == 1 else ""
         image = parse_image(encoded if isinstance(encoded, str) else "", metadata, self._limits)
         if isinstance(image, str):
             self.has_left_out_images = True
-            return f"[picture {self._num_images}: {image}]"
+            return f"[image {self._num_images}: {image}]"
         self.images.append(image)
         bundle["image/png"] = base64.b64encode(image.png).decode()
         width, height = image.size_px
         reduced = image.size_px != image.original_px
         was = f", reduced from {image.original_px[0]}x{image.original_px[1]}" if reduced else ""
-        return f"[picture {self._num_images}: {width}x{height} px{was}]"
+        return f"[image {self._num_images}: {width}x{height} px{was}]"
 
     def _take_error(self, content: Mapping[str, Any]) -> None:
         self._end_stream()

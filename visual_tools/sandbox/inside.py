@@ -53,7 +53,7 @@ def read_file(path: str, offset: int = 1, limit: int = 500) -> None:
     """Print lines of a text file, numbered from 1."""
     data = _existing(path).read_bytes()
     if b"\0" in data[:4096]:
-        raise ValueError(f"{path} is not text ({len(data)} bytes); look at a picture with view_image")
+        raise ValueError(f"{path} is not text ({len(data)} bytes); look at an image with view_image")
     lines = data.decode("utf-8", "replace").splitlines()
     for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], start=offset):
         print(f"{number:>6}  {line[:_LINE_CHARS]}")
@@ -158,7 +158,7 @@ def _checked_box(box: Sequence[int], width: int, height: int) -> tuple[int, int,
         raise ValueError(f"box has {len(box)} numbers, expected [left, top, right, bottom]")
     left, top, right, bottom = max(0, box[0]), max(0, box[1]), min(width, box[2]), min(height, box[3])
     if left >= right or top >= bottom:
-        raise ValueError(f"the box {list(box)} does not lie on the picture, which is {width}x{height} px")
+        raise ValueError(f"the box {list(box)} does not lie on the image, which is {width}x{height} px")
     return left, top, right, bottom
 
 

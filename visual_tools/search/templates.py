@@ -142,7 +142,7 @@ def _check_scales(image: NDArray[np.uint8], template: _Template, scales: Sequenc
     ]
     if not fitting:
         raise ImageError(
-            f"the template of {width}x{height} pixels fits the picture of {image.shape[1]}x{image.shape[0]} "
+            f"the template of {width}x{height} pixels fits the image of {image.shape[1]}x{image.shape[0]} "
             f"at none of the scales {min(scales):g} to {max(scales):g}; were the two arguments swapped?"
         )
     return fitting

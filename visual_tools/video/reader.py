@@ -1,6 +1,6 @@
 """Decode the frames that are wanted, and as little else as exactness allows.
 
-Between a keyframe and a wanted frame every picture that others are built on must be decoded; pictures that none
+Between a keyframe and a wanted frame every image that others are built on must be decoded; images that none
 is built on are passed over by the decoder where it can tell them apart. Whole groups without a wanted frame
 are not decoded at all. Runs of a video are decoded in order, several at a time where that is quicker.
 """
@@ -44,14 +44,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A wanted frame: when it is shown, in ticks, and its picture."""
+    """A wanted frame: when it is shown, in ticks, and its image."""
 
     pts: int
     image: NDArray[np.uint8] = field(repr=False)
 
 
 def make_runs(timeline: Timeline, wanted_pts: Sequence[int]) -> list[Run]:
-    """The runs for frames shown at `wanted_pts` (ascending, each once): one for each group of pictures they lie in."""
+    """The runs for frames shown at `wanted_pts` (ascending, each once): one for each group of images they lie in."""
     keys = timeline.key_pts
     if not timeline.has_times:
         return [Run(key_pts=int(timeline.pts[0]), wanted_pts=tuple(wanted_pts))] if wanted_pts else []
@@ -214,7 +214,7 @@ def decode_frames(
 ) -> Iterator[Decoded]:
     """The frames shown at `wanted_pts` (ascending, each once), in order, as they are decoded.
 
-    Groups of pictures are independent, so each core decodes another one. Where there are too few of them, or the
+    Groups of images are independent, so each core decodes another one. Where there are too few of them, or the
     wanted frames of one would not fit in memory while they wait, all cores work on one group.
 
     Raises:
@@ -238,7 +238,7 @@ def _count_cores() -> int:
 
 
 def count_image_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: Fit) -> int:
-    """Bytes of one picture.
+    """Bytes of one image.
 
     Raises:
         VideoError: Not one frame can be decoded.

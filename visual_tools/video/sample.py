@@ -243,7 +243,7 @@ def _check_size(request: _Request) -> None:
     size_bytes = count * count_image_bytes(request.file, request.timeline, fit_side(request.options.get("max_side_px")))
     if size_bytes > _MAX_BYTES:
         raise VideoError(
-            f"{count} pictures need {size_bytes / 1e9:.1f} GB of memory, and {_MAX_BYTES / 1e9:.1f} GB is the limit: "
+            f"{count} images need {size_bytes / 1e9:.1f} GB of memory, and {_MAX_BYTES / 1e9:.1f} GB is the limit: "
             "take fewer, give max_side_px, or go through iter_frames one by one"
         )
 

@@ -70,7 +70,7 @@ def _find_stream(file: Path, container: Any) -> Any:
     if name in _TEXT_FORMATS:
         raise VideoError(f"{file} holds text or data, not a video")
     if name in _IMAGE_FORMATS or name.endswith("_pipe"):
-        raise VideoError(f"{file} is a picture, not a video: load it with load_image")
+        raise VideoError(f"{file} is an image, not a video: load it with load_image")
     cover = require("av.stream", "visual").Disposition.attached_pic
     streams = [stream for stream in container.streams.video if not stream.disposition & cover]
     if not streams:

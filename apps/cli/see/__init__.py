@@ -1,4 +1,4 @@
-"""`cua see OPERATION FILE...`: what can be seen on pictures and videos, without a model."""
+"""`cua see OPERATION FILE...`: what can be seen on images and videos, without a model."""
 
 from collections.abc import Callable
 
@@ -6,13 +6,13 @@ import typer
 
 from apps.cli.see import charts, compare, maze, objects, text, video, views
 
-HELP = """Look at pictures and videos without a model.
+HELP = """Look at images and videos without a model.
 
 \b
     cua see count coins.png
     cua see diff before.png after.png --json
 
-The finding goes to stdout, or with --json one object for each file; where the picture went goes to stderr. Pictures
+The finding goes to stdout, or with --json one object for each file; where the image went goes to stderr. Images
 are written to the current folder as NAME-OPERATION.png, or where --output says. A file that is already there is
 replaced when an earlier `cua see` wrote it, else only with --force; a file that was given is never written to.
 

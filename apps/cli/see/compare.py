@@ -1,4 +1,4 @@
-"""`cua see diff` and `cua see template`: two pictures."""
+"""`cua see diff` and `cua see template`: two images."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +10,8 @@ from apps.cli.see.values import tell_box, tell_number
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A picture, or one that holds both.")],
-    second: Annotated[Path | None, typer.Argument(metavar="SECOND", help="The picture to compare with.")] = None,
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="An image, or one that holds both.")],
+    second: Annotated[Path | None, typer.Argument(metavar="SECOND", help="The image to compare with.")] = None,
     sensitivity: Annotated[float, typer.Option(help="2 finds differences of half the contrast.")] = 1.0,
     min_area: Annotated[int | None, typer.Option(help="Fewest differing pixels of a difference.")] = None,
     register: Annotated[
@@ -21,7 +21,7 @@ def diff(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find where two pictures differ, or the two halves of one, as a person would list it."""
+    """Find where two images differ, or the two halves of one, as a person would list it."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -43,14 +43,14 @@ def diff(
 
 def template(
     picture: FileArgument,
-    wanted: Annotated[Path, typer.Argument(metavar="TEMPLATE", help="The smaller picture to look for.")],
+    wanted: Annotated[Path, typer.Argument(metavar="TEMPLATE", help="The smaller image to look for.")],
     min_score: Annotated[float, typer.Option(help="How like it a place must be, 0 to 1.")] = 0.8,
     max_matches: Annotated[int, typer.Option(help="At most so many places.")] = 50,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find a picture in a picture, also smaller or larger than it is."""
+    """Find an image in an image, also smaller or larger than it is."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:

@@ -124,7 +124,7 @@ def edges(
 
     def work(file: Path) -> Finding:
         found = vt.detect_edges(file, low=low, high=high, blur_px=blur)
-        lines = [f"{found.share:.2%} of the picture is edge (thresholds {found.low:g} and {found.high:g})"]
+        lines = [f"{found.share:.2%} of the image is edge (thresholds {found.low:g} and {found.high:g})"]
         return Finding(result=found, lines=lines, picture=vt.load_image(found.mask))
 
     Sink(operation="edges", inputs=files, output=output, as_json=as_json, force=force).show(work)

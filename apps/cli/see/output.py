@@ -1,4 +1,4 @@
-"""What all operations share: flags, where pictures go, what is printed, exit codes."""
+"""What all operations share: flags, where images go, what is printed, exit codes."""
 
 import dataclasses
 import io
@@ -16,7 +16,7 @@ import typer
 from apps.cli import terminal
 from visual_tools.errors import ImageError, VisualError
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A picture.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="An image.")]
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pictures.")]
 VideoArgument = Annotated[Path, typer.Argument(metavar="VIDEO", help="A video.")]
 Output = Annotated[
@@ -36,7 +36,7 @@ class Finding:
     Attributes:
         result: The data class that the function gave, or a dict, for JSON.
         lines: The same in a few words.
-        picture: (H, W, 3) uint8 RGB to write; None for none.
+        image: (H, W, 3) uint8 RGB to write; None for none.
         is_found: False exits with 1.
         written: What the operation wrote by itself.
     """
@@ -77,7 +77,7 @@ class Sink:
         return path
 
     def show(self, work: Callable[[Path], Finding]) -> None:
-        """Carry the operation out on each file, write its picture and print what was found.
+        """Carry the operation out on each file, write its image and print what was found.
 
         Raises:
             VisualError: --output with several files.
@@ -101,7 +101,7 @@ class Sink:
             raise typer.Exit(1)
 
     def print(self, found: Finding, source: Path, is_alone: bool = False) -> bool:
-        """Write the picture of one finding and print it; whether something was found."""
+        """Write the image of one finding and print it; whether something was found."""
         from apps.cli.see.output import to_json
 
         written = [str(path) for path in found.written]
@@ -136,7 +136,7 @@ def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is a picture that `cua see` wrote."""
+    """Whether a file is an image that `cua see` wrote."""
     from PIL import Image
 
     from visual_tools.images.files import BROKEN_FILE
@@ -149,7 +149,7 @@ def is_ours(path: Path) -> bool:
 
 
 def write_picture(picture: Any, path: Path) -> None:
-    """Write a picture: a PNG says that it is ours; other formats as `save_image` does. It appears whole or not at all.
+    """Write an image: a PNG says that it is ours; other formats as `save_image` does. It appears whole or not at all.
 
     Raises:
         ImageError: The folder cannot be written to, or the format is unknown.

@@ -1,4 +1,4 @@
-"""`cua see ocr` and `cua see codes`: what is written on a picture."""
+"""`cua see ocr` and `cua see codes`: what is written on an image."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ def ocr(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Read the text of a picture, or find a text on it."""
+    """Read the text of an image, or find a text on it."""
     way: Any = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
 
     def work(file: Path) -> Finding:

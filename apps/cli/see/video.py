@@ -43,7 +43,7 @@ def sheet(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Show a video at a glance: frames on one picture, each with its time."""
+    """Show a video at a glance: frames on one image, each with its time."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -66,7 +66,7 @@ def frames(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Write single frames of a video as pictures, exact to the frame."""
+    """Write single frames of a video as images, exact to the frame."""
     import visual_tools as vt
 
     folder = output if output is not None else Path(f"{video.stem}-frames")
@@ -95,7 +95,7 @@ def scenes(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find where the scenes of a video begin; the picture shows the middle of each."""
+    """Find where the scenes of a video begin; the image shows the middle of each."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:

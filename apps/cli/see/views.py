@@ -1,4 +1,4 @@
-"""`cua see crop`, `zoom`, `rotate` and `grid`: another view of a picture."""
+"""`cua see crop`, `zoom`, `rotate` and `grid`: another view of an image."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ def crop(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Cut a part out of a picture."""
+    """Cut a part out of an image."""
     import visual_tools as vt
 
     part = parse_box("--box", box)
@@ -38,7 +38,7 @@ def zoom(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Enlarge a part of a picture."""
+    """Enlarge a part of an image."""
     import visual_tools as vt
 
     part = None if box is None else parse_box("--box", box)
@@ -60,7 +60,7 @@ def rotate(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Turn a picture counterclockwise."""
+    """Turn an image counterclockwise."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -76,7 +76,7 @@ def grid(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Lay a grid with coordinates over a picture."""
+    """Lay a grid with coordinates over an image."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:

@@ -2,12 +2,12 @@
 
 Three modes:
 
-- `relative` (what Kimi K2.5 was trained on): fractions of the picture. A number with decimals below 2 is always
+- `relative` (what Kimi K2.5 was trained on): fractions of the image. A number with decimals below 2 is always
   a fraction; 0 and 1 are fractions unless the other coordinate is plainly a pixel; anything else is a
-  pixel of the picture that was sent. So (0.5, 0.5) and (960, 0.5) and (960, 540) all name the middle of a
-  1920x1080 picture, (1, 1) is its last pixel, and (0, 500) is a pixel on its left edge.
-- `absolute`: pixels of the picture that was sent; a fraction is refused with a hint.
-- `qwen25`: as `relative`, but pixels are those of the picture as Qwen2.5-VL resizes it.
+  pixel of the image that was sent. So (0.5, 0.5) and (960, 0.5) and (960, 540) all name the middle of a
+  1920x1080 image, (1, 1) is its last pixel, and (0, 500) is a pixel on its left edge.
+- `absolute`: pixels of the image that was sent; a fraction is refused with a hint.
+- `qwen25`: as `relative`, but pixels are those of the image as Qwen2.5-VL resizes it.
 
 What comes from `pyautogui.position()` or `size()`, and what is computed from it, is a number of pixels in any case.
 
@@ -30,7 +30,7 @@ _MAX_PIXELS = 12_845_056
 
 
 def smart_resize(size_px: tuple[int, int]) -> tuple[int, int]:
-    """Width and height as Qwen2.5-VL resizes a picture before it looks.
+    """Width and height as Qwen2.5-VL resizes an image before it looks.
 
     Both sides become multiples of 28, and the number of pixels stays between 3136 and 12845056.
 
@@ -53,14 +53,14 @@ def _nearest(length_px: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFrame:
-    """Between what the model writes and screen pixels, for one picture and one mode."""
+    """Between what the model writes and screen pixels, for one image and one mode."""
 
     geometry: ScreenGeometry
     mode: Mode = "relative"
 
     @property
     def size_px(self) -> tuple[int, int]:
-        """The picture's size in the pixels that the model uses."""
+        """The image's size in the pixels that the model uses."""
         return smart_resize(self.geometry.sent_px) if self.mode == "qwen25" else self.geometry.sent_px
 
     def to_screen(self, x: float, y: float) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class ModelFrame:
         return self.geometry.from_model(x + part_x, y + part_y)
 
     def from_screen(self, point_px: tuple[int, int]) -> tuple[int, int]:
-        """Pixel of the picture, as the model counts them, at a screen pixel."""
+        """Pixel of the image, as the model counts them, at a screen pixel."""
         x, y = self.geometry.to_model(*point_px)
         width, height = self.size_px
         return round(x * width), round(y * height)
@@ -94,7 +94,7 @@ class ModelFrame:
             if _has_fraction(x) or _has_fraction(y):
                 raise Refused(
                     f"({x:g}, {y:g}) looks like fractions, and coordinates are pixels here: "
-                    f"the picture is {width}x{height}, its middle is ({width // 2}, {height // 2})"
+                    f"the image is {width}x{height}, its middle is ({width // 2}, {height // 2})"
                 )
             return x / width, y / height
         together = not pixels and all(_has_fraction(v) or (abs(v) <= 1 and not is_pixels(v)) for v in (x, y))

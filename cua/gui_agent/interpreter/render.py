@@ -1,7 +1,7 @@
 """Actions back to pyautogui code in absolute screen pixels, one statement a line, none of them compound.
 
 What it writes is real pyautogui code (`import pyautogui, time` goes before it), and `run(..., mode="absolute")`
-on a geometry whose picture is the screen gives the same actions again. Two things are not pyautogui: an ending becomes
+on a geometry whose image is the screen gives the same actions again. Two things are not pyautogui: an ending becomes
 `computer.terminate(...)`, and a `Scroll` on both axes becomes two calls, so it comes back as two actions.
 """
 

@@ -37,14 +37,14 @@ def is_pixels(value: Value) -> bool:
 
 
 class Point(NamedTuple):
-    """What `pyautogui.position()` gives: pixels of the picture that the model sees."""
+    """What `pyautogui.position()` gives: pixels of the image that the model sees."""
 
     x: int
     y: int
 
 
 class Size(NamedTuple):
-    """What `pyautogui.size()` gives: pixels of the picture that the model sees."""
+    """What `pyautogui.size()` gives: pixels of the image that the model sees."""
 
     width: int
     height: int

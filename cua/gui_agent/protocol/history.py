@@ -1,8 +1,8 @@
 """The messages of a step: a pure view of the steps so far and the current observation.
 
-Source: the public OSWorld harness's Kimi agent. With N finished steps and K pictures in all: the system prompt;
-for N >= K one assistant message with the text of steps 1 to N-K+1; the last K-1 steps as picture and text in turn;
-the current picture and, last, the instruction. Code and results of old steps are not shown again.
+Source: the public OSWorld harness's Kimi agent. With N finished steps and K images in all: the system prompt;
+for N >= K one assistant message with the text of steps 1 to N-K+1; the last K-1 steps as image and text in turn;
+the current image and, last, the instruction. Code and results of old steps are not shown again.
 
 What a screenshot does not show (failed actions, dialogs, notes, tabs) is told as text. Much of it is written by web
 pages, so it is quoted as data: JSON strings without control characters, cut to a length.
@@ -35,7 +35,7 @@ _MAX_NOTES = 20
 
 
 def describe(observation: Observation) -> str:
-    """Facts beside the picture; empty when there is nothing to say."""
+    """Facts beside the image; empty when there is nothing to say."""
     lines = []
     if observation.last_action_error:
         lines.append(f"- The last action did not work: {quote(observation.last_action_error, _MAX_ERROR_CHARS)}")
@@ -86,7 +86,7 @@ def to_messages(
         options: How the protocol is spoken.
 
     Returns:
-        Messages with at most `options.max_images` pictures.
+        Messages with at most `options.max_images` images.
     """
     num_folded = max(0, len(steps) - options.max_images + 1)
     messages = [Message(role="system", parts=(TextPart(text=system_prompt(options)),))]

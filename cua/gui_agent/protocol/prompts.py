@@ -19,13 +19,13 @@ class ProtocolOptions:
 
     Attributes:
         thinking: Whether the model thinks before it answers; picks the prompt and the text of old steps.
-        max_images: Pictures in one request, the current one included. Older steps stay as text.
+        max_images: Images in one request, the current one included. Older steps stay as text.
         password: The computer's password, told to the model. Empty: the sentence about it is left out.
         coordinates: How the model writes places, see `cua.gui_agent.interpreter.coordinates`.
         extra_prompt: Text put at the end of the system prompt after an empty line. Empty: the report's prompt as it is.
-        describe_observation: Whether what the picture does not show (failed actions, dialogs, notes, tabs) is told.
-        observation: What the model gets of the screen: its picture, as published; the accessibility tree besides; or
-            the picture with numbered boxes around what can be used (set-of-marks), and their list.
+        describe_observation: Whether what the image does not show (failed actions, dialogs, notes, tabs) is told.
+        observation: What the model gets of the screen: its image, as published; the accessibility tree besides; or
+            the image with numbered boxes around what can be used (set-of-marks), and their list.
     """
 
     thinking: bool = True
@@ -38,7 +38,7 @@ class ProtocolOptions:
 
     def __post_init__(self) -> None:
         if self.max_images < 1:
-            raise ConfigError(f"max_images is {self.max_images}; a request holds at least 1 picture, the current one")
+            raise ConfigError(f"max_images is {self.max_images}; a request holds at least 1 image, the current one")
         if self.coordinates not in ("relative", "absolute", "qwen25"):
             raise ConfigError(f"coordinates is {self.coordinates!r}; expected relative, absolute or qwen25")
         if self.observation not in get_args(ObservationKind):

@@ -21,9 +21,9 @@ _RIM_PX = 5
 
 
 def find_changed_boxes(before: Screen, now: Screen) -> list[Box]:
-    """Where the picture differs: close pixels in one box; a blinking caret is left out.
+    """Where the image differs: close pixels in one box; a blinking caret is left out.
 
-    Pictures of two sizes differ everywhere.
+    Images of two sizes differ everywhere.
     """
     if before.image.shape != now.image.shape:
         return [now.box]

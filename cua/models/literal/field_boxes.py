@@ -49,7 +49,7 @@ def find_lists(screen: Screen) -> list[Box]:
 
 
 def _is_frame(screen: Screen, box: Box) -> bool:
-    """Whether a box holds other boxes, or lies at the picture's corner, as panels and pages do."""
+    """Whether a box holds other boxes, or lies at the image's corner, as panels and pages do."""
     if _is_page(screen, box):
         return True
     others = (rectangle.box_px for rectangle in screen.rectangles)

@@ -46,7 +46,7 @@ class Found:
 
     @property
     def point(self) -> tuple[float, float]:
-        """Where to click it, in pixels of the picture."""
+        """Where to click it, in pixels of the image."""
         return self.box_px.center
 
 

@@ -1,4 +1,4 @@
-"""Find the checkbox, switch or radio button of a label, and read its state from the picture."""
+"""Find the checkbox, switch or radio button of a label, and read its state from the image."""
 
 from dataclasses import dataclass
 

@@ -113,7 +113,7 @@ def explain_unreadable(unread: Sequence[Unreadable]) -> str:
 
 
 def is_same_picture(one: bytes, other: bytes) -> bool:
-    """Whether two pictures are equal but for a caret or a clock."""
+    """Whether two images are equal but for a caret or a clock."""
     if one == other:
         return True
     first, second = decode_picture(one), decode_picture(other)

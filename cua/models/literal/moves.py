@@ -54,7 +54,7 @@ Move = Act | Already | Missing | Failed
 
 
 def at(screen: Screen, point: tuple[float, float]) -> str:
-    """Two arguments: a point as fractions of the picture."""
+    """Two arguments: a point as fractions of the image."""
     x, y = point
     return f"{min(max(x / screen.width, 0.0), 1.0):.4f}, {min(max(y / screen.height, 0.0), 1.0):.4f}"
 

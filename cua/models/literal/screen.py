@@ -25,7 +25,7 @@ _SIDE_PX = 5
 
 @dataclass(eq=False)
 class Screen:
-    """One picture with what was found on it; all boxes in its pixels.
+    """One image with what was found on it; all boxes in its pixels.
 
     Attributes:
         image: (H, W, 3) uint8 RGB.
@@ -50,7 +50,7 @@ class Screen:
 
     @property
     def box(self) -> Box:
-        """The whole picture."""
+        """The whole image."""
         return Box(0, 0, self.width, self.height)
 
     @cached_property
@@ -142,10 +142,10 @@ _screens_lock = threading.Lock()
 
 
 def read_screen(picture: bytes, engine: OcrEngine | None = None) -> Screen:
-    """Everything on an encoded picture; the last few pictures are remembered.
+    """Everything on an encoded image; the last few images are remembered.
 
     Raises:
-        ValueError: The bytes are no picture.
+        ValueError: The bytes are no image.
     """
     key = hashlib.blake2b(picture, digest_size=16).digest()
     with _screens_lock:
@@ -169,7 +169,7 @@ def decode_picture(picture: bytes) -> NDArray[np.uint8]:
     """PNG, JPEG or WebP bytes to (H, W, 3) uint8 RGB.
 
     Raises:
-        ValueError: The bytes are no picture.
+        ValueError: The bytes are no image.
     """
     cv2 = require("cv2", "literal")
     decoded = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
@@ -237,9 +237,9 @@ class Sight:
     """The last few screenshots, read when they are asked for.
 
     Attributes:
-        pictures: Encoded pictures, oldest first; the last one is now.
-        has_news: Whether the environment reports something that the picture does not show, such as a download.
-        is_stuck: Whether the last two pictures are the same but for a caret or a clock.
+        images: Encoded images, oldest first; the last one is now.
+        has_news: Whether the environment reports something that the image does not show, such as a download.
+        is_stuck: Whether the last two images are the same but for a caret or a clock.
     """
 
     pictures: tuple[bytes, ...]

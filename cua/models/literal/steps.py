@@ -29,7 +29,7 @@ class Target:
         relation: Where it stands, when said.
         role: What it is, when said.
         phrase: The words as written, when they were not in quotes: "Sign in" may be a relation or a name.
-        position: A point in fractions of the picture, instead of a text.
+        position: A point in fractions of the image, instead of a text.
         whole: For a part of a list written without quotes: the list's words, which may be one name after all
             ("Terms and Conditions"); the screen decides.
         is_rest: Whether it is not the first part of `whole`.
@@ -222,7 +222,7 @@ class ScrollUntil:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drag:
-    """Drag one target onto another, or by a distance in pixels of the picture."""
+    """Drag one target onto another, or by a distance in pixels of the image."""
 
     source: Target
     onto: Target | None = None

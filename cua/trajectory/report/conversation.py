@@ -19,7 +19,7 @@ _MAX_OUTPUT_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPicture:
-    """A picture with what stands below it."""
+    """An image with what stands below it."""
 
     source: str
     caption: str
@@ -96,7 +96,7 @@ def conversation_view(record: RunRecord, form: Format) -> Conversation:
     """Everything that the page shows of a tool-using run.
 
     Args:
-        record: The run, loaded with its pictures.
+        record: The run, loaded with its images.
         form: See `page_pictures`.
     """
     parts = [
@@ -150,7 +150,7 @@ def _outcomes(record: RunRecord) -> Iterator[CallOutcome]:
 def _files(
     question: Sequence[Part], instruction: str, show: _Pictures
 ) -> tuple[tuple[ShownPicture, ...], tuple[str, ...]]:
-    """Pictures with the text before each; texts that no picture follows."""
+    """Images with the text before each; texts that no image follows."""
     pictures, others, pending = [], [], ""
     for part in question:
         if isinstance(part, ImagePart):

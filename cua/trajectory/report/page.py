@@ -28,8 +28,8 @@ def render_report(record: RunRecord, form: Format = "small") -> str:
     """The page of a run.
 
     Args:
-        record: The run; its pictures are read from disk.
-        form: `small` keeps the page under 30 MB; `png` embeds the pictures as the model saw them.
+        record: The run; its images are read from disk.
+        form: `small` keeps the page under 30 MB; `png` embeds the images as the model saw them.
     """
     style, script = _part("report.css"), _part("report.js")
     policy = (
@@ -62,7 +62,7 @@ def write_report(run_dir: Path | str, path: Path | str | None = None, form: Form
 
 
 def _load(run_dir: Path | str) -> RunRecord:
-    """The record; with its pictures for a tool-using run, unless one of them is lost."""
+    """The record; with its images for a tool-using run, unless one of them is lost."""
     record = load_run(run_dir, images=0)
     if not record.is_tool_run:
         return record

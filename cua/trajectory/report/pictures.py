@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 Format = Literal["small", "png"]
 
 _BUDGET_BYTES = 18 * 1024 * 1024
-"""For all pictures of a page together, before base64 makes them a third larger."""
+"""For all images of a page together, before base64 makes them a third larger."""
 
 _SIZES = ((None, 82, 60_000), (1280, 74, 30_000), (960, 62, 12_000), (640, 50, 6_000), (400, 40, 0))
 """Width in px, JPEG quality, and the budget in bytes below which trying that is a waste: finest first."""
 
 _MANY = 400
-"""From so many pictures on, thumbnails are smaller."""
+"""From so many images on, thumbnails are smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePicture:
-    """A picture as a page holds it: two `data:` addresses, "" when the picture is lost."""
+    """An image as a page holds it: two `data:` addresses, "" when the image is lost."""
 
     full: str
     thumbnail: str
@@ -40,16 +40,16 @@ LOST = PagePicture(full="", thumbnail="")
 
 
 def page_pictures(record: RunRecord, indices: Sequence[int], form: Format = "small") -> dict[int, PagePicture]:
-    """The pictures of some steps.
+    """The images of some steps.
 
     Args:
         record: The run.
         indices: Step numbers.
         form: `png` keeps the bytes that the model saw; `small` re-encodes what is large, so that the
-            pictures take less than 30 MB however many steps there are.
+            images take less than 30 MB however many steps there are.
 
     Returns:
-        A picture for each number; a lost one is empty.
+        An image for each number; a lost one is empty.
     """
     budget_bytes = _BUDGET_BYTES // max(1, len(indices))
     thumbnail_px = (96, 72) if len(indices) >= _MANY else (176, 128)
@@ -71,7 +71,7 @@ def _page_picture(
 def make_picture(
     png: bytes, *, form: Format, budget_bytes: int = 2 * 2**20, thumbnail_px: tuple[int, int] = (176, 128)
 ) -> PagePicture:
-    """One picture for a page; an unreadable one is empty.
+    """One image for a page; an unreadable one is empty.
 
     Args:
         png: As the model saw it.

@@ -31,7 +31,7 @@ class Marker:
     """One shape.
 
     Attributes:
-        number: 1-based number of the action within its step, the same as in the list beside the picture.
+        number: 1-based number of the action within its step, the same as in the list beside the image.
         kind: What it shows: `click`, `move`, `scroll`, or `drag` (an arrow from `x_from, y_from`).
         x: Share of the width, 0 left to 1 right.
         y: Share of the height, 0 top to 1 bottom.
@@ -50,7 +50,7 @@ class Marker:
 
 
 def markers(actions: Sequence[Action], observation: Observation) -> tuple[Marker, ...]:
-    """Shapes for the actions of a step over the picture that the model saw before them."""
+    """Shapes for the actions of a step over the image that the model saw before them."""
     return tuple(_markers(actions, observation))
 
 
@@ -93,7 +93,7 @@ def _target_px(
 
 
 def _share(geometry: ScreenGeometry, at_px: tuple[int, int]) -> Point:
-    """Share of the picture, kept inside it so that a marker never vanishes."""
+    """Share of the image, kept inside it so that a marker never vanishes."""
     x, y = geometry.to_model(*at_px)
     return min(max(x, 0.0), 1.0), min(max(y, 0.0), 1.0)
 

@@ -124,7 +124,7 @@ def probe_errors(endpoint: Endpoint) -> Outcome:
         "a body that is not JSON": b"{",
         "no messages": without,
         "messages that are a text": {**base, "messages": "Hi"},
-        "a picture that is none": {**base, "messages": [user("Hi", BROKEN)]},
+        "an image that is none": {**base, "messages": [user("Hi", BROKEN)]},
     }
     found = [text for what, body in wrong.items() if (text := _fault(what, endpoint.post(body)))]
     if found:

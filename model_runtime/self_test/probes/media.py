@@ -1,4 +1,4 @@
-"""Probes of pictures, and the pictures.
+"""Probes of images, and the images.
 
 Source: PNG (RFC 2083), AVI (Microsoft RIFF, uncompressed DIB frames).
 """
@@ -68,7 +68,7 @@ def data_url(data: bytes, media_type: str) -> str:
 
 
 def image_part(colour: str, width_px: int = TINY_PX, height_px: int = TINY_PX) -> dict[str, object]:
-    """A part of a message that shows a picture of one colour, by its name."""
+    """A part of a message that shows an image of one colour, by its name."""
     url = data_url(make_png(width_px, height_px, COLOURS[colour]), "image/png")
     return {"type": "image_url", "image_url": {"url": url}}
 
@@ -80,7 +80,7 @@ def video_part(colours: Iterable[str]) -> dict[str, object]:
 
 
 EXPECTED = {(1280, 720): 1196, (800, 600): 638}
-"""Tokens of a picture by its size in px. Source: K2.5's image processor: padded to multiples of 28, one per 28 x 28."""
+"""Tokens of an image by its size in px. Source: K2.5's image processor: padded to multiples of 28, one per 28 x 28."""
 TINY_TOKENS = 4
 MARKERS_PER_ITEM = 3
 MANY = 20
@@ -88,12 +88,12 @@ SHOWN = ("green", "red", "green", "blue")
 FRAMES = ("red",) * 4 + ("blue",) * 4
 ADVICE = (
     "K2.5's own code reads video with a package that is not published, so most servers cannot (vLLM issues 42491, "
-    "45456); send frames as pictures"
+    "45456); send frames as images"
 )
 
 
 def probe_image_tokens(endpoint: Endpoint) -> Outcome:
-    """Pictures are resized as the model was trained."""
+    """Images are resized as the model was trained."""
     endpoint.needs(1400)
     base = endpoint.count([user("What is this?", image_part("red"))])
     wrong = []
@@ -102,20 +102,20 @@ def probe_image_tokens(endpoint: Endpoint) -> Outcome:
         if grown != expected:
             wrong.append(f"{width}x{height} is {grown} tokens, expected {expected}")
     if wrong:
-        raise failed(f"{'; '.join(wrong)}: another image processor, or usage leaves pictures out")
+        raise failed(f"{'; '.join(wrong)}: another image processor, or usage leaves images out")
     return ok(", ".join(f"{width}x{height} is {number} tokens" for (width, height), number in EXPECTED.items()))
 
 
 def probe_image_count(endpoint: Endpoint) -> Outcome:
-    """One, three and twenty pictures in a request."""
+    """One, three and twenty images in a request."""
     one = endpoint.count([user("Describe.", image_part("red"))])
     three = _count_many(endpoint, ["red", "green", "blue"])
     step = (three - one) / 2
     if step < TINY_TOKENS + MARKERS_PER_ITEM:
-        raise failed(f"pictures are lost: three of {TINY_TOKENS} tokens each add {three - one} tokens to one")
+        raise failed(f"images are lost: three of {TINY_TOKENS} tokens each add {three - one} tokens to one")
     twenty = _count_many(endpoint, ["red"] * MANY)
     if twenty - one != step * (MANY - 1):
-        raise failed(f"equal pictures are merged or lost: {MANY} add {twenty - one} tokens, not {step * (MANY - 1):g}")
+        raise failed(f"equal images are merged or lost: {MANY} add {twenty - one} tokens, not {step * (MANY - 1):g}")
     return ok(f"{MANY} at once; each adds {step:g} tokens here")
 
 
@@ -125,22 +125,22 @@ def _count_many(endpoint: Endpoint, colours: list[str]) -> int:
     if raw.status == 200:
         return raw.prompt_tokens or 0
     raise failed(
-        f"{len(colours)} pictures are refused (HTTP {raw.status}: {raw.reason}); an agent sends one a step. "
+        f"{len(colours)} images are refused (HTTP {raw.status}: {raw.reason}); an agent sends one a step. "
         f"""Start vLLM with --limit-mm-per-prompt '{{"vision_chunk": {MANY}}}' or more"""
     )
 
 
 def probe_image_order(endpoint: Endpoint) -> Outcome:
-    """The model sees all pictures, equal ones too, in the order they were sent."""
-    question = f"There are {len(SHOWN)} pictures of one colour each. Name their colours in order, with commas, no more."
+    """The model sees all images, equal ones too, in the order they were sent."""
+    question = f"There are {len(SHOWN)} images of one colour each. Name their colours in order, with commas, no more."
     answer = endpoint.ask([user(question, *(image_part(name) for name in SHOWN))], max_tokens=48)
     named = re.findall("|".join(COLOURS), answer.content.lower())
     if tuple(named) == SHOWN:
         return ok(f"it names {', '.join(named)}")
     if sorted(named) == sorted(SHOWN):
-        raise failed(f"pictures come out of order: sent {', '.join(SHOWN)}, the model names {', '.join(named)}")
+        raise failed(f"images come out of order: sent {', '.join(SHOWN)}, the model names {', '.join(named)}")
     if named and set(named) == set(SHOWN) and len(named) < len(SHOWN):
-        raise failed(f"equal pictures are merged: sent {', '.join(SHOWN)}, the model names {', '.join(named)}")
+        raise failed(f"equal images are merged: sent {', '.join(SHOWN)}, the model names {', '.join(named)}")
     raise inconclusive(f"the model did not name the colours (it wrote {answer.content[:40]!r})")
 
 

@@ -142,11 +142,11 @@ TURNS = 20
 WEATHER_CALL: dict[str, Any] = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
 WORD = "lighthouse"
 AGAIN = "Which word did I tell you? Answer with this one word."
-COLOUR = "Which colour has the picture? Answer with one word: red, green or blue."
+COLOUR = "Which colour has the image? Answer with one word: red, green or blue."
 
 
 def probe_history(endpoint: Endpoint) -> Outcome:
-    """Every message reaches the model, whatever its role and however old, and so do old pictures."""
+    """Every message reaches the model, whatever its role and however old, and so do old images."""
     endpoint.needs(900)
     talk = _talk()
     alone = endpoint.count(talk)
@@ -164,7 +164,7 @@ def probe_history(endpoint: Endpoint) -> Outcome:
     lost += _lost_pictures(endpoint, talk)
     if lost:
         raise failed(f"what a conversation holds does not all reach the model; missing: {', '.join(lost)}")
-    return ok(f"{len(talk)} messages of every role, the first of {len(long)}, and pictures of earlier turns")
+    return ok(f"{len(talk)} messages of every role, the first of {len(long)}, and images of earlier turns")
 
 
 def _talk() -> list[dict[str, Any]]:
@@ -201,10 +201,10 @@ def _grown(message: Message) -> dict[str, Any]:
 
 
 def _lost_pictures(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
-    """Which of two earlier pictures do not add to a conversation that has one in its last message."""
+    """Which of two earlier images do not add to a conversation that has one in its last message."""
     shown = [*talk[:-1], user("And now?", image_part("blue"))]
     alone = endpoint.count(shown)
-    places = {"a picture of the first question": 1, "a picture of a later question": 3}
+    places = {"an image of the first question": 1, "an image of a later question": 3}
     return [
         name
         for name, at in places.items()
@@ -221,7 +221,7 @@ def probe_memory(endpoint: Endpoint) -> Outcome:
         "the system message": ([user(f"{told} {AGAIN}")], [{"role": "system", "content": told}, user(AGAIN)]),
     }
     shown: dict[str, tuple[list[Message], list[Message]]] = {
-        "an earlier picture": (
+        "an earlier image": (
             [user(COLOUR, image_part("red"))],
             [user("Look.", image_part("red")), _assistant("I see it."), user(COLOUR)],
         )

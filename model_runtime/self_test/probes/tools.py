@@ -1,4 +1,4 @@
-"""Tool calls: one, several, forced, answered with text and pictures, and their ids."""
+"""Tool calls: one, several, forced, answered with text and images, and their ids."""
 
 import json
 import re
@@ -136,17 +136,17 @@ def probe_tool_choice(endpoint: Endpoint) -> Outcome:
 
 
 def probe_tool_result(endpoint: Endpoint) -> Outcome:
-    """A result goes back to the model, with text and with a picture."""
+    """A result goes back to the model, with text and with an image."""
     text = endpoint.count(_answered("functions.get_weather:0", "18 degrees"), tools=[WEATHER])
     picture = [{"type": "text", "text": "18 degrees"}, image_part("red")]
     try:
         shown = endpoint.count(_answered("functions.get_weather:0", picture), tools=[WEATHER])
     except Ended as ended:
         advice = "send screenshots as a user message after the result"
-        raise failed(f"a picture in a tool result is refused ({ended.outcome.text}); {advice}") from ended
+        raise failed(f"an image in a tool result is refused ({ended.outcome.text}); {advice}") from ended
     if shown - text < 7:
-        raise failed(f"a picture in a tool result does not reach the model (it adds {shown - text} tokens)")
-    return ok(f"text and pictures; a picture of 4 tokens adds {shown - text}")
+        raise failed(f"an image in a tool result does not reach the model (it adds {shown - text} tokens)")
+    return ok(f"text and images; an image of 4 tokens adds {shown - text}")
 
 
 def probe_tool_ids(endpoint: Endpoint) -> Outcome:

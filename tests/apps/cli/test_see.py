@@ -1,4 +1,4 @@
-"""`cua see`: each operation through the real command, on real pictures and a real video."""
+"""`cua see`: each operation through the real command, on real images and a real video."""
 
 from pathlib import Path
 from typing import Any
@@ -226,7 +226,7 @@ def test_an_input_is_never_written_to(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (["count", "nothing.png"], "there is no file"),
-        (["count", __file__], "no picture"),
+        (["count", __file__], "no image"),
         (["probe", COINS], "coins.png"),
         (["crop", COINS, "--box", "1,2,3"], "expected 4 numbers"),
         (["crop", COINS, "--box", "9,9,3,3"], "left < right"),

@@ -134,7 +134,7 @@ NAMES = [
     case("an icon by its class", f"{BUTTON}><i class='fa fa-trash'></i></button>"),
     case("an icon with another name", f"{BUTTON} aria-label=Next><i class='icon-bin'></i></button>"),
     case("an icon in a sprite", f"{BUTTON}><svg width=20 height=20><use href='#trash'/></svg></button>"),
-    case("a picture", f"<input type=image src='/delete.png' style='{BOX}' onclick=\"{DONE}\">"),
+    case("an image", f"<input type=image src='/delete.png' style='{BOX}' onclick=\"{DONE}\">"),
     case("a background", f"<button style='{BOX};background:url(/img/trash.svg)' "
          f"onclick=\"{DONE}\"></button>"),
     case("a wastebasket", f"{BUTTON}>\U0001f5d1</button>"),

@@ -198,7 +198,7 @@ async def test_a_failed_action_is_told_and_the_run_goes_on() -> None:
     agent = Agent(model=model, env=FakeEnv(FakeOptions(fail_action=0)))
     result = await agent.run(TASK)
     assert result.end.status == "unverified"
-    assert len([m for m in model.received[1] if m.role == "user"][-1].parts) == 3  # picture, error, instruction
+    assert len([m for m in model.received[1] if m.role == "user"][-1].parts) == 3  # image, error, instruction
 
 
 async def test_a_dead_world_is_an_error_not_a_failure() -> None:

@@ -129,7 +129,7 @@ PERMANENT = {
     ),
     "no vision": (
         status(400, "At most 0 image(s) may be provided in one request."),
-        "answered 400: At most 0 image(s) may be provided in one request. This model may not take pictures; "
+        "answered 400: At most 0 image(s) may be provided in one request. This model may not take images; "
         "`cua doctor` tells. Choose a model that sees",
     ),
     "other 400": (

@@ -38,7 +38,7 @@ def test_unknown_format_names_the_nearest() -> None:
 
 
 def test_png_and_the_same_encoding_pass_untouched() -> None:
-    part = ImagePart(data=b"not even a picture", media_type="image/png")
+    part = ImagePart(data=b"not even an image", media_type="image/png")
     assert encode_image(part, ImageFormat(kind="png")) is part
     webp = ImagePart(data=b"x", media_type="image/webp")
     assert encode_image(webp, ImageFormat.parse("webp:10")) is webp

@@ -77,7 +77,7 @@ def test_official_client_reads_whole_answers_and_streams() -> None:
          "expected a base64 data: URL, found 'http://x/a.png': nothing is fetched from here"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url",
           "image_url": {"url": "data:image/gif;base64,AAAA"}}]}]}, 400,
-         "pictures of type 'image/gif' are not known; known: image/png, image/jpeg, image/webp"),
+         "images of type 'image/gif' are not known; known: image/png, image/jpeg, image/webp"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url",
           "image_url": {"url": "data:image/png;base64,A*"}}]}]}, 400,
          "a data: URL is not base64: Only base64 data is allowed"),

@@ -46,7 +46,7 @@ def echo() -> FakeTool:
 
 
 def picture() -> FakeTool:
-    """Shows a picture."""
+    """Shows an image."""
 
     async def answer(arguments: Mapping[str, Any]) -> ToolResult:
         return ToolResult(parts=(TextPart(text="look"), ImagePart(data=PNG)))

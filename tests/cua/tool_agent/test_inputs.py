@@ -88,8 +88,8 @@ def test_kinds_go_by_content(tmp_path: Path) -> None:
 def test_pictures_stand_before_the_words(tmp_path: Path) -> None:
     parts = make_question("How many?", find_inputs([save(tmp_path / "a.png"), save(tmp_path / "b.png", (10, 10))]))
     assert [part.text for part in parts if isinstance(part, TextPart)] == [
-        "File a.png: picture, 40x30 px.\n",
-        "File b.png: picture, 10x10 px.\n",
+        "File a.png: image, 40x30 px.\n",
+        "File b.png: image, 10x10 px.\n",
         "How many?",
     ]
     assert [type(part) for part in parts] == [TextPart, ImagePart, TextPart, ImagePart, TextPart]

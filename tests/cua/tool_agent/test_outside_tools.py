@@ -246,7 +246,7 @@ class TestMcpServers:
             assert told in left_out
         assert "wrong is left out: its schema is no JSON schema" in left_out
         assert len(many.parts) == 9
-        assert many.text == "[audio is not shown]\n[43 pictures or other parts cannot be shown]"
+        assert many.text == "[audio is not shown]\n[43 images or other parts cannot be shown]"
 
     @pytest.mark.parametrize(
         ("kind", "limit_s", "told"),

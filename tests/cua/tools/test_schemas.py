@@ -59,7 +59,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             "path": {"description": "The file, relative to the working folder.", "type": "string"},
             "box": {
                 "default": [],
-                "description": "[left, top, right, bottom] in pixels; empty for the whole picture.",
+                "description": "[left, top, right, bottom] in pixels; empty for the whole image.",
                 "items": {"type": "integer"},
                 "maxItems": 4,
                 "type": "array",

@@ -108,7 +108,7 @@ class TestViewImage:
         [
             ({"path": "no.png"}, "there is no file 'no.png' here"),
             ({"path": "p.png", "box": [1, 2]}, "box has 2 numbers"),
-            ({"path": "p.png", "box": [500, 0, 600, 10]}, "does not lie on the picture, which is 80x60 px"),
+            ({"path": "p.png", "box": [500, 0, 600, 10]}, "does not lie on the image, which is 80x60 px"),
         ],
     )
     async def test_mistakes_are_told(self, bench: Bench, given: dict[str, object], told: str) -> None:

@@ -41,7 +41,7 @@ GEOMETRY = ScreenGeometry(native_px=(320, 200), sent_px=(320, 200))
 
 @cache
 def png(text: str, size_px: tuple[int, int] = (320, 200)) -> bytes:
-    """A picture that differs for each text."""
+    """An image that differs for each text."""
     image = Image.new("RGB", size_px, "white")
     ImageDraw.Draw(image).text((10, 10), text, fill="black")
     out = io.BytesIO()

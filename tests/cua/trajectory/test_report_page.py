@@ -62,7 +62,7 @@ def test_a_lost_picture_leaves_its_place_empty(tmp_path: Path) -> None:
     for path in (run_dir / "images").iterdir():
         path.unlink()
     page = write_report(run_dir).read_text()
-    assert page.count("no picture") == 2
+    assert page.count("no image") == 2
 
 
 def test_small_pictures_are_kept_as_they_are_and_large_ones_shrink(tmp_path: Path) -> None:

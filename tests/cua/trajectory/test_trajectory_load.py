@@ -11,7 +11,7 @@ from tests.cua.trajectory import samples
 
 
 def blind(record: RunRecord) -> RunRecord:
-    """The record without its pictures and without the times of the clock."""
+    """The record without its images and without the times of the clock."""
     return replace(record, last_at=0.0, images={})
 
 

@@ -88,7 +88,7 @@ def test_durable_events_wait_for_the_disk_and_the_others_do_not(
             synced.clear()
             write()
             counts[name] = len(synced)
-    assert counts == {"observed": 2, "replied": 0, "acting": 1, "acted": 0}  # the picture and the line
+    assert counts == {"observed": 2, "replied": 0, "acting": 1, "acted": 0}  # the image and the line
     synced.clear()
     with TrajectoryWriter.create(tmp_path, samples.HEADER, is_durable=False) as writer:
         samples.write_step(writer, step)

@@ -115,7 +115,7 @@ async def test_a_busy_page_does_not_hang_the_env(env: BrowserEnv, pages: PageSer
     observation = (await env.step([Wait(duration_s=0.1)])).observation
     assert observation.notes == (
         "the page does not answer; it may be busy",
-        "the page does not answer; the picture is an older one",
+        "the page does not answer; the image is an older one",
     )
     assert time.monotonic() - began_s < 12
     await env.reset(OpenPage(pages.serve("", title="next")))

@@ -22,7 +22,7 @@ async def test_the_screenshot_shows_the_screen_and_the_pointer(make_env: MakeEnv
     image = picture((await env.step([Move(x_px=300, y_px=200)])).observation)
     assert image.size == (800, 600)
     changed = [(x, y) for x in range(800) for y in range(600) if image.getpixel((x, y)) != BLUE]
-    assert changed, "no pointer in the picture"
+    assert changed, "no pointer in the image"
     assert (300, 200) in {(x + dx, y + dy) for x, y in changed for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
     assert all(abs(x - 300) < 40 and abs(y - 200) < 40 for x, y in changed)
 

@@ -15,7 +15,7 @@ def noise(width: int, height: int) -> np.ndarray:
 
 
 def slope(width: int, height: int) -> np.ndarray:
-    """A picture like a photograph: every pixel differs a little from its neighbours."""
+    """An image like a photograph: every pixel differs a little from its neighbours."""
     y, x = np.mgrid[0:height, 0:width]
     wave = (127 + 120 * np.sin(x / 37.0 + y / 91.0)).astype(np.uint8)
     grain = np.random.default_rng(7).integers(0, 4, (height, width), dtype=np.uint8)

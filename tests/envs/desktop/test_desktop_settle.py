@@ -28,7 +28,7 @@ class FakeClock(Clock):
 
 
 def frame(*boxes: tuple[int, int, int, int]) -> Frame:
-    """A black picture with white boxes (left, top, width, height)."""
+    """A black image with white boxes (left, top, width, height)."""
     pixels = bytearray(WIDTH * HEIGHT * 4)
     for left, top, width, height in boxes:
         for y in range(top, top + height):
@@ -38,7 +38,7 @@ def frame(*boxes: tuple[int, int, int, int]) -> Frame:
 
 
 def make_settler(show: Callable[[float], Frame]) -> tuple[Settler, FakeClock]:
-    """A settler of a screen whose picture depends on the time; a grab takes 1 ms."""
+    """A settler of a screen whose image depends on the time; a grab takes 1 ms."""
     clock = FakeClock()
 
     def grab() -> Frame:

@@ -65,11 +65,11 @@ CONVERSATIONS = {
     ),
     "a message without content": ([user()], f"<|im_user|>user<|im_middle|><|im_end|>{THINK}"),
     "parts without separators": ([user("a", "b", "")], f"<|im_user|>user<|im_middle|>ab<|im_end|>{THINK}"),
-    "a picture before text": (
+    "an image before text": (
         [user(IMAGE, "What is it?")],
         f"<|im_user|>user<|im_middle|>{PICTURE}What is it?<|im_end|>{THINK}",
     ),
-    "two pictures": (
+    "two images": (
         [user("a", IMAGE, IMAGE, "b")],
         f"<|im_user|>user<|im_middle|>a{PICTURE}{PICTURE}b<|im_end|>{THINK}",
     ),

@@ -122,7 +122,7 @@ def test_the_same_prompt_again_comes_from_the_cache(tokenizer: Tokenizer) -> Non
 def picture_request(
     tokenizer: Tokenizer, before: list[int], name: str, side_px: int = 56, **params: object
 ) -> EngineRequest:
-    """A request that shows the same picture as all others, behind other tokens."""
+    """A request that shows the same image as all others, behind other tokens."""
     item = MediaItem(frames=np.zeros((1, side_px, side_px, 3), np.uint8), content_hash=b"x")
     pads = [tokenizer.special.media_pad] * item.num_tokens
     return make_request([*before, *pads, 5], name=name, media=(MediaSpan(offset=len(before), item=item),), **params)
@@ -130,7 +130,7 @@ def picture_request(
 
 @pytest.mark.parametrize("budget", [64, 8])
 def test_a_picture_at_hand_is_counted_once_for_each_request_that_shows_it(tokenizer: Tokenizer, budget: int) -> None:
-    """However many pieces its tokens are computed in; those that come from the cache show no picture at all."""
+    """However many pieces its tokens are computed in; those that come from the cache show no image at all."""
     engine, executor = make_engine(tokenizer, max_num_batched_tokens=budget, max_num_seqs=2)
     for before in ([1], [2], []):
         engine.add(picture_request(tokenizer, before, str(before), side_px=112, max_tokens=1))

@@ -22,7 +22,7 @@ def prompts(tokenizer: Tokenizer) -> list[Prompt]:
         make_prompt(tokenizer, shared, picture, "what is this?"),
         make_prompt(tokenizer, shared, picture, "and this?", clip, make_item(3, height=112), "."),
         make_prompt(tokenizer, shared * 3, "long"),
-        make_prompt(tokenizer, make_item(4), make_item(5, t=4, width=28), "only pictures"),
+        make_prompt(tokenizer, make_item(4), make_item(5, t=4, width=28), "only images"),
     ]
 
 
@@ -82,7 +82,7 @@ async def test_a_screenshot_sent_again_is_neither_encoded_nor_computed_again(
         stats = engine.stats()
         assert stats.media_encoded_total == step + 1
         new = output.num_prompt_tokens - output.num_cached_tokens
-        assert step == 0 or new < 16 + 24 + 8, "more was computed than the new picture, its text and part of a block"
+        assert step == 0 or new < 16 + 24 + 8, "more was computed than the new image, its text and part of a block"
     await engine.close()
 
 

@@ -81,7 +81,7 @@ class Simulation:
 
     @staticmethod
     def name_of(sequence: Sequence, position: int) -> tuple[object, ...]:
-        """Everything the row of a token depends on: tokens and pictures up to it."""
+        """Everything the row of a token depends on: tokens and images up to it."""
         seen = [s for s in sequence.request.prompt.media if s.offset <= position]
         pictures = tuple((s.offset, min(position + 1, s.end), s.item.content_hash) for s in seen)
         return (*sequence.token_ids[: position + 1], pictures)
@@ -223,7 +223,7 @@ def test_whatever_arrives_everything_ends_and_every_row_is_right(seed: int) -> N
 
 
 def make_random_prompt(draw: random.Random, length: int) -> tuple[list[int], tuple[MediaSpan, ...]]:
-    """Few different tokens and pictures, so that beginnings are often shared."""
+    """Few different tokens and images, so that beginnings are often shared."""
     tokens: list[int] = []
     media: list[MediaSpan] = []
     while len(tokens) < length:

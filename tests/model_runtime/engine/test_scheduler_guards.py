@@ -223,7 +223,7 @@ def test_a_picture_that_is_at_hand_costs_nothing() -> None:
 
 
 def test_a_cached_part_of_a_picture_is_not_gone_back_into() -> None:
-    """The beginning in the cache ends inside a picture that this step cannot encode anew."""
+    """The beginning in the cache ends inside an image that this step cannot encode anew."""
     engine = Simulation(num_blocks=64, max_num_batched_tokens=64, media_patches_per_step=1)
     engine.add(with_picture(0, 0, tokens=9, output=1))
     engine.run()

@@ -63,7 +63,7 @@ def read_number(picture: Image.Image | np.ndarray, width: int = 160) -> int:
 
 
 def encode_sound() -> bytes:
-    """A file without pictures."""
+    """A file without images."""
     import av
 
     buffer = io.BytesIO()

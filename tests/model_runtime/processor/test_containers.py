@@ -1,4 +1,4 @@
-"""What of a picture's file is drawn: the same pixels, and nothing that takes long to unpack."""
+"""What of an image's file is drawn: the same pixels, and nothing that takes long to unpack."""
 
 import io
 import struct
@@ -28,7 +28,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def with_chunks(*chunks: bytes, behind: bool = False) -> bytes:
-    """The picture as PNG with chunks before or behind its data."""
+    """The image as PNG with chunks before or behind its data."""
     data = encode("PNG")
     place = len(data) - 12 if behind else 33
     return data[:place] + b"".join(chunks) + data[place:]

@@ -1,4 +1,4 @@
-"""Pictures as they come from outside."""
+"""Images as they come from outside."""
 
 import io
 import random
@@ -23,7 +23,7 @@ def encode(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def read(data: bytes) -> np.ndarray:
-    """The decoded picture without its padding, as far as 60 x 40 px."""
+    """The decoded image without its padding, as far as 60 x 40 px."""
     return Processor().image(data).frames[0, :40, :60]
 
 
@@ -97,14 +97,14 @@ def png_that_claims(width: int, height: int) -> bytes:
 WRONG = {
     "nothing": (b"", "0 bytes"),
     "text": (
-        b"hello, this is not a picture",
-        "is not a picture, or only the beginning of one: expected PNG, JPEG, WEBP, GIF, BMP",
+        b"hello, this is not an image",
+        "is not an image, or only the beginning of one: expected PNG, JPEG, WEBP, GIF, BMP",
     ),
-    "a TIFF": (encode(IMAGE, "TIFF"), "is not a picture, or only the beginning of one: expected PNG"),
-    "an SVG": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a picture"),
+    "a TIFF": (encode(IMAGE, "TIFF"), "is not an image, or only the beginning of one: expected PNG"),
+    "an SVG": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not an image"),
     "a cut PNG": (encode(IMAGE, "PNG")[:3000], "cut off or damaged"),
     "a cut JPEG": (encode(IMAGE, "JPEG")[:600], "cut off or damaged"),
-    "only a header": (encode(IMAGE, "PNG")[:33], "is not a picture, or only the beginning of one"),
+    "only a header": (encode(IMAGE, "PNG")[:33], "is not an image, or only the beginning of one"),
     "a bomb": (png_that_claims(9000, 9000), "9000 x 9000 pixels, at most 64000000 are decoded"),
     "a larger bomb": (png_that_claims(2**31 - 1, 2**31 - 1), "at most 64000000 are decoded"),
     "too many bytes": (bytes(1 + (32 << 20)), "33554433 bytes, at most 33554432 are taken"),

@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             words.check_pictures(body)
         except Exception:
-            return "cannot read a picture"
+            return "cannot read an image"
         return None
 
     def _refuse(self, text: str) -> None:

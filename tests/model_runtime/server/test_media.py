@@ -1,4 +1,4 @@
-"""Pictures and videos: data URLs, the web where it is allowed, what is refused, what is kept."""
+"""Images and videos: data URLs, the web where it is allowed, what is refused, what is kept."""
 
 import base64
 import io

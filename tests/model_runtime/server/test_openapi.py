@@ -34,7 +34,7 @@ SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
     database=None,
 )
 def test_requests_made_from_the_document(case: Any) -> None:
-    # what a schema cannot say, as that a picture has to be one, makes requests fail that it allows
+    # what a schema cannot say, as that an image has to be one, makes requests fail that it allows
     case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
 

@@ -1,4 +1,4 @@
-"""A real tiny model behind the server: template, pictures, grammars, prefix cache and log-probabilities together."""
+"""A real tiny model behind the server: template, images, grammars, prefix cache and log-probabilities together."""
 
 import base64
 import io

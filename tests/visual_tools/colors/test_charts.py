@@ -32,7 +32,7 @@ SAMPLE = [
     ("areas", 1),
     ("areas", 14),
     ("areas, JPEG", 2),
-    ("flat picture", 2),
+    ("flat image", 2),
     # an outline that fills much of a small pie
     ("pie, by hand", 600),
     # writing hides the middle of a thin sector
@@ -74,7 +74,7 @@ def test_shares_of_a_chart(family: str, seed: int) -> None:
     chart = make_chart(family, seed)
     found = color_share(chart.image, read_labels=False)
     assert by_color(found, chart.truth) == pytest.approx(chart.truth, abs=LIMITS.get(family, LIMIT)), chart.note
-    assert found.kind == family.split(",")[0].replace("areas", "area").replace("flat picture", "area")
+    assert found.kind == family.split(",")[0].replace("areas", "area").replace("flat image", "area")
     assert [share.share for share in found.shares] == sorted((share.share for share in found.shares), reverse=True)
     assert sum(share.share for share in found.shares) == pytest.approx(1)
 

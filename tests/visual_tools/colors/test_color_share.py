@@ -1,4 +1,4 @@
-"""Pictures drawn by hand: pure colours, odd shapes, photographs, wrong input."""
+"""Images drawn by hand: pure colours, odd shapes, photographs, wrong input."""
 
 from pathlib import Path
 from typing import Any
@@ -129,12 +129,12 @@ def test_tiny_pictures(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize(
     ("image", "more", "text"),
     [
-        (np.zeros((0, 5, 3), np.uint8), {}, "expected a picture"),
+        (np.zeros((0, 5, 3), np.uint8), {}, "expected an image"),
         (np.zeros((5, 5, 2), np.uint8), {}, r"\(5, 5, 2\)"),
         ("no-such-pie.png", {}, "there is no file no-such-pie.png"),
         (np.zeros((5, 5, 3), np.uint8), {"kind": "donut"}, "'bars'"),
         (np.zeros((5, 5, 3), np.uint8), {"num_colors": 0}, "num_colors=0"),
-        (np.zeros((5, 5, 3), np.uint8), {"box": Box(9, 9, 12, 12)}, "not on this picture"),
+        (np.zeros((5, 5, 3), np.uint8), {"box": Box(9, 9, 12, 12)}, "not on this image"),
         (np.zeros((5, 5, 3), np.uint8), {"background": "blurple"}, "'blurple'"),
         (np.full((50, 50, 3), 255, np.uint8), {"kind": "pie"}, "no pie"),
         (np.full((50, 50, 3), 255, np.uint8), {"kind": "bars"}, "no bar"),
@@ -155,7 +155,7 @@ def test_the_drawing_shows_what_counts_and_adds_a_bar() -> None:
         share.color_name: (bar == share.color_rgb).all(axis=1) for share in found.shares
     }
     assert [round(width.sum() / 390, 1) for width in widths.values()] == [0.5, 0.3, 0.2]
-    with pytest.raises(ImageError, match="draw on the picture that was measured"):
+    with pytest.raises(ImageError, match="draw on the image that was measured"):
         draw_share(image[:50], found)
 
 

@@ -1,7 +1,7 @@
-"""Pairs of pictures with planted changes: drawn screens and edited photographs; how they are spoiled and judged.
+"""Pairs of images with planted changes: drawn screens and edited photographs; how they are spoiled and judged.
 
 A planted change counts as found when a reported difference covers at least 30 % of its box and is itself no larger
-than four times that box (with 6 px let off on each side), in the first or the second picture. Each reported
+than four times that box (with 6 px let off on each side), in the first or the second image. Each reported
 difference can find one change only; every one that finds none is false, also a second one on the same change.
 """
 
@@ -235,7 +235,7 @@ def _without(image: Picture, area: Box) -> Picture:
 
 
 def _blend(onto: Picture, source: Picture, area: Box) -> None:
-    """Lay an oval of `source` on a picture, with a soft edge of a few pixels."""
+    """Lay an oval of `source` on an image, with a soft edge of a few pixels."""
     mask = np.zeros(onto.shape[:2], np.float32)
     cv2.ellipse(
         mask, (int(area.center[0]), int(area.center[1])), (area.width // 2 - 2, area.height // 2 - 2), 0, 0, 360, 1, -1
@@ -246,7 +246,7 @@ def _blend(onto: Picture, source: Picture, area: Box) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoil:
-    """What happens to the second picture, and to both."""
+    """What happens to the second image, and to both."""
 
     scale: float = 1.0
     rotation_deg: float = 0.0

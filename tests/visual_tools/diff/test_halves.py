@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def sheet(pair: Pair, corners: list[tuple[int, int]], size: tuple[int, int], colour: str = "white") -> np.ndarray:
-    """Both pictures of a pair at these places on a sheet."""
+    """Both images of a pair at these places on a sheet."""
     paper = Image.new("RGB", size, colour)
     for corner, picture in zip(corners, (pair.first, pair.second), strict=True):
         paper.paste(Image.fromarray(picture), corner)

@@ -213,5 +213,5 @@ def test_the_drawing_frames_both_pictures() -> None:
     assert green[:, :120].sum() > 200
     assert green[:, 136:].sum() > 200
     assert np.array_equal(first, kept)
-    with pytest.raises(ImageError, match="second picture is missing"):
+    with pytest.raises(ImageError, match="second image is missing"):
         draw_diff(first, None, result)

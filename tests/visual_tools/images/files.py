@@ -1,4 +1,4 @@
-"""Picture files of many kinds, made in memory."""
+"""Image files of many kinds, made in memory."""
 
 import io
 from typing import Any

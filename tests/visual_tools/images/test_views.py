@@ -22,7 +22,7 @@ def test_crop_is_a_copy_of_the_part() -> None:
 
 @pytest.mark.parametrize("box", [(10, 10, 10, 20), (20, 5, 10, 9), (50, 0, 60, 9), (-9, -9, 0, 0)])
 def test_boxes_without_pixels_are_told(box: tuple[int, int, int, int]) -> None:
-    with pytest.raises(ImageError, match="no pixel of a picture of 50x30"):
+    with pytest.raises(ImageError, match="no pixel of an image of 50x30"):
         crop(PICTURE, box)
 
 

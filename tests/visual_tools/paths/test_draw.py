@@ -1,4 +1,4 @@
-"""The picture of a way: the line stays in the corridors it runs through."""
+"""The image of a way: the line stays in the corridors it runs through."""
 
 import random
 

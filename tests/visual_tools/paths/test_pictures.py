@@ -1,4 +1,4 @@
-"""Mazes as pictures: all kinds of the benchmark's sweep, and the ends one by one."""
+"""Mazes as images: all kinds of the benchmark's sweep, and the ends one by one."""
 
 import math
 import random
@@ -188,11 +188,11 @@ def test_the_picture_may_be_a_file_or_gray() -> None:
         (
             PLAIN,
             {"start": "Kitchen", "goal": LAST},
-            "found 0 times 'Kitchen' for the start; the picture reads: no writing",
+            "found 0 times 'Kitchen' for the start; the image reads: no writing",
         ),
         (np.full((50, 50, 3), 255, np.uint8), {"start": (1, 1), "goal": (5, 5)}, "one flat colour"),
         (np.zeros((1, 1, 3), np.uint8), {"start": (0, 0), "goal": (0, 0)}, "one flat colour"),
-        (PLAIN, {"start": Box(-9, -9, 0, 0), "goal": LAST}, "the start .* lies outside the picture"),
+        (PLAIN, {"start": Box(-9, -9, 0, 0), "goal": LAST}, "the start .* lies outside the image"),
     ],
 )
 def test_what_cannot_be_found_is_told(picture: NDArray[np.uint8], options: dict[str, object], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Rendered pictures with known objects: circles, ellipses, rods, mixed sizes; touching, noise, uneven light."""
+"""Rendered images with known objects: circles, ellipses, rods, mixed sizes; touching, noise, uneven light."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Shape:
     is_rod: bool
 
     def window(self, side: int) -> tuple[slice, slice]:
-        """Rows and columns of a picture that it can touch."""
+        """Rows and columns of an image that it can touch."""
         reach = self.length / 2 + 3
         spans = [(max(int(at - reach), 0), min(int(at + reach) + 2, side)) for at in (self.y, self.x)]
         return slice(*spans[0]), slice(*spans[1])
@@ -60,14 +60,14 @@ class Scene:
 
 
 def load_sample(name: str) -> Any:
-    """A picture that ships inside scikit-image: "coins", "horse" (a mask of what is not the horse) or "page"."""
+    """An image that ships inside scikit-image: "coins", "horse" (a mask of what is not the horse) or "page"."""
     return getattr(data, name)()
 
 
 def make_scene(
     kind: str, seed: int, *, overlap: float = 0.0, noise: float = 0.0, light: float = 0.0, side: int = 400
 ) -> Scene:
-    """A picture.
+    """An image.
 
     Args:
         kind: One of `KINDS`.
@@ -75,7 +75,7 @@ def make_scene(
         overlap: Share of the smaller one's area that two objects may share; 0 keeps them apart.
         noise: Standard deviation, grey levels.
         light: How much darker the darkest corner is, 0 to 1.
-        side: Of the picture, pixels.
+        side: Of the image, pixels.
     """
     random = np.random.default_rng([seed, *kind.encode()])
     cover, owner = np.zeros((side, side)), np.zeros((side, side), dtype=int)

@@ -11,7 +11,7 @@ from visual_tools import Box, ImageError, detect_edges, find_contours, find_poly
 
 
 def draw(size: tuple[int, int], *calls: tuple[str, Any, dict[str, Any]], back: str = "white") -> NDArray[np.uint8]:
-    """A picture, drawn four times as large and made smaller, so that its edges are smooth."""
+    """An image, drawn four times as large and made smaller, so that its edges are smooth."""
     picture = Image.new("RGB", (size[0] * 4, size[1] * 4), back)
     for name, where, more in calls:
         points = [(x * 4, y * 4) for x, y in where]

@@ -1,4 +1,4 @@
-"""Where one region is cut: which necks count, what is a crumb, and the same in a large picture."""
+"""Where one region is cut: which necks count, what is a crumb, and the same in a large image."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from visual_tools.regions.separate import _join_basins, fill, separate, solidity
 
 
 def disks(*circles: tuple[int, int, int], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Circles of centre x, y and radius, on a picture of that height and width."""
+    """Circles of centre x, y and radius, on an image of that height and width."""
     y, x = np.ogrid[: size[0], : size[1]]
     return np.any([(x - cx) ** 2 + (y - cy) ** 2 <= r * r for cx, cy, r in circles], axis=0)
 
@@ -47,7 +47,7 @@ def test_basins_without_a_neck_between_and_crumbs_are_joined(
 
 @pytest.mark.parametrize("scale", [1, 12])
 def test_two_disks_that_touch_are_two_in_small_and_in_large_pictures(scale: int) -> None:
-    """Above a million and a half pixels the cut is looked for in a smaller picture; the labels are of the large one."""
+    """Above a million and a half pixels the cut is looked for in a smaller image; the labels are of the large one."""
     region = disks(*((x * scale, 60 * scale, 42 * scale) for x in (50, 125)), size=(120 * scale, 175 * scale))
     parts = separate(region)
     assert parts.num == 2

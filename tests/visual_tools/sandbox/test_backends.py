@@ -83,7 +83,7 @@ async def test_each_way_runs_cells_within_limits_and_refuses(way: tuple[Backend,
         first = await kernel.run(code)
         assert (first.error, first.text, first.files_written) == (None, "'given'\n", ("file",))
         shown = await kernel.run("from PIL import Image\nprint(os.getcwd())\nImage.new('L', (2, 3))")
-        assert (shown.text, len(shown.images)) == (f"{kernel.inside_dir}\n[picture 1: 2x3 px]\n", 1)
+        assert (shown.text, len(shown.images)) == (f"{kernel.inside_dir}\n[image 1: 2x3 px]\n", 1)
         assert (await kernel.run("with tempfile.TemporaryFile() as file: file.write(b'x')")).error is None
         assert (await kernel.run("while True: pass", timeout_s=0.3)).status == "interrupted"
         died = await kernel.run(f"{make_sleeper(str(tmp_path))}\n7**10**8", timeout_s=0.3)

@@ -1,4 +1,4 @@
-"""What a cell gives back: state, text in order, errors, pictures, files."""
+"""What a cell gives back: state, text in order, errors, images, files."""
 
 import asyncio
 import io
@@ -101,7 +101,7 @@ async def test_input_fails_cleanly(shared: Kernel, code: str) -> None:
 async def test_a_picture_has_one_format(shared: Kernel) -> None:
     result = await shared.run("from PIL import Image\nImage.new('RGB', (30, 20), (255, 0, 0))")
     (image,) = result.images
-    assert (result.text, image.size_px, image.original_px) == ("[picture 1: 30x20 px]\n", (30, 20), (30, 20))
+    assert (result.text, image.size_px, image.original_px) == ("[image 1: 30x20 px]\n", (30, 20), (30, 20))
     with Image.open(io.BytesIO(image.png)) as decoded:
         assert (decoded.format, decoded.getpixel((3, 3))) == ("PNG", (255, 0, 0))
     assert [sorted(output["data"]) for output in result.outputs] == [["image/png", "text/plain"]]
@@ -129,7 +129,7 @@ async def test_pictures_are_reduced_and_it_is_said(
     if size_px:
         assert (image.size_px, image.original_px) == (size_px, original_px)
     was = f", reduced from {image.original_px[0]}x{image.original_px[1]}" if image.size_px != image.original_px else ""
-    assert result.text == f"[picture 1: {image.size_px[0]}x{image.size_px[1]} px{was}]\n"
+    assert result.text == f"[image 1: {image.size_px[0]}x{image.size_px[1]} px{was}]\n"
     assert not result.is_truncated
 
 
@@ -146,13 +146,13 @@ async def test_figures_appear_where_they_are_shown(shared: Kernel) -> None:
     result = await shared.run(
         "import matplotlib.pyplot as plt\nprint(1); plt.plot([1]); plt.show(); print(2); plt.plot([2]);"
     )
-    assert [line.partition(":")[0] for line in result.text.splitlines()] == ["1", "[picture 1", "2", "[picture 2"]
+    assert [line.partition(":")[0] for line in result.text.splitlines()] == ["1", "[image 1", "2", "[image 2"]
 
 
 async def test_too_many_pictures(shared: Kernel) -> None:
     result = await shared.run("from PIL import Image\nfor n in range(6): display(Image.new('L', (n + 1, 1)))")
     assert [image.size_px for image in result.images] == [(1, 1), (2, 1), (3, 1)]
-    assert result.text.splitlines()[-1] == "[only the first 3 pictures are shown]"
+    assert result.text.splitlines()[-1] == "[only the first 3 images are shown]"
     assert result.is_truncated
 
 

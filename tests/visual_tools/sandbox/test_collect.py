@@ -76,7 +76,7 @@ def test_pictures_beyond_those_that_are_shown_are_not_decoded() -> None:
             collector.take("display_data", content)
 
     assert processor_s(take_many) < 0.2
-    assert collector.text == "[only the first 0 pictures are shown]\n"
+    assert collector.text == "[only the first 0 images are shown]\n"
 
 
 def png_of(width: int, height: int, length: int = 33) -> bytes:
@@ -108,7 +108,7 @@ def encoded(png: bytes) -> str:
 def test_what_is_no_picture_is_left_out_and_said(found: object, why: str) -> None:
     collector = Collector(Limits(image_side_px=100, image_bytes=2050))
     collector.take("display_data", {"data": {"image/png": found}})
-    assert (collector.images, collector.text) == ([], f"[picture 1: {why}]\n")
+    assert (collector.images, collector.text) == ([], f"[image 1: {why}]\n")
     assert collector.is_truncated
     assert all("image/png" not in output["data"] for output in collector.outputs)
 
@@ -137,17 +137,17 @@ def test_the_size_of_a_picture_and_the_one_before_it_was_reduced(
     content = {"data": {"image/png": encoded(png_of(*size))}, "metadata": {"image/png": about}}
     collector.take("display_data", content)
     assert [image.size_px for image in collector.images] == [size]
-    assert collector.text == f"[picture 1: {said}]\n"
+    assert collector.text == f"[image 1: {said}]\n"
     assert not collector.is_truncated
     assert base64.b64decode(collector.outputs[0]["data"]["image/png"]) == collector.images[0].png
 
 
 def test_the_pictures_that_are_left_out_are_told_once() -> None:
     collector = Collector(Limits(num_images=2))
-    last = "[only the first 2 pictures are shown]"
+    last = "[only the first 2 images are shown]"
     for number in range(5):
         collector.take("execute_result", {"data": {"image/png": encoded(png_of(4, 4))}, "execution_count": number})
-        told = ["[picture 1: 4x4 px]", "[picture 2: 4x4 px]", last][: number + 1]
+        told = ["[image 1: 4x4 px]", "[image 2: 4x4 px]", last][: number + 1]
         assert collector.text.splitlines() == told
     assert [output["execution_count"] for output in collector.outputs] == [0, 1]
     assert (len(collector.images), collector.is_truncated) == (2, True)

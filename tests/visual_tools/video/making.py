@@ -35,7 +35,7 @@ class Recipe:
 
 
 def paint_number(number: int, size: tuple[int, int] = (128, 96)) -> Picture:
-    """A picture with the number in binary along its upper edge over a moving texture."""
+    """An image with the number in binary along its upper edge over a moving texture."""
     width_px, height_px = size
     y, x = np.mgrid[:height_px, :width_px]
     texture = 96 + 40 * np.sin((x + 3 * number) / 7.0) + 30 * np.cos((y - 2 * number) / 5.0)
@@ -47,7 +47,7 @@ def paint_number(number: int, size: tuple[int, int] = (128, 96)) -> Picture:
 
 
 def read_number(image: Picture) -> int:
-    """The number in a picture of any size that `paint_number` made."""
+    """The number in an image of any size that `paint_number` made."""
     height_px, width_px = image.shape[:2]
     row = image[max(int(height_px * STRIP_SHARE / 2), 0)].mean(axis=1)
     centers = ((np.arange(BITS) + 0.5) * width_px / BITS).astype(int)

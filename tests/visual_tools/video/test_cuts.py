@@ -17,7 +17,7 @@ RECIPE = Recipe(size=SIZE, rate=Fraction(25), options={"preset": "ultrafast", "c
 
 
 def make_world(seed: int) -> Picture:
-    """A large picture of soft shapes in colours of its own, to pan over."""
+    """A large image of soft shapes in colours of its own, to pan over."""
     rng = np.random.default_rng(seed)
     height_px, width_px = 180, 700
     y, x = np.mgrid[:height_px, :width_px]

@@ -139,9 +139,9 @@ def write(path: Path, data: bytes) -> Path:
 
 WRONG = {
     "sound alone": (make_sound, "holds no video, only audio"),
-    "png": (lambda folder: make_picture(folder, "a.png"), "is a picture, not a video: load it with load_image"),
-    "jpeg": (lambda folder: make_picture(folder, "a.jpg"), "is a picture, not a video"),
-    "png that says mp4": (lambda folder: shutil.copy(make_picture(folder, "a.png"), folder / "a.mp4"), "is a picture"),
+    "png": (lambda folder: make_picture(folder, "a.png"), "is an image, not a video: load it with load_image"),
+    "jpeg": (lambda folder: make_picture(folder, "a.jpg"), "is an image, not a video"),
+    "png that says mp4": (lambda folder: shutil.copy(make_picture(folder, "a.png"), folder / "a.mp4"), "is an image"),
     "text": (lambda folder: write(folder / "a.txt", b"hello\n" * 99), "holds text or data, not a video"),
     "noise": (
         lambda folder: write(folder / "a.mp4", np.random.default_rng(1).bytes(9999)),
@@ -187,7 +187,7 @@ def test_high_dynamic_range_is_told(tmp_path: Path) -> None:
         stream.codec_context.color_trc = 16
 
     info = vt.probe(make_video(tmp_path, 2, Recipe(prepare=describe)))
-    assert info.warnings == ("high dynamic range (PQ): pictures look pale, tones are not mapped",)
+    assert info.warnings == ("high dynamic range (PQ): images look pale, tones are not mapped",)
 
 
 def test_glued_files_are_counted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from visual_tools.video import Sheet
 
 
 def cut_tiles(sheet: Sheet, width_px: int, height_px: int) -> list[Picture]:
-    """The pictures of a sheet, row by row."""
+    """The images of a sheet, row by row."""
     places = [divmod(position, sheet.columns) for position in range(len(sheet.indices))]
     corners = [(4 + row * (height_px + 4), 4 + column * (width_px + 4)) for row, column in places]
     return [sheet.image[top : top + height_px, left : left + width_px] for top, left in corners]

@@ -63,7 +63,7 @@ async def unicode(context: CheckContext) -> None:
     await context.check_usable(context.shared)
 
 
-@check("behaviour", "pictures come back: of Pillow and of matplotlib")
+@check("behaviour", "images come back: of Pillow and of matplotlib")
 async def pictures(context: CheckContext) -> str:
     """Their pixels, not only their size."""
     result = await context.run(
@@ -77,7 +77,7 @@ async def pictures(context: CheckContext) -> str:
         """
     )
     if result.status != "ok" or len(result.images) != 2:
-        raise CheckFailed(f"{len(result.images)} pictures came back: {tell_end(result)}")
+        raise CheckFailed(f"{len(result.images)} images came back: {tell_end(result)}")
     first = result.images[0]
     with Image.open(io.BytesIO(first.png)) as image:
         colour = image.convert("RGB").getpixel((5, 5))
@@ -325,7 +325,7 @@ async def pools(context: CheckContext) -> None:
     _expect(await context.run("import asyncio\nawait asyncio.sleep(0.01)\n'awaited'"), status="ok", text="'awaited'")
 
 
-@check("behaviour", "the packages for pictures are there")
+@check("behaviour", "the packages for images are there")
 async def packages(context: CheckContext) -> None:
     """And write where they like to."""
     cell = """

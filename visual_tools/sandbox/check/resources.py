@@ -330,7 +330,7 @@ async def image_bomb(context: CheckContext) -> str:
         sizes = [(image.size_px, image.original_px) for image in many.images]
         if sizes != [((256, 128), (640, 320))] * 3 or not many.is_truncated:
             raise CheckFailed(
-                f"20 pictures of 640x320 came back as {sizes}, truncated: {many.is_truncated}: {tell_end(many)}"
+                f"20 images of 640x320 came back as {sizes}, truncated: {many.is_truncated}: {tell_end(many)}"
             )
         forged = await context.run(
             """
@@ -348,9 +348,9 @@ async def image_bomb(context: CheckContext) -> str:
             kernel=kernel,
         )
         if forged.status != "ok" or any(max(image.size_px) > 256 for image in forged.images):
-            raise CheckFailed(f"forged pictures: {[image.size_px for image in forged.images]} {tell_end(forged)}")
+            raise CheckFailed(f"forged images: {[image.size_px for image in forged.images]} {tell_end(forged)}")
         await context.check_usable(kernel)
-    return f"3 of 20 pictures came back, reduced; of 6 forged ones {len(forged.images)}"
+    return f"3 of 20 images came back, reduced; of 6 forged ones {len(forged.images)}"
 
 
 @check("limit", "processor time is limited over the whole life, and it is told", place="alone")

@@ -64,7 +64,7 @@ def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Li
     try:
         png, about = _fit(kind, _bytes_of(data[kind]), dict((metadata or {}).get(kind) or {}), limits)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return {"text/plain": f"{text}\n(the displayed picture cannot be read: {error})".strip()}, {}
+        return {"text/plain": f"{text}\n(the displayed image cannot be read: {error})".strip()}, {}
     return {"text/plain": text, "image/png": base64.b64encode(png).decode()}, about_text | {"image/png": about}
 
 

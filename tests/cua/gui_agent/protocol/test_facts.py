@@ -1,4 +1,4 @@
-"""Facts beside the picture, and page text that must stay data."""
+"""Facts beside the image, and page text that must stay data."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The messages of a step, whole, at every boundary of the number of pictures."""
+"""The messages of a step, whole, at every boundary of the number of images."""
 
 import pytest
 
