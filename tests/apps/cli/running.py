@@ -103,6 +103,15 @@ def descendants(process: "subprocess.Popen[str]") -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
 
+def names_below(process: "subprocess.Popen[str]") -> set[str]:
+    """Names of the programs below a running `cua`; one that ends meanwhile has none."""
+    found = set()
+    for child in descendants(process):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.add(child.name())
+    return found
+
+
 def wait_until_gone(processes: list[psutil.Process], folder: Path) -> None:
     """Wait until these, and all that carry the test's folder in their environment, are gone; bounded."""
     wait_until(lambda: not [process for process in processes if _is_alive(process)] and not _marked(str(folder)))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.apps.cli.running import cua, descendants, start, wait_until, wait_until_gone
+from tests.apps.cli.running import cua, descendants, names_below, start, wait_until, wait_until_gone
 
 COUNT = "import visual_tools as vt\nprint((vt.load_image('dots.png')[..., 0] < 128).sum())"
 
@@ -150,7 +150,7 @@ def test_nothing_outlives_the_agent(tmp_path: Path, picture: Path, number: int) 
     """The kernel is in the middle of a cell when its agent goes."""
     model = script(tmp_path, ["import subprocess\nsubprocess.run(['sleep', '600'])"], "never")
     process = start(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--set", "cell_timeout=900")
-    wait_until(lambda: "sleep" in {child.name() for child in descendants(process)}, timeout_s=60)
+    wait_until(lambda: "sleep" in names_below(process), timeout_s=60)
     family = descendants(process)
     os.kill(process.pid, number)
     wait_until_gone(family, tmp_path)

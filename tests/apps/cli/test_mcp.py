@@ -83,6 +83,7 @@ async def test_questions_and_looks(tmp_path: Path) -> None:
             assert (result.is_error, told in said(result)) == (True, True), said(result)
 
 
+@pytest.mark.slow
 async def test_what_needs_a_person_is_refused_and_a_cancelled_call_stops_its_run(tmp_path: Path) -> None:
     endless = script(tmp_path, ["while True: pass"], "never")
     async with serving(tmp_path, "-m", endless, "--set", "sandbox=none") as client:
@@ -110,6 +111,7 @@ async def test_what_needs_a_person_is_refused_and_a_cancelled_call_stops_its_run
         assert (record.end.status, record.end.reason) == ("stopped", "cancelled by the MCP client")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_a_task_in_a_real_browser(tmp_path: Path) -> None:
     async with serving(tmp_path) as client:
