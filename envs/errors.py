@@ -58,7 +58,7 @@ def describe_late(num_done: int, num_actions: int, limit_s: float) -> str:
 def nearest(name: str, choices: Iterable[str], count: int = 1) -> list[str]:
     """The choices that are spelt most like `name`, case-blind, the best first; at most `count`, often none."""
     by_lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(name[:60].lower(), by_lower, n=count, cutoff=0.5)
+    close = difflib.get_close_matches(name[:60].lower(), by_lower, n=count, cutoff=0.6)
     return [by_lower[choice] for choice in close]
 
 

@@ -1,6 +1,6 @@
 """Three conversations of a model with its tools, recorded so that `cua ask` can be tried without any model.
 
-The tasks are those of Figure 12 in the Kimi K2.5 report: a maze, a pie chart, two images to compare. What the
+The tasks are those of Figure 12 in the Kimi K2.5 report: a maze, a pie chart, two pictures to compare. What the
 model says is recorded; what the code does is done for real, in the sandbox.
 
     python -m examples.conversations                  # write examples/ask/*.jsonl
@@ -42,7 +42,7 @@ MAZE = Conversation(
     replies=(
         Said(
             thought="Black walls on white. First see what is road, then where the ant and the crumb are.",
-            words="Let me look at the image as numbers first.",
+            words="Let me look at the picture as numbers first.",
             cells=(
                 """\
 import numpy as np
@@ -52,7 +52,7 @@ import visual_tools as vt
 image = vt.load_image("ant-maze.png")
 road = vt.binarize(image, method="otsu", foreground="light")
 ant, crumb = vt.color_mask(image, "brown"), vt.color_mask(image, "orange")
-print(image.shape, f"road {road.share:.1%} of the image")
+print(image.shape, f"road {road.share:.1%} of the picture")
 print("ant", ant.box_px, "crumb", crumb.box_px)""",
             ),
         ),
@@ -66,9 +66,9 @@ print(path)
 print(vt.check_path(path.mask, path.points_px, start=path.start_px, goal=path.goal_px))""",
                 """\
 walk = vt.shortest_path(image, start="brown", goal="orange", method="centered")
-image = vt.draw_path(image, walk)
-vt.save_image(image, "solution.png")
-display(Image.fromarray(image))""",
+picture = vt.draw_path(image, walk)
+vt.save_image(picture, "solution.png")
+display(Image.fromarray(picture))""",
             ),
         ),
         Said(
@@ -113,9 +113,9 @@ for share in shares.shares:
 blues = [share for share in shares.shares if share.label in ("Rent", "Books")]
 print(f"Rent and Books: {sum(share.share for share in blues):.1%} ({shares.method})")""",
                 """\
-image = vt.draw_share(image, shares)
-vt.save_image(image, "shares.png")
-display(Image.fromarray(image))""",
+picture = vt.draw_share(image, shares)
+vt.save_image(picture, "shares.png")
+display(Image.fromarray(picture))""",
             ),
         ),
         Said(
@@ -141,12 +141,12 @@ belong to them:
 10. The car has another colour [^1.1^]."""
 
 DIFFERENCES = Conversation(
-    question="What is different between the two images?",
+    question="What is different between the two pictures?",
     file="spot-pair.png",
     replies=(
         Said(
-            thought="Two images side by side in one file. Cut them apart, subtract, see what is left.",
-            words="I cut the file into its two images and subtract them.",
+            thought="Two pictures side by side in one file. Cut them apart, subtract, see what is left.",
+            words="I cut the file into its two pictures and subtract them.",
             cells=(
                 """\
 import cv2
@@ -170,9 +170,9 @@ display(Image.fromarray(np.where(gap, 0, 255).astype(np.uint8)))""",
                 """\
 result = vt.pixel_diff(pair)
 print(result)
-image = vt.draw_diff(pair, None, result)
-vt.save_image(image, "differences.png")
-display(Image.fromarray(image))""",
+picture = vt.draw_diff(pair, None, result)
+vt.save_image(picture, "differences.png")
+display(Image.fromarray(picture))""",
                 """\
 words = lambda half: {line.text for line in vt.read_text(half)}
 first, second = words(halves.first), words(halves.second)

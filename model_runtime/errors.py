@@ -75,7 +75,7 @@ class MissingPackageError(RuntimeFault):
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """The choice that is spelt most like `name`, case-blind; often none."""
     by_lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(name[:60].lower(), by_lower, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:60].lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 

@@ -41,7 +41,7 @@ The agent looks at the screen, thinks about the instruction, and acts: it clicks
 A screenshot is 1920x1080 pixels wide; coordinates are fractions between 0.0 and 1.0,
 counted from the upper left corner.
 Open the browser, search for the weather in London, and tell me whether it will rain tomorrow afternoon.
-Which file was changed yesterday? Please rename every image in the folder, then close the window without saving.
+Which file was changed yesterday? Please rename every picture in the folder, then close the window without saving.
 There are twelve apples, seven oranges and a bowl of strawberries on the kitchen table beside the yellow lamp.
 import pyautogui
 pyautogui.click(x=0.5, y=0.25)

@@ -172,7 +172,7 @@ async def test_pictures_are_transcoded(connect: Connect, image_format: str, medi
 
 async def test_broken_picture_is_not_retried(server: FakeOpenAI, connect: Connect) -> None:
     client = connect(server.base_url, image_format=ImageFormat.parse("webp"))
-    with pytest.raises(ModelError, match=r"^a picture of the conversation cannot be sent as webp:75: ") as caught:
+    with pytest.raises(ModelError, match=r"^an image of the conversation cannot be sent as webp:75: ") as caught:
         await client.model.generate([Message(role="user", parts=(ImagePart(data=b"no image"),))])
     assert not caught.value.retryable
     assert server.requests == []

@@ -187,7 +187,7 @@ async def test_markers_fall_on_the_point_at_any_size(tmp_path: Path, page: Any, 
     await small.goto(write_report(writer.run_dir).as_uri())
     places = await small.evaluate(
         """() => {
-            const image = document.querySelector("figure img").getBoundingClientRect();
+            const picture = document.querySelector("figure img").getBoundingClientRect();
             const share = (x, y) => [(x - picture.x) / picture.width, (y - picture.y) / picture.height];
             const middle = (one) => {
                 const box = one.getBoundingClientRect();

@@ -109,7 +109,7 @@ def test_a_lost_or_damaged_picture_is_told(tmp_path: Path) -> None:
     with pytest.raises(TrajectoryError, match="is damaged: its content does not match its name"):
         load_run(run_dir)
     path.unlink()
-    with pytest.raises(TrajectoryError, match=r"the record needs the picture .* No such file"):
+    with pytest.raises(TrajectoryError, match=r"the record needs the image .* No such file"):
         load_run(run_dir)
     assert len(load_run(run_dir, images=0).steps) == 1
 

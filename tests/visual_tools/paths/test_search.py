@@ -173,7 +173,7 @@ def test_an_opening_of_one_pixel_reaches_the_edge() -> None:
     ("mask", "options", "message"),
     [
         (np.ones((0, 3), bool), {}, "empty mask"),
-        (ROOM, {"start": (4, 0), "goal": (0, 0)}, r"the start \(4, 0\) lies outside the picture of 4 x 3"),
+        (ROOM, {"start": (4, 0), "goal": (0, 0)}, r"the start \(4, 0\) lies outside the image of 4 x 3"),
         (ROOM, {"start": (0, 0), "goal": (0, -1)}, r"the goal \(0, -1\) lies outside"),
         (ROOM, {"start": "green", "goal": (0, 0)}, "found 'green' for the start on a mask"),
         (ROOM, {"start": (0, 0)}, "found 0 openings"),

@@ -188,6 +188,6 @@ def test_more_than_memory_holds_is_refused_before_decoding(tmp_path: Path) -> No
                 True,
             )
             out.mux(copy)
-    with pytest.raises(VideoError, match=r"180 pictures need 4\.5 GB of memory"):
+    with pytest.raises(VideoError, match=r"180 images need 4\.5 GB of memory"):
         vt.sample_frames(large, n=180)
     assert len(vt.sample_frames(large, n=2, max_side_px=128)) == 2

@@ -184,7 +184,7 @@ def test_absolute_means_pixels_of_the_sent_picture():
 @pytest.mark.parametrize("point", ["0.5, 0.5", "960, 0.5"])
 def test_absolute_refuses_fractions_with_a_hint(point):
     with pytest.raises(
-        CodeError, match=r"coordinates are pixels here: the picture is 1920x1080, its middle is \(960, 540\)"
+        CodeError, match=r"coordinates are pixels here: the image is 1920x1080, its middle is \(960, 540\)"
     ):
         act(f"pyautogui.click({point})", mode="absolute")
 
