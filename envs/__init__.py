@@ -21,6 +21,7 @@ from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, spec_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Element, Observation, StepResult, Tab
+from envs.suite import Suite
 from envs.target import UNKNOWN, Check, Target
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "ScreenGeometry",
     "Scroll",
     "StepResult",
+    "Suite",
     "Tab",
     "Target",
     "Task",

@@ -4,25 +4,29 @@
     robot = "my_package.robot:make_robot"        # called with an EnvRequest, gives an Env; or an EnvKind
 
     [project.entry-points."k25.suites"]
-    chores = "my_package.chores:make_tasks"      # called with options by name, gives tasks
+    chores = "my_package.chores:make_suite"      # called with options by name, gives a Suite, or tasks
 
 What a name stands for is imported when it is asked for, so that a broken distribution breaks nothing but itself.
 """
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from envs.env import Env, EnvSpec, Task, spec_of
+from envs.env import Env, EnvSpec
 from envs.errors import EnvSetupError, nearest
 from envs.http_login import HttpLogin
+from envs.suite import Suite, suite_of
 
 ENVS_GROUP = "k25.envs"
 SUITES_GROUP = "k25.suites"
 _OUR_ENVS = {"browser": "envs.browser.options:KIND", "desktop": "envs.desktop.options:KIND"}
+_OUR_SUITES: dict[str, str] = {}
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 
 
@@ -44,7 +48,6 @@ class EnvRequest:
 
 
 MakeEnv = Callable[[EnvRequest], Env]
-MakeTasks = Callable[..., Iterable[Task]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +77,8 @@ def env_names() -> tuple[str, ...]:
 
 
 def suite_names() -> tuple[str, ...]:
-    """The names of all suites of tasks."""
-    return tuple(dict.fromkeys(found.name for found in _entry_points(SUITES_GROUP)))
+    """The names of all suites of tasks, ours first; nothing of them is imported."""
+    return tuple(dict.fromkeys([*_OUR_SUITES, *(found.name for found in _entry_points(SUITES_GROUP))]))
 
 
 def find_env(name: str) -> EnvKind:
@@ -144,34 +147,52 @@ def make_env(
     return env
 
 
-def load_suite(name: str, **options: Any) -> tuple[Task, ...]:
-    """The tasks of a suite.
+def load_suite(name: str, **options: Any) -> Suite:
+    """A suite of tasks.
 
     Args:
-        name: As it is registered.
-        options: What the suite's function takes (a split, seeds, where its data lies).
+        name: As it is registered; or a Python file, `chores.py` or `chores.py:make_chores`, whose function
+            (`make_suite` when none is named) gives a `Suite` or tasks. The file is run.
+        options: What the suite's function takes (a split, where its data lies).
 
     Raises:
         EnvSetupError: There is no such suite, it is broken, or two of its tasks cannot be told apart.
     """
-    make_tasks = _load(SUITES_GROUP, name, "suite", suite_names())
-    if not callable(make_tasks):
+    file, _, function = name.partition(":")
+    if file.endswith(".py"):
+        make = _load_file(Path(file), function or "make_suite")
+    elif name in _OUR_SUITES:
+        module, _, attribute = _OUR_SUITES[name].partition(":")
+        make = getattr(importlib.import_module(module), attribute)
+    else:
+        make = _load(SUITES_GROUP, name, "suite", suite_names())
+    if not callable(make):
         raise EnvSetupError(
-            f"the suite {name!r} is a {type(make_tasks).__name__}; expected a function that gives tasks"
+            f"the suite {name!r} is a {type(make).__name__}; expected a function that gives a Suite or tasks"
         )
     try:
-        tasks = tuple(make_tasks(**options))
-        specs = [spec_of(task) for task in tasks]
+        made = make(**options)
+        return made if isinstance(made, Suite) else suite_of(Path(file).stem, made)
     except (TypeError, ValueError) as error:
         raise EnvSetupError(f"the suite {name!r} cannot be made: {error}") from error
-    seen: set[tuple[str, int | None]] = set()
-    for spec in specs:
-        if not spec.id or (spec.id, spec.seed) in seen:
-            raise EnvSetupError(
-                f"the suite {name!r} has a task without an id, or two of one id and seed ({spec.id!r}, {spec.seed})"
-            )
-        seen.add((spec.id, spec.seed))
-    return tasks
+
+
+def _load_file(file: Path, function: str) -> Any:
+    """A function of a Python file that a person named."""
+    if not file.is_file():
+        raise EnvSetupError(f"there is no file {str(file)!r}; expected a Python file with a function {function}()")
+    spec = importlib.util.spec_from_file_location(f"_suite_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # it runs a user's code
+        told = str(error).splitlines()[0] if str(error) else "no reason given"
+        raise EnvSetupError(f"{file} cannot be loaded: {type(error).__name__}: {told}") from error
+    if not hasattr(module, function):
+        raise EnvSetupError(f"{file} has no function {function}(); name another one as {file}:FUNCTION")
+    return getattr(module, function)
 
 
 def _load(group: str, name: str, what: str, known: Sequence[str]) -> Any:

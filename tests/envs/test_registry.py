@@ -145,8 +145,9 @@ def test_options_of_the_browser_are_checked_before_anything_starts(options: dict
 
 def test_a_suite_gives_tasks_that_can_be_told_apart(site: Path) -> None:
     assert set(suite_names()) >= {"chores", "twins"}
-    tasks = load_suite("chores", count=3)
-    assert [(task.spec.id, task.spec.seed) for task in tasks] == [("chores/do", 0), ("chores/do", 1), ("chores/do", 2)]
+    suite = load_suite("chores", count=3)
+    assert (suite.name, suite.task_ids, suite.seeds) == ("chores", ("chores/do",), (0, 1, 2))
+    assert suite.make_task("chores/do", 2).spec.metadata == {"room": 2}
     with pytest.raises(EnvSetupError, match="two of one id and seed"):
         load_suite("twins")
     with pytest.raises(EnvSetupError, match=r"'chores' cannot be made: .*unexpected keyword"):
@@ -155,8 +156,32 @@ def test_a_suite_gives_tasks_that_can_be_told_apart(site: Path) -> None:
         load_suite("choers")
 
 
+def test_a_suite_comes_from_a_file_of_the_user(tmp_path: Path) -> None:
+    file = tmp_path / "chores.py"
+    file.write_text(
+        "from envs import InstructionTask, Suite, TaskSpec\n"
+        "def make(task_id, seed):\n"
+        "    return InstructionTask(instruction=f'Do {seed}', spec=TaskSpec(id=task_id, seed=seed))\n"
+        "def make_suite():\n"
+        "    return Suite(name='mine', about='', task_ids=('a', 'b'), make_task=make, seeds=(1, 2))\n"
+        "def make_tasks():\n"
+        "    return [make('a', 1), make('b', 2)]\n"
+    )
+    suite = load_suite(str(file))
+    assert (suite.name, suite.make_task("b", 2).instruction) == ("mine", "Do 2")
+    with pytest.raises(EnvSetupError, match=r"different seeds: there is no 'a' with seed 2"):
+        load_suite(f"{file}:make_tasks")
+    with pytest.raises(EnvSetupError, match=r"has no function make_none\(\)"):
+        load_suite(f"{file}:make_none")
+    with pytest.raises(EnvSetupError, match="there is no file"):
+        load_suite(str(tmp_path / "none.py"))
+    file.write_text("1 / 0")
+    with pytest.raises(EnvSetupError, match="cannot be loaded: ZeroDivisionError: division by zero"):
+        load_suite(str(file))
+
+
 async def test_a_task_runs_in_the_env_that_it_asks_for_and_is_named_in_the_record(site: Path, tmp_path: Path) -> None:
-    task = load_suite("chores")[1]
+    task = load_suite("chores").make_task("chores/do", 1)
     click = "## Action:\nClick\n## Code:\n```python\npyautogui.click(0.5, 0.5)\n```"
     result = await run_task(task, model=ScriptedModel([click, DONE]), runs_dir=tmp_path, approve="yolo")
     assert result.end.status == "succeeded"
@@ -169,7 +194,12 @@ async def test_a_task_runs_in_the_env_that_it_asks_for_and_is_named_in_the_recor
 
 async def test_a_task_is_not_run_in_another_env(site: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs the environment 'robot', not 'browser'"):
-        await run_task(load_suite("chores")[0], env="browser", model=ScriptedModel([DONE]), runs_dir=tmp_path)
+        await run_task(
+            load_suite("chores").make_task("chores/do", 0),
+            env="browser",
+            model=ScriptedModel([DONE]),
+            runs_dir=tmp_path,
+        )
 
 
 async def test_a_task_cannot_change_settings_that_are_not_its_envs(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""A suite: tasks that are evaluated together, each made anew whenever it is tried."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from envs.env import Task, spec_of
+
+FAMILY = "family"
+"""Key of a task's metadata under which results are grouped, such as `"click"` or `"cross-site"`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What an agent without any skill gets, recorded once.
+
+    Attributes:
+        score: Mean score over all episodes, in [0, 1].
+        num_episodes: How many they were.
+        command: What measured it.
+    """
+
+    score: float
+    num_episodes: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Tasks that are evaluated together.
+
+    Attributes:
+        name: As `cua eval` knows it.
+        about: One line for a person.
+        task_ids: All tasks, in order; each is the id of the spec of the task that `make_task` makes of it.
+        make_task: Makes a task from its id and a seed; quick, starts nothing. Its spec names id, seed, env and, as
+            metadata, the `family`.
+        seeds: What each task is drawn with by default; `(None,)` when there is nothing to draw.
+        revision: Version of the tasks and their data; results of two revisions are not compared.
+        max_steps: Steps of an episode by default.
+        max_time_s: Seconds of an episode by default.
+        baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (clicks anywhere).
+    """
+
+    name: str
+    about: str
+    task_ids: tuple[str, ...]
+    make_task: Callable[[str, int | None], Task]
+    seeds: tuple[int | None, ...] = (None,)
+    revision: str = ""
+    max_steps: int = 100
+    max_time_s: float = 600.0
+    baselines: Mapping[str, Baseline] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.task_ids or not self.seeds:
+            raise ValueError(f"the suite {self.name!r} has no {'seeds' if self.task_ids else 'tasks'}")
+        for what, given in (("id", self.task_ids), ("seed", self.seeds)):
+            if len(set(given)) < len(given):
+                raise ValueError(f"the suite {self.name!r} has one {what} twice; each task and seed counts once")
+        if "" in self.task_ids:
+            raise ValueError(f"the suite {self.name!r} has a task without an id")
+
+
+def suite_of(name: str, tasks: Iterable[Task]) -> Suite:
+    """A suite of tasks that are made already and can be tried again: they keep nothing of an episode.
+
+    Raises:
+        ValueError: No tasks, one without an id, two of one id and seed, or not every task with every seed.
+    """
+    made: dict[tuple[str, int | None], Task] = {}
+    for task in tasks:
+        spec = spec_of(task)
+        if not spec.id or (spec.id, spec.seed) in made:
+            raise ValueError(f"it has a task without an id, or two of one id and seed ({spec.id!r}, {spec.seed})")
+        made[spec.id, spec.seed] = task
+    ids, seeds = tuple(dict.fromkeys(id for id, _ in made)), tuple(dict.fromkeys(seed for _, seed in made))
+    missing = [(id, seed) for id in ids for seed in seeds if (id, seed) not in made]
+    if missing:
+        raise ValueError(f"its tasks have different seeds: there is no {missing[0][0]!r} with seed {missing[0][1]}")
+    return Suite(
+        name=name,
+        about=f"{len(ids)} tasks",
+        task_ids=ids,
+        make_task=lambda task_id, seed: made[task_id, seed],
+        seeds=seeds,
+    )
