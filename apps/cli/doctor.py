@@ -10,12 +10,24 @@ from apps.cli import terminal
 
 
 def setup(
+    suites: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SUITE", help="Suites of tasks to install: miniwob.", show_default=False),
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Look after the browser.")] = True,
-    desktop: Annotated[bool, typer.Option("--desktop/--no-desktop", help="Look after the virtual display.")] = True,
-    sandbox: Annotated[bool, typer.Option("--sandbox/--no-sandbox", help="Look after what isolates code.")] = True,
+    desktop: Annotated[
+        bool | None,
+        typer.Option("--desktop/--no-desktop", help="Look after the virtual display.  [default: without suites]"),
+    ] = None,
+    sandbox: Annotated[
+        bool | None,
+        typer.Option("--sandbox/--no-sandbox", help="Look after what isolates code.  [default: without suites]"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find a browser, a virtual display and a sandbox, or get them by the first way that works.
+
+    With names of suites: what they are made of, and the browser that they run in.
 
     Says what it chose and why, and the exact command to type where it may not do it itself.
     """
@@ -24,7 +36,10 @@ def setup(
     def say(line: str) -> None:
         terminal.echo(line, err=True)
 
-    report = asyncio.run(run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox))
+    is_all = not suites
+    desktop = is_all if desktop is None else desktop
+    sandbox = is_all if sandbox is None else sandbox
+    report = asyncio.run(run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox, suites=suites or ()))
     terminal.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)
 

@@ -10,6 +10,7 @@ from apps.setup.command import Say
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
 from apps.setup.report import Report, Row
 from apps.setup.sandbox import check_backends, missing_packages
+from apps.setup.suites import find_installers
 from apps.setup.verify import TrialResult, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser
 from envs.desktop.private_display import find_window_manager, find_xvfb
@@ -44,6 +45,7 @@ async def run_setup(
     desktop: bool = True,
     sandbox: bool = True,
     installers: Sequence[Installer] = INSTALLERS,
+    suites: Sequence[str] = (),
 ) -> Report:
     """Make sure that a browser, fonts, a virtual display, a window manager and a sandbox are there and work.
 
@@ -56,10 +58,15 @@ async def run_setup(
         desktop: Whether to look after the virtual display.
         sandbox: Whether to look after what isolates code.
         installers: How to get a browser, in order.
+        suites: Suites of tasks whose data is made sure of, too.
 
     Returns:
         One row for each thing.
+
+    Raises:
+        ConfigError: There is no such suite; nothing was done.
     """
+    suite_installers = find_installers(suites)
     trial, display_row = await asyncio.gather(
         try_browser() if browser else _nothing(), try_desktop() if desktop else _nothing()
     )
@@ -70,6 +77,7 @@ async def run_setup(
         rows.append(await _fix_desktop(display_row, say))
     if sandbox:
         rows.append(await _fix_sandbox(say))
+    rows += [await install(say) for install in suite_installers]
     return Report(rows=tuple(rows))
 
 
