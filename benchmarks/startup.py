@@ -1,4 +1,4 @@
-"""How long a person waits: `cua --help`, imports, and `cua task` until its first screenshot.
+"""How long a person waits: `cua --help`, imports, what the agents need, and `cua task` until its first screenshot.
 
 python benchmarks/startup.py [--runs 7]
 """
@@ -55,6 +55,11 @@ def main() -> None:
             "import cua, envs, visual_tools",
             0.5,
             median_s([sys.executable, "-c", "import cua, envs, visual_tools"], runs),
+        ),
+        (
+            "from cua import run_task, ask",
+            0.5,
+            median_s([sys.executable, "-c", "from cua import run_task, ask"], runs),
         ),
     ]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,24 +1,49 @@
 """The agent side: protocol, model clients, guard, trajectories, the loop. Importing this loads nothing heavy.
 
-import asyncio
-from cua import run_task
+Every public name is reachable here and loads its module on first use:
 
-result = asyncio.run(run_task("Click 'Save'", url="https://example.com"))
-print(result.end.status, result.end.answer)
+    import asyncio
+    from cua import run_task
+
+    result = asyncio.run(run_task("Click 'Save'", url="https://example.com"))
+    print(result.end.status, result.end.answer)
 """
 
-from cua.api import resume_task, run_task
-from cua.errors import CodeError, ConfigError, CuaError, ModelError, ReplyError, TrajectoryError
-from cua.guard import Guard
-from cua.gui_agent.agent import Agent, AgentOptions
-from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult, Usage
-from cua.model import Model, Tool
-from cua.run.caps import Caps
-from cua.run.end import End, RunResult
-from cua.run.watch import Watch
-from cua.secrets import Secrets
-from cua.step import Step, Turn
-from cua.tool_agent.session import ToolSession, ask, resume_ask
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cua.api import resume_task, run_task
+    from cua.errors import CodeError, ConfigError, CuaError, ModelError, ReplyError, TrajectoryError
+    from cua.guard import Guard
+    from cua.gui_agent.agent import Agent, AgentOptions
+    from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult, Usage
+    from cua.model import Model, Tool
+    from cua.run.caps import Caps
+    from cua.run.end import End, RunResult
+    from cua.run.watch import Watch
+    from cua.secrets import Secrets
+    from cua.step import Step, Turn
+    from cua.tool_agent.session import ToolSession, ask, resume_ask
+
+_HOMES = {
+    "cua.api": ("resume_task", "run_task"),
+    "cua.errors": ("CodeError", "ConfigError", "CuaError", "ModelError", "ReplyError", "TrajectoryError"),
+    "cua.guard": ("Guard",),
+    "cua.gui_agent.agent": ("Agent", "AgentOptions"),
+    "cua.messages": (
+        *("ImagePart", "Message", "Reply", "Sampling", "TextPart", "ThinkPart"),
+        *("ToolCall", "ToolResult", "Usage"),
+    ),
+    "cua.model": ("Model", "Tool"),
+    "cua.run.caps": ("Caps",),
+    "cua.run.end": ("End", "RunResult"),
+    "cua.run.watch": ("Watch",),
+    "cua.secrets": ("Secrets",),
+    "cua.step": ("Step", "Turn"),
+    "cua.tool_agent.session": ("ToolSession", "ask", "resume_ask"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Agent",
@@ -54,3 +79,17 @@ __all__ = [
     "resume_task",
     "run_task",
 ]
+
+
+if not TYPE_CHECKING:  # a checker that saw it would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Load the module that holds a public name."""
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'cua' has no attribute {name!r}; it has: {', '.join(__all__)}")
+        return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -166,6 +166,7 @@ IMPORT_SCRIPT = """
 import json, sys, time
 started = time.process_time()  # of the processor, which a busy machine does not stretch as it does the clock
 import cua, envs, visual_tools, model_runtime
+from cua import *  # public names load their modules on first use
 import model_runtime.config, model_runtime.errors, model_runtime.launch, model_runtime.self_test, model_runtime.cli
 took_s = time.process_time() - started
 started, total = time.process_time(), 0

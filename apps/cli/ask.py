@@ -1,6 +1,5 @@
 """`cua ask`: a question about files, answered with code in a sandbox; and its evidence run again."""
 
-import asyncio
 import contextlib
 import sys
 import threading
@@ -158,6 +157,8 @@ async def _next_question() -> str | None:
 
     The thread that reads is left alone when the command ends: nothing can wake it, and Python does not wait for it.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     if sys.stdin.isatty():
         terminal.echo("> ", err=True, nl=False)
@@ -208,6 +209,8 @@ def _check_isolated(settings: "Settings") -> None:
 
 def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict[str, Any]) -> "Verification":
     """Run a run's cells again, write what came of it into its evidence, and say it."""
+    import asyncio
+
     from apps.cli.running import StopSwitch
     from cua.config import load_settings
     from cua.evidence import verify_run, write_bundle

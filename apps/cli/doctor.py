@@ -1,6 +1,5 @@
 """`cua setup` and `cua doctor`: what is on this machine, and what to do about the rest."""
 
-import asyncio
 import sys
 from typing import Annotated
 
@@ -31,6 +30,8 @@ def setup(
 
     Says what it chose and why, and the exact command to type where it may not do it itself.
     """
+    import asyncio
+
     from apps.setup.install import run_setup
 
     def say(line: str) -> None:
@@ -55,6 +56,8 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, sandbox, model, disk."""
+    import asyncio
+
     from apps.setup.doctor import run_doctor
     from apps.setup.sandbox import run_sandbox_checks
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import typer
 
-from envs.errors import did_you_mean
-
 _OTHER_NAMES = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", "env_option": "env_options"}
 
 
@@ -16,6 +14,8 @@ def choice(flag: str, value: str, options: Sequence[str]) -> str:
     Raises:
         typer.BadParameter: It is not; the text names the nearest one.
     """
+    from envs.errors import did_you_mean
+
     if value in options:
         return value
     expected = f"expected one of {', '.join(options)}{did_you_mean(value, options)}"

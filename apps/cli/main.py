@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, config, demo, doctor, mcp, runs, see, serve, task, terminal
+from apps.cli import ask, config, demo, doctor, runs, see, serve, task, terminal
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
 
@@ -48,7 +48,7 @@ def _root(
 app.command("task")(task.task)
 app.command("ask")(ask.ask)
 app.command("serve", help=serve.HELP)(serve.serve)
-app.command("mcp")(mcp.mcp)
+app.command("mcp")(serve.mcp)
 app.command("demo")(demo.demo)
 app.command("runs")(runs.runs)
 app.command("replay")(runs.replay)

@@ -1,4 +1,4 @@
-"""`cua mcp`: tasks, questions and looks as tools of an MCP server over standard input and output, for other agents.
+"""What `cua mcp` serves: tasks, questions and looks as tools over standard input and output, for other agents.
 
 Nobody can be asked over it: what needs a person is refused, and the answer says so.
 """
@@ -12,12 +12,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import typer
-
-from apps.cli.flags import chosen_settings
 from visual_tools.require import require
 
 if TYPE_CHECKING:
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from cua.run.control import Control
     from cua.run.events import Event
 
-Flag = typer.Option
 MAX_RUNS = 4
 """Calls that work at the same time; the others wait."""
 END_S = 30.0
@@ -60,36 +56,6 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 REQUIRED = {"task": ["instruction"], "ask": ["question"], "see": ["operation", "files"]}
-
-
-def mcp(
-    given: typer.Context,
-    model: Annotated[str | None, Flag("--model", "-m", help="literal, scripted:FILE, or a model id.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
-    folder: Annotated[Path, Flag(help="The only folder whose files may be named.")] = Path(),
-    max_time: Annotated[float | None, Flag(help="Stop each call after so many seconds.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop each call after so many US dollars.")] = None,
-    allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
-    policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
-    approve: Annotated[str | None, Flag(help="auto (what is risky is refused) or yolo (nothing is).")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-) -> None:
-    """Serve task, ask and see as tools of an MCP server, over standard input and output.
-
-    Name it in the mcp.json of another agent: {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}. What would
-    ask a person is refused, unless a rule allows it. A call that is cancelled stops its run in order.
-    """
-    from apps.cli.running import StopSwitch
-    from cua.config import load_settings
-    from cua.errors import ConfigError
-
-    require("mcp", "mcp")
-    settings = chosen_settings(given)
-    load_settings(settings)  # a wrong one is told now, not to a client later
-    if not folder.is_dir():
-        raise ConfigError(f"--folder {folder} is no folder")
-    work = Serving(settings=settings, folder=folder.resolve()).run()
-    asyncio.run(StopSwitch(is_for_agent=False).guarded(work))
 
 
 @dataclass(slots=True, kw_only=True)

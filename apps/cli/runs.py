@@ -1,20 +1,12 @@
 """`cua runs`, `cua replay`, `cua report`, `cua export`: what has been recorded."""
 
-import asyncio
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from apps.cli import terminal
-from cua.assemble import make_env, make_secrets
-from cua.config import load_settings
-from cua.trajectory import RunRecord
-from cua.trajectory.replay import ReplayedStep, ReplayResult, reexecute
-from envs import Action, InstructionTask, Observation
 
 RunArgument = Annotated[str, typer.Argument(help="Id, unique beginning of it, folder, or last.")]
 
@@ -61,7 +53,7 @@ def replay(
         check_own(run_dir, _runs_dir())
     record = load_run(run_dir, images=0)
     if execute:
-        from apps.cli.runs import reexecute_and_exit
+        from apps.cli.running import reexecute_and_exit
 
         reexecute_and_exit(record)
     for line in show(record):
@@ -91,6 +83,8 @@ def export(
     A run of `cua task` gets OSWorld's result layout; one of `cua ask` its conversation in OpenAI's
     form and its notebook.
     """
+    import asyncio
+
     from cua.tool_agent.export import export_conversation
     from cua.trajectory import load_run
     from cua.trajectory.osworld_export import OSWorldNames, export_osworld
@@ -111,43 +105,3 @@ def _runs_dir() -> Path:
     from cua.trajectory import default_runs_dir
 
     return load_settings().settings.runs_dir or default_runs_dir()
-
-
-def reexecute_and_exit(record: RunRecord) -> NoReturn:
-    """Repeat a run in a fresh world; exit code 0 when every step went as recorded, else 1.
-
-    Raises:
-        TrajectoryError: The screen has another size now.
-        EnvError: The world could not be started.
-    """
-    result = asyncio.run(_reexecute(record))
-    different = result.first_difference
-    terminal.echo(
-        f"{len(result.steps)} steps carried out again, "
-        + ("all as recorded" if different is None else f"the first difference at step {different}")
-        + (f"; not carried out: {', '.join(map(str, result.skipped))}" if result.skipped else "")
-    )
-    sys.exit(0 if different is None else 1)
-
-
-async def _reexecute(record: RunRecord) -> ReplayResult:
-    settings = load_settings(dict(record.header.settings.get("settings", {}))).settings
-    secrets = make_secrets(settings)
-    where = record.header.settings
-    env = make_env(settings, url=where.get("url"), app=where.get("app"), secrets=secrets, files_dir=None)
-
-    def fill(actions: Sequence[Action], seen: Observation) -> Sequence[Action]:
-        return secrets.fill(actions, seen.url)
-
-    try:
-        return await reexecute(record, env, InstructionTask(instruction=record.header.instruction), _print, fill)
-    finally:
-        await env.close()
-
-
-def _print(replayed: ReplayedStep) -> None:
-    alike = "no image" if replayed.similarity is None else f"{100 * replayed.similarity:.1f} % alike"
-    mark = " " if replayed.is_alike else "!"
-    terminal.echo(f"{mark} {replayed.step.index:>3}  {alike:>12}  {replayed.step.turn.action_text}", err=True)
-    if replayed.error:
-        terminal.echo(f"       {replayed.error}", err=True)

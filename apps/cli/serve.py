@@ -1,4 +1,4 @@
-"""`cua serve`: serve Kimi K2.5, see what fits on which GPUs, test any endpoint that serves it."""
+"""`cua serve`: Kimi K2.5, what fits on which GPUs, a test of any endpoint. `cua mcp`: tools for other agents."""
 
 import json
 import logging
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.flags import choice
+from apps.cli.flags import choice, chosen_settings
 
 if TYPE_CHECKING:
     from model_runtime.config import K25Config
@@ -221,3 +221,37 @@ def _key(api_key_env: str | None) -> str | None:
     if not key:
         raise typer.BadParameter(f"--api-key-env names {api_key_env}, which is not set; set it to the key")
     return key
+
+
+def mcp(
+    given: typer.Context,
+    model: Annotated[str | None, Flag("--model", "-m", help="literal, scripted:FILE, or a model id.")] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    folder: Annotated[Path, Flag(help="The only folder whose files may be named.")] = Path(),
+    max_time: Annotated[float | None, Flag(help="Stop each call after so many seconds.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop each call after so many US dollars.")] = None,
+    allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
+    policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
+    approve: Annotated[str | None, Flag(help="auto (what is risky is refused) or yolo (nothing is).")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+) -> None:
+    """Serve task, ask and see as tools of an MCP server, over standard input and output.
+
+    Name it in the mcp.json of another agent: {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}. What would
+    ask a person is refused, unless a rule allows it. A call that is cancelled stops its run in order.
+    """
+    import asyncio
+
+    from apps.cli.mcp import Serving
+    from apps.cli.running import StopSwitch
+    from cua.config import load_settings
+    from cua.errors import ConfigError
+    from visual_tools.require import require
+
+    require("mcp", "mcp")
+    settings = chosen_settings(given)
+    load_settings(settings)  # a wrong one is told now, not to a client later
+    if not folder.is_dir():
+        raise ConfigError(f"--folder {folder} is no folder")
+    work = Serving(settings=settings, folder=folder.resolve()).run()
+    asyncio.run(StopSwitch(is_for_agent=False).guarded(work))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,9 @@ class _ErrorLine(BaseModel):
     retryable: bool = False
 
 
-_REPLY = TypeAdapter(Reply)
+@cache
+def _reply_adapter() -> TypeAdapter[Reply]:
+    return TypeAdapter(Reply)
 
 
 def _read_line(line: str, where: str) -> Recorded:
@@ -110,7 +113,7 @@ def _read_line(line: str, where: str) -> Recorded:
         if "error" in value:
             recorded = _ErrorLine.model_validate(value)
             return ModelError(recorded.error, retryable=recorded.retryable)
-        return _REPLY.validate_python(value, extra="forbid")
+        return _reply_adapter().validate_python(value, extra="forbid")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ConfigError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

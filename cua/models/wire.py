@@ -114,7 +114,7 @@ async def _part(part: TextPart | ImagePart | VideoPart, encoder: ImageEncoder) -
 
 
 class _Foreign(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class FunctionIn(_Foreign):

@@ -103,7 +103,7 @@ def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 class Arguments(BaseModel):
     """Base of a tool's arguments: unknown names are refused, so that a typo is told and not ignored."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 A = TypeVar("A", bound=Arguments)

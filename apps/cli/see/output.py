@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from apps.cli import terminal
@@ -102,8 +101,6 @@ class Sink:
 
     def print(self, found: Finding, source: Path, is_alone: bool = False) -> bool:
         """Write the image of one finding and print it; whether something was found."""
-        from apps.cli.see.output import to_json
-
         written = [str(path) for path in found.written]
         if found.picture is not None:
             path = self.path_for(source)
@@ -184,6 +181,8 @@ def write_picture(picture: Any, path: Path) -> None:
 
 def to_json(value: Any) -> Any:
     """What `json.dumps` takes: fields whose names begin with an underscore and arrays are left out."""
+    import numpy as np
+
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {name: to_json(part) for name, part in fields.items() if not (name.startswith("_") or is_array(part))}
@@ -202,4 +201,6 @@ def to_json(value: Any) -> Any:
 
 def is_array(value: Any) -> bool:
     """Whether this is an array of pixels or points."""
+    import numpy as np
+
     return isinstance(value, np.ndarray)

@@ -1,4 +1,6 @@
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +60,27 @@ def test_help_version_and_completion(tmp_path: Path) -> None:
     assert "task" in cua(tmp_path, "--help").stdout
     shown = cua(tmp_path, _CUA_COMPLETE="source_bash")  # asked this way, no shell needs to be around
     assert "_CUA_COMPLETE=complete_bash" in shown.stdout
+
+
+HELP_SCRIPT = """
+import sys
+sys.argv = ["cua", "--help"]
+from apps.cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+def test_help_loads_the_command_line_and_nothing_else() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP_SCRIPT], capture_output=True, text=True, timeout=60, check=True)
+    assert "doctor" in done.stdout
+    loaded = set(done.stderr.split())
+    assert "apps.cli.see.charts" in loaded
+    assert {name for name in loaded if name.partition(".")[0] in ("asyncio", "numpy", "PIL", "pydantic")} == set()
+    ours = {name for name in loaded if name.partition(".")[0] in ("cua", "envs", "model_runtime", "visual_tools")}
+    assert ours <= {"visual_tools", "visual_tools.box", "visual_tools.errors"}
 
 
 def test_config_show_names_the_source_and_hides_secrets(tmp_path: Path) -> None:
