@@ -9,6 +9,9 @@ Who says what about a step and an episode:
   of an agent (steps, time, tokens) are the loop's, and never show up here.
 - The score is the task's: `Task.evaluate`, once the episode is over, whoever ended it. It is the verdict of a run
   and the reward of an episode.
+
+An instruction that the world draws at random (a page that writes its own) is known once the task is set up: an agent
+reads `Task.instruction` after `reset`, and what it was before says to people which task it is.
 """
 
 import json
@@ -161,7 +164,7 @@ class Task(Protocol):
 
     @property
     def instruction(self) -> str:
-        """What the agent is told."""
+        """What the agent is told, once `setup` has run; never blank, before that neither."""
         ...
 
     @property

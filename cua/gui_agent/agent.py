@@ -20,7 +20,7 @@ from cua.run.scope import RunScope, Spent
 from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Env, EnvError, Observation, Task, Terminate
+from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, spec_of
 
 
 async def judge(task: Task, env: Env, terminate: Terminate | None) -> End:
@@ -153,6 +153,7 @@ class Agent:
             self._note_short_secrets()
             self._executor.typed(start.steps)
             seen = await self.control.unless_stopped(self.env.reset(task))
+            self._take_instruction(task, episode)
             observation = await self._executor.without_secrets(seen)
             return await self._loop(task, episode, _with_note(observation, start.note))
         finally:
@@ -220,6 +221,19 @@ class Agent:
         text = f"You did the same thing on the same screen {count} times and nothing changed. Try another way."
         self.scope.note("loop", text)
         return text
+
+    def _take_instruction(self, task: Task, episode: Episode) -> None:
+        """What the task says once it is set up; written down where that is not what it said before.
+
+        Raises:
+            EnvSetupError: It says nothing.
+        """
+        instruction = task.instruction
+        if not instruction.strip():
+            raise EnvSetupError(f"the task {spec_of(task).id!r} has no instruction once it is set up; expected a text")
+        if instruction != episode.instruction:
+            episode.instruction = instruction
+            self.scope.note("instruction", instruction)
 
     def _take_redirect(self, episode: Episode) -> None:
         instruction = self.control.take_redirect()

@@ -98,7 +98,18 @@ class ToolStepDone(_AgentEvent):
 
 
 NoteKind = Literal[
-    "parse_error", "refused", "approved", "loop", "redirect", "retry", "context", "cut", "secrets", "resumed", "tools"
+    "parse_error",
+    "refused",
+    "approved",
+    "loop",
+    "instruction",
+    "redirect",
+    "retry",
+    "context",
+    "cut",
+    "secrets",
+    "resumed",
+    "tools",
 ]
 
 

@@ -66,7 +66,7 @@ class RunHeader:
     """What a run was started with: enough to understand it and to start it again.
 
     Attributes:
-        instruction: What the agent was told.
+        instruction: What the agent was told; a note `instruction` has it where it came with the task's setup.
         task: `id`, `seed` and `metadata` of the task, as far as it has them.
         env: Kind of environment: `browser`, `desktop`, ...
         env_options: The environment's options that matter to a reader.

@@ -76,7 +76,7 @@ def show(record: RunRecord) -> Iterator[str]:
 
 def _show(record: RunRecord) -> Iterator[str]:
     yield f"run {record.run_dir.name}"
-    yield f"instruction: {record.header.instruction}"
+    yield f"instruction: {record.task_instruction}"
     if record.chain.status == "broken":
         yield f"the record was {record.chain.describe()}"
     yield f"model: {record.header.model or 'unknown'}   env: {record.header.env or 'unknown'}"

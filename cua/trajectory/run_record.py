@@ -146,8 +146,15 @@ class RunRecord:
     @property
     def instruction(self) -> str:
         """What the agent was told last: a person may have redirected it since the start."""
-        redirects = [note.text for note in self.notes if note.kind == "redirect"]
-        return redirects[-1] if redirects else self.header.instruction
+        return self._last_note("instruction", "redirect") or self.header.instruction
+
+    @property
+    def task_instruction(self) -> str:
+        """What the task said once it was set up."""
+        return self._last_note("instruction") or self.header.instruction
+
+    def _last_note(self, *kinds: str) -> str | None:
+        return next((note.text for note in reversed(self.notes) if note.kind in kinds), None)
 
     def picture(self, index: int) -> bytes:
         """The PNG that the model saw at a step, read from disk; b"" when there was none.

@@ -169,7 +169,7 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
     status, reason = _status(record)
     return RunView(
         run_id=record.run_dir.name,
-        instruction=record.header.instruction,
+        instruction=record.task_instruction,
         status=status,
         reason=reason,
         verdict=_verdict(record),

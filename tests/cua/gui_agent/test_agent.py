@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from cua.answer import AnswerSchema
+from cua.api import run_task
 from cua.errors import ModelError, TruncatedReplyError
 from cua.guard import Guard, Verdict
 from cua.gui_agent.agent import Agent, AgentOptions, Start
@@ -16,10 +17,11 @@ from cua.messages import ImagePart, Message, Reply, Sampling, Usage
 from cua.models.scripted import ScriptedModel
 from cua.run.caps import Caps
 from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
+from cua.run.watch import Watch
 from cua.secrets import Secret, Secrets
 from cua.trajectory import TrajectoryWriter, load_run, resume_steps
 from cua.trajectory.run_record import INTERRUPTED
-from envs import Click, InstructionTask, Observation, Terminate, TypeText
+from envs import Click, InstructionTask, Observation, TaskSpec, Terminate, TypeText
 from envs.fake import FakeEnv, FakeOptions
 from tests.cua.trajectory import samples
 
@@ -331,6 +333,52 @@ async def test_pause_holds_before_the_next_call_and_redirect_changes_the_instruc
     assert result.end.status == "unverified"
     assert "Do it" in model.received[0][-1].text
     assert "Do something else" in model.received[1][-1].text
+
+
+@dataclass
+class DrawnTask(ScoredTask):
+    """Its world draws what is to be done."""
+
+    drawn: str = "Click the red one"
+    spec: TaskSpec = field(default_factory=lambda: TaskSpec(id="drawn/one", seed=3))
+
+    async def setup(self, env: Any) -> None:
+        self.instruction = self.drawn
+
+
+async def test_an_instruction_that_is_known_after_the_reset_is_told_and_recorded(tmp_path: Path) -> None:
+    model = ScriptedModel([click(0.1), DONE])
+    told: list[Event] = []
+    task = DrawnTask(1.0, instruction="drawn/one, seed 3")
+    watch = Watch(listener=told.append)
+    result = await run_task(task, model=model, env=FakeEnv(), watch=watch, runs_dir=str(tmp_path))
+    assert result.end.status == "succeeded"
+    for messages in model.received:
+        shown = "\n".join(message.text for message in messages)
+        assert "Click the red one" in shown and "drawn/one, seed 3" not in shown
+    assert [event.text for event in told if isinstance(event, Noted)] == ["Click the red one"]
+    record = load_run(Path(result.run_dir or ""))
+    assert record.header.instruction == "drawn/one, seed 3"
+    assert record.instruction == record.task_instruction == "Click the red one"
+    assert record.steps[0].index == 1 and record.notes[0].kind == "instruction"
+
+
+async def test_a_redirect_stands_over_an_instruction_that_came_late(tmp_path: Path) -> None:
+    model = ScriptedModel([DONE])
+    with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
+        agent = Agent(model=model, env=FakeEnv(), record=writer)
+        agent.control.redirect("Do something else")
+        await agent.run(DrawnTask(1.0, instruction="drawn/one, seed 3"))
+    assert "Do something else" in model.received[0][-1].text
+    record = load_run(writer.run_dir)
+    assert (record.instruction, record.task_instruction) == ("Do something else", "Click the red one")
+
+
+async def test_a_task_that_says_nothing_once_it_is_set_up_is_an_error_of_its_env() -> None:
+    agent, _, _ = make([DONE])
+    result = await agent.run(DrawnTask(1.0, instruction="drawn/one, seed 3", drawn=" "))
+    assert (result.end.status, result.end.source, result.end.retryable) == ("error", "env", False)
+    assert result.end.reason == "the task 'drawn/one' has no instruction once it is set up; expected a text"
 
 
 async def test_a_refused_step_is_not_carried_out_and_the_model_is_told() -> None:
