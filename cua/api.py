@@ -24,6 +24,7 @@ from cua.masking import Masker
 from cua.model import Model
 from cua.redaction import redacted, redacting
 from cua.run.end import RunResult
+from cua.run.scope import RunScope
 from cua.run.watch import Watch
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
 from envs import Env, InstructionTask, Task
@@ -41,6 +42,7 @@ async def run_task(
     model: Model | str | None = None,
     env: Env | str | None = None,
     watch: Watch | None = None,
+    scope: RunScope | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run one task to its end and record it.
@@ -54,6 +56,7 @@ async def run_task(
         env: An env object (the caller closes it), or a name of `envs.registry`; None: the one of the task's spec, else
             that of the settings.
         watch: Who follows the run.
+        scope: Of what the run is a part of, such as a batch: stops, budget and time of it hold besides.
         settings: Single settings by name, such as `max_steps=20` or `approve="yolo"`; the others come
             from files and the environment.
 
@@ -65,7 +68,8 @@ async def run_task(
     """
     task = _task(instruction)
     named = {name: value for name, value in (("model", model), ("env", env)) if isinstance(value, str)}
-    asked = settings_for_task(task, {**settings, **named, "url": url, "app": app}) if not hasattr(env, "step") else {}
+    is_made = hasattr(env, "step")  # by the caller; the record shows what the task says of it
+    asked = settings_for_task(task, {**settings, **named, "url": url, "app": app}, is_made=is_made)
     url, app = asked.pop("url", url), asked.pop("app", app)
     resolved = load_settings({**settings, **named, **asked}).settings
     if model is not None and not isinstance(model, str):
@@ -83,7 +87,7 @@ async def run_task(
     )
     header = make_header(resolved, task, url=url, app=app, has_login=login is not None)
     with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
-        return await parts.run(task, Start(), writer)
+        return await parts.run(task, Start(), writer, scope)
 
 
 async def resume_task(
@@ -160,8 +164,12 @@ class _Parts:
         if env is None:
             self._make_env(None)
 
-    async def run(self, task: Task, start: Start, writer: TrajectoryWriter) -> RunResult:
+    async def run(
+        self, task: Task, start: Start, writer: TrajectoryWriter, parent: RunScope | None = None
+    ) -> RunResult:
         """Run the agent and close what was made here."""
+        caps, listener = self.options.caps, self.watch.listener
+        scope = parent.make_run(caps, writer, listener) if parent else None
         async with AsyncExitStack() as stack:
             if self.own_model:
                 stack.push_async_callback(self.model.close)
@@ -176,8 +184,7 @@ class _Parts:
                 guard=self.guard,
                 secrets=self.secrets,
                 masker=self._masker(),
-                record=writer,
-                listener=self.watch.listener,
+                scope=scope or RunScope(caps=caps, record=writer, listener=listener),
             )
             if self.watch.on_control:
                 self.watch.on_control(agent.control)

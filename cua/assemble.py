@@ -75,8 +75,13 @@ def env_spec(settings: Settings, *, url: str | None = None, app: str | None = No
     return EnvSpec(name=settings.env, options={name: value for name, value in given.items() if value not in (None, ())})
 
 
-def settings_for_task(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
+def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = False) -> dict[str, Any]:
     """Settings by name, `url` and `app` that the task's spec asks for and that are not given.
+
+    Args:
+        task: What is to be run.
+        given: Settings that somebody chose.
+        is_made: The env is made already: a name that nobody knows here is as good as none.
 
     Raises:
         ConfigError: The task needs another environment than the one given, or there is none of that name.
@@ -86,7 +91,12 @@ def settings_for_task(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if given.get("env") not in (None, spec.name):
         raise ConfigError(f"the task {spec_of(task).id!r} needs the environment {spec.name!r}, not {given['env']!r}")
-    kind = _find_env(spec.name)
+    try:
+        kind = _find_env(spec.name)
+    except ConfigError:
+        if is_made:
+            return {}
+        raise
     found: dict[str, Any] = {"env": spec.name}
     more = []
     for name, value in spec.options.items():

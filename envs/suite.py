@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from envs.env import Task, spec_of
+from envs.env import Env, EnvSpec, Task, spec_of
 
 FAMILY = "family"
 """Key of a task's metadata under which results are grouped, such as `"click"` or `"cross-site"`."""
@@ -34,6 +34,7 @@ class Suite:
         task_ids: All tasks, in order; each is the id of the spec of the task that `make_task` makes of it.
         make_task: Makes a task from its id and a seed; quick, starts nothing. Its spec names id, seed, env and, as
             metadata, the `family`.
+        make_env: Makes its environments; None: they are found by name in `envs.registry`.
         seeds: What each task is drawn with by default; `(None,)` when there is nothing to draw.
         revision: Version of the tasks and their data; results of two revisions are not compared.
         max_steps: Steps of an episode by default.
@@ -45,6 +46,7 @@ class Suite:
     about: str
     task_ids: tuple[str, ...]
     make_task: Callable[[str, int | None], Task]
+    make_env: Callable[[EnvSpec], Env] | None = None
     seeds: tuple[int | None, ...] = (None,)
     revision: str = ""
     max_steps: int = 100

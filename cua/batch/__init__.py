@@ -1,7 +1,21 @@
 """Many episodes at once: given out, tried again where the infrastructure failed, and each accounted for."""
 
-from cua.batch.episode import Episode, EpisodeKind, EpisodeResult
+from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, make_episodes
+from cua.batch.executor import Executor, make_executor
 from cua.batch.journal import EpisodeJournal
+from cua.batch.player import AgentPlayer
 from cua.batch.run import BatchOptions, BatchSummary, run_batch
 
-__all__ = ["BatchOptions", "BatchSummary", "Episode", "EpisodeJournal", "EpisodeKind", "EpisodeResult", "run_batch"]
+__all__ = [
+    "AgentPlayer",
+    "BatchOptions",
+    "BatchSummary",
+    "Episode",
+    "EpisodeJournal",
+    "EpisodeKind",
+    "EpisodeResult",
+    "Executor",
+    "make_episodes",
+    "make_executor",
+    "run_batch",
+]

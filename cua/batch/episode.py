@@ -1,14 +1,15 @@
 """One episode of a batch: which task, seed and repeat it is, how it is made, and how it ended."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from cua.errors import ConfigError
 from cua.messages import Usage
 from cua.model import Model
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
-from envs import Env, Task
+from envs import Env, EnvSpec, Task, spec_of
 
 EpisodeKind = Literal["scored", "env_error", "model_error", "evaluator_error", "timeout", "stopped"]
 """`scored`: the task gave a score, or the agent failed by its own word. `timeout`: the episode took too long.
@@ -24,8 +25,8 @@ class Episode:
         seed: What the task is drawn with; None when there is nothing to draw.
         repeat: Number of the repeat of the same task and seed, from 0.
         make_task: Makes the task anew.
-        make_env: Makes or leases the environment; whoever plays the episode closes it.
-        make_model: Makes or shares the model.
+        make_env: Makes the environment, or takes it out of a pool; whoever plays the episode closes it.
+        make_model: Makes the model, or gives one that many share; whoever made it closes it.
     """
 
     task_id: str
@@ -39,6 +40,43 @@ class Episode:
     def key(self) -> tuple[str, int | None, int]:
         """Unlike that of any other episode of the batch."""
         return self.task_id, self.seed, self.repeat
+
+
+def make_episodes(
+    keys: Iterable[tuple[str, int | None, int]],
+    *,
+    make_task: Callable[[str, int | None], Task],
+    take_env: Callable[[EnvSpec], Env | Awaitable[Env]],
+    make_model: Callable[[], Model],
+    env: EnvSpec | None = None,
+) -> tuple[Episode, ...]:
+    """The episodes of a suite.
+
+    Args:
+        keys: Task id, seed and repeat of each.
+        make_task: As `Suite.make_task`.
+        take_env: Gives an env for one episode.
+        make_model: As in `Episode`.
+        env: The environment of tasks that name none.
+
+    Raises:
+        ConfigError: A task names no environment, and there is none for those.
+    """
+
+    def make(task_id: str, seed: int | None, repeat: int) -> Episode:
+        spec = spec_of(make_task(task_id, seed)).env or env
+        if spec is None:
+            raise ConfigError(f"the task {task_id!r} names no environment; give one, such as --env browser")
+        return Episode(
+            task_id=task_id,
+            seed=seed,
+            repeat=repeat,
+            make_task=lambda: make_task(task_id, seed),
+            make_env=lambda: take_env(spec),
+            make_model=make_model,
+        )
+
+    return tuple(make(*key) for key in keys)
 
 
 class Player(Protocol):
@@ -69,7 +107,7 @@ class EpisodeResult:
         num_steps: Steps of the agent in this try.
         usage: Tokens and money of this try.
         duration_s: Seconds of this try.
-        run_dir: Folder of its record; None when nothing was recorded.
+        run_dir: Folder of its record, relative to the batch's where it lies in there; None when nothing was recorded.
         is_retryable: For errors: whether another try may help. An agent's failure is never tried again.
     """
 

@@ -6,12 +6,14 @@ import heapq
 import itertools
 import random
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, judge_end
 from cua.batch.journal import EpisodeJournal
-from cua.errors import ConfigError, ModelError
+from cua.errors import ConfigError, CuaError, ModelError
 from cua.run.caps import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.scope import RunScope
@@ -227,9 +229,16 @@ class _Batch:
             num_steps=run.num_steps,
             usage=run.usage,
             duration_s=time.monotonic() - started,
-            run_dir=run.run_dir,
+            run_dir=_within(self._journal.folder, run.run_dir),
             is_retryable=kind in ("env_error", "model_error") and run.end.retryable,
         )
+
+
+def _within(folder: Path, run_dir: str | None) -> str | None:
+    """Where a run lies, as the batch's folder sees it, so that the folder can be moved."""
+    if run_dir is None or not Path(run_dir).is_relative_to(folder):
+        return run_dir
+    return Path(run_dir).relative_to(folder).as_posix()
 
 
 def _kind_of(error: Exception) -> EpisodeKind:
@@ -243,5 +252,10 @@ def _kind_of(error: Exception) -> EpisodeKind:
 
 
 def _line(error: Exception) -> str:
+    """What was raised; of what should not have been also where."""
     text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0][:500]}" if text else type(error).__name__
+    told = f"{type(error).__name__}: {text.splitlines()[0][:500]}" if text else type(error).__name__
+    if isinstance(error, EnvError | CuaError | CapReachedError | StoppedError):
+        return told
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{told} ({Path(frame.filename).name}, line {frame.lineno})"

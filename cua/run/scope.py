@@ -76,17 +76,20 @@ class RunScope:
         """
         return self._make_part(caps, self.record)
 
-    def make_run(self, caps: Caps, record: TrajectoryWriter | None = None) -> "RunScope":
+    def make_run(
+        self, caps: Caps, record: TrajectoryWriter | None = None, listener: Listener | None = None
+    ) -> "RunScope":
         """A scope for a run of its own within this one, with its own record: one episode of a batch.
 
         Args:
             caps: Limits of the run; those of this scope hold besides, over all runs.
             record: Where it is written down.
+            listener: Told what happens in it; None: the one of this scope.
         """
-        return self._make_part(caps, Journal(record))
+        return self._make_part(caps, Journal(record), listener)
 
-    def _make_part(self, caps: Caps, record: Journal) -> "RunScope":
-        part = RunScope(caps=caps, record=record, listener=self._listener)
+    def _make_part(self, caps: Caps, record: Journal, listener: Listener | None = None) -> "RunScope":
+        part = RunScope(caps=caps, record=record, listener=listener or self._listener)
         part.control = self.control.make_child(max_time_s=caps.max_time_s)
         part.budget = self.budget.make_child(caps)
         return part

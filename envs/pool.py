@@ -1,0 +1,142 @@
+"""Envs that are kept between episodes: lent, given back, and replaced when they broke.
+
+    async with EnvPool(registry.make_env) as pool:
+        env = await pool.take(EnvSpec(name="browser"))
+        ...                     # reset, step, ...
+        await env.close()       # gives it back
+
+What starting an env costs is paid once for each that is in use at a time; every `reset` begins with a clean state, as
+the contract of an env promises.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from envs.actions import Action, Terminate
+from envs.env import Env, EnvSpec, Task
+from envs.errors import EnvError
+from envs.observation import Observation, StepResult
+from envs.target import Check, Target
+
+T = TypeVar("T")
+
+
+class LentEnv:
+    """An env of a pool, for one episode; `close` gives it back.
+
+    What the env has besides the contract (`page`, `goto`) is reached through this one too.
+    """
+
+    def __init__(self, env: Env, pool: "EnvPool", key: str) -> None:
+        self._env = env
+        self._pool = pool
+        self._key = key
+        self._is_broken = self._is_back = False
+
+    @property
+    def terminate(self) -> Terminate | None:
+        """As the env has it."""
+        return self._env.terminate
+
+    @terminate.setter
+    def terminate(self, value: Terminate | None) -> None:
+        self._env.terminate = value
+
+    async def reset(self, task: Task) -> Observation:
+        """As `Env.reset`; the task is set up in the env itself."""
+        return await self._used(lambda: self._env.reset(task))
+
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        """As `Env.step`."""
+        return await self._used(lambda: self._env.step(actions, check))
+
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        """As `Env.find_targets`."""
+        return await self._env.find_targets(action)
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """As `Env.describe_point`."""
+        return await self._env.describe_point(x_px, y_px)
+
+    async def close(self) -> None:
+        """Give it back; one that broke is closed for good. May be called twice."""
+        if not self._is_back:
+            self._is_back = True
+            await self._pool.give_back(self._key, self._env, is_broken=self._is_broken)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    async def _used(self, use: Callable[[], Awaitable[T]]) -> T:
+        """Anything but a result, a cancellation too, leaves an env behind that is not used again."""
+        if self._is_back:
+            raise EnvError("this env was given back to its pool; take another one", retryable=False)
+        is_done = False
+        try:
+            found = await use()
+            is_done = True
+            return found
+        finally:
+            self._is_broken = self._is_broken or not is_done
+
+
+class EnvPool:
+    """Keeps envs that nobody uses, by their spec. For one event loop.
+
+    Args:
+        make_env: Makes one that was not reset yet.
+        max_idle: How many that nobody uses are kept; the one that waited longest is closed.
+        max_episodes: After so many an env is closed and made anew, whatever it may have gathered.
+    """
+
+    def __init__(self, make_env: Callable[[EnvSpec], Env], *, max_idle: int = 8, max_episodes: int = 200) -> None:
+        self._make_env = make_env
+        self._max_idle = max_idle
+        self._max_episodes = max_episodes
+        self._idle: list[tuple[str, Env]] = []
+        self._num_episodes: dict[int, int] = defaultdict(int)
+        self._is_closed = False
+
+    async def __aenter__(self) -> "EnvPool":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def take(self, spec: EnvSpec) -> LentEnv:
+        """An env as the spec names it: one that was used before, or a new one.
+
+        Raises:
+            EnvSetupError: As `make_env` raises it.
+        """
+        if self._is_closed:
+            raise EnvError("the env pool was closed; make a new one", retryable=False)
+        key = spec.key
+        place = next((at for at in reversed(range(len(self._idle))) if self._idle[at][0] == key), None)
+        env = self._make_env(spec) if place is None else self._idle.pop(place)[1]
+        self._num_episodes[id(env)] += 1
+        return LentEnv(env, self, key)
+
+    async def give_back(self, key: str, env: Env, *, is_broken: bool = False) -> None:
+        """An episode is over; `LentEnv.close` tells."""
+        if is_broken or self._is_closed or self._num_episodes[id(env)] >= self._max_episodes:
+            await self._close(env)
+            return
+        self._idle.append((key, env))
+        if len(self._idle) > self._max_idle:
+            await self._close(self._idle.pop(0)[1])
+
+    async def close(self) -> None:
+        """Close all envs that nobody uses; those that are lent are closed when they come back. May be called twice."""
+        self._is_closed = True
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(self._close(env) for _, env in idle))
+
+    async def _close(self, env: Env) -> None:
+        self._num_episodes.pop(id(env), None)
+        await env.close()

@@ -1,0 +1,401 @@
+"""An env in another process: agent and model stay here, the env and its tasks' code run there.
+
+`RemoteEnv` is an `Env`; what it is asked goes through a `Channel` to an `EnvServer`, which has the real one. Here a
+channel is a process of this machine (`ProcessChannel`); `cua.batch.executor` has one to an actor of a Ray cluster.
+Tasks are not sent: the other side makes them from the name of their suite, their id and their seed.
+
+Both sides are this program, so what travels is pickled; nothing of it comes from a page or a model but as plain data.
+"""
+
+import asyncio
+import contextlib
+import os
+import pickle
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from envs import registry
+from envs.actions import Action, Terminate
+from envs.env import Env, EnvSpec, Task, TaskSpec
+from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
+from envs.observation import Observation, StepResult
+from envs.target import Check, Target
+
+MAX_MESSAGE_BYTES = 2**28
+"""A screenshot of 8 megapixels of noise takes 24 MB."""
+_LENGTH = struct.Struct("<Q")
+_CLOSE_TIMEOUT_S = 15.0
+_MAX_STDERR_CHARS = 2000
+_ERRORS: dict[str, type[EnvError]] = {
+    kind.__name__: kind for kind in (EnvError, EnvSetupError, EnvDiedError, MissingDependencyError)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRef:
+    """What the other side makes tasks from.
+
+    Attributes:
+        name: As for `registry.load_suite`; a file must lie there, too.
+        options: Of the suite's function.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Channel(Protocol):
+    """The way to an `EnvServer`."""
+
+    async def call(self, verb: str, *values: Any) -> Any:
+        """What the server answers.
+
+        Raises:
+            EnvDiedError: There is nobody any more.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End the server and what it started. May be called twice."""
+        ...
+
+
+OpenChannel = Callable[[EnvSpec, SuiteRef], Awaitable[Channel]]
+
+
+class TaskCodeError(Exception):
+    """A task's own code raised something there; the text says what."""
+
+
+class RemoteTask:
+    """A task whose code runs where its env is.
+
+    Args:
+        task: The same task, made here: what it says before it is set up.
+        spec: Which one it is.
+    """
+
+    def __init__(self, task: Task, spec: TaskSpec) -> None:
+        self.spec = spec
+        self.instruction = task.instruction
+
+    async def setup(self, env: Any) -> None:
+        """Done by `RemoteEnv.reset`."""
+
+    async def evaluate(self, env: Any) -> float | None:
+        """Its verdict, told there."""
+        score: float | None = await env.ask("evaluate")
+        return score
+
+    async def teardown(self, env: Any) -> None:
+        """Undone there, as long as there is anybody."""
+        with contextlib.suppress(EnvDiedError):
+            await env.ask("teardown")
+
+
+class RemoteEnv:
+    """An env that another process has; started by its first reset.
+
+    Args:
+        spec: Which env.
+        suite: Whose tasks it gets.
+        open_channel: Starts the other side.
+    """
+
+    def __init__(self, spec: EnvSpec, suite: SuiteRef, open_channel: OpenChannel) -> None:
+        self.terminate: Terminate | None = None
+        self._spec = spec
+        self._suite = suite
+        self._open_channel = open_channel
+        self._channel: Channel | None = None
+        self._is_closed = False
+
+    async def reset(self, task: Task) -> Observation:
+        """As `Env.reset`, for a `RemoteTask`, which learns its instruction by it."""
+        if not isinstance(task, RemoteTask):
+            raise EnvError(f"a remote env takes a RemoteTask, got a {type(task).__name__}", retryable=False)
+        if self._is_closed:
+            raise EnvError("this env was closed; make a new one", retryable=False)
+        if self._channel is None:
+            self._channel = await self._open_channel(self._spec, self._suite)
+        self.terminate = None
+        observation, task.instruction = await self.ask("reset", task.spec.id, task.spec.seed)
+        return observation  # type: ignore[no-any-return]
+
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        """As `Env.step`; `check` is asked here."""
+        answer = await self.ask("step", tuple(actions), check is not None)
+        while answer[0] == "check":
+            objection = None
+            try:
+                assert check is not None
+                await check(*answer[1:])
+            except ActionError as error:
+                objection = str(error)
+            answer = await self.ask("answer", objection)
+        _, result, self.terminate = answer
+        return result  # type: ignore[no-any-return]
+
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        """As `Env.find_targets`."""
+        found: tuple[Target, ...] = await self.ask("find_targets", action)
+        return found
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """As `Env.describe_point`."""
+        text: str | None = await self.ask("describe_point", x_px, y_px)
+        return text
+
+    async def ask(self, verb: str, *values: Any) -> Any:
+        """One question to the other side.
+
+        Raises:
+            EnvDiedError: It is gone, or was never started.
+            EnvError: As it was raised there.
+            TaskCodeError: The task's own code raised something there.
+        """
+        if self._channel is None:
+            raise EnvDiedError("this env was not reset yet" if not self._is_closed else "this env was closed")
+        kind, *found = await self._channel.call(verb, *values)
+        if kind == "ok":
+            return found[0]
+        name, text, retryable = found
+        if name in _ERRORS:
+            raise _ERRORS[name](text, retryable=retryable)
+        raise TaskCodeError(f"{name}: {text}")
+
+    async def close(self) -> None:
+        """End the other side."""
+        self._is_closed = True
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+
+class EnvServer:
+    """The other side: one env, one task at a time.
+
+    Args:
+        spec: Which env.
+        suite: Whose tasks it gets.
+    """
+
+    def __init__(self, spec: EnvSpec, suite: SuiteRef) -> None:
+        self._spec = spec
+        loaded = registry.load_suite(suite.name, **suite.options)
+        self._make_task = loaded.make_task
+        self._env: Env = (loaded.make_env or registry.make_env)(spec)
+        self._task: Task | None = None
+        self._asked: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self._answers: asyncio.Queue[str | None] = asyncio.Queue()
+        self._step: asyncio.Task[StepResult] | None = None
+
+    async def call(self, verb: str, *values: Any) -> tuple[Any, ...]:
+        """`("ok", found)`, or `("error", class, text, retryable)` for what was raised."""
+        verbs: dict[str, Callable[..., Awaitable[Any]]] = {
+            "reset": self._reset,
+            "step": self._begin_step,
+            "answer": self._answer,
+            "find_targets": self._env.find_targets,
+            "describe_point": self._env.describe_point,
+            "evaluate": self._evaluate,
+            "teardown": self._teardown,
+            "close": self._close,
+        }
+        try:
+            return "ok", await verbs[verb](*values)
+        except Exception as error:  # it runs tasks that others wrote
+            text = str(error).strip().splitlines()[:1]
+            return "error", type(error).__name__, "".join(text), getattr(error, "retryable", False)
+
+    async def _reset(self, task_id: str, seed: int | None) -> tuple[Observation, str]:
+        self._task = self._make_task(task_id, seed)
+        observation = await self._env.reset(self._task)
+        return observation, self._task.instruction
+
+    async def _begin_step(self, actions: Sequence[Action], has_check: bool) -> tuple[Any, ...]:
+        async def check(number: int, action: Action, targets: Sequence[Target]) -> None:
+            self._asked.put_nowait(("check", number, action, tuple(targets)))
+            objection = await self._answers.get()
+            if objection is not None:
+                raise ActionError(objection)
+
+        self._step = asyncio.ensure_future(self._env.step(actions, check if has_check else None))
+        return await self._step_or_question()
+
+    async def _answer(self, objection: str | None) -> tuple[Any, ...]:
+        self._answers.put_nowait(objection)
+        return await self._step_or_question()
+
+    async def _step_or_question(self) -> tuple[Any, ...]:
+        assert self._step is not None
+        question = asyncio.ensure_future(self._asked.get())
+        await asyncio.wait({self._step, question}, return_when=asyncio.FIRST_COMPLETED)
+        if question.done():
+            return question.result()
+        question.cancel()
+        return "result", self._step.result(), self._env.terminate
+
+    async def _evaluate(self) -> float | None:
+        assert self._task is not None
+        return await self._task.evaluate(self._env)
+
+    async def _teardown(self) -> None:
+        if self._task is not None:
+            await self._task.teardown(self._env)
+
+    async def _close(self) -> None:
+        if self._step is not None and not self._step.done():
+            self._step.cancel()
+            await asyncio.wait({self._step})
+        await self._env.close()
+
+
+class ProcessChannel:
+    """An `EnvServer` in a process of its own on this machine, which ends with this one, however that comes about."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        """Not for callers: see `open`."""
+        self._process = process
+        self._lock = asyncio.Lock()
+        self._errors = ""
+        self._reading = asyncio.create_task(self._read_errors())
+
+    @classmethod
+    async def open(cls, spec: EnvSpec, suite: SuiteRef) -> "ProcessChannel":
+        """Start the process and the env in it.
+
+        Raises:
+            EnvError: As making the suite or the env raises it.
+        """
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            "from envs.remote import serve; serve()",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            start_new_session=True,  # a terminal's Ctrl-C is for the parent
+        )
+        channel = cls(process)
+        try:
+            kind, *told = await channel.call("open", spec, suite)
+            if kind == "error":
+                name, text, retryable = told
+                raise _ERRORS.get(name, EnvSetupError)(text, retryable=retryable)
+        except BaseException:
+            await channel.close()
+            raise
+        return channel
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    async def call(self, verb: str, *values: Any) -> Any:
+        """As `Channel.call`. One that is cancelled ends the process: its answer belongs to nobody."""
+        is_done = False
+        async with self._lock:
+            try:
+                answer = await self._exchange((verb, values))
+                is_done = True
+                return answer
+            except (OSError, EOFError, asyncio.IncompleteReadError) as error:
+                await self._process.wait()
+                last = self._errors.strip().splitlines()[-1:]
+                told = f": {last[0]}" if last else ""
+                raise EnvDiedError(f"the env's process ended (exit code {self._process.returncode}){told}") from error
+            finally:
+                if not is_done:
+                    self._kill()
+
+    async def close(self) -> None:
+        """End the process, in order if it lets itself."""
+        if self._process.returncode is None:
+            with contextlib.suppress(EnvDiedError, TimeoutError):
+                await asyncio.wait_for(self.call("close"), _CLOSE_TIMEOUT_S)
+        self._kill()
+        await self._process.wait()
+        await asyncio.wait({self._reading})
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def _exchange(self, message: Any) -> Any:
+        writer, reader = self._process.stdin, self._process.stdout
+        assert writer is not None and reader is not None
+        data = pickle.dumps(message)
+        writer.write(_LENGTH.pack(len(data)) + data)
+        await writer.drain()
+        (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+        if size > MAX_MESSAGE_BYTES:
+            raise EOFError(f"an answer of {size} bytes")
+        return pickle.loads(await reader.readexactly(size))
+
+    async def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        while text := await self._process.stderr.read(4096):
+            self._errors = (self._errors + text.decode("utf-8", "replace"))[-_MAX_STDERR_CHARS:]
+
+
+def serve() -> None:
+    """Be the process of a `ProcessChannel`: answer on standard output until standard input ends."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what a task prints is no answer
+    asyncio.run(_serve(answers))
+
+
+async def _serve(answers: int) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=2**20)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    server: EnvServer | None = None
+    with os.fdopen(answers, "wb") as output:
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, BrokenPipeError):  # the parent has gone
+                while True:
+                    verb, values = pickle.loads(await reader.readexactly(*_LENGTH.unpack(await reader.readexactly(8))))
+                    if verb == "open":
+                        server, answer = open_server(*values)
+                    else:
+                        assert server is not None
+                        answer = await _unless_gone(server.call(verb, *values), reader)
+                    data = pickle.dumps(answer)
+                    await asyncio.to_thread(_write, output, _LENGTH.pack(len(data)) + data)
+                    if verb == "close":
+                        server = None
+                        return
+        finally:
+            if server is not None:
+                await server.call("close")
+
+
+def _write(output: Any, data: bytes) -> None:
+    output.write(data)
+    output.flush()
+
+
+def open_server(spec: EnvSpec, suite: SuiteRef) -> tuple[EnvServer | None, tuple[Any, ...]]:
+    """A server, if it can be made; and the answer to who asked for it."""
+    try:
+        return EnvServer(spec, suite), ("ok", None)
+    except EnvError as error:
+        return None, ("error", type(error).__name__, str(error), error.retryable)
+
+
+async def _unless_gone(work: Awaitable[Any], reader: asyncio.StreamReader) -> Any:
+    """The answer; a parent that goes meanwhile, and asks for nothing more, ends the work."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        await asyncio.wait({task}, timeout=1.0)
+        if not task.done() and reader.at_eof():
+            task.cancel()
+            await asyncio.wait({task})
+            raise BrokenPipeError
+    return task.result()

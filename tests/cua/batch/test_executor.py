@@ -1,0 +1,262 @@
+"""Where envs live: kept in a pool, in a process of their own, or on a Ray cluster that loses a node."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cua.batch import (
+    AgentPlayer,
+    BatchOptions,
+    BatchSummary,
+    EpisodeJournal,
+    Executor,
+    make_episodes,
+    make_executor,
+    run_batch,
+)
+from cua.batch.executor import ExecutorKind
+from cua.models.scripted import ScriptedModel
+from cua.run.watch import Watch
+from cua.trajectory import load_run
+from envs import EnvDiedError, EnvError, EnvSetupError, EnvSpec, InstructionTask, Wait
+from envs.check_env import check_env
+from envs.fake import FakeEnv, FakeOptions
+from envs.pool import EnvPool
+from envs.registry import load_suite
+from envs.remote import ProcessChannel, RemoteEnv, RemoteTask, SuiteRef
+from tests.cua.batch import chores
+
+SUITE = SuiteRef(name=chores.__file__)
+CLICK = "## Action:\nClick\n## Code:\n```python\npyautogui.click(0.25, 0.5)\n```"
+DONE = "## Action:\nFinish\n## Code:\n```python\ncomputer.terminate(status='success')\n```"
+QUICK = BatchOptions(num_parallel=2, backoff_s=0.01)
+
+
+async def play(
+    folder: Path,
+    executor: Executor,
+    keys: list[tuple[str, int | None, int]],
+    replies: list[str],
+    watch: Watch | None = None,
+    **settings: object,
+) -> BatchSummary:
+    episodes = make_episodes(
+        keys, make_task=executor.make_task, take_env=executor.take_env, make_model=lambda: ScriptedModel(list(replies))
+    )
+    player = AgentPlayer(folder / "runs", watch=watch, **{"approve": "yolo", **settings})
+    try:
+        with EpisodeJournal(folder) as journal:
+            return await run_batch(episodes, player, journal=journal, options=QUICK)
+    finally:
+        await executor.close()
+
+
+@pytest.mark.parametrize("kind", ["local", "process"])
+async def test_agents_play_with_records_of_their_own(tmp_path: Path, kind: ExecutorKind) -> None:
+    keys: list[tuple[str, int | None, int]] = [("click/left", 1, 0), ("click/left", 2, 0), ("click/broken", 1, 0)]
+    summary = await play(tmp_path, make_executor(kind, SUITE), keys, [CLICK, DONE])
+    assert [(result.kind, result.score) for result in summary.results] == [
+        ("scored", 1.0),
+        ("scored", 0.5),
+        ("evaluator_error", None),
+    ]
+    assert "ZeroDivisionError: in the task's own code" in summary.results[2].reason
+    run_dir = summary.results[1].run_dir
+    assert run_dir is not None
+    assert run_dir.startswith("runs/")
+    record = load_run(tmp_path / run_dir)
+    assert record.header.task == {"id": "click/left", "seed": 2, "metadata": {"family": "click"}}
+    assert len(record.steps) == 2
+
+
+@pytest.mark.parametrize("kind", ["local", "process"])
+async def test_the_guard_is_asked_here_wherever_the_env_is(tmp_path: Path, kind: ExecutorKind) -> None:
+    both = "## Action:\nClick\n## Code:\n```python\npyautogui.click(0.25, 0.5)\npyautogui.click(0.75, 0.5)\n```"
+    summary = await play(
+        tmp_path, make_executor(kind, SUITE), [("click/left", 2, 0)], [both, DONE], approve="auto", max_steps=2
+    )
+    assert summary.results[0].score == 0.5  # nobody lets the second click pass
+
+
+async def test_a_process_keeps_the_contract_of_an_env() -> None:
+    class Remote(RemoteEnv):
+        async def reset(self, task: object) -> object:  # type: ignore[override]
+            own = load_suite(SUITE.name).make_task("click/left", 1)
+            observation = await super().reset(RemoteTask(own, own.spec))
+            await task.setup(self)  # type: ignore[attr-defined]
+            return observation
+
+    await check_env(lambda: Remote(chores.ENV, SUITE, ProcessChannel.open))  # type: ignore[arg-type,return-value]
+
+
+async def test_a_killed_process_gives_its_task_back(tmp_path: Path) -> None:
+    channels: list[ProcessChannel] = []
+
+    async def open_channel(spec: EnvSpec, ref: SuiteRef) -> ProcessChannel:
+        channels.append(await ProcessChannel.open(spec, ref))
+        return channels[-1]
+
+    suite = load_suite(SUITE.name)
+
+    def make_task(task_id: str, seed: int | None) -> RemoteTask:
+        task = suite.make_task(task_id, seed)
+        return RemoteTask(task, task.spec)
+
+    def listen(event: object) -> None:
+        if type(event).__name__ == "StepDone" and len(channels) == 1:
+            os.kill(channels[0].pid, signal.SIGKILL)
+
+    executor = Executor(make_task, lambda spec: RemoteEnv(spec, SUITE, open_channel))
+    summary = await play(tmp_path, executor, [("click/left", 1, 0)], [CLICK, DONE], Watch(listener=listen))
+    assert [(result.kind, result.score, result.num_tries) for result in summary.results] == [("scored", 1.0, 2)]
+    assert len(channels) == 2
+    tried = [line for line in (tmp_path / "episodes.jsonl").read_text().splitlines() if '"tried"' in line]
+    assert len(tried) == 1
+    assert "exit code -9" in tried[0]
+
+
+async def test_an_env_that_cannot_be_made_there_says_so_here(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("1 / 0")
+    with pytest.raises(EnvSetupError, match="cannot be loaded: ZeroDivisionError"):
+        await ProcessChannel.open(chores.ENV, SuiteRef(name=str(file)))
+
+
+PARENT = """
+import asyncio, sys
+from tests.cua.batch.test_executor import SUITE, chores
+from envs.remote import ProcessChannel
+
+async def main():
+    channel = await ProcessChannel.open(chores.ENV, SUITE)
+    print(channel.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_nothing_is_left_of_a_killed_parent() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait(timeout=20)
+    parent.stdout.close()
+    wait_until(lambda: not is_alive(pid))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(is_true: Callable[[], bool], limit_s: float = 30.0) -> None:
+    end = time.monotonic() + limit_s
+    while not is_true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+class TestPool:
+    """What is kept between episodes, and what is not."""
+
+    async def test_an_env_is_used_again_and_a_broken_one_is_replaced(self) -> None:
+        made: list[FakeEnv] = []
+
+        def make_env(spec: EnvSpec) -> FakeEnv:
+            made.append(FakeEnv(FakeOptions(die_at_step=1 if not made else None)))
+            return made[-1]
+
+        async with EnvPool(make_env) as pool:
+            for number in range(4):
+                env = await pool.take(EnvSpec(name="canvas"))
+                await env.reset(InstructionTask(instruction="Wait"))
+                await env.step([Wait(duration_s=0)])
+                if number == 1:
+                    with pytest.raises(EnvDiedError):
+                        await env.step([Wait(duration_s=0)])
+                await env.close()
+                await env.close()
+            assert [env.is_closed for env in made] == [True, False]
+            assert [env.num_resets for env in made] == [2, 2]
+            with pytest.raises(EnvError, match="was given back"):
+                await env.step([])
+        assert all(env.is_closed for env in made)
+
+    async def test_different_specs_are_different_envs_and_few_are_kept(self) -> None:
+        made: list[FakeEnv] = []
+
+        def make_env(spec: EnvSpec) -> FakeEnv:
+            made.append(FakeEnv())
+            return made[-1]
+
+        pool = EnvPool(make_env, max_idle=1, max_episodes=2)
+        for name in ("one", "two", "one"):
+            await (await pool.take(EnvSpec(name=name))).close()
+        assert [env.is_closed for env in made] == [True, True, False]
+        await (await pool.take(EnvSpec(name="one"))).close()
+        assert made[2].is_closed  # after two episodes
+        lent = await pool.take(EnvSpec(name="one"))
+        await pool.close()
+        assert not made[3].is_closed
+        await lent.close()
+        assert made[3].is_closed
+
+    async def test_a_cancelled_step_leaves_no_env_for_others(self) -> None:
+        pool = EnvPool(lambda spec: FakeEnv(FakeOptions(slow_s=600)))
+        env = await pool.take(EnvSpec(name="slow"))
+        await env.reset(InstructionTask(instruction="Wait"))
+        step = asyncio.ensure_future(env.step([]))
+        await asyncio.sleep(0)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        await env.close()
+        other = await pool.take(EnvSpec(name="slow"))
+        assert other.num_resets == 0
+        await other.close()
+        await pool.close()
+
+
+@pytest.fixture
+def cluster() -> Iterator[object]:
+    """Two nodes of one CPU each; this process joins with none of its own."""
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.add_node(num_cpus=1)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+async def test_a_ray_cluster_that_loses_a_node_loses_no_episode(tmp_path: Path, cluster: object) -> None:
+    is_killed = False
+
+    def listen(event: object) -> None:
+        nonlocal is_killed
+        if type(event).__name__ == "StepDone" and not is_killed:
+            is_killed = True
+            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)  # type: ignore[attr-defined]
+
+    executor = make_executor("ray", SUITE, ray_address=cluster.address)  # type: ignore[attr-defined]
+    keys: list[tuple[str, int | None, int]] = [("click/left", 1, number) for number in range(8)]
+    summary = await play(tmp_path, executor, keys, [CLICK, DONE], Watch(listener=listen))
+    assert is_killed
+    assert [(result.kind, result.score) for result in summary.results] == [("scored", 1.0)] * 8
+    assert max(result.num_tries for result in summary.results) == 2
