@@ -25,8 +25,14 @@ from envs.suite import Suite, suite_of
 
 ENVS_GROUP = "k25.envs"
 SUITES_GROUP = "k25.suites"
-_OUR_ENVS = {"browser": "envs.browser.options:KIND", "desktop": "envs.desktop.options:KIND"}
-_OUR_SUITES: dict[str, str] = {}
+_OUR_ENVS = {
+    "browser": "envs.browser.options:KIND",
+    "desktop": "envs.desktop.options:KIND",
+    "apps": "envs.apps.env:KIND",
+}
+_OUR_SUITES: dict[str, str] = {
+    "apps": "envs.apps.suite:make_suite",
+}
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 
 

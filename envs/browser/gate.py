@@ -11,7 +11,7 @@ import ipaddress
 import ssl
 import threading
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,8 @@ class Gate:
         self._stopped: list[Stopped] = []
         self._failures: OrderedDict[str, str] = OrderedDict()
         self._server: asyncio.Server | None = None
+        self._routes: Mapping[str, int] | None = None
+        self._num_open = 0
         self.port = 0
 
     async def start(self) -> None:
@@ -105,6 +107,19 @@ class Gate:
     def proxy(self) -> "ProxySettings":
         """The settings that send everything of a browser or a context through it, loopback addresses too."""
         return {"server": f"http://127.0.0.1:{self.port}", "bypass": "<-loopback>"}
+
+    @property
+    def num_open(self) -> int:
+        """How many requests of plain http are under way."""
+        return self._num_open
+
+    def route(self, ports: Mapping[str, int]) -> None:
+        """From now on, lead these places to ports of loopback, and nowhere else.
+
+        Args:
+            ports: By place, `{"wiki.localhost:80": 40123}`.
+        """
+        self._routes = dict(ports)
 
     def take(self) -> list[Stopped]:
         """What was stopped since the last time."""
@@ -161,12 +176,20 @@ class Gate:
     async def _forward(self, head: _Head, client: Pair) -> None:
         """One request of plain http; the next one needs a connection of its own, so that each is judged."""
         scheme, _, rest = head.target.partition("://")
-        authority, slash, path = rest.partition("/")
+        authority = rest.partition("/")[0]
         if scheme.lower() != "http" or head.header(b"transfer-encoding"):
             raise _Refused("not a request for a proxy")
         host, port = _authority(authority, default_port=80)
+        self._num_open += 1
+        try:
+            await self._relay(head, client, await self._open(head.target, host, port, is_plain=True))
+        finally:
+            self._num_open -= 1
+
+    async def _relay(self, head: _Head, client: Pair, server: Pair) -> None:
+        """Pass on one request and its answer."""
+        slash, path = head.target.partition("://")[2].partition("/")[1:]
         through_http = self._upstream is not None and self._upstream.is_http
-        server = await self._open(head.target, host, port, is_plain=True)
         try:
             target = head.target if through_http else f"{slash}{path}" or "/"
             kept = [line for line in head.lines if line.partition(b":")[0].lower() not in _HOP_HEADERS]
@@ -188,6 +211,8 @@ class Gate:
         reason = self._rules.why_blocked_place(host, port)
         if reason is None and port == self.port and _is_loopback(host):
             reason = "this is the browser's own proxy"
+        if reason is None and self._routes is not None and f"{host}:{port}" not in self._routes:
+            reason = "nothing is there"
         if reason is not None:
             self._note_stopped(url, reason)
             raise _Refused(reason)
@@ -207,6 +232,8 @@ class Gate:
         return pair
 
     async def _connect(self, url: str, host: str, port: int, is_plain: bool) -> Pair:
+        if self._routes is not None:
+            return await asyncio.open_connection("127.0.0.1", self._routes[f"{host}:{port}"])
         if self._upstream is not None:
             return await self._upstream.connect(host, port, is_plain=is_plain)
         last: OSError = ConnectionRefusedError()

@@ -170,3 +170,22 @@ def test_a_proxy_that_cannot_be_one_is_refused_without_its_password(text: str) -
     with pytest.raises(EnvSetupError, match="is not of the form") as caught:
         read_upstream(text)
     assert "pw" not in str(caught.value)
+
+
+async def test_routes_lead_to_ports_and_nowhere_else(pages: PageServer) -> None:
+    url = pages.serve("hello")
+    port, path = int(url.split("/")[2].partition(":")[2]), url.split("/", 3)[3]
+    async with gate_with(DomainRules(allowed=("*.localhost", "127.0.0.1"))) as gate:
+        gate.route({"wiki.localhost:80": port})
+        answer = await say(gate, get(f"http://wiki.localhost/{path}"))
+        elsewhere = [
+            f"http://wiki.localhost:{port}/{path}",
+            f"http://127.0.0.1:{port}/{path}",
+            f"http://x.localhost/{path}",
+        ]
+        refused = [await say(gate, get(target)) for target in elsewhere]
+        assert gate.num_open == 0
+        stopped = [(one.url, one.reason) for one in gate.take()]
+    assert answer.endswith(b"hello")
+    assert refused == [b"", b"", b""]
+    assert stopped == [(target, "nothing is there") for target in elsewhere]

@@ -1,0 +1,115 @@
+"""Installs the web apps of the suite `apps`: each by name from PyPI, npm or the system, into a folder of its own."""
+
+import asyncio
+import json
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from apps.setup.command import CommandResult, Say, run_command
+from apps.setup.packages import is_root
+from apps.setup.report import Row
+from envs.apps.app import INSTALLED_FILE, WebApp, apps_dir, first_state, locked
+from envs.apps.suite import APPS
+from envs.errors import EnvError
+
+_TIMEOUT_S = 900.0
+
+
+async def install_apps(say: Say, apps: Sequence[WebApp] = APPS) -> tuple[Row, ...]:
+    """Install what is not there yet, one app after the other, and make the first state of each.
+
+    An installation that is interrupted is begun anew the next time. One app that cannot be installed does not keep
+    the others from it.
+
+    Returns:
+        One row for each app.
+    """
+    return tuple([await _install(app, say) for app in apps])
+
+
+async def _install(app: WebApp, say: Say) -> Row:
+    since_s = time.monotonic()
+    name = f"app {app.name}"
+    apps_dir().mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        await asyncio.to_thread(stack.enter_context, locked(apps_dir() / f"{app.name}.lock"))
+        failure = None
+        if app.why_missing() is not None:
+            say(f"installing {app.name} ({app.role})")
+            failure = await _install_system(app, say) or await _install_own(app, say)
+    if failure is not None:
+        found, fix = failure
+        return Row(name=name, level="fail", found=found, expected=f"{app.role} {app.name}", fix=fix)
+    try:
+        state = await asyncio.to_thread(first_state, app)
+    except EnvError as error:
+        return Row(name=name, level="fail", found=str(error), expected=f"{app.role} {app.name}")
+    say(f"  {app.name}: ready after {time.monotonic() - since_s:.1f} s")
+    return Row(name=name, level="ok", found=f"{app.role}, first state in {state}")
+
+
+_Failure = tuple[str, str]
+"""What was found, and the command that mends it."""
+
+
+async def _install_system(app: WebApp, say: Say) -> _Failure | None:
+    """Packages of the system, which need root."""
+    packages = app.packages
+    missing = [need for need in packages.needs if not (shutil.which(need) or need.startswith("/"))]
+    if not packages.apt or app.why_missing() is None:
+        return (f"{' and '.join(missing)} not on PATH", _hint(missing)) if missing else None
+    argv = ("apt-get", "install", "-y", "--no-install-recommends", *packages.apt)
+    if shutil.which("apt-get") is None:
+        return f"{app.why_missing()}, and there is no apt-get", f"install {' '.join(packages.apt)}"
+    by_hand = f"sudo apt-get update && sudo DEBIAN_FRONTEND=noninteractive {shlex.join(argv)}"
+    if not is_root():
+        return f"{app.why_missing()}, and apt-get needs root", by_hand
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    await run_command(("apt-get", "update"), timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
+    say(f"  {shlex.join(argv)}")
+    done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
+    return (done.why, by_hand) if done.code != 0 else None
+
+
+async def _install_own(app: WebApp, say: Say) -> _Failure | None:
+    """What goes into the app's own folder; a file that is written at the end says that it is whole."""
+    packages, home = app.packages, app.home
+    if (home / INSTALLED_FILE).is_file() or not (packages.pip or packages.npm):
+        return None
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    commands: list[tuple[str, ...]] = []
+    if packages.pip:
+        pip = (str(app.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
+        commands += [(sys.executable, "-m", "venv", str(home / "venv")), (*pip, *packages.pip)]
+    if packages.npm:
+        if shutil.which("npm") is None:
+            return "npm not on PATH", _hint(["npm"])
+        quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+        commands += [("npm", "install", *quiet, "--prefix", str(home), *packages.npm)]
+    for argv in commands:
+        done = await _run(argv, say)
+        if done.code != 0:
+            return done.why, shlex.join(argv)
+    record = {"pip": packages.pip, "npm": packages.npm}
+    (home / INSTALLED_FILE).write_text(json.dumps(record), "utf-8")
+    return None
+
+
+async def _run(argv: Sequence[str], say: Say) -> CommandResult:
+    shown = shlex.join(argv)
+    say(f"  {shown[:160]}{'...' if len(shown) > 160 else ''}")
+    return await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop)
+
+
+def _hint(programs: Sequence[str]) -> str:
+    names = {"node": "nodejs", "npm": "nodejs npm"}
+    return f"sudo apt-get install -y {' '.join(names.get(program, program) for program in programs)}"
+
+
+def _drop(line: str) -> None:
+    """Installers print a line for each file: the command and its outcome say enough."""

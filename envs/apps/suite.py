@@ -1,0 +1,44 @@
+"""The suite `apps`: tasks on real web apps, all on loopback."""
+
+from collections.abc import Mapping
+
+from envs.apps.app import WebApp
+from envs.apps.task import AppTask, TaskConfig, Wording
+from envs.apps.tasks_tiddlywiki import TASKS as TIDDLYWIKI_TASKS
+from envs.apps.tiddlywiki import TiddlyWiki
+from envs.env import Task
+from envs.suite import Baseline, Suite
+
+APPS: tuple[WebApp, ...] = (TiddlyWiki(),)
+"""In the order in which they are installed."""
+TASKS: tuple[TaskConfig, ...] = (*TIDDLYWIKI_TASKS,)
+REVISION = "1"
+_BASELINES: Mapping[str, Baseline] = {}
+
+
+def make_suite(wording: Wording = "goal") -> Suite:
+    """All tasks.
+
+    Args:
+        wording: `goal` says what is wanted, `steps` how it is done, step by step.
+
+    Raises:
+        ValueError: There is no such wording.
+    """
+    if wording not in ("goal", "steps"):
+        raise ValueError(f"wording is {wording!r}, expected 'goal' or 'steps'")
+    configs = {config.id: config for config in TASKS}
+
+    def make_task(task_id: str, seed: int | None) -> Task:
+        return AppTask(configs[task_id], wording)
+
+    return Suite(
+        name="apps",
+        about=f"{len(configs)} tasks on {len(APPS)} real web apps; the verdict is the apps' own state",
+        task_ids=tuple(configs),
+        make_task=make_task,
+        revision=f"{REVISION}-{wording}",
+        max_steps=50,
+        max_time_s=600.0,
+        baselines=_BASELINES,
+    )
