@@ -211,6 +211,8 @@ class Serving:
             finally:
                 if process.returncode is None:
                     process.kill()
+                    with require("anyio", "mcp").CancelScope(shield=True):
+                        await process.wait()
             pictures = await asyncio.to_thread(_read_pictures, Path(out))
         said = (stdout if process.returncode in (0, 1) and stdout else stderr).decode("utf-8", "replace")
         return _result([said[:MAX_TEXT_CHARS].strip()], is_error=process.returncode != 0, pictures=pictures)

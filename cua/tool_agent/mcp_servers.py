@@ -11,12 +11,10 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cua.errors import ConfigError
@@ -25,6 +23,7 @@ from cua.tool_agent.mcp_file import McpServer
 from cua.tool_agent.outside import MAX_DESCRIPTION_CHARS, OutsideTool, check_schema
 from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
+from envs.supervisor import supervisor_command
 from visual_tools.require import require
 from visual_tools.sandbox import Limits
 
@@ -38,7 +37,6 @@ CONNECT_S = 60.0
 """A first start may download the server."""
 END_S = 3.0
 _TAIL_LINES, _TAIL_CHARS = 5, 300
-_SUPERVISOR = Path(__file__).parents[2] / "envs" / "desktop" / "supervisor.py"
 
 
 class McpTool:
@@ -201,7 +199,7 @@ class McpConnection:
         if program is None:
             raise FileNotFoundError(f"there is no program {command[0]!r} on PATH")
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), "--", program, *command[1:]),
+            *supervisor_command(program, *command[1:]),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

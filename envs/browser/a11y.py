@@ -15,10 +15,12 @@ import asyncio
 import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from envs.browser.camera import corner_of
+from envs.browser.inspector import detach
 from envs.browser.redact import STARS
 from envs.observation import Element
 
@@ -136,9 +138,13 @@ class A11yReader:
             session = self._sessions[page] = await page.context.new_cdp_session(page)
         if (await session.send("Memory.getDOMCounters"))["nodes"] > MAX_DOM_NODES:
             raise TooLargeError
-        documents = await _read_documents(session, self._whole)
-        for frame in page.frames[1:_MAX_FRAMES]:
-            documents |= await self._read_foreign(page, frame, documents)
+        async with AsyncExitStack() as frames:
+            documents = await _read_documents(session, self._whole)
+            for frame in page.frames[1:_MAX_FRAMES]:
+                documents |= await self._read_foreign(page, frame, documents, frames)
+            return await self._read_whole(documents)
+
+    async def _read_whole(self, documents: Mapping[str, _Document]) -> A11yTree:
         trees = await asyncio.gather(*(_read_nodes(document) for document in documents.values()))
         nodes = dict(zip(documents, trees, strict=True))
         lines = [line for frame_id in _roots(documents) for line in self._lines(frame_id, documents, nodes)]
@@ -149,14 +155,17 @@ class A11yReader:
         """A page is gone."""
         self._sessions.pop(page, None)
 
-    async def _read_foreign(self, page: "Page", frame: Any, known: Mapping[str, _Document]) -> dict[str, _Document]:
-        """A frame that lives in another process, which has a session of its own."""
+    async def _read_foreign(
+        self, page: "Page", frame: Any, known: Mapping[str, _Document], frames: AsyncExitStack
+    ) -> dict[str, _Document]:
+        """A frame that lives in another process: it has a session of its own, which is opened in `frames`."""
         from playwright.async_api import Error
 
         try:
             session = await page.context.new_cdp_session(frame)
         except Error:  # it is in the page's own process
             return {}
+        frames.push_async_callback(detach, session)
         left, top = await corner_of(frame)
         width, height = await frame.evaluate("[innerWidth, innerHeight]")
         clip = _intersection((left, top, left + width, top + height), self._whole)

@@ -7,6 +7,7 @@ protocol also opens closed shadow roots and frames of other origins.
 
 import asyncio
 import contextlib
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,13 @@ class Inspector:
             ask: What was asked there.
             found: Its answer.
         """
+        async with AsyncExitStack() as frames:
+            return await self._descend_through(page, place, ask, found, frames)
+
+    async def _descend_through(
+        self, page: "Page", place: _Place, ask: dict[str, Any], found: dict[str, Any], frames: AsyncExitStack
+    ) -> tuple[Target, ...]:
+        """The same; sessions of frames that have a process of their own are opened in `frames`."""
         top = place
         for _ in range(_MAX_DEPTH):
             if not found.get("inside"):
@@ -141,7 +149,7 @@ class Inspector:
                 element = await self._run_in_top(page, top, ask, wants_element=True)
             else:
                 element = await _run(place, context, ask, wants_element=True)
-            inner = await _step_inside(page, place, element, is_frame=found["is_frame"])
+            inner = await _step_inside(page, place, element, frames if found["is_frame"] else None)
             if inner is None:
                 break
             place = inner
@@ -152,7 +160,7 @@ class Inspector:
             self._num_held += 1
         if self._num_held >= _MAX_HELD or place is not top:
             self._num_held = 0
-            self._release(place.session)
+            self._release(top.session)
         return tuple(_target(entry, page.url) for entry in found["targets"])
 
     def _release(self, session: "CDPSession") -> None:
@@ -259,14 +267,16 @@ def _result_of(answer: dict[str, Any], *, wants_element: bool) -> Any:
     return answer["result"].get("objectId") if wants_element else answer["result"]["value"]
 
 
-async def _step_inside(page: "Page", place: _Place, element: str | None, *, is_frame: bool) -> _Place | None:
-    """The frame, or the closed shadow root, of the element that was found; None when there is none."""
+async def _step_inside(
+    page: "Page", place: _Place, element: str | None, frames: AsyncExitStack | None
+) -> _Place | None:
+    """The frame (its session opened in `frames`), or the closed shadow root, of an element; None when there is none."""
     if element is None:
         return None
     node = (await place.session.send("DOM.describeNode", {"objectId": element}))["node"]
-    if is_frame:
+    if frames is not None:
         frame_id = node.get("frameId")
-        return await _frame(page, place.session, frame_id) if frame_id else None
+        return await _frame(page, place.session, frame_id, frames) if frame_id else None
     closed = [root for root in node.get("shadowRoots", ()) if root.get("shadowRootType") == "closed"]
     if not closed:
         return None
@@ -281,7 +291,7 @@ async def _step_inside(page: "Page", place: _Place, element: str | None, *, is_f
     return _Place(session=place.session, frame_id=place.frame_id, root=resolved["object"]["objectId"])
 
 
-async def _frame(page: "Page", session: "CDPSession", frame_id: str) -> _Place | None:
+async def _frame(page: "Page", session: "CDPSession", frame_id: str, frames: AsyncExitStack) -> _Place | None:
     """A frame in the session of its parent, or in its own when it has a process of its own."""
     from playwright.async_api import Error
 
@@ -294,11 +304,19 @@ async def _frame(page: "Page", session: "CDPSession", frame_id: str) -> _Place |
                 own = await page.context.new_cdp_session(frame)
             except Error:
                 continue
+            frames.push_async_callback(detach, own)
             if await _main_frame_id(own) == frame_id:
                 return _Place(session=own, frame_id=frame_id)
-            await own.detach()
         return None
     return place
+
+
+async def detach(session: "CDPSession") -> None:
+    """End a session, with all that is held in it; one whose page has gone has ended by itself."""
+    from playwright.async_api import Error
+
+    with contextlib.suppress(Error):
+        await session.detach()
 
 
 def _target(entry: dict[str, Any], page_url: str) -> Target:

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.errors import EnvDiedError
+from envs.supervisor import supervisor_command
 
 _ANSWER_TIMEOUT_S = 20.0
 
@@ -43,9 +43,8 @@ class Programs:
         self._ended: dict[int, Future[int]] = {}
         self._killed: dict[int | None, Future[int]] = {}
         self._lock = threading.Lock()
-        script = Path(__file__).with_name("supervisor.py")
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), str(os.getpid())],
+            supervisor_command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -64,3 +64,26 @@ async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = 5.0)
 
 def picture(observation: Observation) -> Image.Image:
     return Image.open(io.BytesIO(observation.screenshot)).convert("RGB")
+
+
+class CountedPage:
+    """A page, and the DevTools sessions that were opened for it."""
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        self._sessions: list[Any] = []
+        self.context = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._page, name)
+
+    async def new_cdp_session(self, where: Any) -> Any:
+        session = await self._page.context.new_cdp_session(self._page if where is self else where)
+        self._sessions.append(session)
+        return session
+
+    async def num_sessions(self) -> tuple[int, int]:
+        """How many were opened, and how many of them are open still."""
+        answers = [session.send("Page.getFrameTree") for session in self._sessions]
+        found = await asyncio.gather(*answers, return_exceptions=True)
+        return len(found), sum(isinstance(answer, dict) for answer in found)

@@ -2,14 +2,16 @@
 
 import re
 import time
+from typing import Any, cast
 
 import pytest
 
 from envs.browser import BrowserEnv, BrowserOptions
-from envs.browser.a11y import MAX_CHARS, MAX_ELEMENTS, MAX_LINES
+from envs.browser.a11y import MAX_CHARS, MAX_ELEMENTS, MAX_LINES, A11yReader
 from envs.check_env import check_env
 from envs.env import InstructionTask
 from envs.observation import Observation
+from tests.envs.browser.driving import CountedPage
 from tests.envs.browser.pages import PageServer
 
 pytestmark = pytest.mark.browser
@@ -94,6 +96,20 @@ async def test_frames_are_part_of_the_tree_at_their_places(pages: PageServer) ->
         pytest.approx((0.508, 0.796, 0.608, 0.816)),
     ]
     assert 'page "Far"' in lines_of(seen)
+
+
+async def test_reading_frames_of_other_processes_leaves_no_session_open(pages: PageServer) -> None:
+    far = pages.serve("<button>Far</button>", host="localhost")
+    url = pages.serve(f"<iframe src='{far}'></iframe>")
+    env = BrowserEnv(BrowserOptions(start_url=url, extra_args=("--site-per-process",)))
+    try:
+        await env.reset(TASK)
+        page, reader = CountedPage(env.page), A11yReader((1280, 720), str)
+        for _ in range(3):
+            assert [element.name for element in (await reader.read(cast(Any, page))).elements] == ["Far"]
+        assert await page.num_sessions() == (4, 1)
+    finally:
+        await env.close()
 
 
 async def test_secrets_are_masked_also_in_pieces(pages: PageServer) -> None:

@@ -1,10 +1,13 @@
 """What actions activate: the element under the pointer, the focus, the form, the dialog."""
 
+from typing import Any, cast
+
 import pytest
 
 from envs.actions import Click, Hotkey, KeyDown, PressKey, TypeText
-from envs.browser import BrowserEnv
-from tests.envs.browser.driving import OpenPage
+from envs.browser import BrowserEnv, BrowserOptions
+from envs.browser.inspector import Inspector
+from tests.envs.browser.driving import CountedPage, OpenPage
 from tests.envs.browser.pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
@@ -73,6 +76,22 @@ async def test_the_focus_in_a_frame(env: BrowserEnv, pages: PageServer, host: st
     await env.reset(OpenPage(pages.serve(f"<iframe src='{inner}'></iframe>")))
     await env.step([Click(x_px=30, y_px=15)])
     assert [target.text for target in await env.find_targets(ENTER)] == ['button "Pay"']
+
+
+async def test_a_look_into_another_process_leaves_no_session_open(pages: PageServer) -> None:
+    inner = pages.serve("<button style='width:100px;height:50px'>Pay</button>", host="frame.localhost")
+    env = BrowserEnv(BrowserOptions(extra_args=("--site-per-process",)))
+    try:
+        await env.reset(OpenPage(pages.serve(f"<iframe src='{inner}'></iframe>")))
+        page, inspector = CountedPage(env.page), Inspector()
+        for _ in range(3):
+            targets = await inspector.at_point(cast(Any, page), 40, 40)
+            assert [target.text for target in targets] == ['button "Pay"']
+        opened, num_open = await page.num_sessions()
+        assert opened > 3
+        assert num_open == 1
+    finally:
+        await env.close()
 
 
 @pytest.mark.parametrize("mode", ["open", "closed"])

@@ -1,9 +1,10 @@
 """A small process between us and the programs we start, so that none of them outlives us.
 
-Run as `python supervisor.py PARENT_PID` by `envs.desktop.programs`. It starts programs on request and
-reports their ends. When its standard input closes or its parent dies, however that came about (`kill -9`
-included), it ends every process below it, removes the files it was told to, and exits. As a child
-subreaper it keeps hold of programs that went to the background. It uses the standard library alone.
+`supervisor_command` says how it is started: by `envs.desktop.programs` to take requests, by whoever has one program
+to start with that program. Run as `python supervisor.py PARENT_PID` it starts programs on request and reports their
+ends. When its standard input closes or its parent dies, however that came about (`kill -9` included), it ends every
+process below it, removes the files it was told to, and exits. As a child subreaper it keeps hold of programs that went
+to the background. It uses the standard library alone.
 
 Wire format, one JSON object a line. In: `{"start": id, "argv", "env", "cwd", "stdout", "stderr"}` starts a
 program (paths for its output), `{"kill": pid}` ends a program with all below it, `{"kill": null}` all
@@ -34,6 +35,22 @@ _PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36  # Source: linux/prctl.h
 _GRACE_S = 0.5  # between SIGTERM and SIGKILL
 _GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed by anybody
+
+
+def supervisor_command(*program: str) -> list[str]:
+    """The command line that starts a supervisor below this process.
+
+    Args:
+        program: The one program that it starts, with its arguments; none lets it take requests.
+    """
+    return [
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(__file__).resolve()),
+        str(os.getpid()),
+        *(("--", *program) if program else ()),
+    ]
 
 
 def main() -> None:
