@@ -151,7 +151,14 @@ def show_peer(display: str, python: str, ours_ms: float) -> None:
     found = peer(display, python, 10)
     for name, value in found.items():
         print(f"  peer, {name}: p50 {value:.0f} ms")
-    screen = min(value for name, value in found.items() if "action" not in name)
+    screens = [value for name, value in found.items() if "action" not in name]
+    if "action process" not in found or not screens:
+        needs = (
+            f"pyautogui in {python} (pip install pyautogui), and that or scrot for screenshots (apt-get install scrot)"
+        )
+        print(f"  peer: left out; it needs {needs}")
+        return
+    screen = min(screens)
     print(f"  one step the usual way / ours: {(found['action process'] + screen) / ours_ms:.1f}x")
 
 
@@ -162,6 +169,8 @@ async def main() -> None:
     parser.add_argument("--peer-python")
     parser.add_argument("--no-fsync", action="store_true", help="record without waiting for the disk")
     arguments = parser.parse_args()
+    if arguments.steps < 10:
+        parser.error("--steps: at least 10; the first five are not counted")
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         display = stack.enter_context(open_display())

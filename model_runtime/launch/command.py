@@ -166,6 +166,7 @@ OWNED = {
     "--enable-auto-tool-choice": "nothing: it is always on",
     "--trust-remote-code": "nothing: it is always on",
     "--enable-prompt-tokens-details": "--set prompt_tokens_details=true|false",
+    "--logprobs-mode": "--set logprobs_mode=processed_logprobs|raw_logprobs",
 }
 """Arguments of vLLM that this command sets itself, and what to use instead of giving them after `--`."""
 
@@ -191,6 +192,7 @@ def _arguments(options: VllmOptions) -> Iterator[str]:
     yield from ("--tool-call-parser", PARSER, "--reasoning-parser", PARSER)
     yield from ("--enable-auto-tool-choice", "--trust-remote-code")
     yield from ("--host", options.host, "--port", str(options.port))
+    yield from ("--logprobs-mode", options.logprobs_mode)
     if options.prompt_tokens_details:
         yield "--enable-prompt-tokens-details"
     yield from _layout(options)

@@ -101,6 +101,8 @@ class VllmOptions:
         draft_model: EAGLE-3 draft for speculative decoding.
         num_speculative_tokens: Tokens it drafts at a time.
         prompt_tokens_details: Whether answers say how much of a prompt came from the cache.
+        logprobs_mode: What log-probabilities in answers are of: `processed_logprobs` is the distribution that tokens are
+            drawn from (temperature and top_p included), `raw_logprobs` the model's own, which is vLLM's default.
         extra: Further arguments of `vllm serve`, as they are.
     """
 
@@ -126,6 +128,7 @@ class VllmOptions:
     draft_model: str | None = None
     num_speculative_tokens: int = 3
     prompt_tokens_details: bool = True
+    logprobs_mode: Literal["processed_logprobs", "raw_logprobs"] = "processed_logprobs"
     extra: tuple[str, ...] = ()
 
 

@@ -72,7 +72,8 @@ def test_a_dry_run_prints_the_line_for_vllm(tmp_path: Path) -> None:
     assert ended.stdout == (
         "VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 vllm serve moonshotai/Kimi-K2.5 --tensor-parallel-size 4 "
         "--mm-encoder-tp-mode data --tool-call-parser kimi_k2 --reasoning-parser kimi_k2 --enable-auto-tool-choice "
-        "--trust-remote-code --host 127.0.0.1 --port 8000 --enable-prompt-tokens-details "
+        "--trust-remote-code --host 127.0.0.1 --port 8000 --logprobs-mode processed_logprobs "
+        "--enable-prompt-tokens-details "
         """--limit-mm-per-prompt '{"vision_chunk": 20}' --seed 3\n"""
     )
 

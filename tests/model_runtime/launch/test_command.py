@@ -22,7 +22,8 @@ from model_runtime.launch.options import NativeOptions, VllmOptions, check_optio
 
 ALWAYS = (
     "--tensor-parallel-size 8 --mm-encoder-tp-mode data --tool-call-parser kimi_k2 --reasoning-parser kimi_k2 "
-    "--enable-auto-tool-choice --trust-remote-code --host 127.0.0.1 --port 8000 --enable-prompt-tokens-details"
+    "--enable-auto-tool-choice --trust-remote-code --host 127.0.0.1 --port 8000 "
+    "--logprobs-mode processed_logprobs --enable-prompt-tokens-details"
 ).split()
 PLAIN = VllmOptions(model="moonshotai/Kimi-K2.5")
 
@@ -54,6 +55,7 @@ def test_everything_at_once() -> None:
         draft_model="org/eagle3",
         num_speculative_tokens=4,
         prompt_tokens_details=False,
+        logprobs_mode="raw_logprobs",
         extra=("--seed", "3", "--kv-cache-dtype=fp8"),
     )
     command = make_vllm_command(options, program="/v/bin/vllm")
@@ -63,6 +65,7 @@ def test_everything_at_once() -> None:
         *("--tensor-parallel-size", "4", "--mm-encoder-tp-mode", "data"),
         *("--tool-call-parser", "kimi_k2", "--reasoning-parser", "kimi_k2"),
         *("--enable-auto-tool-choice", "--trust-remote-code", "--host", "0.0.0.0", "--port", "9000"),
+        *("--logprobs-mode", "raw_logprobs"),
         *("--pipeline-parallel-size", "2", "--data-parallel-size", "3", "--data-parallel-backend", "ray"),
         *("--enable-expert-parallel", "--distributed-executor-backend", "ray"),
         *("--served-model-name", "k", "--max-model-len", "65536", "--gpu-memory-utilization", "0.85"),
