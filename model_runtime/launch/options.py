@@ -101,8 +101,8 @@ class VllmOptions:
         draft_model: EAGLE-3 draft for speculative decoding.
         num_speculative_tokens: Tokens it drafts at a time.
         prompt_tokens_details: Whether answers say how much of a prompt came from the cache.
-        logprobs_mode: What log-probabilities in answers are of: `processed_logprobs` is the distribution that tokens are
-            drawn from (temperature and top_p included), `raw_logprobs` the model's own, which is vLLM's default.
+        logprobs_mode: What log-probabilities in answers are of: `processed_logprobs` is the distribution that
+            tokens are drawn from (with temperature and top_p), `raw_logprobs` the model's own, which is vLLM's default.
         extra: Further arguments of `vllm serve`, as they are.
     """
 

@@ -129,7 +129,7 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
-async def test_nothing_outlives_a_killed_parent() -> None:
+def test_nothing_outlives_a_killed_parent() -> None:
     child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None
