@@ -367,18 +367,14 @@ async def _serve(answers: int) -> None:
                         assert server is not None
                         answer = await _unless_gone(server.call(verb, *values), reader)
                     data = pickle.dumps(answer)
-                    await asyncio.to_thread(_write, output, _LENGTH.pack(len(data)) + data)
+                    output.write(_LENGTH.pack(len(data)) + data)
+                    output.flush()
                     if verb == "close":
                         server = None
                         return
         finally:
             if server is not None:
                 await server.call("close")
-
-
-def _write(output: Any, data: bytes) -> None:
-    output.write(data)
-    output.flush()
 
 
 def open_server(spec: EnvSpec, suite: SuiteRef) -> tuple[EnvServer | None, tuple[Any, ...]]:

@@ -37,8 +37,10 @@ class Busy:
         self.num_calls += 1
         self.num_open += 1
         self.most_open = max(self.most_open, self.num_open)
-        await asyncio.sleep(0.001)
-        self.num_open -= 1
+        try:
+            await asyncio.sleep(0.001)
+        finally:  # a call under way is cancelled when the time is used up
+            self.num_open -= 1
         num_earlier = sum(message.role == "assistant" for message in messages)
         if self._num_replies is not None and num_earlier >= self._num_replies:
             return Reply(content="There are 24 [^0^].", usage=Usage(input_tokens=90, output_tokens=10))
