@@ -70,6 +70,9 @@ async def _install_system(app: WebApp, say: Say) -> _Failure | None:
         return f"{app.why_missing()}, and apt-get needs root", by_hand
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     await run_command(("apt-get", "update"), timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
+    for answer in packages.apt_answers:
+        preset = ("sh", "-c", 'echo "$0" | debconf-set-selections', answer)
+        await run_command(preset, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
     say(f"  {shlex.join(argv)}")
     done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
     return (done.why, by_hand) if done.code != 0 else None

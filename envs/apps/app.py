@@ -41,12 +41,14 @@ class Packages:
         pip: Requirements with versions, `"wagtail==8.0.1"`, for a virtual environment of the app's own.
         npm: Packages with versions, `"tiddlywiki@5.4.1"`, for a `node_modules` of the app's own.
         apt: Packages of Debian and its kin, for the system, in this order; their versions are the system's.
+        apt_answers: What their installation is not to ask, as `debconf-set-selections` takes it.
         needs: Programs that must be on PATH, or files that must be there, once these are installed.
     """
 
     pip: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
+    apt_answers: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
     @property

@@ -155,10 +155,11 @@ class RunningApp:
         finally:
             connection.close()
 
-    def query(self, database: str, sql: str) -> list[tuple[object, ...]]:
-        """Rows of an sqlite file in its folder."""
+    def query(self, database: str, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
+        """Names of columns, and rows, of an sqlite file in its folder."""
         with contextlib.closing(sqlite3.connect(f"file:{self.folder / database}?mode=ro", uri=True)) as opened:
-            return opened.execute(sql).fetchall()
+            found = opened.execute(sql)
+            return [column[0] for column in found.description], found.fetchall()
 
     def _answers(self) -> bool:
         try:

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 
 from envs.apps.app import WebApp
+from envs.apps.dokuwiki import DokuWiki
 from envs.apps.task import AppTask, TaskConfig, Wording
 from envs.apps.tasks_tiddlywiki import TASKS as TIDDLYWIKI_TASKS
 from envs.apps.tiddlywiki import TiddlyWiki
+from envs.apps.wagtail import Wagtail
 from envs.env import Task
 from envs.suite import Baseline, Suite
 
-APPS: tuple[WebApp, ...] = (TiddlyWiki(),)
+APPS: tuple[WebApp, ...] = (TiddlyWiki(), DokuWiki(), Wagtail())
 """In the order in which they are installed."""
 TASKS: tuple[TaskConfig, ...] = (*TIDDLYWIKI_TASKS,)
 REVISION = "1"
