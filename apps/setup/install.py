@@ -77,7 +77,8 @@ async def run_setup(
         rows.append(await _fix_desktop(display_row, say))
     if sandbox:
         rows.append(await _fix_sandbox(say))
-    rows += [await install(say) for install in suite_installers]
+    for install in suite_installers:
+        rows += await install(say)
     return Report(rows=tuple(rows))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from apps.setup.command import Say, run_command
 from apps.setup.report import Row
+from apps.setup.webapps import install_apps
 from cua.errors import ConfigError
 from envs.errors import did_you_mean
 from envs.miniwob.pages import VERSION, find_pages, has_pages, installed_dir
@@ -146,10 +147,14 @@ def _has_pip() -> bool:
     return importlib.util.find_spec("pip") is not None
 
 
-InstallSuite = Callable[[Say], Awaitable[Row]]
-"""Makes sure that what a suite needs is there: tries first, fetches what is missing; says how it went."""
+async def _install_miniwob(say: Say) -> tuple[Row, ...]:
+    return (await install_miniwob(say),)
 
-SUITES: Mapping[str, InstallSuite] = {"miniwob": install_miniwob}
+
+InstallSuite = Callable[[Say], Awaitable[tuple[Row, ...]]]
+"""Makes sure that what a suite needs is there: tries first, fetches what is missing; says how each part went."""
+
+SUITES: Mapping[str, InstallSuite] = {"miniwob": _install_miniwob, "apps": install_apps}
 """What can be named at `cua setup`."""
 
 

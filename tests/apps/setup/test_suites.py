@@ -122,7 +122,7 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
 def test_names_are_checked_before_anything_is_done() -> None:
     with pytest.raises(ConfigError, match=r"'minwob' is no suite .* did you mean 'miniwob'"):
         find_installers(["miniwob", "minwob"])
-    assert find_installers(["miniwob", "miniwob"]) == (install_miniwob,)
+    assert find_installers(["miniwob", "miniwob"]) == (SUITES["miniwob"],)
 
 
 def test_the_help_names_all_suites() -> None:
