@@ -29,9 +29,11 @@ _OUR_ENVS = {
     "browser": "envs.browser.options:KIND",
     "desktop": "envs.desktop.options:KIND",
     "apps": "envs.apps.env:KIND",
+    "miniwob": "envs.miniwob.env:KIND",
 }
-_OUR_SUITES: dict[str, str] = {
+_OUR_SUITES = {
     "apps": "envs.apps.suite:make_suite",
+    "miniwob": "envs.miniwob.tasks:make_suite",
 }
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 

@@ -84,8 +84,9 @@ def _move_pages(scratch: Path, target: Path) -> str | None:
     unpack(wheel, ready, {"miniwob/html": "html"})
     if not has_pages(ready / "html"):
         return f"{wheel.name} has no pages in it"
-    shutil.rmtree(target, ignore_errors=True)
-    ready.rename(target)
+    if not has_pages(target / "html"):  # else somebody else was quicker, and may be reading them
+        shutil.rmtree(target, ignore_errors=True)
+        ready.rename(target)
     return None
 
 

@@ -197,7 +197,7 @@ class BrowserEnv:
                 return str(failure)
         return None
 
-    async def _start_episode(self) -> _Episode:
+    async def _start_episode(self) -> None:
         if self._launched is not None and not self._launched.browser.is_connected():
             await self._launched.close()
             self._launched = None
@@ -215,15 +215,16 @@ class BrowserEnv:
             launched.gate,
             is_shared=launched.is_shared,
         )
-        episode = _Episode(
+        self._episode = self._make_episode(session)
+        await session.open()
+
+    def _make_episode(self, session: BrowserSession) -> _Episode:
+        return _Episode(
             session=session,
             executor=ActionExecutor(session, self.options),
             observer=Observer(session, self.options, self._redact),
             targets=TargetFinder(session, self.options.viewport_px, self._redact),
         )
-        self._episode = episode
-        await session.open()
-        return episode
 
     async def _end_episode(self) -> None:
         episode, self._episode = self._episode, None

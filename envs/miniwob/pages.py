@@ -1,8 +1,17 @@
-"""Where the pages of MiniWoB++ lie."""
+"""The pages of MiniWoB++: where they lie, and the server on loopback that browsers get them from."""
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import mimetypes
+import os
+import socket
+import threading
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
 from envs.errors import EnvSetupError
 
@@ -55,3 +64,112 @@ def _package_dir() -> Path | None:
     except importlib.metadata.PackageNotFoundError:
         return None
     return Path(found.submodule_search_locations[0]) / "html" if version == VERSION else None
+
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+}
+_IDLE_S = 30.0
+
+
+class PageServer:
+    """The pages on loopback: one server for all envs of a process, ended when the last of them has left.
+
+    Attributes:
+        port: Where it listens, on 127.0.0.1.
+    """
+
+    _lock: ClassVar = threading.Lock()
+    _running: ClassVar[dict[tuple[int, Path], "PageServer"]] = {}
+
+    def __init__(self, html: Path) -> None:
+        self._html = html
+        self._num_users = 0
+        self._server = _Server(("127.0.0.1", 0), partial(_Handler, html.resolve()))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="miniwob-pages", daemon=True
+        )
+        self._thread.start()
+        self.port: int = self._server.server_port
+
+    @classmethod
+    def enter(cls, html: Path) -> "PageServer":
+        """The server of these pages, with one more user."""
+        with cls._lock:
+            key = (os.getpid(), html)
+            server = cls._running.get(key) or cls(html)
+            cls._running[key] = server
+            server._num_users += 1
+            return server
+
+    def leave(self) -> None:
+        """One user less; after the last nothing of it is left running."""
+        with self._lock:
+            self._num_users -= 1
+            if self._num_users:
+                return
+            self._running.pop((os.getpid(), self._html), None)
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Threads of connections end with the server: their sockets are closed under them."""
+
+    daemon_threads = False
+    block_on_close = True
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._sockets: set[socket.socket] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._sockets.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._sockets.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        for connection in tuple(self._sockets):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        super().server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle is nothing to report."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Files below one folder, nothing else."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = _IDLE_S
+
+    def __init__(self, html: Path, *arguments: Any) -> None:
+        self._html = html
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        """Answer with a file."""
+        path = self._html / unquote(urlsplit(self.path).path).lstrip("/")
+        try:
+            if not path.resolve().is_relative_to(self._html):
+                raise FileNotFoundError
+            content = path.read_bytes()
+        except (OSError, ValueError):
+            self.send_error(404)
+            return
+        self.send_response(200)
+        kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
