@@ -1,0 +1,144 @@
+"""The checker of suites: every suite runs it in its tests, also one that a user writes.
+
+    await check_suite(make_suite)
+
+Each clause is one function below; the error names the clause that was broken, and the task.
+"""
+
+import math
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NoReturn
+
+from envs import registry
+from envs.actions import Terminate
+from envs.env import Env, EnvSpec, Task, TaskSpec, spec_of
+from envs.errors import EnvError
+from envs.pool import EnvPool
+from envs.suite import FAMILY, Suite
+
+NONDETERMINISTIC = "nondeterministic"
+"""Key of a task's metadata, True: the same seed need not give the same task."""
+_MAX_INSTRUCTION_CHARS = 20_000
+
+
+class SuiteContractError(AssertionError):
+    """A suite broke the contract; the text starts with the name of the clause."""
+
+
+async def check_suite(
+    make_suite: Callable[[], Suite],
+    *,
+    task_ids: Iterable[str] | None = None,
+    sample: int | None = None,
+    max_seeds: int = 2,
+    make_env: Callable[[EnvSpec], Env] | None = None,
+    env: EnvSpec | None = None,
+) -> None:
+    """Check a suite: its list, and each of its tasks with an agent that does nothing.
+
+    Two episodes of each task and seed are played, in envs that are used again.
+
+    Args:
+        make_suite: Makes the suite; called twice.
+        task_ids: Only these tasks; None: all.
+        sample: Only so many of them, drawn anew in each process but the same way each time; None: all.
+        max_seeds: At most so many seeds of each task.
+        make_env: Makes its envs; None: as the suite says.
+        env: The environment of tasks that name none.
+
+    Raises:
+        SuiteContractError: A clause is broken.
+        EnvError: An environment could not be had; this says nothing about the suite.
+    """
+    suite = make_suite()
+    _check_list(suite, make_suite())
+    chosen = tuple(suite.task_ids if task_ids is None else task_ids)
+    if sample is not None and sample < len(chosen):
+        chosen = tuple(random.Random(0).sample(chosen, sample))
+    async with EnvPool(make_env or suite.make_env or registry.make_env) as pool:
+        for task_id in chosen:
+            for seed in suite.seeds[:max_seeds]:
+                await _check_task(suite, task_id, seed, pool, env)
+
+
+def _check_list(suite: Suite, again: Suite) -> None:
+    clause = "a suite made twice is the same"
+    for name in ("name", "task_ids", "seeds", "revision"):
+        if getattr(suite, name) != getattr(again, name):
+            _fail(clause, "", f"its {name} changed")
+    for name, baseline in suite.baselines.items():
+        if not 0.0 <= baseline.score <= 1.0 or baseline.num_episodes < 1 or not baseline.command:
+            _fail("a baseline is a score of episodes, with its command", name, str(baseline))
+
+
+async def _check_task(suite: Suite, task_id: str, seed: int | None, pool: EnvPool, default: EnvSpec | None) -> None:
+    what = f"{task_id} with seed {seed}"
+    spec = _check_spec(suite, task_id, seed, what)
+    needs = spec.env or default
+    if needs is None:
+        _fail("a task names its environment", what, "its spec has no env, and no default was given")
+    first = await _play_nothing(suite.make_task(task_id, seed), needs, pool, what)
+    second = await _play_nothing(suite.make_task(task_id, seed), needs, pool, what)
+    if first != second and not spec.metadata.get(NONDETERMINISTIC):
+        _fail(
+            "a seed gives the same task each time",
+            what,
+            f"{first[0]!r} with score {first[1]}, then {second[0]!r} with {second[1]}; if that cannot be helped, set "
+            f"{NONDETERMINISTIC!r} in its metadata",
+        )
+
+
+def _check_spec(suite: Suite, task_id: str, seed: int | None, what: str) -> TaskSpec:
+    clause = "a task says which one it is"
+    spec = spec_of(suite.make_task(task_id, seed))
+    if (spec.id, spec.seed) != (task_id, seed):
+        _fail(clause, what, f"its spec says {spec.id!r} with seed {spec.seed}")
+    if spec_of(suite.make_task(task_id, seed)) != spec:
+        _fail(clause, what, "made twice, its specs differ")
+    if not isinstance(spec.metadata.get(FAMILY), str):
+        _fail("a task has a family", what, f"{FAMILY!r} in its metadata is {spec.metadata.get(FAMILY)!r}")
+    return spec
+
+
+async def _play_nothing(task: Task, needs: EnvSpec, pool: EnvPool, what: str) -> tuple[str, float]:
+    """An episode of an agent that claims success at once: the instruction, and the score, which is 0."""
+    env = await pool.take(needs)
+    try:
+        await _own(env.reset(task), "setup raises nothing but an EnvError", what)
+        instruction = task.instruction
+        if not 0 < len(instruction.strip()) <= _MAX_INSTRUCTION_CHARS:
+            _fail("a task has an instruction once it is set up", what, f"it has {len(instruction)} characters")
+        await env.step([Terminate(status="success")])
+        score = await _verdict(task, env, what)
+        if await _verdict(task, env, what) != score:
+            _fail("evaluating twice gives the same", what, f"first {score}")
+        if score != 0.0:
+            _fail("doing nothing scores 0", what, f"an agent that claims success at once gets {score:g}")
+        await _own(task.teardown(env), "teardown raises nothing but an EnvError", what)
+    finally:
+        await env.close()
+    return instruction, score
+
+
+async def _verdict(task: Task, env: Env, what: str) -> float:
+    score: object = await _own(task.evaluate(env), "evaluate raises nothing but an EnvError", what)
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        _fail("a verdict is a number in [0, 1]", what, f"it is {score!r}")
+    if not 0.0 <= score <= 1.0:
+        _fail("a verdict is a number in [0, 1]", what, f"it is {score!r}")
+    return float(score)
+
+
+async def _own(work: Awaitable[object], clause: str, what: str) -> object:
+    """What a task's own code gives."""
+    try:
+        return await work
+    except EnvError:
+        raise
+    except Exception as error:  # it runs tasks that others wrote
+        _fail(clause, what, f"{type(error).__name__}: {error}", error)
+
+
+def _fail(clause: str, what: str, told: str, cause: Exception | None = None) -> NoReturn:
+    raise SuiteContractError(f"{clause}: {f'{what}: ' if what else ''}{told}") from cause
