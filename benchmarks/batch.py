@@ -1,9 +1,13 @@
 """What the batch runner costs: no-op episodes a second, and memory with ten thousand that wait.
 
     python -m benchmarks.batch [--episodes 10000]
+    python -m benchmarks.batch --faults 2000 [--executor local|process]
 
 A no-op episode does nothing but end with a score; each is on disk when it counts. Beside it, in the same run, what one
 fsynced line costs when an episode waits for it alone.
+
+With `--faults`: real agents against envs, tasks and a model server that break in every way that there is a name for
+(tests/cua/batch/faulty.py); prints what became of them, and what is not accounted for.
 """
 
 import argparse
@@ -12,15 +16,18 @@ import os
 import resource
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from cua.batch import BatchOptions, Episode, EpisodeJournal, run_batch
+from cua.batch.executor import ExecutorKind
 from cua.messages import Usage
 from cua.models.scripted import ScriptedModel
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
 from envs import InstructionTask
 from envs.fake import FakeEnv
+from tests.cua.batch.faulty import FAULTS, account, run_faulty
 
 DONE = RunResult(end=End(status="succeeded", reason="", score=1.0), num_steps=0, usage=Usage(), duration_s=0.0)
 
@@ -80,10 +87,31 @@ def time_fsync(count: int = 200) -> float:
         return 1000 * (time.perf_counter() - started) / count
 
 
+def show_faults(count: int, executor: ExecutorKind) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        summary, scope = asyncio.run(run_faulty(Path(folder), count, num_parallel=16, executor=executor))
+        took_s = time.perf_counter() - started
+        wrong = account(Path(folder), summary, scope, count)
+    kinds = Counter(result.kind for result in summary.results)
+    tries = sum(result.num_tries for result in summary.results)
+    told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    print(f"{count} episodes, {len(FAULTS)} faults in turn, envs: {executor}: {tries} tries in {took_s:.0f} s: {told}")
+    print(f"not accounted for: {len(wrong)}")
+    for line in wrong[:20]:
+        print(f"  {line}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=10_000)
-    count = parser.parse_args().episodes
+    parser.add_argument("--faults", type=int, default=0, help="episodes against faults, instead")
+    parser.add_argument("--executor", default="local", choices=("local", "process"))
+    arguments = parser.parse_args()
+    if arguments.faults:
+        show_faults(arguments.faults, arguments.executor)
+        return
+    count = arguments.episodes
     alone = time_fsync()
     print(f"one line with its fsync, alone: {alone:.2f} ms")
     for num_parallel in (1, 8, 64):

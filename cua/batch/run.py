@@ -207,17 +207,20 @@ class _Batch:
             num_tries=number,
         )
         limit = asyncio.timeout(self._options.timeout_s)
+        part = self._scope.make_run(self._options.caps)
         try:
             async with limit:
-                run = await self._play(episode, self._scope.make_run(self._options.caps))
+                run = await self._play(episode, part)
         except Exception as error:  # it runs tasks that others wrote
+            used = part.budget
             took_s = time.monotonic() - started
+            named = replace(named, num_steps=used.num_steps, usage=used.usage, duration_s=took_s)
             if limit.expired():
-                return replace(named, kind="timeout", reason=f"over {self._options.timeout_s:g} s", duration_s=took_s)
+                return replace(named, kind="timeout", reason=f"over {self._options.timeout_s:g} s")
             is_cut_short = isinstance(error, CapReachedError) and self._is_stopped()  # by a limit of the whole batch
             kind: EpisodeKind = "stopped" if is_cut_short else _kind_of(error)
             is_retryable = kind in ("env_error", "model_error") and bool(getattr(error, "retryable", False))
-            return replace(named, kind=kind, reason=_line(error), duration_s=took_s, is_retryable=is_retryable)
+            return replace(named, kind=kind, reason=_line(error), is_retryable=is_retryable)
         kind, score = judge_end(run.end)
         if run.end.status == "capped" and self._is_stopped():  # by a limit of the whole batch
             kind, score = "stopped", None
