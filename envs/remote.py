@@ -27,7 +27,7 @@ from envs.target import Check, Target
 MAX_MESSAGE_BYTES = 2**28
 """A screenshot of 8 megapixels of noise takes 24 MB."""
 _LENGTH = struct.Struct("<Q")
-_CLOSE_TIMEOUT_S = 15.0
+_CLOSE_TIMEOUT_S = 4.0
 _MAX_STDERR_CHARS = 2000
 _ERRORS: dict[str, type[EnvError]] = {
     kind.__name__: kind for kind in (EnvError, EnvSetupError, EnvDiedError, MissingDependencyError)

@@ -15,7 +15,7 @@ from envs.remote import OpenChannel, ProcessChannel, RemoteEnv, RemoteTask, Suit
 from envs.require import require
 
 _RAY_START_TIMEOUT_S = 120.0
-_RAY_CLOSE_TIMEOUT_S = 15.0
+_RAY_CLOSE_TIMEOUT_S = 4.0
 
 
 ExecutorKind = Literal["local", "process", "ray"]

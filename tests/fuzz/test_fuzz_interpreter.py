@@ -17,7 +17,16 @@ from tests.fuzz.settings import bounded_time, fuzzed
 GEOMETRY = ScreenGeometry(native_px=(1366, 768), sent_px=(1024, 576), offset_px=(-1366, 10))
 SCREEN = ScreenGeometry(native_px=(1366, 768), sent_px=(1366, 768))
 TOKENS = [*"()[]x1+*\n", "**", "for x in x", " if 1 else ", "lambda:", "not ", "f'{", "}'"]
-LIMITS = ("too much work", "too long", "too large", "waits", "actions in one step", "at most 1000", "IndexError")
+LIMITS = (
+    "too much work",
+    "too long",
+    "too large",
+    "waits",
+    "actions in one step",
+    "at most 1000",
+    "are possible in one step",
+    "IndexError",
+)
 MODES = st.sampled_from(["relative", "absolute", "qwen25"])
 
 

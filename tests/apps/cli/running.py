@@ -49,7 +49,7 @@ def script(folder: Path, *replies: str) -> str:
     return f"scripted:{path}"
 
 
-def cua(runs_dir: Path, *arguments: str, stdin: str = "", timeout_s: float = 60, **more: str) -> Ended:
+def cua(runs_dir: Path, *arguments: str, stdin: str = "", timeout_s: float = 180, **more: str) -> Ended:
     """Run `cua` to its end."""
     done = subprocess.run(
         [CUA, *arguments],
@@ -138,7 +138,7 @@ def _marked(marker: str) -> list[str]:
     return found
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 20) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 60) -> None:
     """Wait for a condition, bounded."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -367,7 +367,7 @@ def test_a_lost_terminal_and_quit_stop_a_run_in_order(tmp_path: Path, number: si
             os.close(terminal)
             break
     assert process.wait(timeout=30) == 130
-    assert b"Traceback" not in shown
+    assert b"Traceback" not in shown, shown.decode()
     end_of_run = load_run(only_run(tmp_path)).end
     assert end_of_run is not None and end_of_run.status == "stopped"
     wait_until_gone(below, tmp_path)
