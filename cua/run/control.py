@@ -236,6 +236,8 @@ class Control:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)  # what does not let itself be ended is left
+            if task.done() and not task.cancelled():
+                task.exception()  # an error that it ended with meanwhile is nobody's any more
 
     async def away(self, work: Awaitable[T]) -> T:
         """Await a person; the time does not count against the run's time limit."""

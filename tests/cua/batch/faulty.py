@@ -195,12 +195,13 @@ async def run_faulty(
     faults: Sequence[str] = tuple(FAULTS),
     num_parallel: int = 8,
     executor: ExecutorKind = "local",
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[BatchSummary, RunScope]:
     """A batch of that many episodes, the faults in turn."""
     seen = folder / "seen"
     seen.mkdir(parents=True)
     keys = [(faults[number % len(faults)], number, 0) for number in range(num_episodes)]
-    options = BatchOptions(num_parallel=num_parallel, max_tries=NUM_TRIES, backoff_s=0.01, timeout_s=TIMEOUT_S)
+    options = BatchOptions(num_parallel=num_parallel, max_tries=NUM_TRIES, backoff_s=0.01, timeout_s=timeout_s)
     scope = RunScope(caps=Caps(max_steps=None))
     ref = SuiteRef(name=f"{__file__}", options={"folder": str(seen), "is_in_process": executor == "process"})
     hosts = make_executor(executor, ref, max_idle=num_parallel)

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import gc
 import threading
 
 import pytest
@@ -131,6 +132,27 @@ async def test_work_that_does_not_let_itself_be_ended_is_left_behind() -> None:
         with pytest.raises(CapReachedError):
             await control.unless_stopped(stubborn())
     go.set()
+
+
+async def test_an_error_of_work_that_is_ended_from_outside_is_not_told_to_the_loop() -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise KeyError("broke while it was ended")
+
+    waiting = asyncio.ensure_future(Control().unless_stopped(work()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert waiting.cancelled()
+    del waiting
+    gc.collect()
+    assert told == []
 
 
 def clocks(num_children: int) -> tuple[Clock, list[Clock]]:
