@@ -1,5 +1,6 @@
 """Build the parts of a run from settings: env, guard, model, options. Nothing is started here."""
 
+import functools
 import importlib.metadata
 import json
 import platform
@@ -292,6 +293,11 @@ def make_caps(settings: Settings) -> Caps:
 
 def versions_of(packages: Sequence[str]) -> dict[str, str]:
     """Version by package, of those that are installed; and of Python, the system and ourselves."""
+    return dict(_versions_of(tuple(packages)))
+
+
+@functools.cache
+def _versions_of(packages: tuple[str, ...]) -> Mapping[str, str]:
     found = {"python": platform.python_version(), "system": platform.platform()}
     for package in ("cua-k25", *packages):
         try:

@@ -9,6 +9,7 @@
 What a name stands for is imported when it is asked for, so that a broken distribution breaks nothing but itself.
 """
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -221,6 +222,12 @@ def _load(group: str, name: str, what: str, known: Sequence[str]) -> Any:
 
 
 def _entry_points(group: str) -> list[metadata.EntryPoint]:
+    """All of a group; looked for once for each list of places that modules come from."""
+    return _entry_points_on(group, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=16)
+def _entry_points_on(group: str, path: tuple[str, ...]) -> list[metadata.EntryPoint]:
     """All of a group; a distribution whose list cannot be read is passed over."""
     try:
         return list(metadata.entry_points(group=group))
