@@ -1,13 +1,16 @@
-"""Write docs/cli.md from the commands and settings themselves; `--check` only says whether it is up to date.
+"""Write docs/cli.md and docs/results.schema.json from the code; `--check` only says whether they are up to date.
 
 python scripts/make_docs.py [--check]
 """
 
+import json
 import os
+import re
 import sys
 from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
+SCHEMA = TARGET.with_name("results.schema.json")
 SEE = (
     *("maze", "share", "axes", "diff", "template", "count", "measure", "polygons", "edges", "ocr", "codes"),
     *("crop", "zoom", "rotate", "grid", "probe", "sheet", "frames", "scenes", "clip"),
@@ -17,6 +20,8 @@ COMMANDS = (
     "ask",
     "see",
     *(f"see {name}" for name in SEE),
+    "eval",
+    *(f"eval {name}" for name in ("run", "list", "show", "compare")),
     "serve",
     "demo",
     "runs",
@@ -53,6 +58,20 @@ def settings_table() -> str:
     return "\n".join(rows)
 
 
+def results_schema() -> str:
+    """The JSON schema of `results.json`, with what the docstrings of its parts say."""
+    from apps.evals.results import results_schema
+
+    schema = results_schema()
+    for part in (schema, *schema["$defs"].values()):
+        about, _, attributes = part.get("description", "").partition("\n\nAttributes:\n")
+        part["description"] = " ".join(about.split())
+        for name, text in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.M):
+            part["properties"][name] = {"description": " ".join(text.split()), **part["properties"][name]}
+            part["properties"][name].pop("title", None)
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=1) + "\n"
+
+
 def page() -> str:
     """The whole document."""
     parts = [
@@ -67,16 +86,15 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write the page, or compare it."""
+    """Write the pages, or compare them."""
     os.environ["COLUMNS"] = "100"
-    text = page()
-    if "--check" in sys.argv:
-        if not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-            raise SystemExit("docs/cli.md is out of date; run: .venv/bin/python scripts/make_docs.py")
-        return
-    TARGET.parent.mkdir(exist_ok=True)
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"wrote {TARGET}")
+    for target, text in ((TARGET, page()), (SCHEMA, results_schema())):
+        if "--check" not in sys.argv:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            print(f"wrote {target}")
+        elif not target.exists() or target.read_text(encoding="utf-8") != text:
+            raise SystemExit(f"docs/{target.name} is out of date; run: .venv/bin/python scripts/make_docs.py")
 
 
 if __name__ == "__main__":

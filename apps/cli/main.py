@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from apps.cli import ask, config, demo, doctor, runs, see, serve, task, terminal
+from apps.cli import eval as eval_commands
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
 
@@ -56,6 +57,7 @@ app.command("report")(runs.report)
 app.command("export")(runs.export)
 app.command("setup")(doctor.setup)
 app.command("doctor")(doctor.doctor)
+app.add_typer(eval_commands.app, name="eval")
 app.add_typer(see.app, name="see")
 app.add_typer(config.app, name="config")
 

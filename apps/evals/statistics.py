@@ -193,7 +193,7 @@ def summarize(results: Iterable[EpisodeResult]) -> Summary:
         return Summary(num_episodes=0, num_scored=0, num_succeeded=0)
     scored = [one for one in results if one.score is not None]
     num_succeeded = sum(is_success(one.score) for one in scored)
-    full, only_scored = _by_task(results), _by_task(scored)
+    full, only_scored = by_task(results), by_task(scored)
     successes = [[float(is_success(score)) for score in group] for group in full]
     usage = sum((one.usage for one in results), Usage())
     return Summary(
@@ -239,8 +239,8 @@ def count_tries(results: Iterable[EpisodeResult]) -> tuple[Tries, ...]:
     return tuple(_tries_of(counts, k) for k in sorted({*(k for k in _TRIES if k <= most), most}))
 
 
-def _by_task(results: Sequence[EpisodeResult]) -> list[list[float]]:
-    """Scores by task; 0 where there is none."""
+def by_task(results: Iterable[EpisodeResult]) -> list[list[float]]:
+    """Scores by task, 0 where an episode has none."""
     return [[one.score or 0.0 for one in group] for group in _grouped(results, lambda one: one.task_id)]
 
 

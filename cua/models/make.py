@@ -64,8 +64,8 @@ def make_model(
     """Build a model; nothing is contacted.
 
     Args:
-        name: `literal` for the embedded one, `scripted:FILE` for recorded replies, anything else is the id of
-            a model at an OpenAI-compatible endpoint.
+        name: `literal` for the embedded one, `scripted:FILE` for recorded replies, `baseline:null|fail|random` for
+            agents without skill, anything else is the id of a model at an OpenAI-compatible endpoint.
         settings: The rest.
         on_delta: Told each piece of a streamed reply.
         on_retry: Told before each wait for a retry.
@@ -88,6 +88,10 @@ def make_model(
         return LiteralModel()
     if name == "scripted" or name.startswith("scripted:"):
         return _make_scripted(name.removeprefix("scripted").removeprefix(":"))
+    if name.startswith("baseline:"):
+        from cua.models.baseline import BaselineModel
+
+        return BaselineModel.from_name(name)
     if not name.strip():
         raise ConfigError("the model has no name: give --model ID, or --model literal for the embedded one")
     return _make_openai_compat(name, settings, on_delta, on_retry)

@@ -32,10 +32,7 @@ def render_report(record: RunRecord, form: Format = "small") -> str:
         form: `small` keeps the page under 30 MB; `png` embeds the images as the model saw them.
     """
     style, script = _part("report.css"), _part("report.js")
-    policy = (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
-    )
+    policy = inline_policy(style, script)
     return _template().render(run=run_view(record, form), style=style, script=script, policy=policy)
 
 
@@ -59,6 +56,19 @@ def write_report(run_dir: Path | str, path: Path | str | None = None, form: Form
     with translate_os_errors("write", target):
         write_atomically(target, page.encode("utf-8", "replace"))
     return target
+
+
+def report_style() -> str:
+    """The style sheet, for pages of the same family."""
+    return _part("report.css")
+
+
+def inline_policy(style: str, script: str) -> str:
+    """The content security policy of a page with one inline style and one inline script, and nothing else."""
+    return (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    )
 
 
 def _load(run_dir: Path | str) -> RunRecord:

@@ -1,0 +1,346 @@
+"""`cua eval`: how good a model is on a suite of tasks."""
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+
+from apps.cli import terminal
+from apps.cli.flags import choice, chosen_settings
+
+if TYPE_CHECKING:
+    from apps.evals.request import EvalRequest, Prepared
+    from apps.evals.results import Evaluation, Standing
+    from apps.evals.run import Listener
+    from cua.batch import EpisodeResult
+    from cua.run.control import Control
+
+HELP = """How good a model is on a suite of tasks: runs, statistics, a page.
+
+\b
+    cua eval miniwob --model literal --tasks 'click-*' --seeds 5
+    cua eval my_suite.py --model kimi-k2.5 --parallel 4
+    cua eval compare A B
+
+SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists the options.
+
+Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored; 2 wrong usage;
+3 a limit of the whole evaluation was reached; 130 stopped."""
+
+_TELL_S, _REFRESH_S = 10.0, 0.5
+
+Flag = typer.Option
+FolderArgument = Annotated[str, typer.Argument(help="Folder of an evaluation, unique beginning of its name, or last.")]
+
+
+class _Group(typer.core.TyperGroup):
+    """`cua eval SUITE` is `cua eval run SUITE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command()
+def run(
+    given: typer.Context,
+    suite: Annotated[str | None, typer.Argument(help="Name of `cua eval list`, or FILE.py[:FUNCTION].")] = None,
+    model: Annotated[
+        str | None, Flag("--model", "-m", help="literal (embedded), scripted:FILE, or a model id at OPENAI_BASE_URL.")
+    ] = None,
+    tasks: Annotated[list[str] | None, Flag(help="Tasks whose id fits this glob; repeat for more.")] = None,
+    limit: Annotated[int | None, Flag(min=1, help="The first so many of them.")] = None,
+    sample: Annotated[int | None, Flag(min=1, help="So many of them, drawn with --seed.")] = None,
+    seed: Annotated[int, Flag(help="What --sample and the random baseline draw with.")] = 0,
+    seeds: Annotated[int | None, Flag(min=1, max=100_000, help="Seeds of each task.")] = None,
+    repeats: Annotated[int | None, Flag(min=1, max=100_000, help="Times that each task and seed is tried (1).")] = None,
+    parallel: Annotated[int, Flag("--parallel", "-p", min=1, max=10_000, help="Episodes at a time.")] = 1,
+    max_steps: Annotated[int | None, Flag(min=1, help="Steps of an episode; the suite's when left out.")] = None,
+    max_time: Annotated[float | None, Flag(min=0.1, help="Seconds of an episode; the suite's when left out.")] = None,
+    max_tokens: Annotated[int | None, Flag(min=1, help="Tokens of all episodes together.")] = None,
+    max_cost: Annotated[float | None, Flag(min=1e-6, help="US dollars of all episodes together.")] = None,
+    max_calls: Annotated[int | None, Flag(min=1, help="Tool calls of all episodes together.")] = None,
+    max_total_time: Annotated[float | None, Flag(min=0.1, help="Seconds of this command.")] = None,
+    out: Annotated[Path | None, Flag("--out", "-o", help="Folder of the results; a new one by default.")] = None,
+    resume: Annotated[str | None, Flag(help="Go on with what this folder has not finished, or last.")] = None,
+    baseline: Annotated[str | None, Flag(help="An agent without skill: null, fail or random.")] = None,
+    suite_option: Annotated[list[str] | None, Flag(help="NAME=VALUE for the suite; repeat for more.")] = None,
+    executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
+    ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    preset: Annotated[str | None, Flag(help="Sampling preset, as for `cua task`.")] = None,
+    temperature: Annotated[str | None, Flag(help="Sampling temperature, or omit.")] = None,
+    prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
+    approve: Annotated[str | None, Flag(help="As for `cua task`, but yolo by default: nobody is asked.")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
+) -> None:
+    """Run a suite: `cua eval SUITE` for short."""
+    from apps.evals.request import prepare
+
+    form = choice("--output-format", output_format, ("text", "json", "stream-json"))
+    kind = choice("--executor", executor, ("local", "process", "ray"))
+    prepared = prepare(_request(given))
+    evaluation, code = _evaluate(prepared, given.params | {"executor": kind}, form)
+    files = {"page": str(evaluation.folder / "index.html"), "folder": str(evaluation.folder)}
+    _print(evaluation, form, files)
+    if evaluation.num_unfinished and form == "text":
+        terminal.echo(f"go on with: {_resume_command(sys.argv[1:], evaluation.folder)}", err=True)
+    sys.exit(code)
+
+
+@app.command("list")
+def list_suites(
+    as_json: Annotated[bool, Flag("--json", help="Print JSON, one object a line.")] = False,
+) -> None:
+    """List the suites that are there, those of other packages included."""
+    from apps.evals.request import EXAMPLES
+    from envs import EnvError
+    from envs.registry import load_suite, suite_names
+
+    paths = {name: name for name in suite_names()} | ({"examples": str(EXAMPLES)} if EXAMPLES.is_file() else {})
+    for name, path in paths.items():
+        try:
+            suite = load_suite(path)
+        except EnvError as error:
+            told: dict[str, Any] = {"name": name, "error": str(error)}
+        else:
+            told = {"name": name, "tasks": len(suite.task_ids), "revision": suite.revision, "about": suite.about}
+        if as_json:
+            terminal.echo_json(told)
+        elif "error" in told:
+            terminal.echo(f"{name:<16} not ready: {told['error']}")
+        else:
+            terminal.echo(f"{name:<16} {told['tasks']:>5} tasks  {told['about']}")
+    if not paths and not as_json:
+        terminal.echo("there are none; a suite of your own is a Python file: cua eval my_suite.py", err=True)
+
+
+@app.command()
+def show(
+    folder: FolderArgument,
+    as_json: Annotated[bool, Flag("--json", help="Print what results.json holds.")] = False,
+    report: Annotated[bool, Flag("--report/--no-report", help="Write reports that runs lack.")] = True,
+) -> None:
+    """Print the table of an evaluation and write its page anew."""
+    from apps.evals.results import find_evaluation, load_evaluation
+    from apps.evals.run import finish, write_missing_reports
+
+    evaluation = load_evaluation(find_evaluation(folder))
+    if report:
+        write_missing_reports(evaluation)
+    evaluation = finish(evaluation, evaluation.why_stopped)
+    _print(evaluation, "json" if as_json else "text", {"page": str(evaluation.folder / "index.html")})
+
+
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(metavar="A", help="Folder of the one evaluation.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Folder of the other one.")],
+    as_json: Annotated[bool, Flag("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What changed from A to B, episode by episode, and how sure that is."""
+    from apps.evals.compare import compare as compare_results
+    from apps.evals.results import find_evaluation, load_evaluation
+    from apps.evals.text import describe_comparison
+
+    first, second = (load_evaluation(find_evaluation(what)) for what in (before, after))
+    comparison = compare_results(first.results, second.results)
+    if as_json:
+        terminal.echo_json({"a": str(first.folder), "b": str(second.folder), **asdict(comparison)})
+        return
+    for line in describe_comparison(comparison, first, second):
+        terminal.echo(line)
+
+
+def _request(given: typer.Context) -> "EvalRequest":
+    """What the command line asks for."""
+    from apps.evals.plan import Selection
+    from apps.evals.request import EvalRequest
+    from cua.assemble import parse_env_options
+
+    flags = given.params
+    settings = chosen_settings(given)
+    if flags["baseline"] is not None:
+        name = choice("--baseline", flags["baseline"], ("null", "fail", "random"))
+        if "model" in settings:
+            raise typer.BadParameter("--baseline is a model by itself; drop --model")
+        settings["model"] = f"baseline:{name}" + (f":{flags['seed']}" if name == "random" and flags["seed"] else "")
+    if flags["out"] is not None and flags["resume"] is not None:
+        raise typer.BadParameter("--resume goes on in the folder that it names; drop --out")
+    wrong = [pair for pair in flags["suite_option"] or () if "=" not in pair]
+    if wrong:
+        raise typer.BadParameter(f"--suite-option {wrong[0]!r} is not NAME=VALUE")
+    is_chosen = any(flags[name] for name in ("tasks", "limit", "sample", "seeds", "repeats"))
+    selection = Selection(
+        patterns=tuple(flags["tasks"] or ()),
+        limit=flags["limit"],
+        sample=flags["sample"],
+        sample_seed=flags["seed"],
+        num_seeds=flags["seeds"],
+        repeats=flags["repeats"] or 1,
+    )
+    return EvalRequest(
+        suite=flags["suite"],
+        suite_options=parse_env_options(flags["suite_option"] or ()),
+        selection=selection if is_chosen or flags["resume"] is None else None,
+        settings=settings,
+        out=flags["out"],
+        resume=flags["resume"],
+    )
+
+
+def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["Evaluation", int]:
+    """Run it with signals and progress connected; the exit code besides."""
+    import asyncio
+    from dataclasses import replace
+
+    from apps.cli.running import StopSwitch
+    from apps.evals.run import EvalOptions, run_evaluation
+
+    options = EvalOptions(
+        num_parallel=flags["parallel"],
+        executor=flags["executor"],
+        ray_address=flags["ray_address"],
+        caps=replace(prepared.caps, max_time_s=flags["max_total_time"]),
+        with_reports=flags["report"],
+    )
+    switch, controls = StopSwitch(), []
+
+    def connect(control: "Control") -> None:
+        controls.append(control)
+        switch.connect(control)
+
+    with _progress(prepared.evaluation, form) as listener:
+        work = run_evaluation(
+            prepared.evaluation, prepared.suite, prepared.settings, options, listener=listener, on_control=connect
+        )
+        evaluation = asyncio.run(switch.guarded(work))
+    if any(control.is_stopped for control in controls):
+        return evaluation, 130
+    if evaluation.num_unfinished:
+        return evaluation, 3
+    return evaluation, 0 if evaluation.figures.all.num_scored else 1
+
+
+@contextmanager
+def _progress(evaluation: "Evaluation", form: str) -> "Iterator[Listener]":
+    """What tells how it stands: a line that is rewritten on a terminal, else lines; JSON events on stdout."""
+    terminal.echo(f"{evaluation.plan.num_episodes} episodes, in {evaluation.folder}", err=True)
+    if form == "stream-json":
+        yield _event_listener(evaluation)
+    elif sys.stderr.isatty():
+        with _Bar(evaluation) as bar:
+            yield bar
+    else:
+        yield _line_listener()
+
+
+def _event_listener(evaluation: "Evaluation") -> "Listener":
+    plan = evaluation.plan
+    started = {"suite": plan.suite_name, "model": plan.model, "episodes": plan.num_episodes}
+    terminal.echo_json({"event": "eval_started", **started, "folder": str(evaluation.folder)})
+
+    def listen(standing: "Standing", result: "EpisodeResult | None") -> None:
+        if result is not None:
+            is_over = bool(standing.results) and standing.results[-1] is result
+            counts = {"done": len(standing.results), "running": standing.num_running}
+            terminal.echo_json({"event": "episode", "is_over": is_over, **result.to_json(), **counts})
+            sys.stdout.flush()
+
+    return listen
+
+
+def _line_listener() -> "Listener":
+    """A line for each try that ended, and now and then one that says how it stands."""
+    from apps.evals.text import describe_standing, describe_try
+
+    told_at = time.monotonic()
+
+    def listen(standing: "Standing", result: "EpisodeResult | None") -> None:
+        nonlocal told_at
+        if result is None:
+            return
+        terminal.echo(f"[{len(standing.results)}/{standing.plan.num_episodes}] {describe_try(result)}", err=True)
+        if time.monotonic() - told_at > _TELL_S:
+            terminal.echo(describe_standing(standing), err=True)
+            told_at = time.monotonic()
+
+    return listen
+
+
+class _Bar:
+    """A bar with how it stands beside it, and a line for each try that went wrong."""
+
+    def __init__(self, evaluation: "Evaluation") -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._progress = Progress(
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total} {task.description}", markup=False),
+            console=Console(file=sys.__stderr__),  # it moves the cursor; nothing foreign is printed but by `terminal`
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._progress.add_task("", total=evaluation.plan.num_episodes)
+        self._told_at = 0.0
+
+    def __enter__(self) -> "Listener":
+        self._progress.start()
+        return self._listen
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def _listen(self, standing: "Standing", result: "EpisodeResult | None") -> None:
+        from rich.text import Text
+
+        from apps.evals.text import describe_error, describe_standing
+
+        if result is not None and result.score is None:
+            self._progress.console.print(Text(terminal.safe_lines(describe_error(result)), style="yellow"))
+        is_due = time.monotonic() - self._told_at > _REFRESH_S
+        description = describe_standing(standing) if is_due else None
+        self._told_at = time.monotonic() if is_due else self._told_at
+        self._progress.update(self._task, completed=len(standing.results), description=description)
+
+
+def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:
+    """The table for people on stdout; for programs what `results.json` holds."""
+    from apps.evals.results import results_object
+    from apps.evals.text import describe_evaluation
+
+    if form != "text":
+        found = {**results_object(evaluation), **files}
+        terminal.echo_json(found if form == "json" else {"event": "result", **found})
+        return
+    for line in describe_evaluation(evaluation):
+        terminal.echo(line)
+    for name, path in files.items():
+        terminal.echo(f"{name}: {path}", err=True)
+
+
+def _resume_command(words: list[str], folder: Path) -> str:
+    """The same command, but that it goes on in the folder."""
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        name = word.partition("=")[0]
+        if not is_value and name not in ("--out", "-o", "--resume"):
+            kept.append(word)
+        is_value = not is_value and name in ("--out", "-o", "--resume") and "=" not in word
+    return shlex.join(["cua", *kept, "--resume", str(folder)])

@@ -1,0 +1,388 @@
+"""The page of an evaluation: one self-contained HTML file that needs nothing else and can do nothing else.
+
+Task ids, reasons and settings are foreign text: the template engine escapes all of it, and the page's own content
+security policy forbids any request and any script but the one that it came with.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from apps.evals.charts import Chart, make_charts
+from apps.evals.results import PAGE, Evaluation
+from apps.evals.statistics import Interval, Key, Summary, is_success
+from apps.evals.text import BASELINES, ERRORS, describe_interval, describe_key, describe_share
+from cua.batch import EpisodeResult
+from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
+from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.images import write_atomically
+from cua.trajectory.report.page import inline_policy, report_style
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_MAX_GROUPS, _MAX_CELLS_OF_GROUP = 50, 40
+_MAX_REASON_CHARS = 300
+_MAX_SETTING_CHARS = 2_000
+_MARKS = {"env_error": "env", "model_error": "model", "evaluator_error": "eval", "timeout": "time"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One episode. `kind` is `good`, `part` (some score), `bad`, `err` (no score) or `open` (not over)."""
+
+    kind: str
+    text: str
+    title: str
+    label: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
+    """One task and its episodes; `outcomes` are words that the page filters by."""
+
+    name: str
+    family: str
+    score: str
+    steps: str
+    time: str
+    sort_score: str
+    sort_steps: str
+    sort_time: str
+    outcomes: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyRow:
+    """One family, or all of them."""
+
+    name: str
+    is_all: bool
+    num_episodes: int
+    num_succeeded: int
+    score: str
+    mean: float | None
+    interval: Interval | None
+    interval_text: str
+    errors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorGroup:
+    """Episodes that ended without a score for the same reason."""
+
+    kind: str
+    reason: str
+    count: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineView:
+    """What an agent without skill gets."""
+
+    score: str
+    share: float
+    about: str
+    num_episodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageView:
+    """What the template lays out."""
+
+    suite: str
+    model: str
+    status: str
+    badge: str
+    folder: str
+    why_stopped: str
+    score: str
+    mean: float | None
+    interval: Interval | None
+    interval_text: str
+    baselines: tuple[BaselineView, ...]
+    facts: tuple[tuple[str, str, str], ...]
+    kinds: tuple[str, ...]
+    families: tuple[FamilyRow, ...]
+    num_errors: int
+    num_scored: int
+    mean_scored: str
+    scored_interval: str
+    tries: tuple[str, ...]
+    charts: tuple[Chart, ...]
+    errors: tuple[ErrorGroup, ...]
+    num_more_errors: int
+    tasks: tuple[TaskRow, ...]
+    cells_title: str
+    settings: tuple[tuple[str, str], ...]
+    method: str
+
+
+def render_page(evaluation: Evaluation) -> str:
+    """The page."""
+    style, script = report_style() + _part("page.css"), _part("page.js")
+    policy = inline_policy(style, script)
+    return _template().render(page=page_view(evaluation), style=style, script=script, policy=policy)
+
+
+def write_page(evaluation: Evaluation) -> Path:
+    """Write `index.html`, whole or not at all.
+
+    Raises:
+        TrajectoryError: It cannot be written.
+    """
+    path = evaluation.folder / PAGE
+    page = render_page(evaluation)
+    with translate_os_errors("write", path):
+        write_atomically(path, page.encode("utf-8", "replace"))
+    return path
+
+
+def page_view(evaluation: Evaluation) -> PageView:
+    """Everything that the page shows."""
+    plan, figures = evaluation.plan, evaluation.figures
+    whole = figures.all
+    cells = {one.key: _cell(evaluation, one) for one in evaluation.results}
+    groups = _error_groups(evaluation.results, cells)
+    kinds = tuple(kind for kind in ERRORS if kind in whole.errors)
+    badges = {"finished": "succeeded", "unfinished": "capped", "running": "running"}
+    methods = {one.method for one in (whole.mean_full_interval, whole.success_full_interval) if one}
+    return PageView(
+        suite=plan.suite_name,
+        model=plan.model,
+        status=evaluation.status,
+        badge=badges[evaluation.status],
+        folder=evaluation.folder.name,
+        why_stopped=_why(evaluation),
+        score=describe_share(whole.mean_full),
+        mean=whole.mean_full,
+        interval=whole.mean_full_interval,
+        interval_text=describe_interval(whole.mean_full_interval),
+        baselines=tuple(_baselines(evaluation)),
+        facts=tuple(_facts(evaluation)),
+        kinds=tuple(ERRORS[kind] for kind in kinds),
+        families=tuple(_families(evaluation, kinds)),
+        num_errors=sum(whole.errors.values()),
+        num_scored=whole.num_scored,
+        mean_scored=describe_share(whole.mean_scored),
+        scored_interval=describe_interval(whole.mean_scored_interval),
+        tries=tuple(_tries(evaluation)),
+        charts=tuple(make_charts(evaluation.results)),
+        errors=tuple(groups[:_MAX_GROUPS]),
+        num_more_errors=max(0, len(groups) - _MAX_GROUPS),
+        tasks=tuple(_tasks(evaluation, cells)),
+        cells_title="seeds" if len(plan.seeds) > 1 else "repeats" if plan.repeats > 1 else "episode",
+        settings=tuple(_settings(evaluation)),
+        method=_METHODS["bootstrap" if "bootstrap" in methods else "wilson"],
+    )
+
+
+_METHODS = {
+    "wilson": "Wilson's, since each task was tried once.",
+    "bootstrap": "tasks drawn anew 10,000 times with all their episodes; Wilson's where a group is all alike.",
+}
+
+
+def _why(evaluation: Evaluation) -> str:
+    missing, total = evaluation.num_unfinished, evaluation.plan.num_episodes
+    if not missing:
+        return ""
+    why = f": {evaluation.why_stopped}" if evaluation.why_stopped else ""
+    return f"{missing} of {total} episodes {'is' if missing == 1 else 'are'} not over{why}"
+
+
+def _baselines(evaluation: Evaluation) -> Iterator[BaselineView]:
+    for name, known in evaluation.baselines.items():
+        yield BaselineView(
+            score=describe_share(known.score),
+            share=known.score,
+            about=BASELINES.get(name, f"is called {name}"),
+            num_episodes=known.num_episodes,
+        )
+
+
+def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
+    """Name, value and small print of the totals."""
+    whole, plan = evaluation.figures.all, evaluation.plan
+    of = f" of {plan.num_episodes}" if evaluation.num_unfinished else ""
+    each = [f"{len(plan.task_ids)} tasks"]
+    each += [f"{len(plan.seeds)} seeds"] if len(plan.seeds) > 1 else []
+    each += [f"{plan.repeats} repeats"] if plan.repeats > 1 else []
+    yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each)
+    yield "Succeeded", str(whole.num_succeeded), describe_share(whole.success_full)
+    num_errors = sum(whole.errors.values())
+    yield "Errors", str(num_errors), "counted 0 in the score" if num_errors else "every episode has a score"
+    mean_s = whole.duration_s / whole.num_episodes if whole.num_episodes else 0.0
+    yield "Time", describe_duration(whole.duration_s), f"{describe_duration(mean_s)} an episode"
+    tokens = f"{describe_tokens(whole.input_tokens)} in, {describe_tokens(whole.output_tokens)} out"
+    yield "Tokens", describe_tokens(whole.input_tokens + whole.output_tokens), tokens
+    yield "Cost", describe_cost(whole.cost_usd), "no price known for this model" if whole.cost_usd is None else ""
+
+
+def _families(evaluation: Evaluation, kinds: Sequence[str]) -> Iterator[FamilyRow]:
+    by_family, whole = evaluation.figures.by_family, evaluation.figures.all
+    rows = [(name or "-", one, False) for name, one in by_family.items()] if len(by_family) > 1 else []
+    for name, one, is_all in [*rows, ("all", whole, True)]:
+        yield _family(name, one, kinds, is_all=is_all)
+
+
+def _family(name: str, one: Summary, kinds: Sequence[str], *, is_all: bool) -> FamilyRow:
+    return FamilyRow(
+        name=name,
+        is_all=is_all,
+        num_episodes=one.num_episodes,
+        num_succeeded=one.num_succeeded,
+        score=describe_share(one.mean_full),
+        mean=one.mean_full,
+        interval=one.mean_full_interval,
+        interval_text=describe_interval(one.mean_full_interval),
+        errors=tuple(one.errors.get(kind, 0) for kind in kinds),
+    )
+
+
+def _tries(evaluation: Evaluation) -> Iterator[str]:
+    for tries in evaluation.figures.tries:
+        if tries.k > 1:
+            one, every = describe_share(tries.at_least_one), describe_share(tries.all_of_them)
+            yield f"{tries.k} {evaluation.figures.tries_over}: pass@{tries.k} {one}, pass^{tries.k} {every}"
+
+
+def _cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
+    label = describe_key(result.key)
+    report = evaluation.find_report(result)
+    score = result.score
+    kind = "err" if score is None else "good" if is_success(score) else "part" if score > 0 else "bad"
+    text = (
+        _MARKS.get(result.kind, "?")
+        if score is None
+        else f"{score:.2f}".removeprefix("0")
+        if kind == "part"
+        else f"{score:g}"
+    )
+    took = f"{result.num_steps} steps, {describe_duration(result.duration_s)}"
+    tried = f", try {result.num_tries}" if result.num_tries > 1 else ""
+    return Cell(
+        kind=kind,
+        text=text,
+        title=f"{printable(label)}\n{_title(result)}{took}{tried}\n{_clipped(result.reason)}",
+        label=label,
+        href=quote(report) if report else "",
+    )
+
+
+def _title(result: EpisodeResult) -> str:
+    return f"{ERRORS.get(result.kind, result.kind)}, " if result.score is None else ""
+
+
+def _tasks(evaluation: Evaluation, cells: dict[Key, Cell]) -> Iterator[TaskRow]:
+    plan = evaluation.plan
+    by_key = {one.key: one for one in evaluation.results}
+    for task_id in plan.task_ids:
+        keys = [(task_id, seed, repeat) for seed in plan.seeds for repeat in range(plan.repeats)]
+        found = [by_key[key] for key in keys if key in by_key]
+        shown = tuple(cells.get(key) or _open(key) for key in keys)
+        count = len(found) or 1
+        score = sum(one.score or 0.0 for one in found) / count
+        steps, time_s = sum(one.num_steps for one in found) / count, sum(one.duration_s for one in found) / count
+        yield TaskRow(
+            name=task_id,
+            family=plan.families.get(task_id, "-"),
+            score=describe_share(score) if found else "",
+            steps=f"{steps:.1f}" if found else "",
+            time=describe_duration(time_s) if found else "",
+            sort_score=f"{score if found else -1:.6f}",
+            sort_steps=f"{steps:.3f}",
+            sort_time=f"{time_s:.3f}",
+            outcomes=" ".join(_outcomes(shown)),
+            cells=shown,
+        )
+
+
+def _outcomes(cells: Sequence[Cell]) -> Iterator[str]:
+    kinds = Counter(cell.kind for cell in cells)
+    over = len(cells) - kinds["open"]
+    if over:
+        yield "good" if kinds["good"] == over else "mixed" if kinds["good"] else "bad"
+    yield from (kind for kind in ("err", "open") if kinds[kind])
+
+
+def _open(key: Key) -> Cell:
+    label = describe_key(key)
+    return Cell(kind="open", text="·", title=f"{printable(label)}\nnot over", label=label, href="")
+
+
+def _error_groups(results: Sequence[EpisodeResult], cells: dict[Key, Cell]) -> list[ErrorGroup]:
+    """Errors by kind and reason, the most frequent first."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for one in results:
+        if one.score is None:
+            groups.setdefault((ERRORS.get(one.kind, one.kind), _clipped(one.reason)), []).append(cells[one.key])
+    found = [
+        ErrorGroup(
+            kind=kind, reason=reason or "no reason given", count=len(group), cells=tuple(group[:_MAX_CELLS_OF_GROUP])
+        )
+        for (kind, reason), group in groups.items()
+    ]
+    return sorted(found, key=lambda group: -group.count)
+
+
+def _settings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    plan = evaluation.plan
+    rows: list[tuple[str, object]] = [
+        ("suite", plan.suite),
+        ("revision", plan.revision),
+        ("suite options", plan.suite_options),
+        ("seeds", ", ".join(map(str, plan.seeds)) if plan.seeds != [None] else ""),
+        (
+            "limits",
+            f"{plan.max_steps} steps, {plan.max_time_s:g} s an episode"
+            if plan.max_time_s
+            else f"{plan.max_steps} steps",
+        ),
+        ("began", describe_time(evaluation.started_at) if evaluation.started_at else ""),
+        ("written", describe_time(evaluation.ended_at) if evaluation.ended_at else ""),
+        ("commit", _checkout(evaluation)),
+        ("settings", {name: value for name, value in plan.settings.items() if value not in (None, [], "")}),
+        ("versions", dict(evaluation.versions)),
+        ("baselines", {name: known.command for name, known in evaluation.baselines.items()}),
+    ]
+    yield from ((name, _text(value)) for name, value in rows if value)
+
+
+def _checkout(evaluation: Evaluation) -> str:
+    found = evaluation.checkout
+    return f"{found.commit}{' with changes that are not committed' if found.is_dirty else ''}" if found else ""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{name} = {_clipped(json.dumps(item, ensure_ascii=False))}" for name, item in value.items())
+    return str(value)[:_MAX_SETTING_CHARS]
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"
+
+
+@cache
+def _part(name: str) -> str:
+    return resources.files("apps.evals").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    engine = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_part)
+    )
+    return engine.get_template("page.html")

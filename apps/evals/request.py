@@ -1,0 +1,173 @@
+"""From what a person asked for to what is run: the suite, the plan, the settings, the folder."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from apps.evals.plan import EvalPlan, Selection, find_differences, make_plan
+from apps.evals.results import RESULTS, Evaluation, KnownBaseline, default_evals_dir, find_evaluation, load_evaluation
+from cua.assemble import make_secrets, recorded_settings
+from cua.config import Resolved, load_settings
+from cua.errors import ConfigError, TrajectoryError
+from cua.redaction import redacted
+from cua.run.caps import Caps
+from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.folder import make_run_dir
+from envs import Suite
+from envs.registry import load_suite
+from envs.remote import SuiteRef
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "suite.py"
+MAY_DIFFER = ("base_url", "request_timeout", "max_retries", "streaming", "prices")
+"""Settings that an evaluation that goes on may have otherwise: they say how a model is reached."""
+_LIMITS = ("max_steps", "max_time", "max_tokens", "max_cost", "max_calls")
+_NOT_THE_AGENTS = (*_LIMITS, "model", "env_options", "runs_dir", "headed", "har", "mcp", "tools")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalRequest:
+    """What a person asked for; None is left to the suite, to the folder that is gone on with, or to the settings.
+
+    Attributes:
+        suite: Name or Python file.
+        suite_options: Of its function.
+        selection: Which part of it.
+        settings: Single settings by name; of the limits, `max_steps` and `max_time` are those of an episode, the others
+            those of the whole evaluation.
+        out: Folder of the results.
+        resume: The evaluation that is gone on with.
+    """
+
+    suite: str | None = None
+    suite_options: Mapping[str, Any] = field(default_factory=dict)
+    selection: Selection | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    out: Path | None = None
+    resume: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is run.
+
+    Attributes:
+        evaluation: What is evaluated and where.
+        suite: Where the tasks come from.
+        settings: Of the agent, by name.
+        caps: Limits of all episodes together.
+    """
+
+    evaluation: Evaluation
+    suite: SuiteRef
+    settings: Mapping[str, Any]
+    caps: Caps
+
+
+def prepare(request: EvalRequest) -> Prepared:
+    """Check everything and make the folder; nothing is started.
+
+    Raises:
+        CuaError: Something that was asked for is wrong, or is not what the folder was begun with.
+        EnvError: There is no such suite, or it is broken.
+    """
+    kept = load_evaluation(find_evaluation(request.resume)) if request.resume is not None else None
+    named = request.suite or _suite_of(kept)
+    flags = {name: value for name, value in request.settings.items() if name not in _LIMITS}
+    if kept is not None:
+        flags.setdefault("model", kept.plan.model)
+    if str(flags.get("model", "")).startswith("baseline:"):
+        flags["coordinates"] = "relative"  # what these agents write
+    resolved = load_settings({**flags, **{name: request.settings.get(name) for name in _LIMITS}})
+    if resolved.sources["approve"] == "default":
+        flags["approve"] = "yolo"  # nobody sits there to be asked, and the suite was chosen to be acted on
+        resolved = replace(resolved, settings=replace(resolved.settings, approve="yolo"))
+    path = str(EXAMPLES) if named == "examples" else named
+    suite = load_suite(path, **request.suite_options)
+    plan = _plan(suite, path, named, request, resolved, kept)
+    if kept is not None and (differences := find_differences(kept.plan, plan, may_differ=MAY_DIFFER)):
+        more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
+        raise ConfigError(f"{kept.folder} is another evaluation: {'; '.join(differences[:3])}{more}")
+    known = {
+        name: KnownBaseline(score=one.score, num_episodes=one.num_episodes, command=one.command)
+        for name, one in suite.baselines.items()
+    }
+    folder = kept.folder if kept is not None else _make_folder(request.out, plan)
+    evaluation = kept or Evaluation(folder=folder, plan=plan, started_at=time.time())
+    return Prepared(
+        evaluation=replace(evaluation, plan=plan, baselines=known, why_stopped=""),
+        suite=SuiteRef(name=path, options=dict(request.suite_options)),
+        settings=flags,
+        caps=_caps(resolved),
+    )
+
+
+def _suite_of(kept: Evaluation | None) -> str:
+    """The suite of the folder that is gone on with: a name. A file that a folder names is run for nobody."""
+    if kept is None:
+        raise ConfigError("a suite is needed, such as: cua eval examples; `cua eval list` prints all of them")
+    if ".py" in kept.plan.suite:
+        raise ConfigError(f"it is an evaluation of a file, {kept.plan.suite!r}: name the file again, since it is run")
+    return kept.plan.suite
+
+
+def _plan(
+    suite: Suite, path: str, named: str, request: EvalRequest, resolved: Resolved, kept: Evaluation | None
+) -> EvalPlan:
+    settings, sources = resolved.settings, resolved.sources
+    shown = {name: value for name, value in recorded_settings(settings).items() if name not in _NOT_THE_AGENTS}
+    steps, time_s = suite.max_steps, suite.max_time_s
+    if kept is not None:
+        steps, time_s = kept.plan.max_steps, kept.plan.max_time_s or time_s
+    plan = make_plan(
+        suite,
+        request.selection or Selection(),
+        path=path,
+        options=request.suite_options,
+        model=settings.model,
+        settings=redacted(json.loads(json.dumps(shown)), make_secrets(settings).redact),
+        max_steps=steps if sources["max_steps"] == "default" else settings.max_steps,
+        max_time_s=settings.max_time if settings.max_time is not None else time_s,
+    )
+    plan = replace(plan, suite=named)
+    if kept is None or request.selection is not None:
+        return plan
+    chosen = kept.plan
+    unknown = set(chosen.task_ids) - set(suite.task_ids)
+    if unknown:
+        raise ConfigError(f"{kept.folder} is another evaluation: the suite has no task {min(unknown)!r} any more")
+    families = {id: name for id, name in plan.families.items() if id in set(chosen.task_ids)}
+    return replace(plan, task_ids=chosen.task_ids, families=families, seeds=chosen.seeds, repeats=chosen.repeats)
+
+
+def _caps(resolved: Resolved) -> Caps:
+    settings = resolved.settings
+    return Caps(
+        max_steps=None,
+        max_calls=settings.max_calls,
+        max_tokens=settings.max_tokens,
+        max_cost_usd=settings.max_cost,
+    )
+
+
+def _make_folder(out: Path | None, plan: EvalPlan) -> Path:
+    """A folder that holds no evaluation yet.
+
+    Raises:
+        TrajectoryError: It cannot be made, or holds something.
+    """
+    if out is None:
+        root = default_evals_dir()
+        with translate_os_errors("write", root):
+            return make_run_dir(root, f"{plan.suite_name} {plan.model}", time.time()).absolute()
+    with translate_os_errors("write", out):
+        if (out / RESULTS).exists():
+            raise TrajectoryError(
+                f"{out} holds an evaluation already; go on with it by --resume, or name another folder"
+            )
+        if out.is_dir() and any(out.iterdir()):
+            raise TrajectoryError(f"{out} is not empty; name a folder that is not there yet")
+        out.mkdir(parents=True, exist_ok=True)
+    return out.absolute()

@@ -1,0 +1,392 @@
+"""The folder of an evaluation, and reading such a folder, which may come from a stranger.
+
+    results.json     what was evaluated, with what, how it ended, and the figures; its schema: docs/results.schema.json
+    episodes.jsonl   the journal of the batch: each try, and how each episode ended
+    runs/            a folder for each run: its record and report.html
+    index.html       the page
+
+The figures of `results.json` are for other programs: here they are computed from the episodes each time.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, plan_keys, shorten
+from apps.evals.statistics import Key, Summary, Tries, count_tries, summarize, summarize_by
+from cua.batch import EpisodeKind, EpisodeResult
+from cua.batch.journal import FILE as EPISODES
+from cua.errors import TrajectoryError
+from cua.json_text import read_json, well_formed
+from cua.messages import Usage
+from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.folder import REPORT, default_runs_dir
+from cua.trajectory.images import write_atomically
+from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside, read_inside
+
+RESULTS = "results.json"
+PAGE = "index.html"
+RUNS = "runs"
+VERSION = 1
+MAX_RESULTS_BYTES = 64 * 2**20
+MAX_LINE_BYTES = 2**20
+MAX_EPISODES = 500_000
+MAX_REASON_CHARS = 2_000
+
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+Status = Literal["running", "finished", "unfinished"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownBaseline:
+    """What an agent without skill got on the suite, as the suite says.
+
+    Attributes:
+        score: Mean score over all of the suite's episodes.
+        num_episodes: How many they were.
+        command: What measured it.
+    """
+
+    score: Share
+    num_episodes: Count
+    command: Line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The statistics.
+
+    Attributes:
+        all: Of all episodes that are over.
+        by_family: Of those of each family; tasks without one stand under "".
+        tries: pass@k and pass^k; empty when nothing was tried twice.
+        tries_over: What counts as tries of one thing: its `repeats`, or the `seeds` of a task.
+    """
+
+    all: Summary
+    by_family: dict[Line, Summary]
+    tries: tuple[Tries, ...] = ()
+    tries_over: Literal["repeats", "seeds"] = "repeats"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsFile:
+    """The content of `results.json`.
+
+    Attributes:
+        version: Of this format.
+        plan: What is evaluated.
+        status: `running` until the process that runs it ends; `unfinished` when episodes are missing then.
+        why_stopped: Why some are missing.
+        num_planned: Episodes of the plan.
+        started_at: When it began, Unix time in seconds.
+        ended_at: When it was written last, Unix time in seconds.
+        versions: Of Python, the system, ourselves and the packages that matter.
+        checkout: The source that ran; null where it is no git checkout.
+        baselines: What agents without skill get, by name: `null`, `fail`, `random`.
+        figures: The statistics over the episodes that are over.
+    """
+
+    version: Literal[1]
+    plan: EvalPlan
+    status: Status
+    why_stopped: Line
+    num_planned: Count
+    started_at: Amount
+    ended_at: Amount
+    versions: dict[Line, Line]
+    checkout: Checkout | None
+    baselines: dict[Line, KnownBaseline]
+    figures: Figures
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """An evaluation as far as it got.
+
+    Attributes:
+        folder: Where it lies.
+        plan: What is evaluated.
+        results: The episodes that are over, in the order of the plan.
+        status: See `ResultsFile`.
+        why_stopped: See `ResultsFile`.
+        started_at: See `ResultsFile`.
+        ended_at: See `ResultsFile`.
+        versions: See `ResultsFile`.
+        checkout: See `ResultsFile`.
+        baselines: See `ResultsFile`.
+    """
+
+    folder: Path
+    plan: EvalPlan
+    results: tuple[EpisodeResult, ...] = ()
+    status: Status = "running"
+    why_stopped: str = ""
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    checkout: Checkout | None = None
+    baselines: Mapping[str, KnownBaseline] = field(default_factory=dict)
+
+    @property
+    def num_unfinished(self) -> int:
+        """Episodes that are not over."""
+        return self.plan.num_episodes - len(self.results)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """The statistics."""
+        families = self.plan.families
+        return Figures(
+            all=summarize(self.results),
+            by_family=summarize_by(self.results, lambda one: families.get(one.task_id, "")),
+            tries=count_tries(self.results),
+            tries_over="repeats" if self.plan.repeats > 1 else "seeds",
+        )
+
+    def find_run(self, result: EpisodeResult) -> str | None:
+        """The folder of an episode's run, below the evaluation's; None when it is not there."""
+        name = Path(result.run_dir or "").name
+        is_there = _RUN_NAME.fullmatch(name) is not None and (self.folder / RUNS / name).is_dir()
+        return f"{RUNS}/{name}" if is_there else None
+
+    def find_report(self, result: EpisodeResult) -> str | None:
+        """The report of an episode's run, below the evaluation's folder; None when there is none."""
+        run = self.find_run(result)
+        return f"{run}/{REPORT}" if run is not None and (self.folder / run / REPORT).is_file() else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """How an evaluation stands while it goes.
+
+    Attributes:
+        plan: What is evaluated.
+        results: The episodes that are over, those of earlier processes first.
+        num_earlier: How many were over before this process began.
+        num_running: Episodes that are played now.
+        num_failed_tries: Tries that failed or were cut short and are made again.
+        started: When this process began, monotonic seconds.
+    """
+
+    plan: EvalPlan
+    results: list[EpisodeResult]
+    num_earlier: int
+    num_running: int = 0
+    num_failed_tries: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that the rest may take, by the pace of this process; None before its first episode is over."""
+        num_done = len(self.results) - self.num_earlier
+        if not num_done:
+            return None
+        return (time.monotonic() - self.started) / num_done * (self.plan.num_episodes - len(self.results))
+
+
+_RESULTS_FILE: TypeAdapter[ResultsFile] = TypeAdapter(ResultsFile)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EpisodeLine:
+    """What is read of a line of the journal that says how an episode ended."""
+
+    task_id: TaskId
+    seed: int | None
+    repeat: Count
+    kind: EpisodeKind
+    score: Share | None
+    reason: str
+    num_tries: Count = 1
+    num_steps: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_usd: Amount | None = 0.0
+    duration_s: Amount = 0.0
+    run_dir: str | None = None
+    is_retryable: bool = False
+
+
+_EPISODE_LINE: TypeAdapter[_EpisodeLine] = TypeAdapter(_EpisodeLine)
+
+
+def results_schema() -> dict[str, Any]:
+    """The JSON schema of `results.json`."""
+    return _RESULTS_FILE.json_schema(mode="serialization")
+
+
+def find_evaluation(what: str) -> Path:
+    """The folder of an evaluation.
+
+    Args:
+        what: A folder, or, of those in the default folder, `last` or a unique beginning of a name.
+
+    Raises:
+        TrajectoryError: None or several fit.
+    """
+    path = Path(what).expanduser() if not what.startswith("~") or what[1:2] in ("", "/") else Path(what)
+    if path.is_dir():
+        return path
+    root = default_evals_dir()
+    names = sorted((entry.parent.name for entry in root.glob(f"*/{RESULTS}")), reverse=True)
+    fitting = names[:1] if what == "last" else [name for name in names if what and name.startswith(what)]
+    if len(fitting) == 1:
+        return root / fitting[0]
+    found = f"{len(fitting)} evaluations fit {what!r}" if fitting else f"there is no folder {what!r}"
+    raise TrajectoryError(
+        f"{found}; expected the folder of an evaluation, or one of {root}: {', '.join(names[:5]) or '-'}"
+    )
+
+
+def default_evals_dir() -> Path:
+    """Where evaluations are written: beside the user's runs, or in the folder that was chosen for those."""
+    runs = default_runs_dir()
+    return runs.parent / "evals" if runs.name == RUNS else runs / "evals"
+
+
+def save_results(evaluation: Evaluation) -> Path:
+    """Write `results.json`, whole or not at all.
+
+    Raises:
+        TrajectoryError: It cannot be written.
+    """
+    path = evaluation.folder / RESULTS
+    text = json.dumps(results_object(evaluation), ensure_ascii=False, allow_nan=False, indent=1)
+    with translate_os_errors("write", path):
+        evaluation.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, (text + "\n").encode("utf-8", "replace"))
+    return path
+
+
+def results_object(evaluation: Evaluation) -> dict[str, Any]:
+    """What `results.json` holds, as JSON values."""
+    content = ResultsFile(
+        version=1,
+        plan=evaluation.plan,
+        status=evaluation.status,
+        why_stopped=evaluation.why_stopped[:MAX_REASON_CHARS],
+        num_planned=evaluation.plan.num_episodes,
+        started_at=evaluation.started_at,
+        ended_at=evaluation.ended_at,
+        versions=dict(evaluation.versions),
+        checkout=evaluation.checkout,
+        baselines=dict(evaluation.baselines),
+        figures=evaluation.figures,
+    )
+    return asdict(content)
+
+
+def load_evaluation(folder: Path) -> Evaluation:
+    """Read the folder of an evaluation; nothing of it is trusted.
+
+    Raises:
+        TrajectoryError: It is no such folder, or something in it is not what it should be; one line says what.
+    """
+    content = _read_results(folder)
+    plan = content.plan
+    return Evaluation(
+        folder=folder.absolute(),
+        plan=plan,
+        results=load_episodes(folder, plan),
+        status=content.status,
+        why_stopped=content.why_stopped,
+        started_at=content.started_at,
+        ended_at=content.ended_at,
+        versions=content.versions,
+        checkout=content.checkout,
+        baselines=content.baselines,
+    )
+
+
+def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
+    """The episodes that are over, in the order of the plan, read from the journal.
+
+    Raises:
+        TrajectoryError: The journal cannot be read, or has an episode that the plan does not have.
+    """
+    found: dict[Key, EpisodeResult] = {}
+    path = folder / EPISODES
+    try:
+        with open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
+                if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                    break  # torn: the process that wrote it was killed
+                if (result := _read_line(line, f"{path}, line {number}")) is not None:
+                    found[result.key] = result
+                    _check_count(len(found), path)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
+    order = {key: place for place, key in enumerate(plan_keys(plan))}
+    unknown = next((key for key in found if key not in order), None)
+    if unknown is not None:
+        raise TrajectoryError(
+            f"{path} has an episode {unknown} that {RESULTS} does not plan; they do not belong together"
+        )
+    return tuple(found[key] for key in sorted(found, key=order.__getitem__))
+
+
+def _read_results(folder: Path) -> ResultsFile:
+    path = folder / RESULTS
+    try:
+        value = read_json(read_inside(folder, RESULTS, max_bytes=MAX_RESULTS_BYTES))
+        json.dumps(value, allow_nan=False)
+        if not isinstance(value, dict) or value.get("version") != VERSION:
+            found = value.get("version") if isinstance(value, dict) else type(value).__name__
+            raise ValueError(f"its version is {shorten(found)}, expected {VERSION}")
+        content = _RESULTS_FILE.validate_python(value)
+    except ValidationError as error:
+        raise TrajectoryError(f"{path} holds no results of an evaluation: {_first(error)}") from None
+    except ValueError as error:
+        raise TrajectoryError(f"{path} holds no results of an evaluation: {error}") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise TrajectoryError(
+            f"there is no {RESULTS} in {folder}; expected the folder of an evaluation, as `cua eval` prints it"
+        ) from None
+    except OSError as error:
+        raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
+    for what, values in (("task", content.plan.task_ids), ("seed", content.plan.seeds)):
+        if len(set(values)) < len(values):
+            raise TrajectoryError(f"{path} holds no results of an evaluation: it plans one {what} twice")
+    _check_count(content.plan.num_episodes, path)
+    return content
+
+
+def _read_line(line: bytes, where: str) -> EpisodeResult | None:
+    """The episode that a line says is over; None for other lines."""
+    try:
+        value = read_json(line)
+        if not isinstance(value, dict):
+            raise ValueError(f"a {type(value).__name__} where an object was expected")
+        if value.get("event") != "ended":
+            return None
+        found = _EPISODE_LINE.validate_python(value)
+        if (found.score is None) == (found.kind == "scored"):
+            raise ValueError(f"kind {found.kind!r} with score {found.score}")
+    except ValidationError as error:
+        raise TrajectoryError(f"{where}, is no line of a batch's journal: {_first(error)}") from None
+    except ValueError as error:
+        raise TrajectoryError(f"{where}, is no line of a batch's journal: {error}") from None
+    usage = Usage(input_tokens=found.input_tokens, output_tokens=found.output_tokens, cost_usd=found.cost_usd)
+    values = {name: getattr(found, name) for name in EpisodeResult.__slots__ if name != "usage"}
+    return EpisodeResult(usage=usage, **{**values, "reason": well_formed(found.reason[:MAX_REASON_CHARS])})
+
+
+def _check_count(count: int, path: Path) -> None:
+    if count > MAX_EPISODES:
+        raise TrajectoryError(f"{path} has {count} episodes, at most {MAX_EPISODES} are possible")
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{shorten(place)[1:-1]}: {first['msg']}"

@@ -1,0 +1,279 @@
+"""Run an evaluation: the batch of its episodes, the reports of their runs, and the folder of results."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from apps.evals.page import write_page
+from apps.evals.plan import find_checkout, plan_keys
+from apps.evals.results import RUNS, Evaluation, Standing, load_episodes, save_results
+from cua.assemble import PACKAGES, env_spec, make_settings_model, versions_of
+from cua.batch import (
+    AgentPlayer,
+    BatchOptions,
+    BatchSummary,
+    Episode,
+    EpisodeJournal,
+    EpisodeResult,
+    Executor,
+    make_episodes,
+    make_executor,
+    run_batch,
+)
+from cua.batch.executor import ExecutorKind
+from cua.config import Settings, load_settings
+from cua.errors import TrajectoryError
+from cua.model import Model
+from cua.run.caps import Caps
+from cua.run.control import Control
+from cua.run.end import RunResult
+from cua.run.scope import RunScope
+from cua.trajectory.report import write_report
+from envs.remote import SuiteRef
+
+SOURCE = Path(__file__).parents[2]
+MARGIN_S = 120.0
+"""For the start of an environment and the verdict, beside the agent's own time."""
+_STOP_S, _CANCEL_S, _CHECK_S, _CLOSE_S = 3.0, 0.5, 0.1, 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOptions:
+    """How an evaluation is run; what it measures does not depend on it.
+
+    Attributes:
+        num_parallel: Episodes at a time.
+        executor: Where the environments live.
+        ray_address: Of the cluster, for `ray`; None starts one on this machine.
+        caps: Limits of all episodes together.
+        max_tries: Tries at an episode whose environment or model failed.
+        with_reports: Write the page of each run.
+    """
+
+    num_parallel: int = 1
+    executor: ExecutorKind = "local"
+    ray_address: str | None = None
+    caps: Caps = field(default_factory=lambda: Caps(max_steps=None))
+    max_tries: int = 3
+    with_reports: bool = True
+
+
+Listener = Callable[[Standing, EpisodeResult | None], None]
+"""Told how it stands whenever an episode begins (None), or a try at one ended."""
+
+
+async def run_evaluation(
+    evaluation: Evaluation,
+    suite: SuiteRef,
+    settings: Mapping[str, Any],
+    options: EvalOptions,
+    *,
+    listener: Listener,
+    on_control: Callable[[Control], None] = lambda control: None,
+) -> Evaluation:
+    """Play every episode that is not over yet. However it ends, the folder holds all results so far.
+
+    Args:
+        evaluation: What is evaluated and where; its results are read from the folder.
+        suite: Where the tasks come from.
+        settings: Of the agent, by name, as for `cua.run_task`.
+        options: How it is run.
+        listener: Told how it stands.
+        on_control: Gets the switch that stops it.
+
+    Raises:
+        CuaError: A setting is wrong, or the folder cannot be written.
+        EnvError: There is no such suite or cluster.
+    """
+    async with AsyncExitStack() as stack:
+        make_model = await stack.enter_async_context(_models(load_settings(settings).settings))
+        executor = make_executor(
+            options.executor, suite, max_idle=options.num_parallel, ray_address=options.ray_address
+        )
+        stack.push_async_callback(_close_in_time, executor)
+        episodes = make_episodes(
+            plan_keys(evaluation.plan),
+            make_task=executor.make_task,
+            take_env=executor.take_env,
+            make_model=make_model,
+            env=env_spec(load_settings(settings).settings),
+        )
+        journal = EpisodeJournal(evaluation.folder)
+        stack.push_async_callback(journal.aclose)
+        plan = evaluation.plan
+        chosen = {name: value for name, value in settings.items() if name not in ("model", "env", "runs_dir")}
+        limits = {"max_steps": plan.max_steps, "max_time": plan.max_time_s}
+        agent = AgentPlayer(evaluation.folder / RUNS, **{**chosen, **limits})
+        return await _Run(evaluation, agent, journal, options, listener).play(episodes, on_control)
+
+
+class _Run:
+    """An evaluation while its episodes are played."""
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        agent: AgentPlayer,
+        journal: EpisodeJournal,
+        options: EvalOptions,
+        listener: Listener,
+    ) -> None:
+        self._evaluation = replace(
+            evaluation, status="running", versions=versions_of((*PACKAGES, "ray")), checkout=find_checkout(SOURCE)
+        )
+        self._agent = agent
+        self._journal = journal
+        self._options = options
+        self._listener = listener
+        plan = evaluation.plan
+        kept = [journal.ended[key] for key in plan_keys(plan) if key in journal.ended]
+        self._standing = Standing(plan=plan, results=kept, num_earlier=len(kept))
+        self._reports = _Reports(evaluation.folder)
+
+    async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
+        """All of them, or until it is stopped."""
+        plan, scope = self._evaluation.plan, RunScope(caps=self._options.caps)
+        save_results(replace(self._evaluation, results=tuple(self._standing.results)))
+        on_control(scope.control)
+        options = BatchOptions(
+            num_parallel=self._options.num_parallel,
+            max_tries=self._options.max_tries,
+            timeout_s=plan.max_time_s + MARGIN_S if plan.max_time_s else None,
+            caps=Caps(max_steps=None),
+        )
+        batch = run_batch(
+            episodes, self._play, journal=self._journal, scope=scope, options=options, listener=self._tell
+        )
+        why_stopped = "cancelled"
+        try:
+            async with self._reports:
+                summary = await _unless_stuck(batch, scope.control)
+                why_stopped = summary.why_stopped if summary else scope.control.stop_reason
+                if not scope.control.is_stopped:
+                    await self._reports.drain()
+        finally:
+            self._evaluation = finish(self._evaluation, why_stopped)
+        return self._evaluation
+
+    async def _play(self, episode: Episode, scope: RunScope) -> RunResult:
+        self._standing.num_running += 1
+        self._listener(self._standing, None)
+        try:
+            return await self._agent(episode, scope)
+        finally:
+            self._standing.num_running -= 1
+
+    def _tell(self, result: EpisodeResult) -> None:
+        if result.key in self._journal.ended:
+            self._standing.results.append(result)
+            if self._options.with_reports and result.run_dir is not None:
+                self._reports.add(result.run_dir)
+        else:
+            self._standing.num_failed_tries += 1
+        self._listener(self._standing, result)
+
+
+def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
+    """Write results and page of what is over; the evaluation as it is now.
+
+    Args:
+        evaluation: Which one; its results are read from the folder.
+        why_stopped: Why episodes are missing, if some are.
+
+    Raises:
+        TrajectoryError: The folder cannot be read or written.
+    """
+    results = load_episodes(evaluation.folder, evaluation.plan)
+    is_whole = len(results) == evaluation.plan.num_episodes
+    ended = replace(
+        evaluation,
+        results=results,
+        status="finished" if is_whole else "unfinished",
+        why_stopped="" if is_whole else why_stopped,
+        ended_at=time.time(),
+    )
+    save_results(ended)
+    write_page(ended)
+    return ended
+
+
+def write_missing_reports(evaluation: Evaluation) -> int:
+    """Write the reports that runs lack; how many were written. What cannot be read has none."""
+    count = 0
+    for result in evaluation.results:
+        run = evaluation.find_run(result)
+        if run is not None and evaluation.find_report(result) is None:
+            with contextlib.suppress(TrajectoryError):
+                write_report(evaluation.folder / run)
+                count += 1
+    return count
+
+
+class _Reports:
+    """Writes the reports of runs, one at a time, off the event loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+
+    def add(self, run_dir: str) -> None:
+        self._queue.put_nowait(run_dir)
+
+    async def drain(self) -> None:
+        await self._queue.join()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._work())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def _work(self) -> None:
+        while True:
+            run_dir = await self._queue.get()
+            with contextlib.suppress(TrajectoryError):
+                await asyncio.to_thread(write_report, self._folder / run_dir)
+            self._queue.task_done()
+
+
+@asynccontextmanager
+async def _models(settings: Settings) -> AsyncIterator[Callable[[], Model]]:
+    """What gives each episode its model: one that all share, but a script is read from its start each time."""
+    if settings.model.startswith("scripted"):
+        yield lambda: make_settings_model(settings)
+        return
+    model = make_settings_model(settings)
+    try:
+        yield lambda: model
+    finally:
+        await model.close()
+
+
+async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Control) -> BatchSummary | None:
+    """Await a batch; once it was stopped, only so long that all ends within five seconds. None: it was given up."""
+    task = asyncio.ensure_future(work)
+    stopped_at: float | None = None
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=_CHECK_S)
+            if control.is_stopped and stopped_at is None:
+                stopped_at = time.monotonic()
+            if stopped_at is not None and time.monotonic() - stopped_at > _STOP_S:
+                return None
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_CANCEL_S)
+
+
+async def _close_in_time(executor: Executor) -> None:
+    """Close what it started; what does not let itself be closed is left."""
+    await asyncio.wait({asyncio.ensure_future(executor.close())}, timeout=_CLOSE_S)

@@ -1,0 +1,211 @@
+"""An evaluation and a comparison in words, for a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from apps.evals.compare import Comparison
+from apps.evals.results import Evaluation, Standing
+from apps.evals.statistics import NUM_RESAMPLES, Interval, Key, Summary, by_task, mean_interval, mean_of
+from cua.batch import EpisodeResult
+from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens
+
+ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
+"""Kinds of ends without a score, and what stands above their columns."""
+BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
+_MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS = 40, 10, 28
+_QUICK_RESAMPLES = 500
+
+
+def describe_share(share: float | None) -> str:
+    """`48.3 %`; a dash for none."""
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def describe_interval(interval: Interval | None) -> str:
+    """`40.1 to 56.6 %`; a dash for none."""
+    return "-" if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %"
+
+
+def describe_key(key: Key) -> str:
+    """`click-button, seed 3, repeat 2`; what an episode has one of is left out."""
+    task_id, seed, repeat = key
+    return task_id + (f", seed {seed}" if seed is not None else "") + (f", repeat {repeat + 1}" if repeat else "")
+
+
+def describe_score_so_far(results: Sequence[EpisodeResult]) -> str:
+    """The mean score with its interval, quickly."""
+    if not results:
+        return "no score yet"
+    groups = by_task(results)
+    interval = mean_interval(groups, num_resamples=_QUICK_RESAMPLES if len(results) < NUM_RESAMPLES else 100)
+    return f"score {describe_share(mean_of(groups))} ({describe_interval(interval)})"
+
+
+def describe_standing(standing: Standing) -> str:
+    """`2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
+    errors = sum(one.score is None for one in standing.results)
+    again = f", {standing.num_failed_tries} tried again" if standing.num_failed_tries else ""
+    left = f", about {describe_duration(standing.eta_s)} left" if standing.eta_s else ""
+    told = f"{standing.num_running} running, {errors} error{'' if errors == 1 else 's'}{again}"
+    return f"{told}, {describe_score_so_far(standing.results)}{left}"
+
+
+def describe_try(result: EpisodeResult) -> str:
+    """One try at an episode, on one line."""
+    if result.score is None:
+        return describe_error(result)
+    took = f"{result.num_steps} step{'' if result.num_steps == 1 else 's'}, {describe_duration(result.duration_s)}"
+    return f"{describe_key(result.key)}: score {result.score:g} ({took})"
+
+
+def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
+    """The figures of an evaluation, line by line."""
+    plan, figures = evaluation.plan, evaluation.figures
+    whole = figures.all
+    drawn = f", {len(plan.seeds)} seeds" if len(plan.seeds) > 1 else ""
+    again = f", {plan.repeats} repeats" if plan.repeats > 1 else ""
+    yield f"{plan.suite_name}{f' {plan.revision}' if plan.revision else ''}: {len(plan.task_ids)} tasks{drawn}{again}"
+    yield f"model: {plan.model}"
+    if evaluation.num_unfinished:
+        why = f": {evaluation.why_stopped}" if evaluation.why_stopped else ""
+        yield f"unfinished: {evaluation.num_unfinished} of {plan.num_episodes} episodes are not over{why}"
+    if not whole.num_episodes:
+        return
+    yield ""
+    yield from _headline(whole)
+    yield from _baselines(evaluation)
+    yield from _tries(evaluation)
+    yield ""
+    yield from _families(figures.by_family, whole)
+    yield ""
+    yield (
+        f"{whole.num_steps} steps, {describe_duration(whole.duration_s)} of episodes, "
+        f"{describe_tokens(whole.input_tokens)} tokens in, {describe_tokens(whole.output_tokens)} out, "
+        f"cost {describe_cost(whole.cost_usd)}"
+    )
+    yield from _errors(evaluation.results)
+
+
+def describe_comparison(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:
+    """What changed between two evaluations, line by line."""
+    yield f"A: {_named(before)}"
+    yield f"B: {_named(after)}"
+    if before.plan.suite_name != after.plan.suite_name or before.plan.revision != after.plan.revision:
+        yield "careful: they are not of the same revision of the same suite"
+    alone = [
+        f"{count} only in {which}"
+        for which, count in (("A", comparison.num_only_before), ("B", comparison.num_only_after))
+        if count
+    ]
+    unscored = comparison.num_pairs - comparison.num_scored_pairs
+    without = [f"{unscored} without a score in one of them"] if unscored else []
+    yield f"{comparison.num_pairs} episodes in both" + "".join(f", {more}" for more in (*without, *alone))
+    if not comparison.num_pairs:
+        return
+    yield ""
+    yield _difference(
+        "B - A, mean score, no score counted 0", comparison.difference_full, comparison.difference_full_interval
+    )
+    yield _difference(
+        "B - A, mean score where both have one", comparison.difference_scored, comparison.difference_scored_interval
+    )
+    if comparison.mcnemar_p is not None and comparison.permutation_p is not None:
+        how = "exact" if comparison.is_permutation_exact else "drawn"
+        yield f"p of the scores, tasks swapped ({how}): {_p(comparison.permutation_p)}"
+        yield f"p of the successes, episodes taken for independent (McNemar, exact): {_p(comparison.mcnemar_p)}"
+    yield ""
+    yield from _flips(comparison, before, after)
+
+
+def describe_error(result: EpisodeResult) -> str:
+    """An episode, or a try at one, that ended without a score."""
+    return f"{describe_key(result.key)}: {ERRORS.get(result.kind, result.kind)}: {result.reason}"
+
+
+def _headline(whole: Summary) -> Iterator[str]:
+    errors = sum(whole.errors.values())
+    yield f"score    {describe_share(whole.mean_full):>8}  ({describe_interval(whole.mean_full_interval)} at 95 %)"
+    yield (
+        f"success  {describe_share(whole.success_full):>8}  ({describe_interval(whole.success_full_interval)}), "
+        f"{whole.num_succeeded} of {whole.num_episodes} episodes"
+    )
+    if errors:
+        yield f"errors   {errors:>8}  counted 0 above; the {whole.num_scored} scored episodes alone:"
+        yield (
+            f"         {describe_share(whole.mean_scored):>8}  ({describe_interval(whole.mean_scored_interval)}), "
+            f"success {describe_share(whole.success_scored)}"
+        )
+
+
+def _baselines(evaluation: Evaluation) -> Iterator[str]:
+    for name, known in evaluation.baselines.items():
+        about = BASELINES.get(name, "")
+        yield (
+            f"{name:<8} {describe_share(known.score):>8}  an agent that {about}" if about else f"{name}: {known.score}"
+        )
+    if not evaluation.baselines:
+        yield "baselines: not recorded for this suite; --baseline null|fail|random measures them"
+
+
+def _tries(evaluation: Evaluation) -> Iterator[str]:
+    over = evaluation.figures.tries_over
+    for tries in evaluation.figures.tries:
+        if tries.k > 1:
+            yield (
+                f"{tries.k} {over}: at least one succeeds (pass@{tries.k}) {describe_share(tries.at_least_one)}, "
+                f"all succeed (pass^{tries.k}) {describe_share(tries.all_of_them)}"
+            )
+
+
+def _families(by_family: dict[str, Summary], whole: Summary) -> Iterator[str]:
+    kinds = [kind for kind in ERRORS if kind in whole.errors]
+    width = max([6, *(len(name[:_MAX_FAMILY_CHARS]) for name in by_family)])
+    columns = "".join(f"  {ERRORS[kind]:>11}" for kind in kinds)
+    yield f"{'family':<{width}}  episodes  succeeded    score  {'interval':>16}{columns}"
+    rows = [*by_family.items(), ("all", whole)] if len(by_family) > 1 else [("all", whole)]
+    for name, one in rows:
+        errors = "".join(f"  {one.errors.get(kind, 0) or '-':>11}" for kind in kinds)
+        yield (
+            f"{name[:_MAX_FAMILY_CHARS] or '-':<{width}}  {one.num_episodes:>8}  {one.num_succeeded:>9}  "
+            f"{describe_share(one.mean_full):>7}  {describe_interval(one.mean_full_interval):>16}{errors}"
+        )
+
+
+def _errors(results: Sequence[EpisodeResult]) -> Iterator[str]:
+    broken = [one for one in results if one.score is None]
+    for one in broken[:_MAX_ERRORS]:
+        yield f"error: {describe_error(one)}"
+    if len(broken) > _MAX_ERRORS:
+        yield f"and {len(broken) - _MAX_ERRORS} more errors, on the page"
+
+
+def _named(evaluation: Evaluation) -> str:
+    plan = evaluation.plan
+    return (
+        f"{plan.suite_name} with {plan.model}, {describe_share(evaluation.figures.all.mean_full)} ({evaluation.folder})"
+    )
+
+
+def _difference(what: str, difference: float | None, interval: Interval | None) -> str:
+    if difference is None:
+        return f"{what}: -"
+    ends = f" ({100 * interval.low:+.1f} to {100 * interval.high:+.1f} at 95 %)" if interval else ""
+    return f"{what}: {100 * difference:+.1f} points{ends}"
+
+
+def _p(p: float) -> str:
+    return f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
+
+
+def _flips(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:
+    first, second = ({one.key: one for one in evaluation.results} for evaluation in (before, after))
+    won = sum(flip.after > flip.before for flip in comparison.flips)
+    yield f"{len(comparison.flips)} flips: {won} won, {len(comparison.flips) - won} lost"
+    for flip in comparison.flips[:_MAX_FLIPS]:
+        mark = "+" if flip.after > flip.before else "-"
+        yield f"  {mark} {describe_key(flip.key)}: {flip.before:g} -> {flip.after:g}"
+        for which, evaluation, result in (("A", before, first[flip.key]), ("B", after, second[flip.key])):
+            run = evaluation.find_report(result) or evaluation.find_run(result)
+            if run is not None:
+                yield f"      {which}: {evaluation.folder / run}"
+    if len(comparison.flips) > _MAX_FLIPS:
+        yield f"  and {len(comparison.flips) - _MAX_FLIPS} more; --json lists all"

@@ -1,0 +1,75 @@
+"""A suite for tests of `cua eval`: clicks on a canvas, and tasks that wait while a file is there."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs import Action, Env, EnvDiedError, EnvSpec, StepResult, Suite, Task, TaskSpec
+from envs.fake import FakeEnv
+from envs.suite import Baseline
+from envs.target import Check
+
+
+class Canvas(FakeEnv):
+    """Its steps wait as long as a file is there."""
+
+    def __init__(self, wait_for: str = "") -> None:
+        super().__init__()
+        self._gate = Path(wait_for) if wait_for else None
+
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        while self._gate is not None and self._gate.exists():
+            await asyncio.sleep(0.02)
+        return await super().step(actions, check)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clicks:
+    """Score: the share of a seed's number of clicks that were made."""
+
+    instruction: str
+    spec: TaskSpec
+
+    async def setup(self, env: Any) -> None:
+        pass
+
+    async def evaluate(self, env: Any) -> float:
+        if self.spec.id == "canvas/broken":
+            raise ZeroDivisionError("in the task's own code")
+        if self.spec.id == "canvas/gone":
+            raise EnvDiedError("the <b>world</b> is gone")
+        clicks = [action for action in env.actions if getattr(action, "x_px", None) is not None]
+        return min(1.0, len(clicks) / (self.spec.seed or 1))
+
+    async def teardown(self, env: Any) -> None:
+        pass
+
+
+def make_env(spec: EnvSpec) -> Env:
+    return Canvas(str(spec.options.get("wait_for", "")))
+
+
+def make_suite(wait_for: str = "", tasks: int = 3, odd: bool = False) -> Suite:
+    """So many tasks; the last one waits while the file is there. `odd`: two more that end in errors."""
+    plain = tuple(f"canvas/click-{number}" for number in range(tasks))
+
+    def make_task(task_id: str, seed: int | None) -> Task:
+        options = {"wait_for": wait_for} if wait_for and task_id == plain[-1] else {}
+        metadata = {"family": "broken" if task_id not in plain else "click"}
+        spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="canvas", options=options), metadata=metadata)
+        return Clicks(instruction=f"Click {seed} times", spec=spec)
+
+    return Suite(
+        name="canvas",
+        about="clicks",
+        task_ids=plain + (("canvas/broken", "canvas/gone") if odd else ()),
+        make_task=make_task,
+        make_env=make_env,
+        seeds=(1, 2),
+        revision="7",
+        max_steps=5,
+        max_time_s=60.0,
+        baselines={"null": Baseline(score=0.125, num_episodes=6, command="cua eval canvas --baseline null")},
+    )

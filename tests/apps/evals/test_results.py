@@ -1,0 +1,213 @@
+"""Folders of evaluations: what is written is read again, and what a stranger wrote is refused in one line."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.evals.compare import compare
+from apps.evals.plan import EvalPlan, Selection, find_checkout, find_differences, plan_keys, select_seeds, select_tasks
+from apps.evals.results import EPISODES, RESULTS, Evaluation, KnownBaseline, load_evaluation, save_results
+from apps.evals.run import finish
+from apps.evals.text import describe_comparison, describe_evaluation
+from cua.errors import ConfigError, TrajectoryError
+from envs import InstructionTask, Suite
+
+PLAN = EvalPlan(
+    suite="shop",
+    suite_name="shop",
+    revision="3",
+    suite_options={},
+    task_ids=["buy", "sell"],
+    families={"buy": "trade"},
+    seeds=[1, 2],
+    repeats=1,
+    model="literal",
+    settings={"max_images": 3},
+    max_steps=10,
+    max_time_s=60.0,
+)
+
+
+def line(task_id: str = "buy", seed: int | None = 1, score: float | None = 1.0, **more: Any) -> dict[str, Any]:
+    kind = "scored" if score is not None else "env_error"
+    told = {"event": "ended", "task_id": task_id, "seed": seed, "repeat": 0, "kind": kind, "score": score}
+    return {**told, "reason": "checked", "num_steps": 2, "duration_s": 1.5, "run_dir": None, **more}
+
+
+def write_journal(folder: Path, *lines: object, end: str = "\n") -> None:
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in ({"event": "batch", "version": 1}, *lines)]
+    folder.mkdir(exist_ok=True)
+    (folder / EPISODES).write_text("\n".join(texts) + end, "utf-8")
+
+
+def make_evaluation(folder: Path, *lines: object) -> Evaluation:
+    write_journal(folder, *lines)
+    known = {"null": KnownBaseline(score=0.25, num_episodes=4, command="cua eval shop --baseline null")}
+    return finish(Evaluation(folder=folder, plan=PLAN, started_at=1.0, baselines=known), "stopped by the user")
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    lines = [{"event": "begun", "task_id": "x"}, line("sell", 2, 0.5), line(), line("buy", 2, None)]
+    written = make_evaluation(tmp_path / "e", *lines)
+    assert (written.status, written.num_unfinished, written.why_stopped) == ("unfinished", 1, "stopped by the user")
+    assert [one.key for one in written.results] == [("buy", 1, 0), ("buy", 2, 0), ("sell", 2, 0)]
+    read = load_evaluation(tmp_path / "e")
+    assert read == written
+    assert read.figures.by_family.keys() == {"", "trade"}
+    words = "\n".join(describe_evaluation(read))
+    assert "score      50.0 %" in words
+    assert "unfinished: 1 of 4 episodes are not over: stopped by the user" in words
+    assert "null       25.0 %  an agent that does nothing" in words
+
+
+def test_the_last_word_about_an_episode_counts_and_a_torn_line_does_not(tmp_path: Path) -> None:
+    write_journal(tmp_path, line(score=0.0), line(score=1.0), '{"event": "ended", "task_id": "se', end="")
+    save_results(Evaluation(folder=tmp_path, plan=PLAN))
+    assert [one.score for one in load_evaluation(tmp_path).results] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        (line(score=1.5), "line 2, is no line of a batch's journal: score"),
+        (line(score=float("nan")), "score"),
+        (line(kind="timeout"), "kind 'timeout' with score 1.0"),
+        (line(kind="won"), "kind"),
+        (line(task_id="x" * 300), "task_id"),
+        (line(duration_s=float("inf")), "duration_s"),
+        (line(task_id="steal"), "an episode \\('steal', 1, 0\\) that results.json does not plan"),
+        (line(num_steps=-1), "num_steps"),
+        ("[]", "a list where an object was expected"),
+        ("[" * 5000, "is no line"),
+        ("no json", "is no line"),
+    ],
+)
+def test_a_strangers_journal_is_judged(tmp_path: Path, bad: object, text: str) -> None:
+    write_journal(tmp_path, bad)
+    save_results(Evaluation(folder=tmp_path, plan=PLAN))
+    with pytest.raises(TrajectoryError, match=text) as error:
+        load_evaluation(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"version": 2}, "its version is 2, expected 1"),
+        ({"status": "won"}, "status"),
+        ({"started_at": float("nan")}, "Out of range|JSON compliant"),
+        ({"plan": {}}, "plan.suite: Field required"),
+        ({"baselines": {"null": {"score": 7, "num_episodes": 1, "command": ""}}}, "baselines.null.score"),
+        ({"checkout": {"commit": "--upload-pack=x", "is_dirty": False}}, "checkout.commit"),
+    ],
+)
+def test_strange_results_are_judged(tmp_path: Path, change: dict[str, Any], text: str) -> None:
+    make_evaluation(tmp_path / "e", line())
+    path = tmp_path / "e" / RESULTS
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **change}), "utf-8")
+    with pytest.raises(TrajectoryError, match=text):
+        load_evaluation(tmp_path / "e")
+
+
+def test_a_plan_that_counts_to_the_moon_is_refused(tmp_path: Path) -> None:
+    make_evaluation(tmp_path / "e", line())
+    path = tmp_path / "e" / RESULTS
+    content = json.loads(path.read_text("utf-8"))
+    content["plan"] |= {"repeats": 100_000, "seeds": list(range(1000))}
+    path.write_text(json.dumps(content), "utf-8")
+    with pytest.raises(TrajectoryError, match="200000000 episodes, at most 500000 are possible"):
+        load_evaluation(tmp_path / "e")
+    content["plan"] |= {"repeats": 1, "seeds": [1, 1]}
+    path.write_text(json.dumps(content), "utf-8")
+    with pytest.raises(TrajectoryError, match="it plans one seed twice"):
+        load_evaluation(tmp_path / "e")
+
+
+def test_no_folder_of_an_evaluation(tmp_path: Path) -> None:
+    with pytest.raises(TrajectoryError, match=r"there is no results\.json in"):
+        load_evaluation(tmp_path)
+    (tmp_path / RESULTS).symlink_to("/etc/passwd")
+    with pytest.raises(TrajectoryError, match="through a link"):
+        load_evaluation(tmp_path)
+    (tmp_path / RESULTS).unlink()
+    os.mkfifo(tmp_path / RESULTS)
+    with pytest.raises(TrajectoryError, match="no regular file"):
+        load_evaluation(tmp_path)
+
+
+@pytest.mark.parametrize("run_dir", ["../../etc", "/etc", "runs/..", "", None, "runs/.hidden", "runs/a b", "runs/gone"])
+def test_a_run_outside_of_the_folder_is_not_linked(tmp_path: Path, run_dir: str | None) -> None:
+    evaluation = make_evaluation(tmp_path / "e", line(run_dir=run_dir))
+    assert evaluation.find_run(evaluation.results[0]) is None
+    (tmp_path / "e" / "runs" / "good").mkdir(parents=True)
+    good = make_evaluation(tmp_path / "e", line(run_dir="/elsewhere/runs/good"))
+    assert good.find_run(good.results[0]) == "runs/good"
+    assert good.find_report(good.results[0]) is None
+
+
+def test_flips_lead_to_both_runs(tmp_path: Path) -> None:
+    before, after = (
+        make_evaluation(tmp_path / name, line(score=score, run_dir="runs/one"))
+        for name, score in (("a", 0.0), ("b", 1.0))
+    )
+    (tmp_path / "b" / "runs" / "one").mkdir(parents=True)
+    words = "\n".join(describe_comparison(compare(before.results, after.results), before, after))
+    assert "+ buy, seed 1: 0 -> 1" in words
+    assert f"B: {tmp_path}/b/runs/one" in words
+    assert f"A: {tmp_path}/a/runs" not in words
+
+
+SUITE = Suite(
+    name="shop",
+    about="",
+    task_ids=("shop/buy-1", "shop/buy-2", "shop/sell-1"),
+    make_task=lambda id, seed: InstructionTask(instruction=""),
+    seeds=(3, 5),
+)
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(), [0, 1, 2]),
+        (Selection(patterns=("buy-*",)), [0, 1]),
+        (Selection(patterns=("*-1", "shop/buy-2")), [0, 1, 2]),
+        (Selection(limit=1, patterns=("sell-?",)), [2]),
+        (Selection(limit=9), [0, 1, 2]),
+        (Selection(sample=9), [0, 1, 2]),
+    ],
+)
+def test_tasks_are_chosen_in_the_suites_order(selection: Selection, expected: list[int]) -> None:
+    assert select_tasks(SUITE, selection) == [SUITE.task_ids[place] for place in expected]
+
+
+def test_a_sample_follows_from_its_seed() -> None:
+    drawn = {tuple(select_tasks(SUITE, Selection(sample=2, sample_seed=seed))) for seed in range(20)}
+    assert len(drawn) == 3
+    assert all(list(one) == [id for id in SUITE.task_ids if id in one] for one in drawn)
+    same = [select_tasks(SUITE, Selection(sample=2, sample_seed=4)) for _ in range(2)]
+    assert same[0] == same[1]
+
+
+def test_seeds_are_the_suites_and_then_count_on() -> None:
+    assert [select_seeds(SUITE, count) for count in (None, 1, 4)] == [[3, 5], [3], [3, 5, 6, 7]]
+    still = Suite(name="still", about="", task_ids=("a",), make_task=SUITE.make_task)
+    assert select_seeds(still, None) == [None]
+    with pytest.raises(ConfigError, match="--repeats tries each again"):
+        select_seeds(still, 2)
+    with pytest.raises(ConfigError, match="no task of 'shop' fits 'buy'"):
+        select_tasks(SUITE, Selection(patterns=("buy",)))
+
+
+def test_every_task_comes_once_before_any_comes_twice() -> None:
+    assert plan_keys(PLAN) == [("buy", 1, 0), ("sell", 1, 0), ("buy", 2, 0), ("sell", 2, 0)]
+    assert find_differences(PLAN, PLAN) == []
+
+
+def test_the_checkout_is_told_where_there_is_one(tmp_path: Path) -> None:
+    assert find_checkout(tmp_path) is None
+    (tmp_path / ".git").mkdir()
+    assert find_checkout(tmp_path) is None
