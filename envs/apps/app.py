@@ -73,6 +73,7 @@ class WebApp(ABC):
         role: What it is, for a person: `"wiki"`.
         packages: What it is installed from.
         start_path: An address that answers once it is up.
+        state_code: Files that make the first state, and nothing else does; the app's own module when there are none.
         is_pending: JavaScript that tells whether a page still has something to store; "" where pages store at once.
     """
 
@@ -80,6 +81,7 @@ class WebApp(ABC):
     role: ClassVar[str]
     packages: ClassVar[Packages]
     start_path: ClassVar[str] = "/"
+    state_code: ClassVar[tuple[Path, ...]] = ()
     is_pending: ClassVar[str] = ""
 
     @property
@@ -207,7 +209,8 @@ def _digest(data: bytes) -> str:
 
 @functools.cache
 def _code_digest(app: type[WebApp]) -> str:
-    return _digest(Path(inspect.getfile(app)).read_bytes())
+    files = app.state_code or (Path(inspect.getfile(app)),)
+    return _digest(b"".join(file.read_bytes() for file in files))
 
 
 @contextmanager

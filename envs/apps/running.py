@@ -161,6 +161,22 @@ class RunningApp:
             found = opened.execute(sql)
             return [column[0] for column in found.description], found.fetchall()
 
+    def tell(self, database: str, tables: Mapping[str, str]) -> dict[str, str]:
+        """Facts of an sqlite file: `KIND/NAME/COLUMN` by its text, without what is empty.
+
+        Args:
+            database: Its path in the folder.
+            tables: By kind of thing, the query for all of them; its first column names them.
+        """
+        told: dict[str, str] = {}
+        for kind, sql in tables.items():
+            names, rows = self.query(database, sql)
+            for name, *values in rows:
+                told |= {
+                    f"{kind}/{name}/{column}": _tidy(value) for column, value in zip(names[1:], values, strict=True)
+                }
+        return {path: text for path, text in told.items() if text}
+
     def _answers(self) -> bool:
         try:
             return self.ask("GET", self.app.start_path).status < 500
@@ -177,6 +193,11 @@ class RunningApp:
         assert self._program is not None
         with contextlib.suppress(OSError):
             os.truncate(self._program.stderr, 0)
+
+
+def _tidy(value: object) -> str:
+    """A value as text, without blanks at the ends of its lines and of the whole."""
+    return "" if value is None else "\n".join(line.rstrip() for line in str(value).splitlines()).strip()
 
 
 class _Place:

@@ -1,0 +1,70 @@
+"""Trac: a tracker of tickets, with milestones, reports and a wiki of its own."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from envs.apps.app import Command, Facts, Packages, WebApp, run_tool
+from envs.apps.running import RunningApp
+
+_SITE = Path(__file__).with_name("trac_site.py")
+_COOKIE = "b3a1f0c27d5e4986"
+"""Of Mara; `trac_site.py` stores it."""
+_DATABASE = "env/db/trac.db"
+_TABLES = {
+    "ticket": "SELECT id, summary, description, reporter, owner, component, milestone, version, priority, type, "
+    "status, resolution, keywords, cc FROM ticket",
+    "comment": "SELECT ticket || '/' || row_number() OVER (PARTITION BY ticket ORDER BY time), newvalue AS text "
+    "FROM ticket_change WHERE field = 'comment' AND newvalue != ''",
+    "attachment": "SELECT type || '/' || id, filename FROM attachment",
+    "component": "SELECT name, name AS title, owner, description FROM component",
+    "version": "SELECT name, name AS title, description FROM version",
+    "milestone": "SELECT name, name AS title, description, date(nullif(due, 0) / 1000000, 'unixepoch') AS due, "
+    "CASE WHEN completed > 0 THEN 'completed' END AS state FROM milestone",
+    "choice": "SELECT type || '/' || name, name AS title FROM enum",
+    "permission": "SELECT username || '/' || action, action FROM permission",
+    "report": "SELECT title, query FROM report",
+    "page": "SELECT name, name AS title, text FROM wiki AS w "
+    "WHERE version = (SELECT max(version) FROM wiki WHERE name = w.name)",
+}
+"""For each kind of thing its name, then what is told of it."""
+_PINS = "Trac==1.6 Jinja2==3.1.6 MarkupSafe==3.0.4 setuptools==79.0.1 gunicorn==27.0.1 packaging==26.3"
+"""Trac, what it needs (it imports `pkg_resources`, which later versions of setuptools lack), and the server."""
+
+
+class Trac(WebApp):
+    """The tracker; Mara is signed in, who administers it.
+
+    Its database is put back while no worker of gunicorn has it open: the next one has loaded everything, and opened
+    nothing.
+    """
+
+    name = "trac"
+    role = "tracker"
+    packages = Packages(pip=tuple(_PINS.split()))
+    state_code = (_SITE,)
+    start_path = "/wiki"
+
+    def make_state(self, folder: Path) -> None:
+        """A project made by `trac-admin`, and what the site's file fills it with."""
+        shutil.copyfile(_SITE, folder / _SITE.name)
+        run_tool(Command(argv=(self.python, _SITE.name)), folder)
+
+    def command(self, folder: Path, port: int) -> Command:
+        """gunicorn, which sees to workers that end."""
+        options = "--preload --workers 1 --threads 4 --timeout 120 --log-level warning --worker-tmp-dir .".split()
+        site = ("--bind", f"127.0.0.1:{port}", "trac_site:make_application()")
+        return Command(argv=(self.python, "-m", "gunicorn", *options, *site))
+
+    def put_back(self, app: RunningApp) -> None:
+        """End what is under way, then copy the files."""
+        app.end_workers()
+        app.restore_files()
+
+    def cookies(self, app: RunningApp) -> Mapping[str, str]:
+        """Mara's."""
+        return {"trac_auth": _COOKIE}
+
+    def facts(self, app: RunningApp) -> Facts:
+        """Tickets and comments by number; plans, choices, permissions, reports and pages of the wiki by name."""
+        return app.tell(_DATABASE, _TABLES)
