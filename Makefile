@@ -52,7 +52,7 @@ docs-check: dev
 fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) tests/fuzz $(ARGS)
 
-mutate: dev ## break guards one at a time in a copy, and list what no test notices (ARGS="cua/run/caps.py --each 10")
+mutate: dev ## break guards one at a time in a copy, and list what no test notices (ARGS="cua/run/budget.py --each 10")
 	@$(VENV)/python scripts/mutate.py $(ARGS)
 
 bench: dev ## print our figures beside the usual way of doing a step

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cua.gui_agent.agent import Agent, AgentOptions
     from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult, Usage
     from cua.model import Model, Tool
-    from cua.run.caps import Caps
+    from cua.run.budget import Caps
     from cua.run.end import End, RunResult
     from cua.run.watch import Watch
     from cua.secrets import Secrets
@@ -36,7 +36,7 @@ _HOMES = {
         *("ToolCall", "ToolResult", "Usage"),
     ),
     "cua.model": ("Model", "Tool"),
-    "cua.run.caps": ("Caps",),
+    "cua.run.budget": ("Caps",),
     "cua.run.end": ("End", "RunResult"),
     "cua.run.watch": ("Watch",),
     "cua.secrets": ("Secrets",),

@@ -20,9 +20,8 @@ from cua.assemble import (
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
 from cua.gui_agent.agent import Agent, Start
-from cua.masking import Masker
 from cua.model import Model
-from cua.redaction import redacted, redacting
+from cua.redaction import Masker, redacted, redacting
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
 from cua.run.watch import Watch

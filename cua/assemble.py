@@ -18,7 +18,7 @@ from cua.gui_agent.agent import AgentOptions
 from cua.gui_agent.protocol import ProtocolOptions
 from cua.json_text import read_json
 from cua.model import Model
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.events import Listener, Noted, Thinking
 from cua.secrets import Secrets, load_http_auth, load_secrets
 from cua.trajectory import RunHeader

@@ -1,7 +1,15 @@
-"""Secrets out of everything that leaves a run: events for whoever watches, the result, what a person is asked."""
+"""Secrets out of everything that leaves a run: events, the result, what a person is asked, screenshots.
+
+The browser masks by its document first, exactly and at once; what it paints otherwise (canvas, generated text, closed
+shadow roots) and a desktop's whole screen is read by OCR, which can miss. That costs about a second a step, from the
+first step on in which a secret was typed, and nothing for an image that did not change.
+"""
 
 import dataclasses
+import difflib
+import io
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from cua.guard import Approver, Verdict
@@ -10,7 +18,7 @@ from cua.run.watch import Watch
 from cua.secrets import Secrets
 from cua.step import Turn
 from cua.trajectory.codec import open_fields
-from envs import Action
+from envs import Action, Observation
 
 T = TypeVar("T")
 
@@ -76,3 +84,86 @@ def _redacting_approver(approver: Approver, secrets: Secrets) -> Approver:
         )
 
     return ask
+
+
+MIN_ALIKE = 0.75
+"""A stretch of a line that is at least this much like a secret is taken for it: OCR confuses 1 and l."""
+MIN_HALF_CHARS, MIN_HALF_ALIKE = 5, 0.9
+"""Halves of a long value are looked for as well, for values over two lines; more strictly, as they are short."""
+_FOUND = "\0"
+MIN_CHARS = 3
+"""Shorter values are not looked for in parts of lines; they would black out half the screen."""
+
+
+@dataclass(slots=True)
+class Masker:
+    """Masks the secrets that have been typed so far."""
+
+    _typed: set[str] = field(default_factory=set)
+    _last: tuple[bytes, bytes] = (b"", b"")
+
+    def typed(self, values: Sequence[str]) -> None:
+        """These values may stand on the screen from now on."""
+        new = {value for value in values if len(value) >= MIN_CHARS} - self._typed
+        if new:
+            self._typed |= new
+            self._last = (b"", b"")
+
+    def mask(self, observation: Observation) -> Observation:
+        """The observation with every typed secret blacked out. Blocks for the time of an OCR pass."""
+        if not self._typed or not observation.screenshot:
+            return observation
+        before, after = self._last
+        if observation.screenshot != before:
+            before, after = observation.screenshot, self._masked(observation.screenshot)
+            self._last = before, after
+        return observation if after is before or after == before else replace(observation, screenshot=after)
+
+    def _masked(self, png: bytes) -> bytes:
+        import numpy as np
+        from PIL import Image, ImageDraw
+
+        from visual_tools.ocr import read_text
+
+        image = Image.open(io.BytesIO(png)).convert("RGB")
+        draw = ImageDraw.Draw(image)
+        hits = [
+            line.span(*span)
+            for line in read_text(np.asarray(image))
+            for value in self._typed
+            for span in find_parts(line.text, value)
+        ]
+        if not hits:
+            return png
+        for box in hits:
+            draw.rectangle((box.left - 4, box.top - 4, box.right + 4, box.bottom + 4), fill="black")
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", compress_level=1)
+        return buffer.getvalue()
+
+
+def find_parts(text: str, value: str) -> list[tuple[int, int]]:
+    """Starts and ends of all stretches of a line that read like a value, or like one half of a long one."""
+    wanted = "".join(value.split())
+    middle = len(wanted) // 2
+    halves = (wanted[:middle], wanted[middle:]) if middle >= MIN_HALF_CHARS else ()
+    found = []
+    for part, min_alike in ((wanted, MIN_ALIKE), *((half, MIN_HALF_ALIKE) for half in halves)):
+        while (span := find_like(text, part, min_alike)) is not None:
+            found.append(span)
+            text = text[: span[0]] + _FOUND * (span[1] - span[0]) + text[span[1] :]
+    return found
+
+
+def find_like(text: str, value: str, min_alike: float = MIN_ALIKE) -> tuple[int, int] | None:
+    """Start and end of the stretch of `text` that reads like `value`, spaces and case aside; None if there is none."""
+    places = [place for place, character in enumerate(text) if not character.isspace()]
+    packed = "".join(text[place] for place in places).lower()
+    wanted = "".join(value.split()).lower()
+    best, best_ratio = None, min_alike
+    for start in range(max(len(packed) - len(wanted), 0) + 1):
+        stretch = packed[start : start + len(wanted)]
+        ratio = difflib.SequenceMatcher(None, stretch, wanted, autojunk=False).ratio()
+        if ratio >= best_ratio and stretch:
+            best, best_ratio = (places[start], places[min(start + len(wanted), len(packed)) - 1] + 1), ratio
+    return best

@@ -35,14 +35,14 @@ FACTOR = 1000
 TARGETS: dict[str, tuple[str, ...]] = {
     "cua/gui_agent/act.py": ("tests/cua/gui_agent/test_agent.py", "tests/cua/run/test_control.py"),
     "cua/gui_agent/decide.py": ("tests/cua/gui_agent/test_agent.py", "tests/cua/run/test_caps.py"),
-    "cua/run/caps.py": ("tests/cua/run/test_caps.py",),
+    "cua/run/budget.py": ("tests/cua/run/test_caps.py",),
     "cua/gui_agent/episode.py": ("tests/cua/gui_agent/test_loop_detection.py",),
     "cua/secrets.py": ("tests/cua/test_secrets.py",),
-    "cua/masking.py": ("tests/cua/test_masking.py",),
+    "cua/redaction.py": ("tests/cua/test_masking.py",),
     "cua/models/retry.py": ("tests/cua/models/test_retry.py",),
     "cua/trajectory/writer.py": ("tests/cua/trajectory/test_trajectory_writer.py",),
     "cua/trajectory/load.py": ("tests/cua/trajectory/test_trajectory_load.py",),
-    "cua/trajectory/lines.py": (
+    "cua/trajectory/disk.py": (
         "tests/cua/trajectory/test_trajectory_load.py",
         "tests/cua/trajectory/test_trajectory_writer.py",
     ),

@@ -13,10 +13,8 @@ from cua.batch.episode import Episode, EpisodeResult
 from cua.errors import TrajectoryError
 from cua.json_text import read_json
 from cua.messages import Usage
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
 from cua.trajectory.journal import Committer
-from cua.trajectory.lines import AppendOnlyLines, whole_lines
-from cua.trajectory.lock import RunLock
 
 FILE = "episodes.jsonl"
 VERSION = 1

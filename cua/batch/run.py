@@ -14,7 +14,7 @@ from pathlib import Path
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, judge_end
 from cua.batch.journal import EpisodeJournal
 from cua.errors import ConfigError, CuaError, ModelError
-from cua.run.caps import CapReachedError, Caps
+from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.scope import RunScope
 from envs import EnvError

@@ -1,8 +1,7 @@
 """What an answer rests on: claims with the results they cite, a notebook that runs again, and its check."""
 
-from cua.claims import Citation, Claim, find_claims
-from cua.evidence.bundle import Bundle, write_bundle
-from cua.evidence.verification import CellCheck, Verification
+from cua.answer import Citation, Claim, find_claims
+from cua.evidence.bundle import Bundle, CellCheck, Verification, write_bundle
 from cua.evidence.verify import verify_run
 
 __all__ = ["Bundle", "CellCheck", "Citation", "Claim", "Verification", "find_claims", "verify_run", "write_bundle"]

@@ -13,12 +13,12 @@ from cua.errors import TrajectoryError
 from cua.evidence.notebook import cell_data
 from cua.json_text import read_json
 from cua.messages import ImagePart
-from cua.tool_step import CallOutcome, ToolStep
+from cua.step import CallOutcome, ToolStep
+from cua.trajectory.chain import changed_files
 from cua.trajectory.images import FOLDER as PICTURES
 from cua.trajectory.images import sha256_of
 from cua.trajectory.run_files import read_inside
 from cua.trajectory.run_record import RunRecord
-from cua.trajectory.sealed_files import changed_files
 
 MAX_DERIVED_BYTES = 512 * 2**20
 MAX_TOLD = 20

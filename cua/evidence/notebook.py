@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cua.errors import TrajectoryError
 from cua.messages import ImagePart, TextPart
-from cua.tool_step import CallOutcome, ToolStep
+from cua.step import CallOutcome, ToolStep
 from cua.tools.ipython import PNG
 from cua.trajectory.run_record import RunRecord
 

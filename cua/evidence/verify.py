@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cua.claims import find_claims
+from cua.answer import find_claims
 from cua.errors import ConfigError
-from cua.evidence.bundle import derived_files
+from cua.evidence.bundle import CellCheck, Verification, derived_files
 from cua.evidence.edits import find_edits
 from cua.evidence.notebook import cell_data, repeating_code
 from cua.evidence.recorded_inputs import lay_out
-from cua.evidence.verification import CellCheck, Verification
 from cua.messages import ImagePart
 from cua.pictures import decode_picture
-from cua.tool_step import CallOutcome
+from cua.step import CallOutcome
 from cua.trajectory.load import load_run
 from cua.trajectory.run_record import RunRecord
 from visual_tools.sandbox import CellResult, KernelMaker

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cua.errors import ConfigError
-from cua.guard.facts import Facts, is_within
-from cua.guard.reading import forms
-from cua.guard.words import texts_of
+from cua.guard.risk import Facts, is_within
+from cua.guard.words import forms, texts_of
 from envs import Hotkey, KeyDown, PressKey, Target, TypeText
 
 PolicyDecision = Literal["allow", "ask", "deny"]

@@ -10,9 +10,8 @@ from cua.answer import AnswerSchema
 from cua.errors import CodeError
 from cua.guard import Guard, StepCheck, Verdict
 from cua.gui_agent.decide import Decision
-from cua.masking import Masker
-from cua.redaction import redacted
-from cua.run.caps import CapReachedError
+from cua.redaction import Masker, redacted
+from cua.run.budget import CapReachedError
 from cua.run.control import StoppedError
 from cua.run.scope import RunScope
 from cua.secrets import Secrets

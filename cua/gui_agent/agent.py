@@ -10,10 +10,10 @@ from cua.gui_agent.act import StepExecutor, StepOutcome
 from cua.gui_agent.decide import Decider, Decision
 from cua.gui_agent.episode import Episode
 from cua.gui_agent.protocol import ProtocolOptions
-from cua.masking import MIN_CHARS, Masker
 from cua.messages import Sampling, Usage
 from cua.model import Model
-from cua.run.caps import CapReachedError, Caps
+from cua.redaction import MIN_CHARS, Masker
+from cua.run.budget import CapReachedError, Caps
 from cua.run.end import End, RunResult
 from cua.run.events import Decided, Listener, Observed, StepDone
 from cua.run.scope import RunScope, Spent

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from cua.run.caps import CapReachedError, describe_time
+from cua.run.budget import CapReachedError, describe_time
 
 T = TypeVar("T")
 _CANCEL_TIMEOUT_S = 5.0

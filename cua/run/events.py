@@ -6,8 +6,7 @@ from typing import Literal
 
 from cua.messages import Reply, Usage
 from cua.run.end import RunResult
-from cua.step import Step, Turn
-from cua.tool_step import CallOutcome, ToolStep
+from cua.step import CallOutcome, Step, ToolStep, Turn
 from envs import Action, Observation
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Model, Tool
-from cua.run.budget import Budget
-from cua.run.caps import CapReachedError, Caps
+from cua.run.budget import Budget, CapReachedError, Caps
 from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
 from cua.run.events import AgentIds, Event, Listener, Noted, NoteKind, RunEnded, RunStarted

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cua.answer import AnswerSchema
-from cua.claims import find_claims
+from cua.answer import AnswerSchema, find_claims
 from cua.errors import ContextOverflowError, TruncatedReplyError
 from cua.guard import Guard
 from cua.messages import Message, Part, Reply, TextPart, Usage
 from cua.model import Model
-from cua.run.caps import CapReachedError, Caps
+from cua.run.budget import CapReachedError, Caps
 from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
 from cua.run.events import (
@@ -22,10 +21,10 @@ from cua.run.events import (
     ToolStepDone,
 )
 from cua.run.scope import RunScope, Spent
+from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.calls import Caller, with_own_ids
 from cua.tool_agent.conversation import SUMMARY_REQUEST, Asked, Compaction, compact, count_tokens, to_messages
 from cua.tool_agent.profile import Profile
-from cua.tool_step import CallOutcome, ToolStep
 from cua.tools.toolset import UNUSABLE, Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
 

@@ -15,7 +15,7 @@ from cua.guard import Guard
 from cua.guard.guard import check_call
 from cua.messages import Reply, ToolCall, ToolResult
 from cua.run.scope import RunScope
-from cua.tool_step import CallOutcome
+from cua.step import CallOutcome
 from cua.tools.toolset import Toolset, failed
 
 NO_MORE_CALLS = "This call was not made: the run's limit of tool calls is reached."

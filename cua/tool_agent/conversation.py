@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from cua.errors import ContextOverflowError
 from cua.messages import ImagePart, Message, Part, Reply, TextPart, ThinkPart, Usage, VideoPart
+from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.profile import ContextStrategy
-from cua.tool_step import CallOutcome, ToolStep
 
 HIDDEN = "[The result of this call is no longer shown.]"
 SUMMARY_INTRO = "What is known so far; the conversation up to here was summed up, variables and files are as they were:"

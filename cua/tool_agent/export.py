@@ -11,7 +11,7 @@ from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.wire import to_wire
 from cua.tool_agent.conversation import to_messages
 from cua.tool_agent.resume import start_of
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import check_name
 from cua.trajectory.run_record import RunRecord

@@ -10,12 +10,9 @@ from cua.assemble import make_caps
 from cua.config import Settings
 from cua.messages import Sampling
 from cua.model import Tool
-from cua.run.caps import Caps
-from cua.tools.files import FilesTool
+from cua.run.budget import Caps
 from cua.tools.ipython import IPythonTool
-from cua.tools.service import Service
-from cua.tools.shell import ShellTool
-from cua.tools.view_image import ViewImageTool
+from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import Kernel, Limits
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]

@@ -15,14 +15,14 @@ from cua.evidence.recorded_inputs import LaidOut, lay_out, recorded_inputs
 from cua.evidence.verify import why_different
 from cua.guard.guard import check_call
 from cua.run.scope import Spent
+from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.agent import ToolAgent, ToolStart
 from cua.tool_agent.conversation import Asked
 from cua.tool_agent.profile import Workplace
-from cua.tool_step import CallOutcome, ToolStep
 from cua.tools.service import SPARE_S
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.chain import FILES
+from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.run_record import RunRecord
-from cua.trajectory.sealed_files import FILES
 from visual_tools.sandbox import CellResult, Kernel
 
 MAX_TOLD = 40

@@ -30,7 +30,7 @@ from cua.tool_agent.resume import find_lost, lay_out_again, repeat_cells, start_
 from cua.tools import Toolset
 from cua.tools.service import Service
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
-from cua.trajectory.sealed_files import FILES, hash_files
+from cua.trajectory.chain import FILES, hash_files
 from visual_tools.sandbox import KernelMaker, Limits
 
 INPUTS = "inputs"

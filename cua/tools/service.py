@@ -1,4 +1,4 @@
-"""A second kernel in the same folder, for the tools that are not the model's own Python.
+"""Tools that are not the model's own Python (`files`, `shell`, `view_image`), in a second kernel of the same folder.
 
 File access and shell commands run inside the isolation too, so a link that code has planted in the folder
 leads nowhere; and they neither wait for the model's cells nor disturb its variables.
@@ -6,9 +6,14 @@ leads nowhere; and they neither wait for the model's cells nor disturb its varia
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
 
+from pydantic import Field
+
+from cua.messages import ToolResult
+from cua.tools.ipython import to_tool_result
+from cua.tools.toolset import Arguments, read_arguments, read_description, schema_of
 from visual_tools.sandbox import CellResult, Kernel
 
 SPARE_S = 5.0
@@ -53,3 +58,98 @@ class Service:
         kernel, self._kernel = self._kernel, None
         if kernel is not None:
             await kernel.close()
+
+
+class FilesArguments(Arguments):
+    """Arguments of `files`."""
+
+    action: Literal["list", "read", "write"] = Field(description="What to do.")
+    path: str = Field(default=".", description="File or folder, relative to the working folder.")
+    content: str = Field(default="", description="What to write.")
+    offset: int = Field(default=1, ge=1, description="First line to read, from 1.")
+    limit: int = Field(default=500, ge=1, le=5000, description="Lines to read at most.")
+
+
+class FilesTool:
+    """Works with files of the working folder; implements `cua.model.Tool`."""
+
+    name = "files"
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.description = read_description("files")
+        self.parameters: Mapping[str, Any] = schema_of(FilesArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Do it."""
+        asked = read_arguments(FilesArguments, arguments)
+        match asked.action:
+            case "list":
+                used: dict[str, Any] = {"path": asked.path}
+            case "read":
+                used = {"path": asked.path, "offset": asked.offset, "limit": asked.limit}
+            case "write":
+                used = {"path": asked.path, "content": asked.content}
+        result = await self._service.call(f"{asked.action}_file{'s' if asked.action == 'list' else ''}", **used)
+        code = ", ".join(f"{name}={value!r}" for name, value in used.items())
+        call = f"inside.{asked.action}_file{'s' if asked.action == 'list' else ''}({code})"
+        return to_tool_result(result, kind="service", code=call)
+
+
+class ShellArguments(Arguments):
+    """Arguments of `shell`."""
+
+    command: str = Field(description="The command line.", min_length=1)
+
+
+class ShellTool:
+    """Runs commands in the working folder; implements `cua.model.Tool`.
+
+    Args:
+        service: Where they run.
+        inside_dir: The working folder as commands see it.
+        wall_s: Seconds that a command may take.
+    """
+
+    name = "shell"
+
+    def __init__(self, service: Service, *, inside_dir: str, wall_s: float) -> None:
+        self._service = service
+        self._wall_s = wall_s
+        self.description = read_description("shell", inside_dir=inside_dir, wall_s=f"{wall_s:g}")
+        self.parameters: Mapping[str, Any] = schema_of(ShellArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one command."""
+        asked = read_arguments(ShellArguments, arguments)
+        result = await self._service.call(
+            "run_command", timeout_s=self._wall_s + SPARE_S, command=asked.command, limit_s=self._wall_s
+        )
+        return to_tool_result(result, kind="shell", code=asked.command)
+
+
+class ViewImageArguments(Arguments):
+    """Arguments of `view_image`."""
+
+    path: str = Field(description="The file, relative to the working folder.")
+    box: list[int] = Field(
+        default=[], description="[left, top, right, bottom] in pixels; empty for the whole image.", max_length=4
+    )
+
+
+class ViewImageTool:
+    """Shows a file of the working folder; implements `cua.model.Tool`."""
+
+    name = "view_image"
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.description = read_description("view_image")
+        self.parameters: Mapping[str, Any] = schema_of(ViewImageArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Show it."""
+        asked = read_arguments(ViewImageArguments, arguments)
+        result = await self._service.call("view_image", path=asked.path, box=asked.box)
+        code = f"inside.view_image({asked.path!r}, {asked.box!r})"
+        return to_tool_result(result, kind="service", code=code)

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from cua.messages import Part, Reply, ToolCall
 from cua.run.end import RunResult
 from cua.run.events import AgentIds
-from cua.step import Step, Turn
-from cua.tool_step import ToolStep
+from cua.step import Step, ToolStep, Turn
 from cua.trajectory.writer import TrajectoryWriter
 from envs import Action, Observation
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from cua.errors import TrajectoryError
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolResult, Usage
 from cua.run.end import RunResult
-from cua.step import Step
-from cua.tool_step import CallOutcome, ToolStep, ToolTurn
+from cua.step import CallOutcome, Step, ToolStep, ToolTurn
 from cua.trajectory.chain import check_chain
 from cua.trajectory.codec import from_line
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.disk import translate_os_errors, whole_lines
 from cua.trajectory.events import (
     CHAINED_SINCE,
     SCHEMA_VERSION,
@@ -37,7 +36,6 @@ from cua.trajectory.events import (
 )
 from cua.trajectory.folder import TRAJECTORY
 from cua.trajectory.images import ImageFolder
-from cua.trajectory.lines import whole_lines
 from cua.trajectory.run_record import MAIN, ActionsOutcome, Pending, RunRecord, interrupted_step
 from envs import Observation
 

@@ -13,7 +13,7 @@ from typing import Any
 from cua.errors import TrajectoryError
 from cua.gui_agent.interpreter.render import to_pyautogui
 from cua.step import Step
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import check_name
 from cua.trajectory.run_record import ActionsOutcome, RunRecord

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from cua.errors import TrajectoryError
 from cua.messages import Usage
 from cua.pictures import decode_picture
-from cua.step import Step
-from cua.tool_step import ToolStep
+from cua.step import Step, ToolStep
 from cua.trajectory.describe import (
     describe_action,
     describe_cost,

@@ -7,8 +7,7 @@ from typing import Any
 
 from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
-from cua.step import Step, Turn
-from cua.tool_step import ToolStep, ToolTurn
+from cua.step import Step, ToolStep, ToolTurn, Turn
 from cua.trajectory.chain import Chain
 from cua.trajectory.events import Note, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder

@@ -8,10 +8,10 @@ from pathlib import Path
 from cua.errors import TrajectoryError
 from cua.run.end import RunResult
 from cua.trajectory.codec import from_line
+from cua.trajectory.disk import is_locked
 from cua.trajectory.events import EndedEvent, RunEvent, RunHeader
 from cua.trajectory.folder import TRAJECTORY, default_runs_dir
 from cua.trajectory.load import load_run
-from cua.trajectory.lock import is_locked
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 from envs.errors import nearest
 

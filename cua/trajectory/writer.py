@@ -16,8 +16,7 @@ from typing import Any, Self
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall
 from cua.run.end import RunResult
 from cua.run.events import AgentIds
-from cua.step import Step, Turn
-from cua.tool_step import CallOutcome, ToolStep
+from cua.step import CallOutcome, Step, ToolStep, Turn
 from cua.trajectory.events import (
     ActedEvent,
     ActingEvent,

@@ -1,8 +1,8 @@
 """Statements of an answer and what they cite."""
 
-from cua.claims import Citation, Claim, find_claims
+from cua.answer import Citation, Claim, find_claims
 from cua.messages import ImagePart, Reply, TextPart, ToolCall, ToolResult
-from cua.tool_step import CallOutcome, ToolStep
+from cua.step import CallOutcome, ToolStep
 
 CALL = ToolCall(id="functions.ipython:0", name="ipython", arguments="{}")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from cua.masking import Masker, find_like, find_parts
+from cua.redaction import Masker, find_like, find_parts
 from envs import Observation, ScreenGeometry
 
 SECRET = "Sunflower-719"

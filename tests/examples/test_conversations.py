@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cua import ask
-from cua.claims import find_claims
+from cua.answer import find_claims
 from cua.evidence import verify_run
 from cua.models.scripted import ScriptedModel
 from cua.trajectory import load_run

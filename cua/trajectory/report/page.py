@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cua.errors import TrajectoryError
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.folder import REPORT
 from cua.trajectory.images import write_atomically
 from cua.trajectory.load import load_run

@@ -14,10 +14,9 @@ from cua.trajectory.describe import (
     describe_time,
     describe_tokens,
 )
+from cua.trajectory.disk import is_locked
 from cua.trajectory.events import Note
-from cua.trajectory.lock import is_locked
-from cua.trajectory.report.conversation import Conversation, conversation_view
-from cua.trajectory.report.costs import Slice, StepCost, run_slices, step_cost
+from cua.trajectory.report.conversation import Conversation, Slice, StepCost, conversation_view, run_slices, step_cost
 from cua.trajectory.report.pictures import Format, PagePicture, page_pictures
 from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, interrupted_step
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll

@@ -20,7 +20,7 @@ from cua.errors import ConfigError, ModelError, TrajectoryError
 from cua.gui_agent.agent import Agent
 from cua.messages import Usage
 from cua.models.scripted import ScriptedModel
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
 from envs import EnvDiedError, EnvSetupError, InstructionTask

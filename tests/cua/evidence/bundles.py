@@ -10,11 +10,11 @@ from PIL import Image
 from cua.evidence import write_bundle
 from cua.messages import ImagePart, Reply, TextPart, ToolCall, ToolResult, Usage
 from cua.run.end import End, RunResult
+from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs
-from cua.tool_step import CallOutcome, ToolStep
 from cua.trajectory import RunHeader, TrajectoryWriter
+from cua.trajectory.chain import hash_files
 from cua.trajectory.run_record import TOOLS_ENV
-from cua.trajectory.sealed_files import hash_files
 from tests.cua.trajectory.samples import png
 from visual_tools.sandbox import Kernel, Limits
 

@@ -209,7 +209,7 @@ def test_a_torn_last_line_leaves_the_chain_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("depth", [3, 40])
 def test_links_and_deep_folders_are_sealed_without_following(tmp_path: Path, depth: int) -> None:
-    from cua.trajectory.sealed_files import hash_files
+    from cua.trajectory.chain import hash_files
 
     folder = tmp_path / "files" / "/".join(["d"] * depth)
     folder.mkdir(parents=True)

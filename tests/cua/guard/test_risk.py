@@ -1,7 +1,7 @@
 import pytest
 
 from cua.guard import risk
-from cua.guard.facts import Facts
+from cua.guard.risk import Facts
 from envs import Action, Click, Hotkey, PressKey, Scroll, TypeText
 from tests.cua.guard.targets import target_of
 

@@ -4,7 +4,7 @@ import pytest
 
 from cua.errors import ConfigError
 from cua.guard import load_rules
-from cua.guard.facts import Facts
+from cua.guard.risk import Facts
 from cua.guard.rules import Rules
 from envs import UNKNOWN, Action, Click, Hotkey, KeyDown, KeyUp, PressKey, Target, TypeText
 from tests.cua.guard.targets import target_of

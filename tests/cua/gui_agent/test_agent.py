@@ -15,7 +15,7 @@ from cua.guard import Guard, Verdict
 from cua.gui_agent.agent import Agent, AgentOptions, Start
 from cua.messages import ImagePart, Message, Reply, Sampling, Usage
 from cua.models.scripted import ScriptedModel
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
 from cua.run.watch import Watch
 from cua.secrets import Secret, Secrets

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from cua.messages import Usage
-from cua.run.budget import Budget
-from cua.run.caps import CapReachedError, Caps
+from cua.run.budget import Budget, CapReachedError, Caps
 
 
 async def spend(budget: Budget, make_usage: Callable[[], Usage]) -> int:

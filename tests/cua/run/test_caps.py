@@ -1,7 +1,7 @@
 import pytest
 
 from cua.messages import Usage
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 
 MUCH = Usage(input_tokens=900, output_tokens=100, cost_usd=2.5)
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cua.run.caps import CapReachedError
+from cua.run.budget import CapReachedError
 from cua.run.control import Clock, Control, StoppedError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cua.messages import Message, Reply, Sampling, TextPart, Usage
 from cua.model import Tool
-from cua.run.caps import CapReachedError, Caps
+from cua.run.budget import CapReachedError, Caps
 from cua.run.end import RunResult
 from cua.run.events import AgentIds, Event, RunEnded
 from cua.run.scope import RunScope

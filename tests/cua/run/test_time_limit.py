@@ -10,7 +10,7 @@ from cua.gui_agent.agent import Agent, AgentOptions
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.retry import RetryPolicy
 from cua.models.scripted import ScriptedModel
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.events import Event, Noted
 from envs import InstructionTask

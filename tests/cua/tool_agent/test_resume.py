@@ -11,10 +11,10 @@ from cua import ConfigError, RunResult, TrajectoryError, ask, resume_ask
 from cua.evidence import verify_run
 from cua.messages import Reply, Usage
 from cua.models.scripted import ScriptedModel
+from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.export import export_conversation
 from cua.tool_agent.resume import assigned_names, names_after
 from cua.tool_agent.session import ToolSession
-from cua.tool_step import CallOutcome, ToolStep
 from cua.trajectory import TrajectoryWriter, load_run
 from tests.cua.tool_agent.test_ask import COUNT, cell, dots
 from tests.cua.tool_agent.test_session import does

@@ -14,7 +14,7 @@ from cua.evidence import verify_run
 from cua.messages import Message, Reply, TextPart, ToolCall, ToolResult, Usage
 from cua.model import Tool
 from cua.models.scripted import ScriptedModel
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.watch import Watch
 from cua.tool_agent import Profile, Workplace
 from cua.trajectory import load_run

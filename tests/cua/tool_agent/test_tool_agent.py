@@ -11,7 +11,7 @@ from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
 from cua.guard import Guard, Rule, Rules
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult
 from cua.models.scripted import ScriptedModel
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.end import End
 from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.tool_agent.agent import EMPTY, UNCITED_END, UNKNOWN_END

@@ -8,11 +8,8 @@ import pytest_asyncio
 
 from cua.messages import ToolCall, ToolResult
 from cua.tools import Toolset
-from cua.tools.files import FilesTool
 from cua.tools.ipython import IPythonTool
-from cua.tools.service import Service
-from cua.tools.shell import ShellTool
-from cua.tools.view_image import ViewImageTool
+from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import KernelMaker, Limits
 
 

@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 
 from cua.model import Tool
-from cua.tools.files import FilesTool
 from cua.tools.ipython import IPythonTool
-from cua.tools.service import Service
-from cua.tools.shell import ShellTool
-from cua.tools.view_image import ViewImageTool
+from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import Backend, CellResult, Limits
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cua.messages import Reply, ReplyTokens
 from cua.trajectory import TrajectoryWriter, load_run
-from cua.trajectory.packed_tokens import pack_tokens, unpack_tokens
+from cua.trajectory.codec import pack_tokens, unpack_tokens
 from tests.cua.trajectory import samples
 
 IDS = st.lists(st.integers(0, 2**40)).map(tuple)

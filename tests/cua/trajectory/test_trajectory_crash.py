@@ -11,7 +11,7 @@ import pytest
 
 from cua.errors import TrajectoryError
 from cua.trajectory import TrajectoryWriter, load_run, resume_steps
-from cua.trajectory.lock import is_locked
+from cua.trajectory.disk import is_locked
 from tests.cua.trajectory import samples
 
 ROOT = Path(__file__).parents[3]

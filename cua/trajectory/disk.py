@@ -1,0 +1,201 @@
+"""A file that only grows by whole lines, has one writer, and whose faults are told in words that say how to go on."""
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cua.errors import TrajectoryError
+from cua.trajectory.run_files import MAX_RECORD_BYTES, check_no_link, read_inside
+
+
+class AppendOnlyLines:
+    """Appends lines straight to the operating system: what was appended survives the death of the process.
+
+    A line that could not be written completely is cut off again, so that the next one starts clean.
+    """
+
+    def __init__(self, path: Path, *, keep_bytes: int | None = None) -> None:
+        """Open for appending.
+
+        Args:
+            path: The file; made when it is not there.
+            keep_bytes: Cut the file to this size first (a torn last line is dropped that way).
+
+        Raises:
+            OSError: The file cannot be opened.
+            TrajectoryError: It is a link.
+        """
+        self._path = path
+        check_no_link(path)
+        self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        if keep_bytes is not None:
+            os.ftruncate(self._fd, keep_bytes)
+        self._size_bytes = os.fstat(self._fd).st_size
+
+    def append(self, line: bytes, *, is_durable: bool) -> None:
+        """Write one line, its line end included.
+
+        Args:
+            line: The bytes.
+            is_durable: Wait until the disk has them (fsync), so that they survive a power cut too.
+
+        Raises:
+            TrajectoryError: The file is closed or was deleted.
+            OSError: The disk is full, broken or read-only.
+        """
+        if self._fd is None:
+            raise TrajectoryError(f"the record {self._path} is closed; nothing more can be written to it")
+        if os.fstat(self._fd).st_nlink == 0:
+            raise TrajectoryError(
+                f"the record {self._path} was deleted while the run was going on. "
+                "Start the run again, and leave its folder in place until it ends"
+            )
+        try:
+            _write_all(self._fd, line)
+            if is_durable:
+                os.fsync(self._fd)
+        except OSError:
+            os.ftruncate(self._fd, self._size_bytes)
+            raise
+        self._size_bytes += len(line)
+
+    def sync(self) -> None:
+        """Wait until the disk has all lines.
+
+        Raises:
+            OSError: It does not take them.
+        """
+        if self._fd is not None:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Let the file go. May be called twice."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """All complete lines of a file, without their ends; a last line without its end was torn and is left out.
+
+    Raises:
+        OSError: The file cannot be read.
+        TrajectoryError: It is a link, no regular file, or larger than a record may be.
+    """
+    return read_inside(path.parent, path.name, max_bytes=MAX_RECORD_BYTES).split(b"\n")[:-1]
+
+
+NAME = "lock"
+_PATIENCE_S = 0.3
+"""`is_locked` of another process may hold the lock for an instant; a writer holds it for good."""
+
+
+class RunLock:
+    """Held by the process that writes a run."""
+
+    def __init__(self, run_dir: Path) -> None:
+        """Take the lock.
+
+        Raises:
+            TrajectoryError: Another process (or another writer of this one) has it, or a link stands in its place.
+            OSError: The lock file cannot be opened.
+        """
+        path = run_dir / NAME
+        check_no_link(path)
+        self._fd: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        give_up_at = time.monotonic() + _PATIENCE_S
+        while not _try_lock(self._fd):
+            if time.monotonic() > give_up_at:
+                holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                self.release()
+                raise TrajectoryError(
+                    f"the run {run_dir} is being written by another process (pid {holder}). "
+                    "Wait for it or stop it, then try again"
+                )
+            time.sleep(0.02)
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let it go. May be called twice."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def is_locked(run_dir: Path) -> bool:
+    """Whether some process is writing this run now."""
+    path = run_dir / NAME
+    if path.is_symlink() or not path.is_file():
+        return False
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(fd)
+    finally:
+        os.close(fd)
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        return _try_lock_windows(fd)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _try_lock_windows(fd: int) -> bool:
+    import importlib
+
+    msvcrt = importlib.import_module("msvcrt")
+    os.lseek(fd, 1024, os.SEEK_SET)  # a byte past the pid: Windows locks forbid reading too
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    except OSError:
+        return False
+    return True
+
+
+_ADVICE = {
+    errno.ENOSPC: "Free some space there, or set K25_RUNS_DIR to a folder on another disk",
+    errno.EDQUOT: "Free some of your quota, or set K25_RUNS_DIR to a folder on another disk",
+    errno.EFBIG: "Raise the limit on file sizes (ulimit -f), or set K25_RUNS_DIR to another folder",
+    errno.EROFS: "Set K25_RUNS_DIR to a folder that can be written",
+    errno.EACCES: "Set K25_RUNS_DIR to a folder that you may use",
+    errno.ENOENT: "The folder is gone: leave it in place until the run ends, and start the run again",
+    errno.ENOTDIR: "Something that is not a folder stands in its place: set K25_RUNS_DIR to another folder",
+}
+
+
+@contextmanager
+def translate_os_errors(doing: str, path: Path) -> Iterator[None]:
+    """Turn an `OSError` inside the block into a `TrajectoryError`.
+
+    Args:
+        doing: `write` or `read`.
+        path: The folder or file in question.
+
+    Raises:
+        TrajectoryError: `OSError` came; the text names the path, the cause and the way out.
+    """
+    try:
+        yield
+    except OSError as error:
+        cause = os.strerror(error.errno) if error.errno else str(error)
+        advice = _ADVICE.get(error.errno or 0, "Check that disk, or set K25_RUNS_DIR to another folder")
+        raise TrajectoryError(f"cannot {doing} the record of the run in {path}: {cause}. {advice}") from error
