@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cua.model import Model, Tool
     from cua.run.budget import Caps
     from cua.run.end import End, RunResult
-    from cua.run.watch import Watch
+    from cua.run.events import Watch
     from cua.secrets import Secrets
     from cua.step import Step, Turn
     from cua.tool_agent.session import ToolSession, ask, resume_ask
@@ -38,7 +38,7 @@ _HOMES = {
     "cua.model": ("Model", "Tool"),
     "cua.run.budget": ("Caps",),
     "cua.run.end": ("End", "RunResult"),
-    "cua.run.watch": ("Watch",),
+    "cua.run.events": ("Watch",),
     "cua.secrets": ("Secrets",),
     "cua.step": ("Step", "Turn"),
     "cua.tool_agent.session": ("ToolSession", "ask", "resume_ask"),

@@ -23,8 +23,8 @@ from cua.gui_agent.agent import Agent, Start
 from cua.model import Model
 from cua.redaction import Masker, redacted, redacting
 from cua.run.end import RunResult
+from cua.run.events import Watch
 from cua.run.scope import RunScope
-from cua.run.watch import Watch
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
 from envs import Env, InstructionTask, Task
 from envs.http_login import HttpLogin, split_login

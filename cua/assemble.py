@@ -198,9 +198,9 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
     Raises:
         ConfigError: No endpoint for it, or a wrong setting.
     """
+    from cua.models.gate import Retry
     from cua.models.make import ModelSettings, make_model
     from cua.models.response import Delta
-    from cua.models.retry import Retry
 
     def tell(retry: Retry) -> None:
         if listener:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from cua.guard import Approver, Verdict
-from cua.run.events import Event, Listener, Thinking
-from cua.run.watch import Watch
+from cua.run.events import Event, Listener, Thinking, Watch
 from cua.secrets import Secrets
 from cua.step import Turn
 from cua.trajectory.codec import open_fields

@@ -39,7 +39,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "cua/gui_agent/episode.py": ("tests/cua/gui_agent/test_loop_detection.py",),
     "cua/secrets.py": ("tests/cua/test_secrets.py",),
     "cua/redaction.py": ("tests/cua/test_masking.py",),
-    "cua/models/retry.py": ("tests/cua/models/test_retry.py",),
+    "cua/models/gate.py": ("tests/cua/models/test_retry.py",),
     "cua/trajectory/writer.py": ("tests/cua/trajectory/test_trajectory_writer.py",),
     "cua/trajectory/load.py": ("tests/cua/trajectory/test_trajectory_load.py",),
     "cua/trajectory/disk.py": (
@@ -50,7 +50,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "cua/guard/risk.py": ("tests/cua/guard",),
     "cua/guard/rules.py": ("tests/cua/guard/test_rules.py",),
     "cua/gui_agent/interpreter/limits.py": ("tests/cua/gui_agent/interpreter/test_limits.py",),
-    "cua/gui_agent/interpreter/operators.py": (
+    "cua/gui_agent/interpreter/values.py": (
         "tests/cua/gui_agent/interpreter/test_refusals.py",
         "tests/cua/gui_agent/interpreter/test_language.py",
     ),

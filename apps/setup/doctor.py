@@ -19,7 +19,7 @@ from apps.setup.sandbox import check_backends
 from cua.assemble import make_settings_model
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
-from cua.models.probe import ProbeReport, probe
+from cua.models.endpoint import ProbeReport, probe
 from cua.trajectory import default_runs_dir
 
 _MODEL_TIMEOUT_S = 60.0

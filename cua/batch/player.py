@@ -7,8 +7,8 @@ from typing import Any
 from cua.api import run_task
 from cua.batch.episode import Episode
 from cua.run.end import RunResult
+from cua.run.events import Watch
 from cua.run.scope import RunScope
-from cua.run.watch import Watch
 
 
 class AgentPlayer:

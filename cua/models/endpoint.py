@@ -1,12 +1,20 @@
-"""Where requests go and with which key: the setting, else `OPENAI_BASE_URL` and `OPENAI_API_KEY`."""
+"""Where requests go and with which key; sampling settings by name; a tiny request that tells whether a model answers.
 
+Source: the model card's recommendations for Kimi K2.5 (thinking 1.0 / 0.95, instant 0.6 / 0.95), and the
+settings of the published OSWorld and WebArena runs.
+"""
+
+import io
 import ipaddress
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from cua.errors import ConfigError
+from cua.errors import ConfigError, ModelError, TruncatedReplyError, name_choices
+from cua.messages import ImagePart, Message, Part, Reply, Sampling, TextPart
+from cua.model import Model
 
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
@@ -139,3 +147,135 @@ def _check_url(url: str) -> None:
             f"the model's base URL {shown!r} is not an http(s) URL; expected something like "
             f"'http://localhost:8000/v1'.{guess}"
         )
+
+
+THINKING_OFF_SELF_HOSTED = {"chat_template_kwargs": {"thinking": False}}
+THINKING_OFF_MOONSHOT = {"thinking": {"type": "disabled"}}
+
+PRESETS: dict[str, Sampling] = {
+    "kimi-k2.5": Sampling(temperature=1.0, top_p=0.95),
+    "kimi-k2.5-instant": Sampling(temperature=0.6, top_p=0.95),
+    "osworld": Sampling(temperature=0.0, top_p=0.95, max_tokens=4096),
+    "webarena": Sampling(temperature=0.1),
+    "none": Sampling(),
+}
+"""`osworld` and `webarena` work on servers of one's own only: Moonshot's refuse these temperatures."""
+
+
+def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
+    """Look a preset up.
+
+    Args:
+        name: A key of `PRESETS`.
+        endpoint: Decides how thinking is turned off: Moonshot's own field, or the chat template's.
+
+    Returns:
+        The settings.
+
+    Raises:
+        ConfigError: There is no such preset; the text names the nearest.
+    """
+    sampling = PRESETS.get(name.strip().lower())
+    if sampling is None:
+        raise ConfigError(f"there is no preset {name!r}.{name_choices(name, PRESETS)}")
+    if sampling is not PRESETS["kimi-k2.5-instant"]:
+        return sampling
+    extra = THINKING_OFF_MOONSHOT if endpoint.is_moonshot else THINKING_OFF_SELF_HOSTED
+    return Sampling(temperature=sampling.temperature, top_p=sampling.top_p, extra_body=extra)
+
+
+def automatic_sampling(model: str, endpoint: Endpoint) -> Sampling:
+    """The default sampling: the thinking preset for K2.5 at Moonshot, else nothing is sent."""
+    is_k25 = model.lower().rpartition("/")[2].startswith("kimi-k2.5")
+    return PRESETS["kimi-k2.5" if is_k25 and endpoint.is_moonshot else "none"]
+
+
+_QUESTION = "Which colour fills the image? Answer with that one word."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeReport:
+    """What the probe found.
+
+    Attributes:
+        ok: Whether the model answered at all.
+        model: The name that the server gave.
+        latency_s: Seconds for the answered request.
+        accepts_images: Whether a request with an image was answered; None when nothing was.
+        saw_image: Whether the answer names the image's colour; a server may drop images silently.
+        reasoning_field: The field in which the reasoning came; None when there was none.
+        reports_usage: Whether the server counts tokens; without it a token or cost cap is blind.
+        answer: The beginning of the reply.
+        error: Why the last failed request failed; empty when none did.
+        retryable: Whether that may pass.
+    """
+
+    ok: bool
+    model: str = ""
+    latency_s: float = 0.0
+    accepts_images: bool | None = None
+    saw_image: bool = False
+    reasoning_field: str | None = None
+    reports_usage: bool = False
+    answer: str = ""
+    error: str = ""
+    retryable: bool = False
+
+
+async def probe(model: Model) -> ProbeReport:
+    """Ask for the colour of a 32x32 image; when that is refused, ask a question without an image.
+
+    Retries and timeouts are the model's own: for a quick verdict build it with few. A cut reply counts as an answer.
+
+    Args:
+        model: Any model; it stays open.
+
+    Returns:
+        The findings; errors of the endpoint are in them, not raised.
+    """
+    picture = ImagePart(data=_red_square())
+    try:
+        reply, latency_s = await _ask(model, (picture, TextPart(text=_QUESTION)))
+        return _report(model, reply, latency_s, accepts_images=True)
+    except ModelError as error:
+        if error.retryable:
+            return ProbeReport(ok=False, error=str(error), retryable=True)
+        refusal = str(error)
+    try:
+        reply, latency_s = await _ask(model, (TextPart(text="Answer with the one word: ready"),))
+    except ModelError as error:
+        return ProbeReport(ok=False, error=str(error), retryable=error.retryable)
+    return _report(model, reply, latency_s, accepts_images=False, error=refusal)
+
+
+async def _ask(model: Model, parts: tuple[Part, ...]) -> tuple[Reply, float]:
+    started = time.perf_counter()
+    try:
+        reply = await model.generate([Message(role="user", parts=parts)])
+    except TruncatedReplyError as error:
+        if error.reply is None:
+            raise
+        reply = error.reply
+    return reply, time.perf_counter() - started
+
+
+def _report(model: Model, reply: Reply, latency_s: float, *, accepts_images: bool, error: str = "") -> ProbeReport:
+    return ProbeReport(
+        ok=True,
+        model=reply.model or model.name,
+        latency_s=latency_s,
+        accepts_images=accepts_images,
+        saw_image=accepts_images and "red" in reply.content.lower(),
+        reasoning_field=getattr(model, "last_reasoning_field", None),
+        reports_usage=reply.usage.total_tokens > 0,
+        answer=reply.content.strip()[:80],
+        error=error,
+    )
+
+
+def _red_square() -> bytes:
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.new("RGB", (32, 32), (255, 0, 0)).save(out, format="png")
+    return out.getvalue()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cua.errors import ContextOverflowError, ModelError, name_choices
 from cua.json_text import read_json
 from cua.models.endpoint import Endpoint
-from cua.models.retry import OverloadedError
+from cua.models.gate import OverloadedError
 
 _RETRYABLE = {408, 409, 425, 429, 529}
 _NEVER_RETRYABLE = {501, 505}

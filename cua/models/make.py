@@ -10,9 +10,9 @@ from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 
 if TYPE_CHECKING:
+    from cua.models.gate import Retry
     from cua.models.openai_compat import OpenAICompatModel
     from cua.models.response import Delta
-    from cua.models.retry import Retry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +111,10 @@ def _make_openai_compat(
     on_delta: "Callable[[Delta], None] | None",
     on_retry: "Callable[[Retry], None] | None",
 ) -> "OpenAICompatModel":
+    from cua.models.gate import RetryPolicy
     from cua.models.images import ImageFormat
     from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
     from cua.models.prices import load_prices
-    from cua.models.retry import RetryPolicy
 
     _check_numbers(settings)
     options = OpenAICompatOptions(
@@ -135,8 +135,7 @@ def _make_openai_compat(
 
 
 def _sampling(name: str, settings: ModelSettings) -> Sampling:
-    from cua.models.endpoint import find_endpoint
-    from cua.models.presets import automatic_sampling, preset_sampling
+    from cua.models.endpoint import automatic_sampling, find_endpoint, preset_sampling
 
     endpoint = find_endpoint(settings.base_url, settings.api_key)
     sampling = preset_sampling(settings.preset, endpoint) if settings.preset else automatic_sampling(name, endpoint)

@@ -10,14 +10,12 @@ from typing import Any, Literal
 from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Tool
-from cua.models.endpoint import find_endpoint
+from cua.models.endpoint import automatic_sampling, find_endpoint
 from cua.models.failures import connection_failure, status_failure
-from cua.models.gate import EndpointGate, gate_of
+from cua.models.gate import Clock, EndpointGate, Retry, RetryPolicy, gate_of, retry
 from cua.models.images import ImageEncoder, ImageFormat
-from cua.models.presets import automatic_sampling
 from cua.models.prices import PriceTable
 from cua.models.response import Delta, ResponseReader, StreamAccumulator
-from cua.models.retry import Clock, Retry, RetryPolicy, retry
 from cua.models.wire import move_tool_images, to_wire, tools_to_wire
 from envs.require import require
 

@@ -1,10 +1,12 @@
-"""Events of a running agent, for a terminal, a JSON stream or a web page."""
+"""Events of a running agent, for a terminal, a JSON stream or a web page, and who follows them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from cua.guard import Approver
 from cua.messages import Reply, Usage
+from cua.run.control import Control
 from cua.run.end import RunResult
 from cua.step import CallOutcome, Step, ToolStep, Turn
 from envs import Action, Observation
@@ -131,3 +133,18 @@ GuiEvent = Observed | Decided | StepDone
 ToolEvent = CallsStarted | CallReturned | ToolStepDone
 Event = RunStarted | Thinking | Noted | RunEnded | GuiEvent | ToolEvent
 Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Who follows a run.
+
+    Attributes:
+        listener: Gets an event for all that happens.
+        approver: Asks a person about risky steps; without one they are refused.
+        on_control: Gets the switches of the run before it starts: pause, stop, redirect.
+    """
+
+    listener: Listener | None = None
+    approver: Approver | None = None
+    on_control: Callable[[Control], None] | None = None

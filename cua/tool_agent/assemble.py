@@ -20,7 +20,7 @@ from cua.guard import Guard
 from cua.messages import Sampling
 from cua.model import Model
 from cua.redaction import redacting
-from cua.run.watch import Watch
+from cua.run.events import Watch
 from cua.secrets import Secrets, load_secrets
 from cua.tool_agent.inputs import InputFile
 from cua.tool_agent.mcp_file import McpServer, load_mcp_file

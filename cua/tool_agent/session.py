@@ -18,7 +18,7 @@ from cua.model import Model
 from cua.models.wire import tools_to_wire
 from cua.redaction import redacted
 from cua.run.end import RunResult
-from cua.run.watch import Watch
+from cua.run.events import Watch
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import Given, SessionParts, make_parts, make_tools_header, recorded_input, start_sandbox
 from cua.tool_agent.export import SHOWN_TOOLS

@@ -12,8 +12,7 @@ from PIL import Image
 
 from cua import run_task
 from cua.models.scripted import ScriptedModel
-from cua.run.events import Event
-from cua.run.watch import Watch
+from cua.run.events import Event, Watch
 
 pytestmark = pytest.mark.browser
 

@@ -11,8 +11,7 @@ from cua.guard import Verdict
 from cua.messages import Reply, ToolCall, Usage
 from cua.redaction import redacted, redacting
 from cua.run.end import End, RunResult
-from cua.run.events import CallsStarted, Event, Noted, RunEnded, StepDone, Thinking
-from cua.run.watch import Watch
+from cua.run.events import CallsStarted, Event, Noted, RunEnded, StepDone, Thinking, Watch
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
 from envs import TypeText

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from cua.gui_agent.interpreter import modules
 from cua.gui_agent.interpreter.builtins import call_method, items_of
 from cua.gui_agent.interpreter.limits import Budget, Refused
-from cua.gui_agent.interpreter.operators import binary, compare, unary
 from cua.gui_agent.interpreter.recording import Recording
-from cua.gui_agent.interpreter.values import Function, Module, Point, Size, Value, convert, kind
+from cua.gui_agent.interpreter.values import Function, Module, Point, Size, Value, binary, compare, convert, kind, unary
 
 
 @dataclass(slots=True)

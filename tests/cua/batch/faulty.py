@@ -16,9 +16,9 @@ from typing import Any
 from cua.batch import AgentPlayer, BatchOptions, BatchSummary, EpisodeJournal, make_episodes, make_executor, run_batch
 from cua.batch.executor import ExecutorKind
 from cua.messages import Message, Reply, Usage
+from cua.models.gate import RetryPolicy
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
-from cua.models.retry import RetryPolicy
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.scope import RunScope
 from envs import Action, Env, EnvDiedError, EnvSetupError, EnvSpec, Observation, StepResult, Suite, Task, TaskSpec
 from envs.fake import FakeEnv

@@ -23,7 +23,7 @@ from cua.batch import (
 )
 from cua.batch.executor import ExecutorKind
 from cua.models.scripted import ScriptedModel
-from cua.run.watch import Watch
+from cua.run.events import Watch
 from cua.trajectory import load_run
 from envs import EnvDiedError, EnvError, EnvSetupError, EnvSpec, InstructionTask, Wait
 from envs.check_env import check_env

@@ -16,8 +16,7 @@ from cua.gui_agent.agent import Agent, AgentOptions, Start
 from cua.messages import ImagePart, Message, Reply, Sampling, Usage
 from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
-from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
-from cua.run.watch import Watch
+from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone, Watch
 from cua.secrets import Secret, Secrets
 from cua.trajectory import TrajectoryWriter, load_run, resume_steps
 from cua.trajectory.run_record import INTERRUPTED

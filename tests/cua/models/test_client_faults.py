@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cua.errors import ModelError
+from cua.models.gate import OverloadedError, RetryPolicy
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
-from cua.models.retry import OverloadedError, RetryPolicy
 from tests.cua.models.clients import Connect, Watched, user
 from tests.cua.models.conftest import REPLY
 from tests.fake_openai import (

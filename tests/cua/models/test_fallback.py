@@ -2,8 +2,8 @@ import pytest
 
 from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import Reply, Sampling
+from cua.models.gate import RetryPolicy
 from cua.models.make import FallbackModel
-from cua.models.retry import RetryPolicy
 from cua.models.scripted import ScriptedModel
 from tests.cua.models.clients import Connect, user
 from tests.cua.models.conftest import REPLY

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from cua.models.gate import EndpointGate, gate_of
-from cua.models.retry import Clock, OverloadedError
+from cua.models.gate import Clock, EndpointGate, OverloadedError, gate_of
 
 
 class FakeClock:

@@ -7,11 +7,11 @@ import pytest
 from cua.errors import ConfigError
 from cua.messages import Sampling
 from cua.models import ModelSettings, make_model
+from cua.models.gate import RetryPolicy
 from cua.models.images import ImageFormat
 from cua.models.make import FallbackModel
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.prices import Price, PriceTable
-from cua.models.retry import RetryPolicy
 from cua.models.scripted import ScriptedModel
 
 LOCAL = "http://127.0.0.1:8000/v1"

@@ -2,8 +2,7 @@ import pytest
 
 from cua.errors import ConfigError
 from cua.messages import Sampling
-from cua.models.endpoint import Endpoint
-from cua.models.presets import automatic_sampling, preset_sampling
+from cua.models.endpoint import Endpoint, automatic_sampling, preset_sampling
 
 MOONSHOT = Endpoint(base_url="https://api.moonshot.ai/v1", api_key="k")
 OWN = Endpoint(base_url="http://localhost:8000/v1", api_key="none")

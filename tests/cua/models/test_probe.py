@@ -2,8 +2,8 @@ import dataclasses
 
 from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import ImagePart, Message, Reply, Usage
-from cua.models.probe import ProbeReport, probe
-from cua.models.retry import RetryPolicy
+from cua.models.endpoint import ProbeReport, probe
+from cua.models.gate import RetryPolicy
 from cua.models.scripted import ScriptedModel
 from tests.cua.models.clients import Connect
 from tests.fake_openai import FakeOpenAI, refused_url, status

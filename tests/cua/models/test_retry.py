@@ -1,7 +1,7 @@
 import pytest
 
 from cua.errors import ModelError
-from cua.models.retry import Clock, OverloadedError, Retry, RetryPolicy, retry, wait_before
+from cua.models.gate import Clock, OverloadedError, Retry, RetryPolicy, retry, wait_before
 from tests.cua.models.clients import FakeTime
 
 

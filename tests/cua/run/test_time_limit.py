@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cua.gui_agent.agent import Agent, AgentOptions
+from cua.models.gate import RetryPolicy
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
-from cua.models.retry import RetryPolicy
 from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
 from cua.run.end import RunResult

@@ -15,7 +15,7 @@ from cua.messages import Message, Reply, TextPart, ToolCall, ToolResult, Usage
 from cua.model import Tool
 from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
-from cua.run.watch import Watch
+from cua.run.events import Watch
 from cua.tool_agent import Profile, Workplace
 from cua.trajectory import load_run
 from cua.trajectory.report import write_report
