@@ -20,7 +20,7 @@ from apps.evals.statistics import Interval, Key, Summary, is_success
 from apps.evals.text import BASELINES, ERRORS, describe_interval, describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.report.page import inline_policy, report_style
 

@@ -13,8 +13,8 @@ from cua.assemble import make_secrets, recorded_settings
 from cua.config import Resolved, load_settings
 from cua.errors import ConfigError, TrajectoryError
 from cua.redaction import redacted
-from cua.run.caps import Caps
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.run.budget import Caps
+from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.folder import make_run_dir
 from envs import Suite
 from envs.registry import load_suite

@@ -26,7 +26,7 @@ from cua.batch.journal import FILE as EPISODES
 from cua.errors import TrajectoryError
 from cua.json_text import read_json, well_formed
 from cua.messages import Usage
-from cua.trajectory.disk_errors import translate_os_errors
+from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.folder import REPORT, default_runs_dir
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside, read_inside

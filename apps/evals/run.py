@@ -29,7 +29,7 @@ from cua.batch.executor import ExecutorKind
 from cua.config import Settings, load_settings
 from cua.errors import TrajectoryError
 from cua.model import Model
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.control import Control
 from cua.run.end import RunResult
 from cua.run.scope import RunScope

@@ -7,7 +7,7 @@ from cua.errors import ConfigError
 from cua.gui_agent.agent import Agent, AgentOptions
 from cua.models.baseline import NUM_CLICKS, BaselineModel
 from cua.models.make import make_model
-from cua.run.caps import Caps
+from cua.run.budget import Caps
 from cua.run.end import RunResult
 from envs import Action, Click, InstructionTask
 from envs.fake import FakeEnv
