@@ -1,6 +1,6 @@
 // Draws a problem on a page of MiniWoB++, and tells the env when the page has judged it.
 // Returns null where the page cannot be restarted, { fault } when it does not get ready, else { instruction }.
-async ({ token, seed, limit_ms, wait_ms, binding, is_restart, is_strip_hidden }) => {
+async ({ token, seed, limit_ms, wait_ms, binding, is_restart, hides }) => {
   const key = Symbol.for("k25.miniwob");
   const until = performance.now() + wait_ms;
   const wait = async (isThere) => {
@@ -18,6 +18,9 @@ async ({ token, seed, limit_ms, wait_ms, binding, is_restart, is_strip_hidden })
     window.jQuery?.(":animated").stop(true, true);
     document.activeElement?.blur();
     for (const element of document.querySelectorAll("[data-tampered]")) delete element.dataset.tampered;
+    for (const element of document.querySelectorAll("*")) {
+      if (element.scrollTop || element.scrollLeft) element.scrollTo(0, 0);
+    }
     core.wob_scores = [];
     core.wob_latest = "-";
     WOB_EPISODE_ID = 0;
@@ -46,12 +49,7 @@ async ({ token, seed, limit_ms, wait_ms, binding, is_restart, is_strip_hidden })
       own.end(...all);
       if (isRunning) own.report(own.token, WOB_RAW_REWARD_GLOBAL, WOB_REWARD_REASON);
     };
-    if (is_strip_hidden) {
-      const style = document.createElement("style");
-      // the strip's text can be selected and clicked as before
-      style.textContent = "#query { opacity: 0 !important } #reward-display, #click-canvas { visibility: hidden !important }";
-      document.head.append(style);
-    }
+    document.head.append(Object.assign(document.createElement("style"), { textContent: hides }));
   } else {
     forget();
   }
@@ -64,7 +62,7 @@ async ({ token, seed, limit_ms, wait_ms, binding, is_restart, is_strip_hidden })
   core.EPISODE_MAX_TIME = limit_ms;
   own.start.call(core);
   scrollTo(0, 0);
-  if (is_strip_hidden) core.clearTimer(); // the clock writes to the page once a second
+  if (hides) core.clearTimer(); // the clock writes to the page once a second
   if (!await wait(() => WOB_TASK_READY)) return { fault: "it did not get ready" };
   const said = core.getUtterance();
   return { instruction: typeof said === "string" ? said : said.utterance };

@@ -158,6 +158,14 @@ async def test_the_strip_the_score_and_the_clock_are_not_in_the_image(env: MiniW
         await shown.close()
 
 
+async def test_a_strip_that_shows_a_colour_stays(env: MiniWobEnv) -> None:
+    task = MiniWobTask("use-colorwheel-2", 0)
+    image = Image.open(io.BytesIO((await env.reset(task)).screenshot))
+    assert "the following color" in task.instruction
+    assert len(image.crop((0, 0, 160, 50)).getcolors(1 << 16) or ()) > 1
+    assert len(image.crop((161, 0, 332, 214)).getcolors(1 << 16) or ()) == 1
+
+
 async def test_the_same_seed_is_the_same_problem_and_others_are_others(env: MiniWobEnv) -> None:
     seen = {}
     for seed in (0, 1, 0):

@@ -76,6 +76,10 @@ def test_a_wrong_option_is_told(pages: None, options: dict[str, object], why: st
         ("circle-center", 0.93, 0.93),
         ("circle-center", -1, 0.0),
         ("draw-line", 1.2, 1.0),
+        ("use-colorwheel", 0.94, 0.0),
+        ("use-colorwheel", 0.96, 1.0),
+        ("odd-or-even", 0.2 + 0.2 + 0.2 + 0.2 + 0.2 - 1e-12, 1.0),
+        ("phone-book", 0.4, 0.0),
     ],
 )
 def test_scores(name: str, raw: float | None, score: float) -> None:
