@@ -27,7 +27,7 @@ from cua.run.events import Watch
 from cua.run.scope import RunScope
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
 from envs import Env, InstructionTask, Task
-from envs.http_login import HttpLogin, split_login
+from envs.secret_texts import HttpLogin, split_login
 
 MAX_INSTRUCTION_CHARS = 200_000
 

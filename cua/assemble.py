@@ -23,8 +23,8 @@ from cua.run.events import Listener, Noted, Thinking
 from cua.secrets import Secrets, load_http_auth, load_secrets
 from cua.trajectory import RunHeader
 from envs import Env, EnvSetupError, EnvSpec, Task, registry, spec_of
-from envs.http_login import HttpLogin
 from envs.registry import EnvKind, find_env_for
+from envs.secret_texts import HttpLogin
 
 SECRET_SETTINGS = ("api_key", "password")
 """Never written to a run's record."""

@@ -24,8 +24,7 @@ from urllib.parse import urlsplit
 
 from cua.errors import CodeError, ConfigError
 from envs import Action, TypeText
-from envs.http_login import HttpLogin
-from envs.secret_forms import SecretForms
+from envs.secret_texts import HttpLogin, SecretForms
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 

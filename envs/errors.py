@@ -1,7 +1,9 @@
-"""What can go wrong in an environment, told apart by who has to act on it."""
+"""What can go wrong in an environment, told apart by who has to act on it; packages that are optional."""
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from types import ModuleType
 
 
 class EnvError(Exception):
@@ -66,3 +68,27 @@ def did_you_mean(name: str, choices: Iterable[str], count: int = 1) -> str:
     """A clause for an error text, "; did you mean 'x'?"; empty where nothing is near."""
     near = nearest(name, choices, count)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import `module` inside the function that needs it.
+
+    Args:
+        module: Dotted module name, for example `"playwright.async_api"`.
+        extra: The extra of the distribution that brings it, for example `"browser"`.
+
+    Returns:
+        The imported module.
+
+    Raises:
+        MissingDependencyError: The package is not installed; the text is the line to type.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        raise MissingDependencyError(
+            f"the package {module.split('.')[0]!r} is not installed, and this needs it. "
+            f"Install it with: pip install 'cua-k25[{extra}]'"
+        ) from error

@@ -26,11 +26,11 @@ from envs.actions import (
     Terminate,
     TypeText,
     Wait,
+    normalize_key,
 )
 from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
-from envs.keys import normalize_key
 from envs.observation import Dialog, Observation, StepResult
 from envs.target import UNKNOWN, Check, Target
 

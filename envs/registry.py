@@ -21,7 +21,7 @@ from typing import Any
 
 from envs.env import Env, EnvSpec
 from envs.errors import EnvSetupError, nearest
-from envs.http_login import HttpLogin
+from envs.secret_texts import HttpLogin
 from envs.suite import Suite, suite_of
 
 ENVS_GROUP = "k25.envs"

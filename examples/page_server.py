@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from apps.demo.serve import LoopbackServer
-from envs.require import require
+from apps.demo.app import LoopbackServer
+from envs.errors import require
 
 PAGES = Path(__file__).with_name("pages")
 _MAX_STATE_BYTES = 100_000

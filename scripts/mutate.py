@@ -61,7 +61,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/browser/domains.py": ("tests/envs/browser/test_domain_rules.py",),
     "envs/browser/tabs.py": ("tests/envs/browser/test_browser_tabs.py",),
     "envs/browser/overlays/dialog_box.py": ("tests/envs/browser/test_browser_dialogs.py",),
-    "envs/browser/interrupts.py": ("tests/envs/browser/test_interrupts.py",),
+    "envs/browser/settle.py": ("tests/envs/browser/test_interrupts.py",),
     "visual_tools/sandbox/collect.py": ("tests/visual_tools/sandbox/test_collect.py",),
     "visual_tools/regions/separate.py": (
         "tests/visual_tools/regions/test_separate.py",

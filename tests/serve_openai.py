@@ -29,7 +29,7 @@ from cua.messages import (
     VideoPart,
 )
 from cua.model import Model, Tool
-from envs.require import require
+from envs.errors import require
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

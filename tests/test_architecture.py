@@ -102,7 +102,7 @@ def test_imports_point_down() -> None:
         ("envs/a.py", "def f():\n    from visual_tools import box", True),
         ("cua/a.py", "from model_runtime import engine", True),
         ("cua/a.py", "from apps.cli import main", True),
-        ("cua/a.py", "import envs.keys, json", False),
+        ("cua/a.py", "import envs.actions, json", False),
         ("cua/deep/a.py", "from . import b\nfrom ..c import d", False),
         ("apps/a.py", "import envs, cua, visual_tools, model_runtime", False),
     ],

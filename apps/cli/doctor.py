@@ -58,8 +58,8 @@ def doctor(
     """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, sandbox, model, disk."""
     import asyncio
 
+    from apps.setup.checks import run_sandbox_checks
     from apps.setup.doctor import run_doctor
-    from apps.setup.sandbox import run_sandbox_checks
 
     def say(line: str) -> None:
         terminal.echo(line, err=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, config, demo, doctor, runs, see, serve, task, terminal
+from apps.cli import ask, config, doctor, runs, see, serve, task, terminal
 from apps.cli import eval as eval_commands
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
@@ -50,7 +50,7 @@ app.command("task")(task.task)
 app.command("ask")(ask.ask)
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("mcp")(serve.mcp)
-app.command("demo")(demo.demo)
+app.command("demo")(task.demo)
 app.command("runs")(runs.runs)
 app.command("replay")(runs.replay)
 app.command("report")(runs.report)

@@ -1,4 +1,4 @@
-"""`cua task`: run one instruction, or go on with a run that broke off."""
+"""`cua task`: run one instruction, or go on with a run that broke off; `cua demo`: a task with an app of its own."""
 
 import sys
 from collections.abc import Coroutine
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.cli import terminal
 from apps.cli.flags import choice, chosen_settings
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch
+
 
 Flag = typer.Option
 
@@ -98,3 +100,24 @@ def _instruction(given: str | None, resume: str | None) -> str | None:
     if given is None:
         raise typer.BadParameter('an instruction is needed, such as: cua task "Click Save" --url https://example.com')
     return sys.stdin.read() if given == "-" else given
+
+
+def demo(
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Which model does it (literal).")] = None,
+    headed: Annotated[bool | None, typer.Option("--headed", help="Show the browser window.")] = None,
+    output_format: Annotated[str, typer.Option(help="text, json or stream-json.")] = "text",
+) -> None:
+    """Work in a small expense tracker: fill in a form, delete an old entry, read a total.
+
+    The app runs on this machine only. At the end its saved state is read back to verify the work.
+    """
+    from apps.cli.running import run_and_exit
+    from apps.demo.task import ExpenseTask
+    from cua import run_task
+
+    task = ExpenseTask()
+    terminal.echo(f"{task.instruction}\n", err=True)
+    flags: dict[str, Any] = {"model": model, "headed": headed, "env": "browser", "approve": "yolo"}
+    chosen = {name: value for name, value in flags.items() if value is not None}
+    form = choice("--output-format", output_format, ("text", "json", "stream-json"))
+    run_and_exit(lambda watch: run_task(task, watch=watch, **chosen), output_format=form, write_report=True)

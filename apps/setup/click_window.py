@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from apps.setup.click_targets import TARGET_SIDE_PX, make_targets
-from envs.require import require
+from apps.setup.click_test import TARGET_SIDE_PX, make_targets
+from envs.errors import require
 
 
 def show_targets(file: Path, size_px: tuple[int, int]) -> None:

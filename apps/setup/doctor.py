@@ -3,6 +3,7 @@
 import asyncio
 
 from apps.setup.checks import (
+    check_backends,
     check_clock,
     check_command,
     check_ocr,
@@ -15,7 +16,6 @@ from apps.setup.click_test import measure_clicks
 from apps.setup.command import Say
 from apps.setup.install import browser_rows, try_browser, try_desktop
 from apps.setup.report import Level, Report, Row
-from apps.setup.sandbox import check_backends
 from cua.assemble import make_settings_model
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError

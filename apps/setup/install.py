@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.setup.browser_installers import INSTALLERS, Installer
+from apps.setup.checks import check_backends, missing_packages
 from apps.setup.command import Say
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
 from apps.setup.report import Report, Row
-from apps.setup.sandbox import check_backends, missing_packages
 from apps.setup.suites import find_installers
 from apps.setup.verify import TrialResult, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from apps.setup.command import run_command
 from envs import EnvError, InstructionTask
-from envs.require import require
+from envs.errors import require
 
 if TYPE_CHECKING:
     from envs.browser.launch import BrowserBinary

@@ -17,7 +17,7 @@ from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.prices import PriceTable
 from cua.models.response import Delta, ResponseReader, StreamAccumulator
 from cua.models.wire import move_tool_images, to_wire, tools_to_wire
-from envs.require import require
+from envs.errors import require
 
 _LIST_MODELS_TIMEOUT_S = 5.0
 

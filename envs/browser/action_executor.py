@@ -23,10 +23,10 @@ from envs.actions import (
     Wait,
 )
 from envs.browser.checking import InputCheck
-from envs.browser.interrupts import Interrupted
 from envs.browser.keyboard import Ask, Clipboard, Keyboard, Shortcuts, canonical, shortcut_of
 from envs.browser.options import BrowserOptions
 from envs.browser.session import BrowserSession
+from envs.browser.settle import Interrupted
 from envs.errors import ActionError, EnvDiedError
 
 if TYPE_CHECKING:

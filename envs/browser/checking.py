@@ -7,11 +7,11 @@ from typing import Any
 
 from envs.actions import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, PressKey, TypeText
 from envs.browser.inspector import Stroke
-from envs.browser.interrupts import Interrupted
 from envs.browser.keyboard import canonical, chord_of, shortcut_of
 from envs.browser.overlays import DialogBox
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
+from envs.browser.settle import Interrupted
 from envs.errors import ActionError
 from envs.target import UNKNOWN, Check, Target
 

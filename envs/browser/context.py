@@ -15,7 +15,7 @@ from envs.browser.gate import Gate
 from envs.browser.options import BrowserOptions
 from envs.browser.redact import STARS, Redactor
 from envs.errors import EnvSetupError
-from envs.http_login import HttpLogin
+from envs.secret_texts import HttpLogin
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Download

@@ -12,13 +12,13 @@ from envs.browser.action_executor import ActionExecutor
 from envs.browser.checking import InputCheck, TargetFinder
 from envs.browser.context import Folders, har_path_of
 from envs.browser.domains import DomainRules
-from envs.browser.interrupts import Interrupted
 from envs.browser.launch import RunningBrowser, launch
 from envs.browser.navigation import to_url
 from envs.browser.observer import Observer
 from envs.browser.options import BrowserOptions
 from envs.browser.redact import Redactor, scrub_har
 from envs.browser.session import BrowserSession
+from envs.browser.settle import Interrupted
 from envs.env import Task
 from envs.errors import ActionError, AddressError, EnvDiedError, EnvError, EnvSetupError, describe_late
 from envs.observation import Observation, StepResult

@@ -15,8 +15,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envs.browser.domains import DomainRules
-from envs.browser.upstream import Upstream, UpstreamError
+from envs.browser.domains import DomainRules, Upstream, UpstreamError
 from envs.errors import EnvSetupError
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ import re
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
-from envs.actions import Action, Hotkey, PressKey
+from envs.actions import Action, Hotkey, PressKey, normalize_key
 from envs.browser.overlays import AddressBar
 from envs.browser.session import BrowserSession
 from envs.errors import ActionError
-from envs.keys import normalize_key
-from envs.secret_forms import without_login
+from envs.secret_texts import without_login
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envs.browser.context import new_context
-from envs.browser.domains import DomainRules
+from envs.browser.domains import DomainRules, read_upstream
 from envs.browser.gate import Gate
 from envs.browser.options import BrowserOptions
-from envs.browser.upstream import read_upstream
-from envs.errors import EnvSetupError
-from envs.require import require
+from envs.errors import EnvSetupError, require
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright, ProxySettings

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from envs.errors import ActionError, AddressError
-from envs.secret_forms import without_login
+from envs.secret_texts import without_login
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Response

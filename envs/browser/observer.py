@@ -5,16 +5,15 @@ from typing import Any
 
 from envs.browser.a11y import MAX_DOM_NODES, A11yTree, TooLargeError
 from envs.browser.camera import png_size_px
-from envs.browser.interrupts import Interrupted
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
-from envs.browser.settle import Settled
+from envs.browser.settle import Interrupted, Settled
 from envs.errors import EnvDiedError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Observation, Tab
-from envs.secret_forms import without_login
+from envs.secret_texts import without_login
 
 _CAPTURE_TIMEOUT_S = 5.0
 _TREE_TIMEOUT_S = 3.0

@@ -8,8 +8,8 @@ from typing import Any
 from envs.env import Env
 from envs.errors import EnvSetupError
 from envs.geometry import parse_size
-from envs.http_login import HttpLogin
 from envs.registry import EnvKind, EnvRequest
+from envs.secret_texts import HttpLogin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from envs.secret_forms import SecretForms
+from envs.secret_texts import SecretForms
 
 STARS = "***"
 _BLOCK_CHARS = 4 * 2**20

@@ -12,16 +12,14 @@ from envs.browser.context import Folders, Logins
 from envs.browser.domains import DomainRules, Firewall
 from envs.browser.gate import Gate
 from envs.browser.inspector import Inspector
-from envs.browser.interrupts import Interrupts
 from envs.browser.navigation import error_note, open_url, to_url
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox, FileList, Overlay
 from envs.browser.redact import Redactor
-from envs.browser.settle import Settler, Traffic
+from envs.browser.settle import Interrupts, Settler, Traffic
 from envs.browser.tabs import PageLimiter, Tabs
 from envs.errors import ActionError, AddressError
-from envs.http_login import split_login
-from envs.secret_forms import without_login
+from envs.secret_texts import split_login, without_login
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, FileChooser, Frame, Page, Response

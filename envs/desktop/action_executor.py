@@ -16,10 +16,10 @@ from envs.actions import (
     Terminate,
     TypeText,
     Wait,
+    normalize_key,
 )
 from envs.desktop.backend import Backend, Clock, Region
 from envs.errors import ActionError
-from envs.keys import normalize_key
 
 _MOTION_S = 0.01  # between two points of a gliding pointer
 _DRAG_POINTS = 12  # at least: programs want to see motion before they believe in a drag

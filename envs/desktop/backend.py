@@ -129,7 +129,7 @@ class Backend(Protocol):
         ...
 
     def press_key(self, key: str, *, down: bool) -> None:
-        """Press or release a key, a name of `envs.keys`.
+        """Press or release a key, a name of `envs.actions`.
 
         Raises:
             ActionError: This system has no such key.

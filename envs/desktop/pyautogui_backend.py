@@ -10,8 +10,7 @@ from typing import Any
 from envs.actions import Button
 from envs.desktop.backend import Clock, Cursor, Frame, Region, ScreenLostError
 from envs.desktop.screenshot import Grabber
-from envs.errors import ActionError
-from envs.require import require
+from envs.errors import ActionError, require
 
 _EXTRA = "desktop"
 _PASTE_S = 0.1  # for a program to take what was pasted before the clipboard gets its old text back

@@ -15,8 +15,7 @@ from envs.desktop.action_executor import ActionExecutor
 from envs.desktop.backend import Clock, Frame, Region
 from envs.desktop.options import DesktopOptions
 from envs.desktop.running_desktop import RunningDesktop
-from envs.desktop.screenshot import Camera
-from envs.desktop.settle import Settler
+from envs.desktop.screenshot import Camera, Settler
 from envs.errors import ActionError, EnvError, describe_late
 
 T = TypeVar("T")

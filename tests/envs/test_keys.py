@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.keys import KEY_NAMES, MODIFIERS, normalize_key
+from envs.actions import KEY_NAMES, MODIFIERS, normalize_key
 
 # Source: pyautogui 0.9.54, `KEY_NAMES`: every name that model code may carry over.
 PYAUTOGUI_WORDS = """

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.browser.redact import Redactor, scrub_har
-from envs.secret_forms import SecretForms
+from envs.secret_texts import SecretForms
 
 SECRET = 'Hünter/2 & "x"\\漢🎉'
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cua.errors import CodeError
 from cua.gui_agent.interpreter import Limits, run, to_pyautogui
 from envs import Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, ScreenGeometry, Scroll, Wait
-from envs.keys import normalize_key
+from envs.actions import normalize_key
 from tests.fuzz.programs import PROGRAMS, TAME_PROGRAMS
 from tests.fuzz.settings import bounded_time, fuzzed
 

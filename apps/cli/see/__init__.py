@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import typer
 
-from apps.cli.see import charts, compare, maze, objects, text, video, views
+from apps.cli.see import charts, objects, video, views
 
 HELP = """Look at images and videos without a model.
 
@@ -21,17 +21,17 @@ Exit codes: 0 found, 1 not found (no way, no match), 2 wrong usage or a file tha
 app = typer.Typer(name="see", help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
 OPERATIONS: dict[str, Callable[..., None]] = {
-    "maze": maze.maze,
+    "maze": charts.maze,
     "share": charts.share,
     "axes": charts.axes,
-    "diff": compare.diff,
-    "template": compare.template,
+    "diff": views.diff,
+    "template": views.template,
     "count": objects.count,
     "measure": objects.measure,
     "polygons": objects.polygons,
     "edges": objects.edges,
-    "ocr": text.ocr,
-    "codes": text.codes,
+    "ocr": objects.ocr,
+    "codes": objects.codes,
     "crop": views.crop,
     "zoom": views.zoom,
     "rotate": views.rotate,

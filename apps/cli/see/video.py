@@ -6,8 +6,18 @@ from typing import Annotated
 
 import typer
 
-from apps.cli.see.output import AsJson, Finding, Force, Output, Sink, VideoArgument, check_may_write, write_picture
-from apps.cli.see.values import parse_numbers, tell_number
+from apps.cli.see.output import (
+    AsJson,
+    Finding,
+    Force,
+    Output,
+    Sink,
+    VideoArgument,
+    check_may_write,
+    parse_numbers,
+    tell_number,
+    write_picture,
+)
 
 _MAX_SHEET_FRAMES = 48
 

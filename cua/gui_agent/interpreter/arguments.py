@@ -13,8 +13,8 @@ from cua.gui_agent.interpreter.limits import Refused
 from cua.gui_agent.interpreter.recording import Recording
 from cua.gui_agent.interpreter.values import Value, is_number, kind, short
 from envs import Button
+from envs.actions import normalize_key
 from envs.errors import nearest
-from envs.keys import normalize_key
 
 _BUTTONS: dict[Value, Button] = {
     "left": "left",

@@ -14,7 +14,7 @@ from cua.gui_agent.interpreter.limits import Refused
 from cua.gui_agent.interpreter.recording import Recording
 from cua.gui_agent.interpreter.values import Value, short
 from envs import KeyDown, KeyUp, MouseDown, MouseUp
-from envs.keys import normalize_key
+from envs.actions import normalize_key
 
 _Call: TypeAlias = Callable[[Arguments], Value]
 

@@ -11,8 +11,7 @@ from envs.desktop.x11.clipboard import Clipboard
 from envs.desktop.x11.connection import Connection, cookie_from
 from envs.desktop.x11.keyboard import Keyboard
 from envs.desktop.x11.windows import InputFlusher, Windows
-from envs.errors import EnvSetupError
-from envs.require import require
+from envs.errors import EnvSetupError, require
 
 _GET_CURSOR_IMAGE = 4  # Source: fixesproto.txt, request GetCursorImage, version 1
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.desktop.x11.connection import Connection, unless_gone
-from envs.require import require
+from envs.errors import require
 
 _CHUNK = 60_000  # bytes in one property
 _TIMEOUT_S = 3.0

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from envs.errors import EnvSetupError
-from envs.require import require
+from envs.errors import EnvSetupError, require
 
 T = TypeVar("T")
 _ANY_TYPE = 0  # Source: X11/X.h AnyPropertyType

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from envs.desktop.backend import Clock, typing_limit_s
 from envs.desktop.x11.connection import Connection
 from envs.desktop.x11.keymap import CAPS_LOCK, SHIFT_L, Keymap, is_keypad, keysym_of_character, keysym_of_key
-from envs.errors import ActionError
-from envs.require import require
+from envs.errors import ActionError, require
 
 _CHUNK = 400  # characters sent before the program gets time to take them
 _TAKE_BACK_TIMEOUT_S = 5.0

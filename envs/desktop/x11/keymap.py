@@ -6,8 +6,8 @@ Source: X11/keysymdef.h and X11/XF86keysym.h; characters outside Latin-1 are 0x0
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from envs.actions import normalize_key
 from envs.errors import ActionError
-from envs.keys import normalize_key
 
 _NAMED = {
     "accept": 0xFF0D,
@@ -98,7 +98,7 @@ SHIFT_L = 0xFFE1
 
 
 def keysym_of_key(name: str) -> int:
-    """Keysym of a key by its name in `envs.keys`.
+    """Keysym of a key by its name in `envs.actions`.
 
     Raises:
         ActionError: There is no such key.
@@ -140,7 +140,7 @@ class Keymap:
 
     Args:
         display: python-xlib `Display`.
-        min_spare: If fewer keys than that are free, keys that no name of `envs.keys` uses are lent too.
+        min_spare: If fewer keys than that are free, keys that no name of `envs.actions` uses are lent too.
     """
 
     def __init__(self, display: Any, min_spare: int) -> None:
@@ -239,7 +239,7 @@ class Keymap:
 
 
 def _is_luxury(keysym: int) -> bool:
-    """Whether a keysym is of a multimedia key that `envs.keys` does not name."""
+    """Whether a keysym is of a multimedia key that `envs.actions` does not name."""
     return 0x10080000 <= keysym <= 0x1008FFFF and keysym not in NAMED_KEYSYMS
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from envs.desktop.x11.connection import Connection, unless_gone
-from envs.require import require
+from envs.errors import require
 
 _MAX_DEPTH = 32  # windows inside windows
 

@@ -2,8 +2,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from apps.setup.click_targets import Point, click_all, make_targets, reset_and_close
-from apps.setup.click_test import BROWSER_CASES, DESKTOP_SIZES, _measure, click_in_browser, click_on_desktop
+from apps.setup.click_test import (
+    BROWSER_CASES,
+    DESKTOP_SIZES,
+    Point,
+    _measure,
+    click_all,
+    click_in_browser,
+    click_on_desktop,
+    make_targets,
+    reset_and_close,
+)
 from apps.setup.report import Row
 from envs import EnvError
 from envs.browser import BrowserEnv, BrowserOptions

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from apps.setup.checks import count_row, make_row, row_of, run_sandbox_checks
 from apps.setup.report import Row
-from apps.setup.sandbox import count_row, make_row, row_of, run_sandbox_checks
 from tests.ordinary_user import ROOT, as_ordinary_user, find_obstacle
 from visual_tools.sandbox import BackendReport, describe_backends
 from visual_tools.sandbox.check import CHECKS, CheckOutcome

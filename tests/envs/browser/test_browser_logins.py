@@ -8,7 +8,7 @@ import pytest
 from envs.actions import Hotkey, PressKey, TypeText
 from envs.browser import BrowserEnv, BrowserOptions
 from envs.env import InstructionTask
-from envs.http_login import HttpLogin, split_login
+from envs.secret_texts import HttpLogin, split_login
 from tests.envs.browser.driving import OpenPage, click, do
 from tests.envs.browser.pages import PageServer
 

@@ -17,7 +17,7 @@ from envs.browser import BrowserEnv, BrowserOptions, BrowserPool
 from envs.check_env import check_env
 from envs.env import InstructionTask
 from envs.errors import EnvDiedError, EnvSetupError
-from envs.http_login import HttpLogin
+from envs.secret_texts import HttpLogin
 from tests.envs.browser.driving import OpenPage, click, do, until
 from tests.envs.browser.listener import listening
 from tests.envs.browser.pages import PageServer

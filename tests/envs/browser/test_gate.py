@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from envs.browser.domains import DomainRules
+from envs.browser.domains import DomainRules, Upstream, read_upstream
 from envs.browser.gate import Gate
-from envs.browser.upstream import Upstream, read_upstream
 from envs.errors import EnvSetupError
 from tests.envs.browser.listener import Listener, listening
 from tests.envs.browser.pages import PageServer

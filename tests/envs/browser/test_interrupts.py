@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from envs.browser.interrupts import Interrupted, Interrupts, Reason
+from envs.browser.settle import Interrupted, Interrupts, Reason
 
 LONG_S = 20.0
 SOON_S = 0.01

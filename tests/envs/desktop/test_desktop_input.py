@@ -9,9 +9,9 @@ import pytest
 from Xlib import XK
 
 from envs import Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll
+from envs.actions import KEY_NAMES
 from envs.desktop import DesktopEnv
 from envs.desktop.x11.keymap import keysym_of_key
-from envs.keys import KEY_NAMES
 from tests.envs.desktop.conftest import HERE, TASK, MakeEnv, needs_display, until
 
 pytestmark = needs_display

@@ -2,8 +2,8 @@ import pytest
 from Xlib import XK
 
 from envs import ActionError
+from envs.actions import KEY_NAMES
 from envs.desktop.x11.keymap import NAMED_KEYSYMS, keysym_of_character, keysym_of_key
-from envs.keys import KEY_NAMES
 
 XK.load_keysym_group("xf86")
 _PAIRS = """

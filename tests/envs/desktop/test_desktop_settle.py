@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from envs.desktop.backend import Clock, Frame
-from envs.desktop.settle import Settler, changed_tiles
+from envs.desktop.screenshot import Settler, changed_tiles
 from tests.envs.desktop.conftest import HERE, MakeEnv, needs_display
 
 WIDTH, HEIGHT = 400, 300

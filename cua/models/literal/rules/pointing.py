@@ -9,7 +9,7 @@ from cua.models.literal.rules.words import MARK, NUMBER, URL, Rule, click_path, 
 from cua.models.literal.steps import AnswerDialog, Click, Drag, OpenAddress, PlainStep, PressKeys
 from cua.models.literal.target_phrase import parse_path, parse_target, parse_targets
 from cua.models.literal.target_words import TAIL
-from envs.keys import MODIFIERS, normalize_key
+from envs.actions import MODIFIERS, normalize_key
 
 
 def _click(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:

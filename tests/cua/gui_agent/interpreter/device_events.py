@@ -14,7 +14,7 @@ from envs import (
     TypeText,
     Wait,
 )
-from envs.keys import normalize_key
+from envs.actions import normalize_key
 
 _BUTTONS = {"left": 1, "middle": 2, "right": 3, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7}
 

@@ -22,7 +22,7 @@ from envs import (
     TypeText,
     Wait,
 )
-from envs.keys import KEY_NAMES
+from envs.actions import KEY_NAMES
 
 SCREEN_PX = (1920, 1080)
 GEOMETRY = ScreenGeometry(native_px=SCREEN_PX, sent_px=SCREEN_PX)
