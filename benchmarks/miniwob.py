@@ -89,10 +89,13 @@ TASKS = (
 )
 """What the peer is timed on: each is solved by one or two clicks."""
 
-PEER = """
+PEER = r"""
 import json, sys, time
 import gymnasium, browsergym.miniwob
+from playwright.sync_api import BrowserType
 names, seeds, browser = json.loads(sys.argv[1])
+launch = BrowserType.launch  # its own browser is not needed: ours serves, for its chat window too
+BrowserType.launch = lambda self, **named: launch(self, **{"executable_path": browser, **named})
 TARGETS = {  # the element to click, by the sentence
     "click-test": ["e => e.id === 'subbtn'"],
     "click-test-2": ["e => e.tagName === 'BUTTON' && told.includes(e.textContent)"],
@@ -109,7 +112,7 @@ TARGETS = {  # the element to click, by the sentence
 resets, steps, rewards = [], [], 0
 began = time.monotonic()
 for name in names:
-    env = gymnasium.make(f"browsergym/miniwob.{name}", pw_chromium_kwargs={"executable_path": browser})
+    env = gymnasium.make(f"browsergym/miniwob.{name}")
     for seed in range(seeds):
         at = time.monotonic()
         seen, _ = env.reset(seed=seed)
