@@ -83,8 +83,12 @@ class BrowserEnv:
         """Where downloads are saved."""
         return self._open_folders().downloads
 
-    async def goto(self, url: str) -> None:
+    async def goto(self, url: str, *, settle: bool = True) -> None:
         """Open an address in the active tab and wait for it, for a task's setup.
+
+        Args:
+            url: What to open.
+            settle: Wait until it is at rest; False: only until its document begins to come.
 
         Raises:
             EnvSetupError: It could not be opened; the text says why.
@@ -92,7 +96,8 @@ class BrowserEnv:
         session = self._open_episode().session
         try:
             await session.interrupts.race(session.goto(url), self.options.navigation_timeout_s + 1.0)
-            await session.settler.settle(session.tabs.active, time.monotonic())
+            if settle:
+                await session.settler.settle(session.tabs.active, time.monotonic())
         except Interrupted as up:  # a dialog of the page is no reason to wait longer
             if up.reason == "died":
                 raise EnvDiedError("the browser process is gone") from up

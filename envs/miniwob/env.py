@@ -228,7 +228,7 @@ class MiniWobEnv(BrowserEnv):
         if was == name and name in RESTARTABLE and not self.miniwob.keep_strip and not self._is_left:
             found = await self._run(page, name, seed, is_restart=True)
         if found is None:
-            await self.goto(f"{self._base_url}/miniwob/{name}.html")
+            await self.goto(f"{self._base_url}/miniwob/{name}.html", settle=False)
             found = await self._run(page, name, seed, is_restart=False) or {"fault": "it was left"}
         if "fault" in found:
             raise EnvSetupError(f"the page {name} of MiniWoB++ was not set up: {found['fault']}", retryable=True)
