@@ -157,7 +157,7 @@ async def find_in_tabs(hand: Hand, told: str) -> None:
 @solves("click-collapsible", "click-collapsible-nodelay")
 async def expand(hand: Hand, told: str) -> None:
     await hand.click("one('#area h3')")
-    await hand.until(f"clear({SUBMIT})")
+    await hand.until(f"!jQuery(':animated').length && clear({SUBMIT})")
     await hand.submit()
 
 
