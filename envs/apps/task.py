@@ -1,5 +1,6 @@
 """A task on web apps, as data; its verdict is what changed in the apps' own state, all of it."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -120,6 +121,16 @@ def find_changes(before: Facts, after: Facts) -> dict[str, Any]:
 def has(*texts: str) -> Wanted:
     """A text that holds all of these, in upper or lower case."""
     return lambda value: isinstance(value, str) and all(text.lower() in value.lower() for text in texts)
+
+
+def says_number(number: float) -> Wanted:
+    """An answer that has this number and no other, in digits (`19.95`, `19,95`); `#3`, a ticket, does not count."""
+
+    def is_it(answer: Any) -> bool:
+        found = re.findall(r"(?<![#\w.,])\d+(?:[.,]\d+)?(?!\w)", str(answer))
+        return len(found) > 0 and all(float(text.replace(",", ".")) == number for text in found)
+
+    return is_it
 
 
 def _matches(wanted: Any, value: Any) -> bool:

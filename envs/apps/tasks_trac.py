@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from envs.apps.task import IMPOSSIBLE, TaskConfig, Wanted, has
+from envs.apps.task import IMPOSSIBLE, TaskConfig, has, says_number
 
 NEXT_TICKET = 15
 """The number that the next ticket gets."""
@@ -17,11 +17,6 @@ def new_ticket(**fields: Any) -> dict[str, Any]:
     filled = {**default, **fields}
     filled.setdefault("owner", owner[filled["component"]])
     return {f"trac/ticket/{NEXT_TICKET}/{name}": value for name, value in filled.items()}
-
-
-def says_number(number: int) -> Wanted:
-    """An answer that has this number and no other, in digits; numbers of tickets (`#3`) do not count."""
-    return lambda answer: re.findall(r"(?<![#\w])\d+(?!\w)", str(answer)) == [str(number)]
 
 
 def _task(name: str, instruction: str, steps: str, changes: Mapping[str, Any] | None = None, **more: Any) -> TaskConfig:
