@@ -21,7 +21,7 @@ COMMANDS = (
     "see",
     *(f"see {name}" for name in SEE),
     "eval",
-    *(f"eval {name}" for name in ("run", "list", "show", "compare")),
+    *(f"eval {name}" for name in ("run", "list", "show", "compare", "export")),
     "serve",
     "demo",
     "runs",

@@ -34,6 +34,7 @@ SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists
 Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored; 2 wrong usage;
 3 a limit of the whole evaluation was reached; 130 stopped."""
 
+EXPORTS = ("inspect", "atif")
 _TELL_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
@@ -86,15 +87,20 @@ def run(
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
     report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
+    export: Annotated[str | None, Flag(help="Write it for another program, too: inspect or atif.")] = None,
 ) -> None:
     """Run a suite: `cua eval SUITE` for short."""
     from apps.evals.request import prepare
 
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
     kind = choice("--executor", executor, ("local", "process", "ray"))
+    if export is not None:
+        choice("--export", export, EXPORTS)
     prepared = prepare(_request(given))
     evaluation, code = _evaluate(prepared, given.params | {"executor": kind}, form)
     files = {"page": str(evaluation.folder / "index.html"), "folder": str(evaluation.folder)}
+    if export is not None:
+        files["export"] = str(_export(evaluation, export, None))
     _print(evaluation, form, files)
     if evaluation.num_unfinished and form == "text":
         terminal.echo(f"go on with: {_resume_command(sys.argv[1:], evaluation.folder)}", err=True)
@@ -163,6 +169,30 @@ def compare(
         return
     for line in describe_comparison(comparison, first, second):
         terminal.echo(line)
+
+
+@app.command("export")
+def export_evaluation(
+    folder: FolderArgument,
+    to: Annotated[str, Flag(help="inspect (a log of inspect_ai) or atif (a trajectory for each run).")] = "inspect",
+    out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
+) -> None:
+    """Write an evaluation for other programs."""
+    from apps.evals.results import find_evaluation, load_evaluation
+
+    kind = choice("--to", to, EXPORTS)
+    terminal.echo(str(_export(load_evaluation(find_evaluation(folder)), kind, out)))
+
+
+def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
+    from apps.evals.export import export_inspect, export_trajectories
+
+    if kind == "inspect":
+        return export_inspect(evaluation, out)
+    target, lost = export_trajectories(evaluation, out)
+    for why in lost:
+        terminal.echo(f"left out: {why}", err=True)
+    return target
 
 
 def _request(given: typer.Context) -> "EvalRequest":

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from apps.cli import terminal
+from apps.cli.flags import choice
 
 RunArgument = Annotated[str, typer.Argument(help="Id, unique beginning of it, folder, or last.")]
 
@@ -77,21 +78,31 @@ def export(
     result_dir: Annotated[Path, typer.Argument(help="Root of the tree of results.")],
     domain: Annotated[str, typer.Option(help="Folder of the domain, for a run of `cua task`.")] = "custom",
     task_id: Annotated[str | None, typer.Option(help="Folder of the task; the run's id when left out.")] = None,
+    to: Annotated[str | None, typer.Option(help="atif: one trajectory.json with its images, for either.")] = None,
 ) -> None:
     """Write a run for other programs.
 
     A run of `cua task` gets OSWorld's result layout; one of `cua ask` its conversation in OpenAI's
-    form and its notebook.
+    form and its notebook; with --to atif, either gets the Agent Trajectory Interchange Format.
     """
     import asyncio
 
     from cua.tool_agent.export import export_conversation
     from cua.trajectory import load_run
+    from cua.trajectory.atif_export import FILE as ATIF_FILE
+    from cua.trajectory.atif_export import export_atif
     from cua.trajectory.osworld_export import OSWorldNames, export_osworld
+    from cua.trajectory.run_files import check_name
     from cua.trajectory.runs import find_run
 
     run_dir = find_run(run, _runs_dir())
     record = load_run(run_dir, images=0)
+    if to is not None:
+        choice("--to", to, ("atif",))
+        whole = load_run(run_dir, images=None) if record.is_tool_run else record
+        folder = Path(result_dir).joinpath(*check_name(task_id or run_dir.name))
+        terminal.echo(str(export_atif(whole, folder / ATIF_FILE)))
+        return
     if record.is_tool_run:
         whole = load_run(run_dir, images=None)
         terminal.echo(str(asyncio.run(export_conversation(whole, result_dir, task_id or run_dir.name))))

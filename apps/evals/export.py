@@ -1,0 +1,202 @@
+"""An evaluation for other programs: a log of inspect_ai, and its runs in ATIF.
+
+Source: inspect_ai's `inspect_ai.log.EvalLog`, format version 2, as JSON. Nothing of inspect_ai is needed to
+write it.
+"""
+
+import datetime
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from apps.evals.results import Evaluation
+from apps.evals.statistics import is_success
+from apps.evals.text import ERRORS, describe_key
+from cua.batch import EpisodeResult
+from cua.errors import TrajectoryError
+from cua.trajectory import load_run
+from cua.trajectory.atif_export import FILE as TRAJECTORY
+from cua.trajectory.atif_export import export_atif
+from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.images import write_atomically
+from cua.trajectory.runs import summarize
+
+FILE = "inspect.json"
+ATIF = "atif"
+FORMAT_VERSION = 2
+SCORER = "task"
+_MAX_INSTRUCTION_CHARS = 20_000
+
+
+def export_inspect(evaluation: Evaluation, path: Path | None = None) -> Path:
+    """Write the log, whole or not at all.
+
+    Args:
+        evaluation: Which one.
+        path: The file, its name ending in `.json`; None for `inspect.json` in the evaluation's folder.
+
+    Returns:
+        The file.
+
+    Raises:
+        TrajectoryError: It cannot be written.
+    """
+    target = path or evaluation.folder / FILE
+    text = json.dumps(to_inspect(evaluation), ensure_ascii=False, allow_nan=False, indent=1)
+    with translate_os_errors("write", target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, (text + "\n").encode("utf-8", "replace"))
+    return target
+
+
+def export_trajectories(evaluation: Evaluation, folder: Path | None = None) -> tuple[Path, list[str]]:
+    """Write the run of each episode that is over in ATIF, as `FOLDER/<run>/trajectory.json`.
+
+    Args:
+        evaluation: Which one.
+        folder: Gets the files and the images; None for `atif/` in the evaluation's folder, where the images are named
+            where they lie.
+
+    Returns:
+        The folder, and why runs were left out, a line each.
+
+    Raises:
+        TrajectoryError: The folder cannot be written.
+    """
+    target, lost = folder or evaluation.folder / ATIF, []
+    with translate_os_errors("write", target):
+        target.mkdir(parents=True, exist_ok=True)
+    for one in evaluation.results:
+        run = evaluation.find_run(one)
+        if run is None:
+            lost.append(f"{describe_key(one.key)}: it has no record")
+            continue
+        try:
+            record = load_run(evaluation.folder / run, images=0)
+            export_atif(record, target / record.run_dir.name / TRAJECTORY, copy_images=folder is not None)
+        except TrajectoryError as error:
+            lost.append(f"{describe_key(one.key)}: {error}")
+    return target, lost
+
+
+def to_inspect(evaluation: Evaluation) -> dict[str, Any]:
+    """The log. A task and seed is a sample, a repeat an epoch; an episode without a score is a sample with an error."""
+    plan = evaluation.plan
+    ids = [_sample_id(task_id, seed, has_seeds=len(plan.seeds) > 1) for task_id in plan.task_ids for seed in plan.seeds]
+    return {
+        "version": FORMAT_VERSION,
+        "status": {"running": "started", "finished": "success"}.get(evaluation.status, "cancelled"),
+        "eval": {
+            "eval_id": _id_of(evaluation.folder.name),
+            "run_id": _id_of(evaluation.folder.name),
+            "created": _time(evaluation.started_at),
+            "task": plan.suite_name,
+            "task_id": _id_of(plan.suite_name),
+            "task_version": plan.revision or 0,
+            "task_args": plan.suite_options,
+            "dataset": {"name": plan.suite_name, "samples": len(ids), "sample_ids": ids, "shuffled": False},
+            "model": plan.model,
+            "model_args": {},
+            "config": {"epochs": plan.repeats},
+            **_revision(evaluation),
+            "packages": dict(evaluation.versions),
+            "metadata": {"settings": plan.settings, "seeds": plan.seeds, "max_steps": plan.max_steps},
+            "scorers": [{"name": SCORER}],
+        },
+        "plan": {"name": "plan", "steps": []},
+        "results": _results(evaluation),
+        "stats": {
+            "started_at": _time(evaluation.started_at),
+            "completed_at": _time(evaluation.ended_at) if evaluation.ended_at else "",
+            "model_usage": {
+                plan.model: _usage(evaluation.figures.all.input_tokens, evaluation.figures.all.output_tokens)
+            },
+        },
+        "samples": list(_samples(evaluation)),
+    }
+
+
+def _results(evaluation: Evaluation) -> dict[str, Any]:
+    whole = evaluation.figures.all
+    values = {
+        "mean_full": whole.mean_full,
+        "mean_scored": whole.mean_scored,
+        "success_full": whole.success_full,
+        "success_scored": whole.success_scored,
+    }
+    metrics = {name: {"name": name, "value": value} for name, value in values.items() if value is not None}
+    if whole.mean_full_interval is not None and "mean_full" in metrics:
+        interval = whole.mean_full_interval
+        metrics["mean_full"]["metadata"] = {"low": interval.low, "high": interval.high, "method": interval.method}
+    score = {"name": SCORER, "scorer": SCORER, "metrics": metrics}
+    counts = {"scored_samples": whole.num_scored, "unscored_samples": whole.num_episodes - whole.num_scored}
+    return {
+        "total_samples": evaluation.plan.num_episodes,
+        "completed_samples": whole.num_scored,
+        "scores": [score | counts],
+        "metadata": {"errors": dict(whole.errors)},
+    }
+
+
+def _samples(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    plan = evaluation.plan
+    for one in evaluation.results:
+        run = evaluation.find_run(one)
+        told = {
+            "id": _sample_id(one.task_id, one.seed, has_seeds=len(plan.seeds) > 1),
+            "epoch": one.repeat + 1,
+            "input": _instruction(evaluation, run) or one.task_id,
+            "target": "1",
+            "metadata": {
+                "task_id": one.task_id,
+                "seed": one.seed,
+                "family": plan.families.get(one.task_id),
+                "kind": one.kind,
+                "num_steps": one.num_steps,
+                "num_tries": one.num_tries,
+                "run": run,
+            },
+            "model_usage": {plan.model: _usage(one.usage.input_tokens, one.usage.output_tokens)},
+            "total_time": one.duration_s,
+            "uuid": _id_of(f"{evaluation.folder.name} {one.key}"),
+        }
+        yield told | _outcome(one, plan.max_time_s)
+
+
+def _outcome(one: EpisodeResult, max_time_s: float | None) -> dict[str, Any]:
+    if one.score is not None:
+        metadata = {"success": is_success(one.score)}
+        return {"scores": {SCORER: {"value": one.score, "explanation": one.reason, "metadata": metadata}}}
+    if one.kind == "timeout" and max_time_s is not None:
+        return {"limit": {"type": "time", "limit": max_time_s, "reason": one.reason}}
+    message = f"{ERRORS.get(one.kind, one.kind)}: {one.reason}"
+    return {"error": {"message": message, "traceback": message, "traceback_ansi": message}}
+
+
+def _instruction(evaluation: Evaluation, run: str | None) -> str:
+    return summarize(evaluation.folder / run).instruction[:_MAX_INSTRUCTION_CHARS] if run is not None else ""
+
+
+def _sample_id(task_id: str, seed: int | None, *, has_seeds: bool) -> str:
+    return f"{task_id}#{seed}" if has_seeds else task_id
+
+
+def _revision(evaluation: Evaluation) -> dict[str, Any]:
+    found = evaluation.checkout
+    return {"revision": {"type": "git", "origin": "", "commit": found.commit, "dirty": found.is_dirty}} if found else {}
+
+
+def _usage(input_tokens: int, output_tokens: int) -> dict[str, int]:
+    total = input_tokens + output_tokens
+    return {"input_tokens": input_tokens, "output_tokens": output_tokens, "total_tokens": total}
+
+
+def _time(unix_s: float) -> str:
+    return datetime.datetime.fromtimestamp(min(unix_s, 253_402_300_799.0), datetime.UTC).isoformat()
+
+
+def _id_of(text: str) -> str:
+    """A short id that follows from a text."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:22]
