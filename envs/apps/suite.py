@@ -6,6 +6,7 @@ from envs.apps.app import WebApp
 from envs.apps.dokuwiki import DokuWiki
 from envs.apps.oscar import Oscar
 from envs.apps.task import AppTask, TaskConfig, Wording
+from envs.apps.tasks_cross_site import TASKS as CROSS_SITE_TASKS
 from envs.apps.tasks_oscar import TASKS as OSCAR_TASKS
 from envs.apps.tasks_tiddlywiki import TASKS as TIDDLYWIKI_TASKS
 from envs.apps.tasks_trac import TASKS as TRAC_TASKS
@@ -17,7 +18,7 @@ from envs.suite import Baseline, Suite
 
 APPS: tuple[WebApp, ...] = (TiddlyWiki(), DokuWiki(), Wagtail(), Trac(), Oscar())
 """In the order in which they are installed."""
-TASKS: tuple[TaskConfig, ...] = (*TIDDLYWIKI_TASKS, *TRAC_TASKS, *OSCAR_TASKS)
+TASKS: tuple[TaskConfig, ...] = (*TIDDLYWIKI_TASKS, *TRAC_TASKS, *OSCAR_TASKS, *CROSS_SITE_TASKS)
 REVISION = "1"
 _BASELINES: Mapping[str, Baseline] = {}
 

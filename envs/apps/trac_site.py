@@ -60,8 +60,8 @@ TICKETS = (  # summary, description, reporter, owner, component, milestone, prio
         (),
     ),
     (
-        "Buy new fenders for the guest berths",
-        "Twelve of them.",
+        "Buy ropes for the guest berths",
+        "Two mooring ropes of 12 mm, from the shop.",
         "mara",
         "joris",
         "Quay",
