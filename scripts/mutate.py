@@ -69,7 +69,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "visual_tools/regions/components.py": ("tests/visual_tools/regions/test_components.py",),
     "visual_tools/video/cuts.py": ("tests/visual_tools/video/test_cuts.py",),
-    "visual_tools/text_directions.py": ("tests/visual_tools/test_text_directions.py",),
+    "visual_tools/text_recognition.py": ("tests/visual_tools/test_text_directions.py",),
     "model_runtime/engine/scheduler.py": ("tests/model_runtime/engine/test_scheduler.py",),
     "model_runtime/engine/kv_cache.py": ("tests/model_runtime/engine/test_kv_cache.py",),
     "model_runtime/engine/output_text.py": ("tests/model_runtime/engine/test_output_text.py",),
@@ -79,7 +79,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/model_runtime/engine/test_scheduler.py",
     ),
     "model_runtime/engine/thread.py": ("tests/model_runtime/engine/test_thread.py",),
-    "model_runtime/server/middleware.py": ("tests/model_runtime/server/test_middleware.py",),
+    "model_runtime/server/app.py": ("tests/model_runtime/server/test_middleware.py",),
 }
 """Modules full of guards, with the quick tests that are theirs."""
 

@@ -1,11 +1,16 @@
-"""Errors that a caller of these functions can mend.
+"""Errors that a caller of these functions can mend; packages that are optional, or how to install them.
 
 VisualError            what was found, what was expected, what to do
 ├── ImageError         an image or document cannot be read or does not fit the request
 ├── VideoError         a video cannot be read or does not fit the request
 ├── SandboxError       code cannot be run in isolation here
-└── MissingPackageError  an optional package is not installed (`visual_tools.require`)
+└── MissingPackageError  an optional package is not installed (`visual_tools.errors`)
 """
+
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
 
 
 class VisualError(Exception):
@@ -22,3 +27,42 @@ class VideoError(VisualError):
 
 class SandboxError(VisualError):
     """Nothing here can isolate code, or a kernel could not be started."""
+
+
+class MissingPackageError(VisualError):
+    """An optional package is not installed; the text is the line to type."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import `module` inside the function that needs it.
+
+    Args:
+        module: Dotted module name, for example `"cv2"`.
+        extra: The extra of the distribution that brings it, for example `"literal"`.
+
+    Raises:
+        MissingPackageError: The package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        raise MissingPackageError(_install_line(module, extra)) from error
+
+
+def find_package_dir(package: str, extra: str) -> Path:
+    """Folder of an installed package, found without importing it.
+
+    Raises:
+        MissingPackageError: The package is not installed.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise MissingPackageError(_install_line(package, extra))
+    return Path(spec.origin).parent
+
+
+def _install_line(module: str, extra: str) -> str:
+    name = module.split(".")[0]
+    return f"the package {name!r} is not installed, and this needs it. Install it with: pip install 'cua-k25[{extra}]'"

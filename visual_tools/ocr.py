@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.errors import require
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import find_ink, find_runs
-from visual_tools.require import require
 from visual_tools.text_detection import Point, TextArea, TextDetector, box_around
-from visual_tools.text_directions import choose_directions
-from visual_tools.text_recognition import Recognized, TextRecognizer
+from visual_tools.text_recognition import Recognized, TextRecognizer, choose_directions
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Text".
 _FONT_PER_BOX = 0.5

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.require import find_package_dir, require
+from visual_tools.errors import find_package_dir, require
 from visual_tools.widgets import find_edges
 
 Point = tuple[float, float]

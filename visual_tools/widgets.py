@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
-from visual_tools.require import require
 
 _EDGE_STEP = 4
 """A step of more than this, of 255, between neighbouring pixels is an edge. Gradients of buttons stay below,

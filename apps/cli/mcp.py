@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from visual_tools.require import require
+from visual_tools.errors import require
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch

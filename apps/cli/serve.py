@@ -246,7 +246,7 @@ def mcp(
     from apps.cli.running import StopSwitch
     from cua.config import load_settings
     from cua.errors import ConfigError
-    from visual_tools.require import require
+    from visual_tools.errors import require
 
     require("mcp", "mcp")
     settings = chosen_settings(given)

@@ -15,7 +15,7 @@ from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs, Peer
 from benchmarks.kernels.cost.mla import prefill_work
 from benchmarks.kernels.inputs import copies_of, normal, our, reference
-from model_runtime.ops.types import CuSeqlens
+from model_runtime.ops.registry import CuSeqlens
 
 FUSED = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
 """Not the one that holds all scores in memory: 34 GB at 16k."""

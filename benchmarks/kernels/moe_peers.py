@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.kernels.moe_weights import Weights
-from model_runtime.ops.types import DenseExperts
+from model_runtime.ops.registry import DenseExperts
 
 
 def grouped_mm(hidden: Tensor, weights: Tensor, ids: Tensor, experts: DenseExperts) -> Tensor:

@@ -17,7 +17,7 @@ from benchmarks.kernels.inputs import normal
 from model_runtime.checkpoint.int4 import dequantize, pack, quantize
 from model_runtime.launch.sizes import expert_parameters
 from model_runtime.model.moe import make_route_options
-from model_runtime.ops.types import DenseExperts, Experts, Int4Experts
+from model_runtime.ops.registry import DenseExperts, Experts, Int4Experts
 
 FIRST_SEED = 1_000_000
 """Expert e is made from this seed + e, so that it can be made again, alone, to be compared with."""

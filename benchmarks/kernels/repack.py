@@ -7,7 +7,7 @@ from benchmarks.kernels import exact, roofline
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
 from benchmarks.kernels.moe_weights import weights_of
-from model_runtime.ops.types import Int4Experts
+from model_runtime.ops.registry import Int4Experts
 
 NUM_EXPERTS = 16
 """A layer has 24 times as many, one after the other."""

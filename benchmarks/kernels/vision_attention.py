@@ -16,7 +16,7 @@ from benchmarks.kernels.cost.hardware import Grid, patches_of
 from benchmarks.kernels.cost.vision import attention_work
 from benchmarks.kernels.inputs import copies_of, normal, our, reference, turns
 from model_runtime.ops.reference.attention import find_runs
-from model_runtime.ops.types import CuSeqlens
+from model_runtime.ops.registry import CuSeqlens
 
 
 def cases(bench: Bench) -> Iterator[Case]:

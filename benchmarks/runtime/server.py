@@ -23,8 +23,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from model_runtime.engine.contract import EngineRequest
-from model_runtime.engine.sampling.params import SamplingParams
+from model_runtime.engine.contract import EngineRequest, SamplingParams
 from model_runtime.media import Prompt
 from model_runtime.server import make_app
 from model_runtime.server.run import listen, make_server

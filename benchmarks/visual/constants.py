@@ -173,7 +173,7 @@ SUBJECTS: dict[str, tuple[tuple[str, ...], Callable[[], Callable[[], Answers]]]]
     "paths": (("visual_tools.paths",), paths),
     "diff": (("visual_tools.diff",), diff),
     "ocr": (
-        ("visual_tools.text_detection", "visual_tools.text_directions", "visual_tools.text_recognition"),
+        ("visual_tools.text_detection", "visual_tools.text_recognition", "visual_tools.text_recognition"),
         ocr,
     ),
 }

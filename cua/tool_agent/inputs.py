@@ -162,8 +162,8 @@ def kind_of(path: Path) -> Kind:
     """What a file is, by its content: the suffix may lie."""
     from PIL import Image
 
+    from visual_tools.errors import require
     from visual_tools.images.files import BROKEN_FILE
-    from visual_tools.require import require
 
     with path.open("rb") as file:
         if _PDF_START in file.read(1024):

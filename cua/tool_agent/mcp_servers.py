@@ -24,7 +24,7 @@ from cua.tool_agent.outside import MAX_DESCRIPTION_CHARS, OutsideTool, check_sch
 from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
 from envs.supervisor import supervisor_command
-from visual_tools.require import require
+from visual_tools.errors import require
 from visual_tools.sandbox import Limits
 
 MAX_TOOLS = 128

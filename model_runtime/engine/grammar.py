@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from model_runtime.engine.sampling.params import GrammarSpec
+from model_runtime.engine.contract import GrammarSpec
 from model_runtime.errors import RequestError, require
 
 if TYPE_CHECKING:

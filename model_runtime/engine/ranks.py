@@ -126,7 +126,7 @@ class Workers:
 
     def close(self) -> None:
         """End them all, and leave their group; may be called twice."""
-        from model_runtime.parallel.torch_comm import close_group
+        from model_runtime.parallel.comm import close_group
 
         self._is_closing = True
         for pipe in self._pipes:
@@ -194,8 +194,7 @@ def load_rank(spec: RankSpec, rank: int, *, enter: "Enter | None" = None) -> "tu
 
     from model_runtime.device import find_rank_device, use_device
     from model_runtime.model import load_model
-    from model_runtime.parallel.comm import OneRank
-    from model_runtime.parallel.torch_comm import open_group
+    from model_runtime.parallel.comm import OneRank, open_group
 
     if spec.num_threads is not None:
         torch.set_num_threads(spec.num_threads)

@@ -18,8 +18,7 @@ from model_runtime.kernels import latent, merge_patches, mla_decode, mla_prefill
 from model_runtime.kernels.mla_schedule import AttentionPlan
 from model_runtime.kernels.moe import PreparedExperts
 from model_runtime.kernels.repack import HalfSplitExperts
-from model_runtime.ops.registry import register
-from model_runtime.ops.types import CuSeqlens, DenseExperts, RouteOptions
+from model_runtime.ops.registry import CuSeqlens, DenseExperts, RouteOptions, register
 
 define = torch.library.custom_op
 

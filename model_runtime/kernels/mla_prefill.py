@@ -38,7 +38,7 @@ from model_runtime.kernels.mla_decode import (
 from model_runtime.kernels.mla_schedule import AttentionPlan, Span, plan_spans, to_rows
 from model_runtime.kernels.tiles import Tile, find_tile, next_power
 from model_runtime.ops.reference.attention import mla_prefill as reference
-from model_runtime.ops.types import CuSeqlens
+from model_runtime.ops.registry import CuSeqlens
 
 PLANS_KEPT = 16
 """Lists for the device that are kept: all layers of a step ask for the same."""

@@ -21,8 +21,7 @@ from model_runtime.kernels.combine import combine
 from model_runtime.kernels.dispatch import dispatch
 from model_runtime.kernels.launch import ALIGNMENT, Launch, check_dtype, check_shape, run
 from model_runtime.kernels.repack import HalfSplitExperts, repack
-from model_runtime.ops.registry import register
-from model_runtime.ops.types import DenseExperts, Experts
+from model_runtime.ops.registry import DenseExperts, Experts, register
 
 
 def gemv_gate_up(x: Tensor, ids: Tensor, experts: DenseExperts | HalfSplitExperts) -> Tensor:

@@ -36,7 +36,7 @@ from model_runtime.kernels.launch import (
     run,
 )
 from model_runtime.kernels.tiles import Tile, find_tile, fit
-from model_runtime.ops.types import DenseExperts
+from model_runtime.ops.registry import DenseExperts
 
 MULTIPROCESSORS = 132
 """Of an H100 or H200. A chip with fewer runs the rest of the programs afterwards."""

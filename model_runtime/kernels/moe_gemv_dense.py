@@ -21,7 +21,7 @@ from torch import Tensor
 from model_runtime.kernels.launch import ALIGNMENT, Case, Launch, check_dtype, check_shape
 from model_runtime.kernels.moe_gemv_pairs import Product, make_launch, swiglu
 from model_runtime.kernels.tiles import Tile, find_tile, fit
-from model_runtime.ops.types import DenseExperts
+from model_runtime.ops.registry import DenseExperts
 
 
 @triton.jit

@@ -25,7 +25,7 @@ import triton.language as tl
 from torch import Tensor
 
 from model_runtime.kernels.launch import LaunchError, check_dtype, check_shape
-from model_runtime.ops.types import Int4Experts
+from model_runtime.ops.registry import Int4Experts
 
 GROUP = 32
 """Inputs under one scale, and the bytes of one block."""

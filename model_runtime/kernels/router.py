@@ -22,7 +22,7 @@ from torch import Tensor
 from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, run
 from model_runtime.kernels.tiles import Tile, find_tile, fit, next_power
 from model_runtime.ops.reference import moe as reference
-from model_runtime.ops.types import RouteOptions
+from model_runtime.ops.registry import RouteOptions
 
 FLOATS = (torch.bfloat16, torch.float32)
 

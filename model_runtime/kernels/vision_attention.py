@@ -26,7 +26,7 @@ from torch import Tensor
 
 from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, run
 from model_runtime.kernels.tiles import find_tile, next_power
-from model_runtime.ops.types import CuSeqlens
+from model_runtime.ops.registry import CuSeqlens
 
 LOG2_E = 1.4426950408889634
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)

@@ -18,11 +18,10 @@ from model_runtime.config import load_config
 from model_runtime.config.types import K25Config
 from model_runtime.errors import ConfigError
 from model_runtime.media import MediaItem
-from model_runtime.model.batch import AttentionPlan, ForwardBatch, make_plan
+from model_runtime.model.batch import AttentionPlan, ForwardBatch, Rope, make_plan
 from model_runtime.model.layers import Embedding, Head, Mlp, RmsNorm, Weights
 from model_runtime.model.mla import Mla
 from model_runtime.model.moe import Moe
-from model_runtime.model.rope import Rope
 from model_runtime.ops import find_ops
 from model_runtime.ops.registry import find_backends
 from model_runtime.parallel.comm import Comm, OneRank, check_ranks

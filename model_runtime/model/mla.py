@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.config.types import TextConfig
-from model_runtime.model.batch import AttentionPlan, PrefillRun
+from model_runtime.model.batch import AttentionPlan, PrefillRun, find_softmax_scale
 from model_runtime.model.layers import RmsNorm, Weights
-from model_runtime.model.rope import find_softmax_scale
 from model_runtime.ops.reference.norm import rotate
 from model_runtime.parallel.comm import shard_slice
 

@@ -1,7 +1,15 @@
 """Operators with one signature and one implementation for each kind of device."""
 
-from model_runtime.ops.registry import Ops, find_ops, register
-from model_runtime.ops.types import CuSeqlens, DenseExperts, Experts, Int4Experts, RouteOptions
+from model_runtime.ops.registry import (
+    CuSeqlens,
+    DenseExperts,
+    Experts,
+    Int4Experts,
+    Ops,
+    RouteOptions,
+    find_ops,
+    register,
+)
 
 __all__ = [
     "CuSeqlens",

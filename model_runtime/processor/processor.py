@@ -1,16 +1,24 @@
-"""Bytes of images and videos to items for the vision tower."""
+"""Bytes of images and videos to items for the vision tower; frames out of a video file, through PyAV (FFmpeg).
 
-from collections.abc import Sequence
+The file is walked through once without decoding, which gives each frame's time and the key frames, whatever its header
+says or leaves out. Then sampled frames are decoded in order, from the nearest key frame where that skips something.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from model_runtime.errors import MediaError
+from model_runtime.cancellation import check_cancelled
+from model_runtime.errors import MediaError, require
 from model_runtime.media import MediaItem
-from model_runtime.processor.decode import decode_image
+from model_runtime.processor.decode import check_bytes, check_pixels, decode_image
 from model_runtime.processor.media_rules import (
     CHUNK_FRAMES,
     Fit,
@@ -20,8 +28,221 @@ from model_runtime.processor.media_rules import (
     format_timestamp,
     load_media_options,
     make_item,
+    sample_indices,
 )
-from model_runtime.processor.video import SampledFrame, sample_video
+
+CONTAINERS = ("mov", "mp4", "matroska", "webm", "avi", "mpegts", "gif")
+OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file"}
+"""A playlist may name other files and addresses of the server: such containers are not opened."""
+SEEK_FRAMES = 8
+"""From so many frames on it is cheaper to jump over them than to decode them: a jump empties the decoder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoIndex:
+    """What walking through a file gave.
+
+    Attributes:
+        fps: Average frames a second.
+        times: Of each frame in the order they are shown, in the stream's unit; empty if the file does not say.
+        key_times: Those of key frames, ascending.
+        num_frames: How many frames there are.
+    """
+
+    fps: float
+    times: tuple[int, ...] = field(repr=False)
+    key_times: tuple[int, ...] = field(repr=False)
+    num_frames: int
+
+    def num_frames_between(self, start: int, end: int) -> int:
+        """Frames shown after the one at `start` and before the one at `end`."""
+        return bisect_left(self.times, end) - bisect_right(self.times, start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledFrame:
+    """One frame that the model sees: its place in the video and 8-bit RGB pixels."""
+
+    index: int
+    image: Image.Image
+
+
+def sample_video(source: bytes | Path, sample_fps: float, limits: MediaLimits) -> tuple[float, Iterator[SampledFrame]]:
+    """Frames of a video, evenly over all of it.
+
+    Args:
+        source: The file's bytes or its path.
+        sample_fps: Frames a second to take.
+        limits: What is refused.
+
+    Returns:
+        The video's own frames a second, and the sampled frames, decoded as they are asked for. Frames at a damaged end
+        are left out.
+
+    Raises:
+        MediaError: It is no video, has no image in it, or breaks a limit.
+    """
+    size_bytes = len(source) if isinstance(source, bytes) else source.stat().st_size
+    check_bytes(size_bytes, limits.max_video_bytes, "video")
+    index = read_index(source, limits)
+    wanted = sample_indices(index.num_frames, index.fps, sample_fps)
+    if len(wanted) > limits.max_sampled_frames:
+        text = f"the video gives {len(wanted)} frames at {sample_fps:g} a second, at most {limits.max_sampled_frames}"
+        raise MediaError(f"{text} are taken: send a shorter one", code="media_too_large")
+    return index.fps, decode_frames(source, index, wanted, limits.max_pixels)
+
+
+def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
+    """Walk through a file without decoding.
+
+    Raises:
+        MediaError: It is no video, has no frames, or breaks a limit.
+    """
+    with _open(source) as container:
+        stream = _video_stream(container)
+        check_pixels(stream.codec_context.width, stream.codec_context.height, limits)
+        packets = list(_walk(container, stream, limits.max_source_frames))
+        _check_work(stream.codec_context.width, stream.codec_context.height, len(packets), limits)
+        fps = float(stream.average_rate or stream.guessed_rate or 0)
+        keeps_times = container.format.name != "avi"  # which stores the order of decoding only
+    if not packets:
+        raise MediaError("the video has no frames", code="invalid_media")
+    if fps <= 0:
+        raise MediaError("the video does not say how many frames a second it has", code="invalid_media")
+    times = sorted(time for time, _ in packets if time is not None)
+    if not keeps_times or len(set(times)) != len(packets):  # no times, or one twice: frames are found by counting
+        return VideoIndex(fps=fps, times=(), key_times=(), num_frames=len(packets))
+    key_times = sorted(time for time, is_key in packets if is_key and time is not None)
+    return VideoIndex(fps=fps, times=tuple(times), key_times=tuple(key_times), num_frames=len(packets))
+
+
+def _check_work(width: int, height: int, num_frames: int, limits: MediaLimits) -> None:
+    """Refuse what would take too long to decode.
+
+    Raises:
+        MediaError: There are too many pixels in all frames together.
+    """
+    if width * height * num_frames > limits.max_video_pixels:
+        text = (
+            f"the video has {num_frames} frames of {width} x {height} pixels, at most {limits.max_video_pixels} pixels"
+        )
+        raise MediaError(f"{text} are decoded: send a shorter or a smaller one", code="media_too_large")
+
+
+def _walk(container: Any, stream: Any, limit: int) -> Iterator[tuple[int | None, bool]]:
+    """(time, is a key frame) of each frame, in the order they are stored."""
+    count = 0
+    for packet in _packets(container, stream):
+        if not packet.size or packet.is_discard:
+            continue
+        count += 1
+        if count > limit:
+            text = f"the video has more than {limit} frames, which is as many as are looked through"
+            raise MediaError(f"{text}: send a shorter one", code="media_too_large")
+        yield packet.pts, packet.is_keyframe
+
+
+def decode_frames(
+    source: bytes | Path, index: VideoIndex, wanted: tuple[int, ...], max_pixels: int
+) -> Iterator[SampledFrame]:
+    """Decode the wanted frames, one at a time.
+
+    Raises:
+        MediaError: None of them can be decoded.
+    """
+    found = 0
+    with _open(source) as container:
+        stream = _video_stream(container)
+        stream.thread_type = "AUTO"
+        # a header may say less than the frames have; twice, since decoders round sizes up
+        stream.codec_context.options = {"max_pixels": str(2 * max_pixels)}
+        reader = _by_time(container, stream, index, wanted) if index.times else _by_count(container, stream, wanted)
+        for number, frame in reader:
+            found += 1
+            yield SampledFrame(index=number, image=frame.to_image())
+    if not found:
+        raise MediaError("no frame of the video can be decoded", code="invalid_media")
+
+
+def _by_count(container: Any, stream: Any, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+    """Wanted frames of a file whose frames have no times: decode all, and count."""
+    left = list(reversed(wanted))
+    for number, frame in enumerate(_decode(container, stream)):
+        while left and left[-1] <= number:
+            yield left.pop(), frame
+        if not left:
+            return
+
+
+def _by_time(container: Any, stream: Any, index: VideoIndex, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+    """Wanted frames by their times. One that cannot be decoded is replaced by the next that can."""
+    frames, frame = _timed(container, stream), None
+    for number in wanted:
+        time = index.times[number]
+        key_time = index.key_times[bisect_right(index.key_times, time) - 1] if index.key_times else time
+        if index.num_frames_between(frame.pts if frame else index.times[0], key_time) >= SEEK_FRAMES:
+            frames, frame = _seek(container, stream, key_time)
+            if frame is None or frame.pts > time:  # this file cannot be entered there
+                frames, frame = _seek(container, stream, index.times[0])
+        while frame is None or frame.pts < time:
+            frame = next(frames, None)
+            if frame is None:
+                return
+        yield number, frame
+
+
+def _seek(container: Any, stream: Any, time: int) -> tuple[Iterator[Any], Any]:
+    """Go to the key frame at or before a time: the frames from there on, and the first of them."""
+    container.seek(time, stream=stream, backward=True)
+    frames = _timed(container, stream)
+    return frames, next(frames, None)
+
+
+def _timed(container: Any, stream: Any) -> Iterator[Any]:
+    """Frames that say their time."""
+    return (frame for frame in _decode(container, stream) if frame.pts is not None)
+
+
+def _decode(container: Any, stream: Any) -> Iterator[Any]:
+    """Frames in the order they are shown, without those that are damaged beyond decoding."""
+    av = require("av")
+    for packet in _packets(container, stream):
+        try:
+            yield from packet.decode()
+        except av.FFmpegError:
+            continue
+
+
+def _packets(container: Any, stream: Any) -> Iterator[Any]:
+    """Packets up to the end of the file, or to where it is damaged; fewer when nobody waits for them any more."""
+    av = require("av")
+    try:
+        for packet in container.demux(stream):
+            check_cancelled()
+            yield packet
+    except av.FFmpegError:
+        return
+
+
+def _open(source: bytes | Path) -> Any:
+    """A container to use in `with`."""
+    av = require("av")
+    try:
+        return av.open(BytesIO(source) if isinstance(source, bytes) else str(source), options=dict(OPEN_OPTIONS))
+    except (av.FFmpegError, ValueError) as error:
+        expected = ", ".join(CONTAINERS)
+        text = f"the video cannot be opened, it is cut off, damaged or none of {expected}"
+        raise MediaError(text, code="invalid_media") from error
+
+
+def _video_stream(container: Any) -> Any:
+    """The first video stream."""
+    if not container.streams.video:
+        raise MediaError("the file has no video stream", code="invalid_media")
+    stream = container.streams.video[0]
+    if stream.codec_context is None:
+        raise MediaError("the video has a codec that is not known here", code="invalid_media")
+    return stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

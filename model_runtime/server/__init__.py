@@ -5,7 +5,7 @@ serve(app, host="127.0.0.1", port=8000)
 
 Reading order: `schemas.py` (what may be asked), `prompt.py`, `sampling.py` and `media.py` (JSON to prompts),
 `responses.py` (deadline, sequences, streams), `chat_completions.py` and `completions.py` (tokens to JSON),
-`middleware.py` (what every request passes), `app.py`, `run.py`.
+`app.py` (with what every request passes), `run.py`.
 """
 
 from model_runtime.server.app import make_app

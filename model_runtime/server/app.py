@@ -1,6 +1,8 @@
-"""The application: its routes, what operators ask (`/health`, `/metrics`, `/version`, `/v1/models`), error answers."""
+"""The application: its routes, what operators ask, error answers; and the middleware that every request passes."""
 
 import asyncio
+import hashlib
+import hmac
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -8,10 +10,12 @@ from importlib import metadata
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from model_runtime.engine.contract import EngineClient
 from model_runtime.errors import RequestError, RuntimeFault
@@ -19,8 +23,7 @@ from model_runtime.server.body import ClientGoneError, dump, error_body, error_h
 from model_runtime.server.chat_completions import complete_chat
 from model_runtime.server.completions import complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
-from model_runtime.server.metrics import AccessLogRecord, Metrics
-from model_runtime.server.middleware import RequestMiddleware
+from model_runtime.server.metrics import AccessLogRecord, Metrics, make_request_id
 from model_runtime.server.openapi import (
     ChatAnswer,
     DetokenizedAnswer,
@@ -38,6 +41,114 @@ from model_runtime.server.options import ServerOptions
 from model_runtime.server.responses import state_of
 from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest
 from model_runtime.server.state import Drain, ServerState
+
+OPEN_PATHS = frozenset({"/health"})
+_SHOWN_PATH_CHARS = 120
+
+
+class RequestMiddleware:
+    """ASGI middleware around the whole application.
+
+    Args:
+        app: What comes behind.
+        options: Keys and limits.
+        metrics: Told of each request that ends.
+        drain: Says whether the server still takes requests.
+    """
+
+    def __init__(self, app: ASGIApp, *, options: ServerOptions, metrics: Metrics, drain: Drain) -> None:
+        self._app = app
+        self._options = options
+        self._metrics = metrics
+        self._drain = drain
+        self._key_digests = [_digest(key) for key in options.api_keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        path = scope["path"].encode("unicode_escape").decode()[:_SHOWN_PATH_CHARS]
+        record = AccessLogRecord(
+            request_id=make_request_id(headers.get("x-request-id", "")), method=scope["method"], path=path
+        )
+        scope.setdefault("state", {})["access_log_record"] = record
+
+        async def send_marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = record.request_id
+            await send(message)
+
+        with self._drain.counting():
+            try:
+                await self._pass(scope, headers, receive, send_marked)
+            except Exception:
+                record.late_status = 500
+                raise
+            finally:
+                self._metrics.count(record, getattr(scope.get("route"), "path", "other"))
+                record.log()
+
+    async def _pass(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope, headers)
+        except RequestError as error:
+            await _refuse(error, send)
+        else:
+            await self._app(scope, self._limited(receive), send)
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        if scope["path"] not in OPEN_PATHS and self._key_digests:
+            self._check_key(headers.get("authorization", ""))
+        if scope["method"] == "POST":
+            self._drain.check(self._options.retry_after_s)
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._options.max_body_bytes:
+            raise _too_large(self._options.max_body_bytes)
+
+    def _check_key(self, header: str) -> None:
+        kind, _, key = header.partition(" ")
+        digest = _digest(key.strip())
+        matches = [hmac.compare_digest(digest, known) for known in self._key_digests]
+        if kind.lower() != "bearer" or not any(matches):
+            found = "an unknown key" if header else "no key"
+            text = f"found {found}; expected the header 'Authorization: Bearer KEY' with a key of this server"
+            raise RequestError(text, code="invalid_api_key", status=401)
+
+    def _limited(self, receive: Receive) -> Receive:
+        most, found = self._options.max_body_bytes, 0
+
+        async def receive_limited() -> Message:
+            nonlocal found
+            message = await receive()
+            found += len(message.get("body", b""))
+            if found > most:
+                raise _too_large(most)
+            return message
+
+        return receive_limited
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+
+
+def _too_large(most: int) -> RequestError:
+    text = f"the body is larger than {most} bytes; send fewer or smaller images"
+    return RequestError(text, code="request_too_large", status=413)
+
+
+async def _refuse(error: RequestError, send: Send) -> None:
+    body = dump(error_body(error))
+    headers: dict[str, Any] = {"content-type": "application/json", "content-length": str(len(body))}
+    if error.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    pairs = [(name.encode(), value.encode()) for name, value in (headers | error_headers(error)).items()]
+    await send({"type": "http.response.start", "status": error.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})
+
 
 _POLL_S = 10.0
 _SAMPLING_ERRORS = (400, 404, 408, 413, 429, 500, 503, 504)

@@ -10,8 +10,8 @@ from model_runtime.cancellation import run_in_thread
 from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall, ToolSpec
 from model_runtime.chat.tool_ids import IdMap, rewrite_history
+from model_runtime.engine.contract import GrammarSpec, SamplingParams
 from model_runtime.engine.grammar import make_tools_grammar
-from model_runtime.engine.sampling.params import GrammarSpec, SamplingParams
 from model_runtime.errors import RequestError
 from model_runtime.media import Prompt
 from model_runtime.server.media import Loaded, MediaReader

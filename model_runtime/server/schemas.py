@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 from pydantic_core import PydanticCustomError
 
-from model_runtime.engine.sampling.params import LogprobsMode
+from model_runtime.engine.contract import LogprobsMode
 
 MAX_CHOICES = 128
 

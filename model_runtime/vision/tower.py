@@ -2,23 +2,151 @@
 
 Source: Kimi K2.5 report, section 4.2; Kimi-VL report, arXiv 2504.07491, section 2.1 (tower and MLP projector); Dehghani
 et al. 2023 (NaViT), arXiv 2307.06304, section 2.1 for packing items of any size into one batch.
+
+Rotary positions have two dimensions: columns and rows take turns over the pairs of a head. Pair 2i turns by
+column * f_i, pair 2i + 1 by row * f_i, with f_i = 10000^(-4i / head_dim). All frames of a chunk have the same angles.
+
+Source: Dosovitskiy et al. 2020, arXiv 2010.11929, section 3.2 (resampling a learned table); Vaswani et al. 2017,
+arXiv 1706.03762, section 3.5 (sinusoid); Su et al. 2021, arXiv 2104.09864, equation 34, and Kimi-VL report,
+arXiv 2504.07491, section 2.1 (rotary); Kimi K2.5 report, section 4.2 (MoonViT-3D: chunks of four frames).
+
+Source: Dosovitskiy et al. 2020, arXiv 2010.11929, equation 1; Kimi-VL report, arXiv 2504.07491, section 2.1 (MoonViT).
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.reader import TensorSource
+from model_runtime.checkpoint.reader import TensorSource, copy_into
 from model_runtime.config.types import VisionConfig
 from model_runtime.media import MediaItem
 from model_runtime.ops import CuSeqlens, Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.placement import Placement
-from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, Packing, RowLinear
-from model_runtime.vision.position import PatchEmbed, PositionTable, Rope2D
+from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, Packing, RowLinear, make_weight
+
+BASE = 10_000.0
+GRIDS_KEPT = 8
+
+
+def make_sinusoid(num_frames: int, width: int, device: torch.device) -> Tensor:
+    """(num_frames, width) fp32: sines of frame * 10000^(-2i / width), then their cosines."""
+    frequencies = BASE ** -(torch.arange(0, width, 2, device=device, dtype=torch.float32) / width)
+    angles = torch.arange(num_frames, device=device, dtype=torch.float32)[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+class PositionTable(nn.Module):
+    """What is added to each patch. Tables of the last few grids are kept: screenshots of one agent have one size."""
+
+    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+        super().__init__()
+        self.weight = make_weight(placement, config.init_pos_emb_height, config.init_pos_emb_width, config.hidden_size)
+        self.max_frames = config.init_pos_emb_time
+        self.spatial = lru_cache(maxsize=GRIDS_KEPT)(self._resample)
+
+    def load(self, source: TensorSource, name: str) -> None:
+        """Fill the table from `name`.weight."""
+        copy_into(self.weight, source.get(f"{name}.weight"), f"{name}.weight")
+        self.spatial.cache_clear()
+
+    def _resample(self, h: int, w: int) -> Tensor:
+        """The table at another size: (h * w, width) fp32; bicubic, a = -0.75, corners not aligned, no antialiasing."""
+        table = self.weight.float()  # (table_h, table_w, width)
+        if (h, w) != tuple(table.shape[:2]):
+            channels_first = table.permute(2, 0, 1)[None]
+            table = F.interpolate(channels_first, size=(h, w), mode="bicubic", align_corners=False)[0].permute(1, 2, 0)
+        return table.reshape(h * w, -1).contiguous()
+
+    def add_to(self, x: Tensor, grid: tuple[int, int, int]) -> None:
+        """Add, in place, the positions of one item.
+
+        Args:
+            x: (t * h * w, width), the item's rows.
+            grid: (t, h, w) in patches. With t = 1 there is no temporal part; a first frame of several has one.
+        """
+        t, h, w = grid
+        frames = x.view(t, h * w, -1)
+        frames += self.spatial(h, w).to(x.dtype)
+        if t > 1:
+            frames += make_sinusoid(t, x.shape[-1], x.device).to(x.dtype)[:, None]
+
+
+ROTARY_BASE = 10_000.0
+ROTARY_GRIDS_KEPT = 8
+
+
+class Rope2D:
+    """Angles of grids. The last few grids are kept."""
+
+    def __init__(self, head_dim: int, device: torch.device) -> None:
+        self.head_dim, self.device = head_dim, device
+        self.of_frame = lru_cache(maxsize=ROTARY_GRIDS_KEPT)(self._make)
+
+    def _make(self, h: int, w: int) -> Tensor:
+        """Turns of one frame, (h * w, head_dim / 2) complex64: e^(i * angle) of each pair."""
+        steps = torch.arange(0, self.head_dim, 4, device=self.device, dtype=torch.float32)
+        frequencies = ROTARY_BASE ** -(steps / self.head_dim)  # (head_dim / 4)
+        columns = torch.arange(w, device=self.device, dtype=torch.float32)[:, None] * frequencies
+        rows = torch.arange(h, device=self.device, dtype=torch.float32)[:, None] * frequencies
+        pairs = torch.stack([columns.expand(h, w, -1), rows[:, None].expand(h, w, -1)], dim=-1)  # (h, w, dim / 4, 2)
+        angles = pairs.reshape(h * w, -1)
+        return torch.polar(torch.ones_like(angles), angles)
+
+    def make(self, grids: list[tuple[int, int, int]]) -> Tensor:
+        """Turns of items laid end to end, (N, head_dim / 2) complex64."""
+        return torch.cat([self.of_frame(h, w) for t, h, w in grids for _ in range(t)])
+
+
+CHANNELS = 3
+
+
+def make_patches(frames: Tensor, patch_size: int) -> Tensor:
+    """Cut frames into patches, in raster order: frame, row, column.
+
+    Args:
+        frames: (t, height, width, 3) uint8.
+        patch_size: Side of a patch in px.
+
+    Returns:
+        (t * h * w, patch_size * patch_size * 3) uint8, each patch row by row with its channels last.
+    """
+    t, height, width, channels = frames.shape
+    h, w = height // patch_size, width // patch_size
+    grid = frames.view(t, h, patch_size, w, patch_size * channels)
+    return grid.transpose(2, 3).reshape(t * h * w, -1)  # (t, h, w, patch_size, patch_size * 3)
+
+
+class PatchEmbed(nn.Module):
+    """A linear layer on each normalised patch: the convolution of the release, whose stride is its size."""
+
+    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+        super().__init__()
+        self.patch_size = config.patch_size
+        self.weight = make_weight(placement, config.hidden_size, CHANNELS * config.patch_size**2)
+        self.bias = make_weight(placement, config.hidden_size)
+
+    def load(self, source: TensorSource, name: str) -> None:
+        """Fill the weights; the release's are (width, 3, 14, 14), ours have the channels last, as pixels lie."""
+        stored = source.get(f"{name}.weight")
+        if stored.shape[1:] != (CHANNELS, self.patch_size, self.patch_size):
+            stored = stored.flatten(1)  # misshapen: let the check below say so
+        else:
+            stored = stored.permute(0, 2, 3, 1).flatten(1)
+        copy_into(self.weight, stored, f"{name}.weight")
+        copy_into(self.bias, source.get(f"{name}.bias"), f"{name}.bias")
+
+    def forward(self, items: Sequence[MediaItem]) -> Tensor:
+        """Items to (their patches laid end to end, hidden_size)."""
+        device = self.weight.device
+        frames = [torch.from_numpy(item.frames).to(device) for item in items]
+        pixels = torch.cat([make_patches(each, self.patch_size) for each in frames])  # (N, 588) uint8
+        values = pixels.to(torch.float32).mul_(2 / 255).sub_(1)  # mean 0.5, standard deviation 0.5
+        return F.linear(values.to(self.weight.dtype), self.weight, self.bias)
 
 
 class Projector(nn.Module):

@@ -3,8 +3,8 @@ import pytest
 
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
+from visual_tools.errors import MissingPackageError, require
 from visual_tools.ink import find_background, find_ink, find_runs, measure_contrast, read_sign
-from visual_tools.require import MissingPackageError, require
 from visual_tools.text_detection import find_content_box
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
-from visual_tools.require import require
+from visual_tools.errors import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NOISE = 20.0

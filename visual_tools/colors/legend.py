@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.pies import Pie
+from visual_tools.errors import MissingPackageError
 from visual_tools.ocr import TextLine, read_text
-from visual_tools.require import MissingPackageError
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MAX_SWATCH_AREA = 0.006

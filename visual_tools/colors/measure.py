@@ -20,10 +20,9 @@ from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import find_pie
 from visual_tools.colors.shares import ColorShares, Measured, make_shares
 from visual_tools.colors.words import ColorLike, parse_color, to_lab
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ocr import TextLine
-from visual_tools.require import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MIN_BORDER = 0.6

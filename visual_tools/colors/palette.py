@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.words import ColorLike, cell_lab, color_name, is_plain_word, parse_color, to_lab, word_lut
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import any_channel, largest_channel
-from visual_tools.require import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 NO_COLOR = 255

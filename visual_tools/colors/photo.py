@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.colors.palette import NO_COLOR, Palette, count_cells
 from visual_tools.colors.words import cell_lab, to_lab
-from visual_tools.require import require
+from visual_tools.errors import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _START_COLORS = 10

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.colors.areas import Area, Areas, fill_from
-from visual_tools.require import require
+from visual_tools.errors import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NUM_AREAS = 24

@@ -13,9 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.words import color_name, to_lab
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images.files import ImageSource, load_image
-from visual_tools.require import require
 
 Kind = Literal["pie", "bars", "area"]
 _MIN_WRITTEN = 0.004

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageColor
 
-from visual_tools.errors import ImageError
-from visual_tools.require import require
+from visual_tools.errors import ImageError, require
 
 ColorLike = str | Sequence[int] | NDArray[np.integer]
 

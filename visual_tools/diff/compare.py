@@ -13,8 +13,7 @@ from visual_tools.diff.kinds import Finding, find_findings
 from visual_tools.diff.maps import find_excess, find_regions, find_structure, match_tone, mean_structure, paint
 from visual_tools.diff.registration import find_overlap, find_transform, warp_onto
 from visual_tools.diff.result import Difference, Differences, Halves, Transform, as_rgb
-from visual_tools.errors import ImageError
-from visual_tools.require import require
+from visual_tools.errors import ImageError, require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _THRESHOLD = 10.0  # units of Lab

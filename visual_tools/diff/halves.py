@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.diff.registration import find_transform
 from visual_tools.diff.result import Halves, as_rgb
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.ink import largest_channel
-from visual_tools.require import require
 
 _MIN_PX = 32
 _SMALL_PX = 480

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.diff.maps import Region, join
-from visual_tools.require import require
+from visual_tools.errors import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _MAX_ERROR = 0.16  # squared, of what staying in place would cost

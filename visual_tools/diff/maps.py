@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.require import require
+from visual_tools.errors import require
 
 _STRIP_PX = 128
 _REACH_PX = 4  # rows beyond a strip that its result depends on

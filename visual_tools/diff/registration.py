@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.diff.result import Transform
-from visual_tools.require import require
+from visual_tools.errors import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _COARSE_PX = 1000

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, MissingPackageError, find_package_dir, require
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.images.views import BoxLike, make_box
-from visual_tools.require import MissingPackageError, find_package_dir, require
 
 Color = str | Sequence[int]
 """A name or code as in CSS ("red", "#ff8800"), or red, green, blue from 0 to 255."""

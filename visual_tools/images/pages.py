@@ -8,10 +8,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images.arrays import array_from_image, check_num_pixels
 from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_image, read_bytes
-from visual_tools.require import require
 
 _POINTS_AN_INCH = 72.0  # Source: ISO 32000, default user space
 _NUM_CHARS_SHOWN = 40

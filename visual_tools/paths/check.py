@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images.files import ImageSource, load_image
-from visual_tools.paths.loops import DIAGONAL_PX
-from visual_tools.paths.search import Connectivity, PathResult, Point, measure_length, measure_lengths, measure_width
-from visual_tools.require import require
+from visual_tools.paths.search import (
+    DIAGONAL_PX,
+    Connectivity,
+    PathResult,
+    Point,
+    measure_length,
+    measure_lengths,
+    measure_width,
+)
 
 TOLERANCE_PX = 1e-6
 BAND_PX = 1 << 21

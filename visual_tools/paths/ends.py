@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.words import ColorLike, color_name, is_plain_word, parse_color, word_lut
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.ocr import read_text
 from visual_tools.paths.search import Point
-from visual_tools.require import require
 
 EndLike = Sequence[float] | NDArray[np.integer] | Box | str | None
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.paths.ends import (
     End,
     EndLike,
@@ -26,7 +26,6 @@ from visual_tools.paths.ends import (
 )
 from visual_tools.paths.search import Point, find_path, measure_width, nearest_free
 from visual_tools.paths.tones import Tones
-from visual_tools.require import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SEAL_WIDTHS = 1.5

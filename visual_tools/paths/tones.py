@@ -6,8 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import ImageError
-from visual_tools.require import require
+from visual_tools.errors import ImageError, require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SAMPLES = 200_000

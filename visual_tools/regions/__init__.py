@@ -5,9 +5,8 @@ from visual_tools.regions.components import Component, Components, find_componen
 from visual_tools.regions.counting import Count, CountedObject, count_objects
 from visual_tools.regions.drawing import draw_objects
 from visual_tools.regions.edges import Contour, Contours, Edges, detect_edges, find_contours
-from visual_tools.regions.measuring import Measurement, Measurements, measure_objects
+from visual_tools.regions.measuring import Measurement, Measurements, ScaleBar, find_scale_bar, measure_objects
 from visual_tools.regions.polygons import Polygon, Polygons, find_polygons
-from visual_tools.regions.scale_bar import ScaleBar, find_scale_bar
 
 __all__ = [
     "Binary",

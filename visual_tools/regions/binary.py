@@ -10,10 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource
 from visual_tools.regions.inputs import Mask, RgbImage, to_image, to_mask
-from visual_tools.require import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _FIT_SIDE_PX = 300

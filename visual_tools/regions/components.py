@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import Mask, to_mask
-from visual_tools.require import require
 
 Outline = NDArray[np.int32]
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.errors import require
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import Color, Foreground, Method, binarize
 from visual_tools.regions.components import Components, Outline, find_components, is_frame, trace_outline
 from visual_tools.regions.inputs import Mask
 from visual_tools.regions.separate import CONVEX, Parts, cut_at_corners, fill, separate, solidity
-from visual_tools.require import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _SPECK_SHARE = 0.06

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from visual_tools.errors import require
 from visual_tools.images import ImageSource
 from visual_tools.regions.components import Components, Outline, trace_outline
 from visual_tools.regions.counting import Count
 from visual_tools.regions.edges import Contours
 from visual_tools.regions.inputs import RgbImage, to_image
-from visual_tools.regions.measuring import Measurements
+from visual_tools.regions.measuring import Measurements, ScaleBar
 from visual_tools.regions.polygons import Polygons
-from visual_tools.regions.scale_bar import ScaleBar
-from visual_tools.require import require
 
 _HUE_STEP = 0.381966
 """The golden section: neighbours in the row get colours far apart."""

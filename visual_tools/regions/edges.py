@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource
 from visual_tools.regions.binary import binarize, otsu_threshold
 from visual_tools.regions.components import Outline
 from visual_tools.regions.inputs import Mask, to_image, to_mask
-from visual_tools.require import require
 
 _LOW_SHARE = 0.4
 """Of the high threshold, for where a strong edge goes on weakly. Source: J. Canny, A Computational Approach to Edge

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from visual_tools.errors import require
 from visual_tools.regions.components import Outline, hull_area, trace_outline
 from visual_tools.regions.inputs import Mask
-from visual_tools.require import require
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _MIN_NECK_DEPTH = 0.12

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from visual_tools.errors import SandboxError
-from visual_tools.require import require
+from visual_tools.errors import SandboxError, require
 from visual_tools.sandbox.zygote.plan import CHANNELS
 
 _SIGNATURE = b"\xff" + bytes(8) + b"\x7f"

@@ -8,8 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from visual_tools.errors import SandboxError
-from visual_tools.require import require
+from visual_tools.errors import SandboxError, require
 from visual_tools.sandbox.backends import ISOLATING, MODES, is_open_to_all, make_plan
 from visual_tools.sandbox.channels import Channels, Message, check_socket_path, make_key, open_listeners, wait_for_first
 from visual_tools.sandbox.contract import Backend, Limits

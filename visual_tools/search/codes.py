@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.errors import require
 from visual_tools.images.files import ImageSource, load_image
-from visual_tools.require import require
 
 _BORDER_PX = 40
 _ENLARGEMENTS = (2, 3)

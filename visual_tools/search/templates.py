@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError
+from visual_tools.errors import ImageError, require
 from visual_tools.images.files import ImageSource, load_alpha, load_image
-from visual_tools.require import require
 
 SCALES = tuple(2 ** (step / 6) for step in range(-6, 7))
 """From half to double the size; neighbours differ by 12 %, which the refinement bridges."""

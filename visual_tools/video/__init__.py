@@ -4,8 +4,7 @@ from visual_tools.video.clip import Clip, cut_clip
 from visual_tools.video.cuts import Scene, Scenes, scenes
 from visual_tools.video.info import probe
 from visual_tools.video.model_frames import FrameGroup, frames
-from visual_tools.video.sample import iter_frames, keyframes, sample_frames
-from visual_tools.video.sheet import Sheet, contact_sheet
+from visual_tools.video.sample import Sheet, contact_sheet, iter_frames, keyframes, sample_frames
 from visual_tools.video.types import Frame, Frames, VideoInfo
 
 __all__ = [

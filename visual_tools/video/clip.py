@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from visual_tools.errors import VideoError
-from visual_tools.require import require
+from visual_tools.errors import VideoError, require
 from visual_tools.video.frames import fit_side
 from visual_tools.video.reader import Reader
-from visual_tools.video.source import check_file, open_video
-from visual_tools.video.timeline import HALF_MS_S, Timeline, read_timeline
+from visual_tools.video.timeline import HALF_MS_S, Timeline, check_file, open_video, read_timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

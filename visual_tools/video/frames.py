@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from visual_tools.require import require
+from visual_tools.errors import require
 
 _UNSPECIFIED, _BT709, _BT601 = 2, 1, 5  # Source: ITU-T H.273, matrix coefficients
 _HD_WIDTH_PX, _HD_HEIGHT_PX = 1280, 576  # as in libplacebo, pl_color_system_guess_ycbcr

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.video.frames import Shape, fit_side
 from visual_tools.video.reader import Reader
-from visual_tools.video.source import check_file, open_video
-from visual_tools.video.timeline import Timeline, read_timeline
+from visual_tools.video.timeline import Timeline, check_file, open_video, read_timeline
 from visual_tools.video.types import VideoInfo
 
 _HDR = {16: "PQ", 18: "HLG"}  # transfer characteristics of ITU-T H.273

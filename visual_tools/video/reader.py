@@ -18,11 +18,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import VideoError
-from visual_tools.require import require
+from visual_tools.errors import VideoError, require
 from visual_tools.video.frames import Fit, Painter, Shape, find_shape
-from visual_tools.video.source import open_video
-from visual_tools.video.timeline import Timeline
+from visual_tools.video.timeline import Timeline, open_video
 
 _TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders whose NONREF leaves all else bit for bit
 _MAX_THREADS = 8

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from cua.models.literal.screen import Screen
 from cua.models.literal.text_match import squash
 from visual_tools.box import Box
+from visual_tools.errors import require
 from visual_tools.ink import largest_channel
 from visual_tools.ocr import TextLine
-from visual_tools.require import require
 
 _STEP = 24
 _REACH_PX = 7

@@ -15,8 +15,8 @@ from cua.models.literal.plan import PlannedStep, decide, give_up
 from cua.models.literal.progress import read_progress
 from cua.models.literal.screen import Sight, decode_picture
 from cua.models.literal.steps import PlainStep, Unreadable
+from visual_tools.errors import MissingPackageError
 from visual_tools.ink import largest_channel
-from visual_tools.require import MissingPackageError
 
 _HEADING = re.compile(r"^# Task Instruction:[ \t]*\n", re.M)
 _LAST_ERROR = re.compile(r"^- The last action did not work: \"(.*)\"\s*$", re.M)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.errors import require
 from visual_tools.ink import find_ink, measure_contrast, read_sign
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
-from visual_tools.require import require
 from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles
 
 _NUM_REMEMBERED = 4

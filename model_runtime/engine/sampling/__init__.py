@@ -1,5 +1,5 @@
 """Logits to tokens."""
 
-from model_runtime.engine.sampling.params import GrammarSpec, SamplingParams
+from model_runtime.engine.contract import GrammarSpec, SamplingParams
 
 __all__ = ["GrammarSpec", "SamplingParams"]

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model_runtime.engine.contract import EngineRequest
-from model_runtime.engine.sampling.params import SamplingParams
+from model_runtime.engine.contract import EngineRequest, SamplingParams
 from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
 
 if TYPE_CHECKING:

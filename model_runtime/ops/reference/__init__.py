@@ -1,5 +1,5 @@
 """The operators in plain torch: what they mean, on every device."""
 
-from model_runtime.ops.reference import attention, moe, norm, pool
+from model_runtime.ops.reference import attention, moe, norm
 
-__all__ = ["attention", "moe", "norm", "pool"]
+__all__ = ["attention", "moe", "norm"]

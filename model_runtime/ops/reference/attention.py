@@ -1,11 +1,11 @@
-"""Attention in torch: over the paged cache of latents, over prompts, and of the vision tower.
-
-The vision tower's has a file of its own and is registered here.
+"""Attention in torch: over the paged cache of latents, over prompts, of the vision tower; and the pooling behind it.
 
 Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2, with the up projections absorbed.
 
 Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1; Dehghani et al. 2023, arXiv 2307.06304, section 2.1 (items of
 any length laid end to end); Su et al. 2021, arXiv 2104.09864, equation 34.
+
+Source: Kimi K2.5 report, section 4.2 (temporal pooling); Kimi-VL report, arXiv 2504.07491, section 2.1 (pixel shuffle).
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model_runtime.ops.registry import register
-from model_runtime.ops.types import CuSeqlens
+from model_runtime.ops.registry import CuSeqlens, register
 
 CPU_ROWS = 256
 """Rows turned at a time on a CPU, so that they stay in its cache."""
@@ -211,3 +210,48 @@ def _decode_group(q: Tensor, cache: Tensor, group: DecodeGroup, value_dim: int, 
         scores += group.bias
     shares = scores.softmax(-1).to(q.dtype)
     return torch.bmm(shares, latents[..., :value_dim])
+
+
+@register("merge_patches", "torch")
+def merge_patches(
+    x: Tensor,
+    grids: Sequence[tuple[int, int, int]],
+    merge: tuple[int, int],
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+) -> Tensor:
+    """The mean over each item's frames, a layer norm of each patch, and 2 x 2 neighbours side by side.
+
+    Args:
+        x: (N, width), the patches of all items end to end.
+        grids: (t, h, w) of each item, in patches.
+        merge: Neighbours in a column and in a row that become one row of the result; they divide h and w.
+        weight: (width,) of the norm.
+        bias: (width,) of the norm.
+        eps: Of the norm.
+
+    Returns:
+        (tokens of all items, merge[0] * merge[1] * width), neighbours row by row.
+    """
+    parts = x.split_with_sizes([t * h * w for t, h, w in grids])
+    merged = torch.cat([pool(part, grid, merge) for part, grid in zip(parts, grids, strict=True)])
+    return F.layer_norm(merged, weight.shape, weight, bias, eps).flatten(1)
+
+
+def pool(x: Tensor, grid: tuple[int, int, int], merge: tuple[int, int]) -> Tensor:
+    """Average one item's frames, however many it has, and gather neighbours.
+
+    Args:
+        x: (t * h * w, width).
+        grid: (t, h, w) in patches.
+        merge: Neighbours in a column and in a row that become one token.
+
+    Returns:
+        (tokens, merge[0] * merge[1], width), neighbours row by row.
+    """
+    t, h, w = grid
+    down, right = merge
+    mean = x.view(t, h * w, -1).mean(dim=0) if t > 1 else x
+    blocks = mean.view(h // down, down, w // right, right, -1).transpose(1, 2)  # (h / 2, w / 2, 2, 2, width)
+    return blocks.reshape((h // down) * (w // right), down * right, -1)

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.checkpoint.int4 import dequantize
-from model_runtime.ops.registry import register
-from model_runtime.ops.types import DenseExperts, Experts, RouteOptions
+from model_runtime.ops.registry import DenseExperts, Experts, RouteOptions, register
 
 
 @register("route", "torch")

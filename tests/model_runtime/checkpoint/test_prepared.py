@@ -62,7 +62,7 @@ def test_a_broken_file_is_made_again(tmp_path: Path, damage: str, caplog: pytest
         case "another program's":
             kind.write_text("os:system")
         case "a class that is gone":
-            kind.write_text("model_runtime.ops.types:SparseExperts")
+            kind.write_text("model_runtime.ops.registry:SparseExperts")
         case "no field":
             kind.write_text("model_runtime.kernels.repack:HalfSplitExperts")
     with caplog.at_level(logging.WARNING):

@@ -21,8 +21,7 @@ from benchmarks.kernels.roofline import measure_peaks
 from benchmarks.kernels.sizes import Sizes, toy_sizes
 from benchmarks.kernels.timing import count_copies, is_cold, measure
 from model_runtime.errors import ConfigError
-from model_runtime.ops.registry import find_ops
-from model_runtime.ops.types import DenseExperts
+from model_runtime.ops.registry import DenseExperts, find_ops
 
 
 class FakeDevice(CpuDevice):

@@ -20,7 +20,7 @@ from model_runtime.kernels import mla_schedule, router, vision_attention
 from model_runtime.kernels import moe as moe_kernels
 from model_runtime.kernels.combine import make_combine
 from model_runtime.launch.sizes import RELEASE, distinct_experts
-from model_runtime.ops.types import CuSeqlens
+from model_runtime.ops.registry import CuSeqlens
 
 ROOT = Path(__file__).parents[3]
 H200 = Hardware()

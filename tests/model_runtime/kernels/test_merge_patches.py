@@ -6,7 +6,7 @@ from torch import Tensor
 
 from model_runtime.kernels import merge_patches as kernels
 from model_runtime.kernels.launch import LaunchError, run
-from model_runtime.ops.reference import pool as reference
+from model_runtime.ops.reference import attention as reference
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
 
 EPS = 1e-5

@@ -10,8 +10,7 @@ from model_runtime.kernels import moe
 from model_runtime.kernels.launch import LaunchError
 from model_runtime.kernels.moe import prepare_experts, run_experts
 from model_runtime.kernels.repack import HalfSplitExperts
-from model_runtime.ops.registry import get_op
-from model_runtime.ops.types import DenseExperts, Experts, Int4Experts
+from model_runtime.ops.registry import DenseExperts, Experts, Int4Experts, get_op
 from tests.model_runtime.kernels.tools import relative_error
 
 

@@ -11,7 +11,7 @@ from model_runtime.kernels import moe_dense
 from model_runtime.kernels.dispatch import Routing, max_tiles
 from model_runtime.kernels.launch import LaunchError, run
 from model_runtime.kernels.tiles import find_tile
-from model_runtime.ops.types import DenseExperts
+from model_runtime.ops.registry import DenseExperts
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
 
 

@@ -19,7 +19,7 @@ from model_runtime.kernels.launch import LaunchError, run
 from model_runtime.kernels.moe import align_rows, gemv_down, gemv_gate_up, make_down, make_gate_up
 from model_runtime.kernels.repack import HalfSplitExperts, unpack
 from model_runtime.kernels.tiles import Tile
-from model_runtime.ops.types import DenseExperts
+from model_runtime.ops.registry import DenseExperts
 from scripts.compile_gate.figures import VERSIONS, find_environment
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
 

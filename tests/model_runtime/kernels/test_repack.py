@@ -9,7 +9,7 @@ from torch import Tensor
 from model_runtime.checkpoint import int4
 from model_runtime.kernels.launch import LaunchError
 from model_runtime.kernels.repack import dequantize, repack, unpack
-from model_runtime.ops.types import Int4Experts
+from model_runtime.ops.registry import Int4Experts
 
 E = 3
 FIELDS = ("gate_up", "down")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model_runtime.config import RopeScaling, TextConfig
-from model_runtime.model.rope import Rope, find_ramp, find_softmax_scale, make_inv_freq
+from model_runtime.model.batch import Rope, find_ramp, find_softmax_scale, make_inv_freq
 from model_runtime.ops.reference.norm import rotate
 
 RELEASE = TextConfig()

@@ -12,8 +12,7 @@ from model_runtime.config import K25Config
 from model_runtime.errors import CapacityError, ConfigError
 from model_runtime.model import load_model
 from model_runtime.ops import DenseExperts, Int4Experts
-from model_runtime.parallel.comm import OneRank, check_ranks, shard_slice
-from model_runtime.parallel.torch_comm import open_group
+from model_runtime.parallel.comm import OneRank, check_ranks, open_group, shard_slice
 from tests.model_runtime.parallel.worker import CASES, NUM_RANKS, compute, run_rank
 
 

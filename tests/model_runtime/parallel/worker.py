@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from model_runtime.model import K25Model, load_model
-from model_runtime.parallel.torch_comm import TorchComm, close_group, open_group
+from model_runtime.parallel.comm import TorchComm, close_group, open_group
 from tests.model_runtime.model.drive import Drive, make_ids
 from tests.model_runtime.vision.weights import make_item
 

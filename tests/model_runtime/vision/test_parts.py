@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.ops import CuSeqlens
-from model_runtime.ops.reference.attention import find_runs, rotate, vision_attention
-from model_runtime.ops.reference.pool import pool
-from model_runtime.vision.position import Rope2D, make_patches, make_sinusoid
-from model_runtime.vision.tower import make_groups
+from model_runtime.ops.reference.attention import find_runs, pool, rotate, vision_attention
+from model_runtime.vision.tower import Rope2D, make_groups, make_patches, make_sinusoid
 from tests.model_runtime.vision.test_parity import make_tower
 from tests.model_runtime.vision.weights import TINY, make_item, make_weights
 
