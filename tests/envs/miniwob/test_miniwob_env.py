@@ -13,6 +13,7 @@ from cua.models.scripted import ScriptedModel
 from cua.trajectory import load_run
 from envs import Click, EnvError, EnvSetupError, Hotkey, InstructionTask, KeyDown, PressKey, Terminate
 from envs.check_env import check_env
+from envs.check_suite import check_suite
 from envs.miniwob.env import MiniWobEnv, MiniWobOptions
 from envs.miniwob.tasks import MiniWobTask
 from envs.registry import load_suite
@@ -38,6 +39,10 @@ async def right_button(env: MiniWobEnv, instruction: str) -> tuple[int, int]:
 
 async def test_the_contract_is_kept() -> None:
     await check_env(MiniWobEnv)
+
+
+async def test_the_suite_keeps_the_contract_of_suites() -> None:
+    await check_suite(lambda: load_suite("miniwob", settle=False), sample=4, max_seeds=1)
 
 
 async def test_a_double_click_neither_loses_nor_wipes_the_reward(env: MiniWobEnv) -> None:
