@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs import EnvSpec, Suite, Task, TaskSpec
+from envs.suite import Baseline
 
 STYLE = "body{font:20px sans-serif;margin:60px} label,button,input{font:inherit} label{display:block;margin:12px 0}"
 NAMES = ("Ada", "Grace", "Edsger", "Barbara", "Donald", "Radia")
 GOODS = ("Lamp", "Chair", "Table", "Shelf", "Mirror")
+KNOWN = (("null", 0.0), ("fail", 0.2), ("random", 0.0))
+"""What agents without skill get, so that a reader sees what a score is worth."""
+MEASURED = "cua eval examples --baseline {}"
 TASKS = ("form", "order", "choice", "price", "missing")
 
 
@@ -108,6 +112,9 @@ def make_suite() -> Suite:
         revision="1",
         max_steps=15,
         max_time_s=120.0,
+        baselines={
+            name: Baseline(score=score, num_episodes=15, command=MEASURED.format(name)) for name, score in KNOWN
+        },
     )
 
 

@@ -63,7 +63,8 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
     whole = figures.all
     drawn = f", {len(plan.seeds)} seeds" if len(plan.seeds) > 1 else ""
     again = f", {plan.repeats} repeats" if plan.repeats > 1 else ""
-    yield f"{plan.suite_name}{f' {plan.revision}' if plan.revision else ''}: {len(plan.task_ids)} tasks{drawn}{again}"
+    tasks = "1 task" if len(plan.task_ids) == 1 else f"{len(plan.task_ids)} tasks"
+    yield f"{plan.suite_name} {plan.revision}".strip() + f": {tasks}{drawn}{again}"
     yield f"model: {plan.model}"
     if evaluation.num_unfinished:
         why = f": {evaluation.why_stopped}" if evaluation.why_stopped else ""
