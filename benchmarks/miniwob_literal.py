@@ -1,13 +1,15 @@
 """What the embedded model makes of sentences that were not written for it: MiniWoB++, word for word.
 
     python benchmarks/miniwob_literal.py [--tasks chosen|rest|all|NAME,NAME] [--seeds held-out|tuning|0-4] [--log FILE]
+    python benchmarks/miniwob_literal.py --table FILE    # what such a file says, as tables in Markdown
 
 The pages come in the wheel of PyPI's `miniwob` 1.1.0 (MIT), which pip fetches by name into a cache folder; only its
 HTML is used, nothing of it is installed. `--pages DIR` or MINIWOB_HTML names a folder that has them already (the
 one with `miniwob/` and `core/` in it).
 
 Each episode is a run of the real agent: its instruction is the sentence that the page gives, as text; the yellow
-strip with the sentence and the score beside the page are not in the image. It ends in one of three ways:
+strip with the sentence, the score and the click marks beside the page are not in the image, and the ground around the
+page is white as the page is. It ends in one of three ways:
 
 - right: the page gave a raw reward above 0, which is what BrowserGym counts as success;
 - wrong: the model ended with success and the page did not agree. This is what must not be;
@@ -54,11 +56,13 @@ NOT_REGISTERED = frozenset("button-delay chase-circle hover-shape moving-items s
 
 SEEDS = {"tuning": range(5), "held-out": range(100, 105)}
 VIEWPORT_PX = (332, 214)
+
 MAX_EPISODE_MS = 600_000
 
 _START = """([seed, limit]) => {
     const style = document.createElement('style')
-    style.textContent = '#query, #reward-display { visibility: hidden !important }'
+    style.textContent = `#query, #reward-display, #click-canvas { visibility: hidden !important }
+        body { background: white !important }`
     document.head.append(style)
     const end = core.endEpisode
     window.raw_reward = null  // kept apart: a click on the page's START cover wipes the page's own
@@ -243,13 +247,41 @@ def print_totals(counts: Iterable[Counter[str]]) -> None:
     print(f"{'':<28}" + "".join(f"{100 * total[kind] / episodes:>6.1f} %" for kind in KINDS))
 
 
+ASKED = ("click", "enter", "choose")
+"""The families in which the act is named: the first word of the task's name."""
+
+
+def print_table(log: Path) -> None:
+    """The episodes of a log by family and by task, as Markdown."""
+    by_task: dict[str, Counter[str]] = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        by_task.setdefault(record["task"], Counter())[record["outcome"]] += 1
+    by_family: dict[str, Counter[str]] = {}
+    for name, counts in sorted(by_task.items()):
+        by_family.setdefault(name.partition("-")[0], Counter()).update(counts)
+    asked = sum((by_family.get(family, Counter()) for family in ASKED), Counter[str]())
+    rows = [("**all**", sum(by_task.values(), Counter[str]())), (f"**{', '.join(ASKED)}**", asked)]
+    for title, group in (("family", [*rows, *by_family.items()]), ("task", sorted(by_task.items()))):
+        print(f"| {title} | episodes | right | honest | wrong |\n|---|---|---|---|---|")
+        for name, counts in group:
+            shares = " | ".join(f"{counts[kind]} ({100 * counts[kind] / counts.total():.1f} %)" for kind in KINDS)
+            plain = " | ".join(str(counts[kind]) for kind in KINDS)
+            print(f"| {name} | {counts.total()} | {shares if title == 'family' else plain} |")
+        print()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", default=os.environ.get("MINIWOB_HTML"), help="folder with miniwob/ and core/")
     parser.add_argument("--tasks", default="chosen")
     parser.add_argument("--seeds", default="held-out")
     parser.add_argument("--log", type=Path, help="file to append one JSON line for each episode to")
+    parser.add_argument("--table", type=Path, help="print what a log says, and run nothing")
     arguments = parser.parse_args()
+    if arguments.table is not None:
+        print_table(arguments.table)
+        return
     pages = find_pages(arguments.pages)
     names, seeds = pick_tasks(arguments.tasks, pages), pick_seeds(arguments.seeds)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(pages)))

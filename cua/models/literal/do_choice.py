@@ -13,7 +13,8 @@ from cua.models.literal.find_toggle import FoundToggle, find_toggle
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen, Sight
-from cua.models.literal.steps import Relation, SelectOption, SetValue, Target, Tick
+from cua.models.literal.steps import SelectOption, SetValue, Tick
+from cua.models.literal.targets import Relation, Target
 from cua.models.literal.text_match import WHOLE, fit_texts, squash
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine

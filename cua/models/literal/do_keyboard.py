@@ -5,11 +5,14 @@ from datetime import date, datetime
 
 from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
+from cua.models.literal.find_text import find_text
 from cua.models.literal.look_again import check_typed
 from cua.models.literal.moves import Act, Already, Failed, Move, at, hotkey, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen, Sight
-from cua.models.literal.steps import ClearField, OpenAddress, PressKeys, Target, TypeText
+from cua.models.literal.steps import ClearField, OpenAddress, PressKeys, TypeText
+from cua.models.literal.targets import Target
+from cua.models.literal.text_match import WHOLE
 
 _READ = (
     "%Y-%m-%d",
@@ -175,8 +178,12 @@ def plan_clear(step: ClearField, screen: Screen) -> Move:
     return Act(code=code, thought=f"The field is {found.why}.")
 
 
-def plan_press(step: PressKeys) -> Move:
-    """Press keys."""
+def plan_press(step: PressKeys, screen: Screen) -> Move:
+    """Press keys, or the button that says Submit when a form is to be sent."""
+    if step.is_submit:
+        button = next((place for place in find_text(screen, "Submit") if place.fit >= WHOLE and place.button), None)
+        if button is not None:
+            return Act(code=(f"pyautogui.click({at(screen, button.point)})",), thought="I see the button.")
     if step.times > 1 and len(step.keys) == 1:
         return Act(code=(f"pyautogui.press({quote(step.keys[0])}, presses={step.times})",), thought="Keys, as told.")
     return Act(code=(hotkey(step.keys),) * step.times, thought="Keys, as told.")

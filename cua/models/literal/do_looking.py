@@ -8,7 +8,8 @@ from cua.models.literal.find_text import Found, find_text, keep_best, name_neare
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import CheckShown, Report, ScrollBy, ScrollUntil, Target, WaitFor, WaitSeconds
+from cua.models.literal.steps import CheckShown, Report, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
+from cua.models.literal.targets import Target
 from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine

@@ -1,29 +1,44 @@
 """Clicks, hovering and drags."""
 
+import re
 from collections.abc import Collection
 
 from cua.models.literal.find_button import find_unnamed_button
 from cua.models.literal.find_field import find_field
-from cua.models.literal.find_kind import find_kind
+from cua.models.literal.find_figure import find_signs
+from cua.models.literal.find_kind import find_kind, find_links_named
+from cua.models.literal.find_opener import find_next_page, find_submenus
 from cua.models.literal.find_target import Choice, choose
 from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.find_toggle import find_toggle
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at
 from cua.models.literal.progress import Progress
-from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Click, Drag, Target
+from cua.models.literal.screen import Screen, Sight
+from cua.models.literal.steps import Click, Drag
+from cua.models.literal.targets import Target
 from cua.models.literal.text_match import WHOLE
+from visual_tools.box import Box
 
-_KINDS = ("button", "link", "result", "checkbox", "radio", "tab")
+_KINDS = ("button", "link", "result", "checkbox", "radio", "tab", "input", "textarea")
+_MAX_PAGES = 20
 _MENU_PX = (320, 420)
 _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
 
 
-def plan_click(step: Click, screen: Screen, progress: Progress, typed: Collection[str] = ()) -> Move:
+def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
     """Click, double-click or hover; `typed` is what the steps before typed."""
+    screen = sight.now
+    if step.target.role == "result" and (step.target.ordinal or 0) > 0 and not step.target.text:
+        return _plan_result(step, sight, progress, step.target.ordinal or 1)
     point, why = locate(step.target, screen, typed)
     if point is None and why:
         return Failed(reason=why)
+    if point is None and step.target.role == "menu":
+        openers = find_submenus(screen)
+        tries = progress.count("seek")
+        if tries < len(openers):
+            code = (f"pyautogui.moveTo({at(screen, openers[tries].point)})", "time.sleep(0.6)")
+            return Act(code=code, thought=f'It may be below "{openers[tries].label}".', phase="seek")
     if point is None:
         return miss(screen, step.target)
     if step.reveals and not progress.count("open"):
@@ -32,6 +47,30 @@ def plan_click(step: Click, screen: Screen, progress: Progress, typed: Collectio
         return Already(thought=f'Hovering shows "{step.reveals}".')
     call = _CALLS[step.clicks] if step.button == "left" else f"{step.button}Click"
     return Act(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
+
+
+def _plan_result(step: Click, sight: Sight, progress: Progress, ordinal: int) -> Move:
+    """A result by its number: on a later page when there are more of them than this page shows.
+
+    All pages but the last one hold as many as the first.
+    """
+    screen = sight.now
+    boxes = find_kind(screen, "result")
+    turned = progress.count("seek")
+    if not boxes:
+        return miss(screen, step.target)
+    before = len(find_kind(sight.before, "result")) if turned and sight.before is not None else 0
+    each = max(before, len(boxes))
+    index = ordinal - 1 - turned * each
+    if 0 <= index < len(boxes):
+        return Act(
+            code=(f"pyautogui.click({at(screen, boxes[index].center)})",), thought=f"I see {len(boxes)} of them."
+        )
+    following = find_next_page(screen)
+    if index < 0 or not following or turned >= _MAX_PAGES or (turned and len(boxes) < each):
+        return Failed(reason=f"{step.target} was asked for, and {turned * each + len(boxes)} of that kind are seen")
+    code = (f"pyautogui.click({at(screen, following[0].point)})", "time.sleep(0.5)")
+    return Act(code=code, thought=f"This page shows {len(boxes)}; I open the next one.", phase="seek")
 
 
 def plan_drag(step: Drag, screen: Screen) -> Move:
@@ -72,10 +111,40 @@ def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple
         found = find_field(screen, target)
         if found is not None:
             return found.box_px.center, f"It is {found.why}."
+    if target.role == "link" and target.relation is None and target.ordinal is None:
+        links = find_links_named(screen, target.text)
+        if links:
+            return links[0].point, f'I see the link "{target.text}".'
     choice = choose(screen, target, to_press=True, typed=typed)
+    if choice is None or choice.place.button is None:
+        is_plain = target.relation is None and not target.ordinal
+        beside = find_link_beside(screen, target.text, is_exact=choice is not None) if is_plain else None
+        if beside is not None:
+            return beside.center, f'The label "{target.text}" is no link; what stands right of it is one.'
     if choice is None:
-        return None, ""
+        signs = find_signs(screen, target.text) if len(target.text) == 1 and not target.ordinal else []
+        return (signs[0].center, f'I see the sign "{target.text}".') if len(signs) == 1 else (None, "")
     return choice.place.point, f"{choice.why}."
+
+
+def find_link_beside(screen: Screen, label: str, *, is_exact: bool = False) -> Box | None:
+    """The link right of a label that ends in a colon.
+
+    Args:
+        screen: Where to look.
+        label: What was said.
+        is_exact: Whether the label has to be just that; else "phone number" means "Phone:", when no other one fits.
+    """
+    said = {word.casefold() for word in re.findall(r"\w+", label)}
+    found = []
+    for line in screen.lines:
+        name, colon, _ = line.text.partition(":")
+        words = {word.casefold() for word in re.findall(r"\w+", name)}
+        if colon and words and (words == said or (words < said and not is_exact)):
+            row = Box(line.span(0, len(name) + 1).right - 2, line.box_px.top, screen.width, line.box_px.bottom)
+            beside = [box for box in find_kind(screen, "link") if row.has_point(*box.center)]
+            found += [min(beside, key=lambda box: box.left)] if beside else []
+    return found[0] if len(found) == 1 else None
 
 
 def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> bool:

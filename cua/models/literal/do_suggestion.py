@@ -10,7 +10,9 @@ from cua.models.literal.look_again import check_typed
 from cua.models.literal.moves import Act, Already, Failed, Move, at
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen, Sight
-from cua.models.literal.steps import PickSuggestion, PlainStep, Target
+from cua.models.literal.steps import PickSuggestion, PlainStep
+from cua.models.literal.targets import Target
+from cua.models.literal.work_steps import DragFigures
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 
@@ -19,6 +21,7 @@ _MAX_SCROLLS = 3
 _REACH_PX = 60
 _MAX_NAMED = 6
 _MIN_OPEN = 3
+_UNSENT = (PickSuggestion, DragFigures)
 _SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
 
 
@@ -65,14 +68,17 @@ def _without_caret(text: str) -> tuple[str, str]:
 
 
 def find_unsent(last: PlainStep, screen: Screen) -> str:
-    """Why a run that ends with a chosen suggestion is not complete: a submit button that no step names."""
-    if not isinstance(last, PickSuggestion):
+    """Why a run that ends with something filled in is not complete: a submit button that no step names.
+
+    What was typed or ticked as plain steps say is complete as it is.
+    """
+    if not isinstance(last, _UNSENT):
         return ""
     sending = [line for line in screen.lines if _SENDS.fullmatch(line.text.strip())]
     button = next((line.text for line in sending if find_button(screen, line.box_px) is not None), "")
     if not button:
         return ""
-    return f'the text is entered, not sent: there is a button "{button}", and the instruction does not say to press it'
+    return f'what was asked for is entered, not sent: there is a button "{button}" that the instruction does not name'
 
 
 def find_suggestions(screen: Screen, found: Field) -> list[TextLine]:

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from cua.models.literal.find_text import find_button
 from cua.models.literal.screen import Screen
 from visual_tools.box import Box
+from visual_tools.errors import require
 from visual_tools.ink import find_ink
 from visual_tools.widgets import has_down_arrow
 
@@ -15,6 +17,10 @@ _STRONG_COLOUR = 70
 _SELECTED_PX = 5
 _MAX_PADDING_PX = 44
 _SAME_COLOUR = 12
+_BORDER_STEP = 20
+_MANY_LINES = 2.3
+_GRIP_PX = 12
+_MIN_GRIP = 5
 
 
 def find_field_boxes(screen: Screen) -> list[Box]:
@@ -30,6 +36,55 @@ def find_field_boxes(screen: Screen) -> list[Box]:
             continue
         boxes.append(box)
     return boxes
+
+
+def find_outlines(screen: Screen) -> list[Box]:
+    """Boxes with a border of their own on all four sides, whatever their inside holds: letters may touch the border."""
+    cv2 = require("cv2", "literal")
+    differs = (screen.strength > _BORDER_STEP).astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=8)
+    found = []
+    for index in range(1, count):
+        left, top, width, height = (int(value) for value in stats[index, :4])
+        if width < 30 or height < 11 or width * height > _MAX_FIELD_SHARE * screen.width * screen.height:
+            continue
+        mask = labels[top : top + height, left : left + width] == index
+        sides = (mask[:3].any(axis=0), mask[-3:].any(axis=0), mask[:, :3].any(axis=1), mask[:, -3:].any(axis=1))
+        if all(side.mean() > 0.9 for side in sides):
+            found.append(Box(left + 1, top + 1, left + width - 1, top + height - 1))
+    return found
+
+
+def find_inputs(screen: Screen) -> list[Box]:
+    """Fields of any height that may take text, in reading order: those with a border of their own, and `find_fields`.
+
+    Cells of a table and buttons are none.
+    """
+    outlined = [box for box in find_outlines(screen) if not is_button(screen, box) and not _is_frame(screen, box)]
+    others = [box for box in find_fields(screen) if not any(box.intersection(one) > 0.5 * box.area for one in outlined)]
+    boxes = [*outlined, *others]
+    buttons = [found for line in screen.lines if (found := find_button(screen, line.box_px)) is not None]
+    free = [box for box in boxes if not is_cell(box, boxes) and not is_list(screen, box)]
+    free = [box for box in free if not any(box.intersection(button) > 0.8 * box.area for button in buttons)]
+    return sorted(free, key=lambda box: (round(box.center[1] / 8), box.left))
+
+
+def is_text_area(screen: Screen, box: Box) -> bool:
+    """Whether a field takes several lines: it has the grip that resizes it, or room for them."""
+    return has_grip(screen, box) or box.height > max(_MANY_LINES * screen.text_height_px, 48)
+
+
+def has_grip(screen: Screen, box: Box) -> bool:
+    """Whether the lower right corner of a box bears slanting strokes."""
+    corner = Box(box.right - _GRIP_PX, box.bottom - _GRIP_PX, box.right - 1, box.bottom - 1)
+    ink = find_ink(screen.crop(corner.clipped(screen.width, screen.height)))
+    if ink.shape != (_GRIP_PX - 1, _GRIP_PX - 1):
+        return False
+    rows, columns = np.indices(ink.shape)
+    is_lower = rows + columns >= ink.shape[0] - 3
+    strokes = ink & is_lower
+    is_slanted = strokes.any(axis=1).sum() >= _MIN_GRIP and strokes.any(axis=0).sum() >= _MIN_GRIP
+    return bool(is_slanted and not (ink & ~is_lower).any() and strokes.mean() < 0.4)
 
 
 def find_fields(screen: Screen) -> list[Box]:

@@ -8,12 +8,14 @@ from cua.models.literal.field_boxes import is_cell
 from cua.models.literal.find_target import distance, stands_so
 from cua.models.literal.find_text import find_button, find_text, keep_best
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Target
+from cua.models.literal.targets import Target
 from visual_tools.box import Box
-from visual_tools.ink import find_ink
+from visual_tools.ink import find_background, find_ink
 
 _MIN_PX = (14, 14)
 _MAX_PX = (420, 72)
+_OVERHANG_PX = 8
+_SHADE_STEP = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,12 @@ def _is_icon_button(screen: Screen, box: Box) -> bool:
     return left > 2 and abs(left - right) <= 4
 
 
+def is_shaded(screen: Screen, box: Box) -> bool:
+    """Whether a box is filled with another colour than the page."""
+    page, fill = find_background(screen.image), find_background(screen.crop(box))
+    return int(np.abs(page.astype(np.int16) - fill.astype(np.int16)).max()) >= _SHADE_STEP
+
+
 def _holds_two_texts(screen: Screen, box: Box) -> bool:
     """Whether two texts, below each other or far apart in one line, stand in the middle of a box together."""
     lines = screen.lines_in(box)
@@ -88,6 +96,8 @@ def _holds_two_texts(screen: Screen, box: Box) -> bool:
         return False
     both = lines[0].box_px.union(lines[1].box_px)
     left, right = both.left - box.left, box.right - both.right
+    if box.height < 60 and box.width < 60 and is_shaded(screen, box):
+        return min(left, right) > -_OVERHANG_PX  # a narrow button out of which its words reach
     return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
 
 

@@ -19,7 +19,7 @@ from cua.models.literal.field_boxes import (
 from cua.models.literal.find_target import distance
 from cua.models.literal.find_text import Found, find_named, find_text, keep_best
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Role, Target
+from cua.models.literal.targets import Role, Target
 from cua.models.literal.text_match import WHOLE, fit_texts
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine

@@ -6,11 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from cua.models.literal.field_boxes import find_fields, find_lists
+from cua.models.literal.field_boxes import find_fields, find_inputs, find_lists, is_text_area
 from cua.models.literal.find_button import list_buttons
-from cua.models.literal.find_text import find_button, is_coloured
+from cua.models.literal.find_slider import find_sliders
+from cua.models.literal.find_text import Found, find_button, find_text, is_coloured
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Role
+from cua.models.literal.targets import Role
+from cua.models.literal.text_match import CONTAINED
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, measure_contrast
 from visual_tools.ocr import TextLine
@@ -20,6 +22,7 @@ _ROW_PX = 8
 _TEXT_SHARE = 0.3
 _INDENT_PX = 6
 _MAX_UNEVEN = 1.7
+_PAGER = re.compile(r"[\W\d]*(?:next|prev(?:ious)?|older|newer|more(?: results)?|first|last)?(?: page)?[\W\d]*", re.I)
 _MIN_MARK_CONTRAST = 40
 _MAX_MARK_RATIO = 1.35
 
@@ -31,6 +34,8 @@ def find_kind(screen: Screen, role: Role) -> list[Box]:
             return list_buttons(screen)
         case "field":
             return _in_reading_order(find_fields(screen))
+        case "input" | "textarea":
+            return [box for box in find_inputs(screen) if is_text_area(screen, box) == (role == "textarea")]
         case "list":
             return _in_reading_order(find_lists(screen))
         case "checkbox" | "radio":
@@ -45,12 +50,14 @@ def find_kind(screen: Screen, role: Role) -> list[Box]:
 
 def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
     """Checkboxes or radio buttons of one size; letters inside a text and icon buttons are none."""
+    handles = [slider.handle for slider in find_sliders(screen)]
     found = [
         toggle
         for toggle in find_toggles(screen.image)
         if (toggle.kind == "radio") == (role == "radio")
         and not any(_is_letter(toggle, line) for line in screen.lines)
         and not is_other(screen, toggle, toggle.box_px)
+        and not any(toggle.box_px.intersection(handle) > 0 for handle in handles)
     ]
     if not found:
         return []
@@ -101,12 +108,21 @@ def _coloured_runs(screen: Screen, line: TextLine) -> list[Box]:
     runs: list[Box] = []
     is_open = False
     for _, box in line.words:
-        if not any(is_coloured(screen, box.padded(0, -box.height // share)) for share in (3, 4, 6)):
+        if not _is_link(screen, box):
             is_open = False
             continue
         runs = [*runs[:-1], runs[-1].union(box)] if is_open else [*runs, box]
         is_open = True
     return runs
+
+
+def find_links_named(screen: Screen, text: str) -> list[Found]:
+    """The places of a text that are links: in a colour of their own, best first."""
+    return [place for place in find_text(screen, text) if place.fit >= CONTAINED and _is_link(screen, place.box_px)]
+
+
+def _is_link(screen: Screen, box: Box) -> bool:
+    return any(is_coloured(screen, box.padded(0, -box.height // share)) for share in (3, 4, 6))
 
 
 def _find_results(screen: Screen) -> list[Box]:
@@ -123,8 +139,10 @@ def _find_results(screen: Screen) -> list[Box]:
 
 
 def _is_address(screen: Screen, box: Box) -> bool:
-    """Whether a coloured text is the address below a result's title."""
+    """Whether a coloured text is the address below a result's title, or leads to another page of results."""
     inside = " ".join(line.text for line in screen.lines if line.box_px.contains(box, slack_px=2))
+    if _PAGER.fullmatch(inside.strip()) is not None:
+        return True
     return re.search(r"https?:|www\.|\w\.\w{2,}(?:/|$)|\S\s*[›»]\s*\S", inside) is not None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cua.models.literal.field_boxes import find_field_boxes, find_home
 from cua.models.literal.find_text import Found, find_text, keep_best
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Relation, Role, Target
+from cua.models.literal.targets import Relation, Role, Target
 from cua.models.literal.text_match import CONTAINED, WHOLE, squash
 from visual_tools.box import Box
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Target
+from cua.models.literal.targets import Target
 from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from cua.models.literal.find_kind import find_plain_toggles, is_other
 from cua.models.literal.find_target import choose
 from cua.models.literal.screen import Screen
-from cua.models.literal.steps import Target
+from cua.models.literal.targets import Target
 from visual_tools.box import Box
 from visual_tools.widgets import MAX_TOGGLE_PX, Toggle, find_toggles
 

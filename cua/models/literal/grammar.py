@@ -7,19 +7,22 @@ from dataclasses import replace
 from cua.models.literal.clauses import Quotes, mask_quotes, split_clauses
 from cua.models.literal.moves import NotUnderstoodError
 from cua.models.literal.rules import RULES
+from cua.models.literal.rules.working import read_opener
 from cua.models.literal.steps import (
     CheckShown,
     ClearField,
     Click,
     PlainStep,
+    Report,
     ScrollUntil,
     SetValue,
-    Target,
     Tick,
     TypeText,
     Unreadable,
     WaitFor,
 )
+from cua.models.literal.targets import OpenerKind, Target
+from cua.models.literal.work_steps import OpenUntil, TypeAnswer, Work
 
 FORMS = (
     'click "Save"',
@@ -44,7 +47,7 @@ _VERB = re.compile(
     r"change|update|replace|overwrite|clear|empty|erase|select|choose|pick|tick|untick|check|uncheck|deselect|enable|disable|turn\s+(?:on|off)|switch|"
     r"hover|move\s+the|drag|scroll|wait|pause|open|go|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel\s+the|reject|decline|tell|report|read|answer|"
     r"what\s+is|what's|how\s+much|return|give|verify|assert|ensure|make\s+sure|append|add|search\s+for|copy|cut|undo|submit|focus|expand|close|launch|start|toggle|un-tick|un-check|use|log\s?in|sign\s?in|"
-    r"back$|make\s+certain|note|find\s+out|print)\b",
+    r"back$|make\s+certain|note|find\s+out|print|highlight|make\s+(?:everything|all|the|it|\ue000)|underline|solve|calculate|compute|slide|adjust)\b",
     re.I,
 )
 _PAIR_VERB = re.compile(
@@ -55,7 +58,7 @@ _PAIR_VERB = re.compile(
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
 _NOTHING = re.compile(
     r"that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thank(?:s|\s+you)+"
-    r"|etc|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|then|finally|lastly|please|and",
+    r"|(?:using|with|in)\s+the\s+(?:rich\s+)?(?:text\s+)?editor(?:\s+below)?|etc|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|then|finally|lastly|please|and",
     re.I,
 )
 
@@ -66,10 +69,13 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
     clauses = split_clauses(masked, _starts_step_after)
     steps: list[PlainStep | Unreadable] = []
     verb = ""
+    opener: OpenerKind | None = None
     for index, clause in enumerate(clauses):
         text = _POLITE.sub("", clause).strip(" ,.")
         if not text or _NOTHING.fullmatch(text) or _is_heading(text, is_last=index == len(clauses) - 1):
             verb = _first_words(text) or verb
+            continue
+        if opener is None and (opener := read_opener(text, clauses[index + 1] if index + 1 < len(clauses) else "")):
             continue
         found = _read(text, quotes)
         if found is None and verb and not starts_step(text):
@@ -85,8 +91,28 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
             continue
         if starts_step(text):
             verb = _first_words(text)
-        steps.extend(_resolve_it(step, steps) for step in found)
+        if opener is not None:
+            steps.append(_look_for(opener, found[0], clauses[index - 1]))
+            opener = None
+        for step in found:
+            steps.append(_check_answered(_resolve_it(step, steps), steps, clause))
     return steps
+
+
+def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unreadable:
+    """The step that opens one thing after another until what the next step acts on is seen."""
+    match step:
+        case Click(target=target) | Tick(target=target) | Report(target=target) | CheckShown(target=target):
+            return OpenUntil(kind=kind, target=target)
+        case _:
+            return Unreadable(text=clause, hint="say what to find there, and click")
+
+
+def _check_answered(step: PlainStep, before: Sequence[PlainStep | Unreadable], clause: str) -> PlainStep | Unreadable:
+    """A step that types an answer, when a step before it gives one."""
+    if not isinstance(step, TypeAnswer) or any(isinstance(each, (Work, Report)) for each in before):
+        return step
+    return Unreadable(text=clause, hint="quote what shall be typed letter by letter")
 
 
 def starts_step(text: str) -> bool:

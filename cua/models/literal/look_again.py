@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from cua.models.literal.differences import find_effects, find_new_lines, has_changed_inside
+from cua.models.literal.differences import find_changed_boxes, find_effects, find_new_lines, has_changed_inside
 from cua.models.literal.do_pointer import find_pressed
 from cua.models.literal.find_field import Field
 from cua.models.literal.find_target import is_echo
@@ -32,12 +32,13 @@ from cua.models.literal.steps import (
 )
 from cua.models.literal.text_match import CONTAINED, fit_texts, squash
 from cua.models.literal.trouble import find_question, find_trouble, still_stands
+from cua.models.literal.work_steps import PressFigures, TellFigures
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, find_runs
 
 _MAX_LOOKS = 3
 _FILLING = (TypeText, SetValue, SelectOption, Tick, ClearField)
-_SLOW = (Click, PressKeys, Drag, AnswerDialog, OpenAddress)
+_SLOW = (Click, PressKeys, Drag, AnswerDialog, OpenAddress, PressFigures)
 _SUBMITS = frozenset(
     "save submit send apply register login signin signup logon create add order pay buy update confirm post publish"
     " checkout book subscribe store delete remove".split()
@@ -88,7 +89,7 @@ def look_again(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> 
             return Failed(reason=f'a question was left open after the last step ({last}): "{question}"')
     if progress.num_looks == 0 or (progress.num_looks < _MAX_LOOKS and not sight.is_stuck):
         return Act(code=("time.sleep(1)",), thought="I look again whether it worked.", phase="look")
-    if progress.num_looks == 1 and not sight.has_news and isinstance(last, Click) and _had_no_effect(steps, sight):
+    if progress.num_looks == 1 and not sight.has_news and _had_no_effect(steps, sight):
         return Failed(reason=f"nothing on the screen changed after the last step ({last}), so that I cannot claim it")
     return None
 
@@ -96,12 +97,15 @@ def look_again(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> 
 def _had_no_effect(steps: Sequence[PlainStep], sight: Sight) -> bool:
     """Whether a form's button, a heading or what was typed was pressed and nothing but itself looks different."""
     last, before = steps[-1], sight.back(2)
+    if before is not None and isinstance(last, (PressFigures, TellFigures)):
+        return not find_changed_boxes(before, sight.now)
     if before is None or not isinstance(last, Click) or last.button != "left" or not last.clicks:
         return False
     typed = find_typed(steps)
     pressed = find_pressed(before, last.target, typed)
-    if pressed is None:
-        return False
+    if pressed is None or last.target.role == "menu":
+        is_sign = len(last.target.text) == 1 or last.target.role == "menu"
+        return is_sign and not find_effects(before, sight.now, pressed.line.box_px if pressed is not None else None)
     is_submit = pressed.button is not None and _is_form(steps, Progress(index=len(steps)))
     if not is_submit and not pressed.is_heading and not is_echo(before, pressed, typed):
         return False

@@ -15,12 +15,14 @@ class Act:
         thought: Why.
         phase: Set when the step goes on after this: the kind of phase.
         answer: What the step read.
+        label: What is pressed, when the next phases have to know.
     """
 
     code: tuple[str, ...]
     thought: str
     phase: str = ""
     answer: str | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

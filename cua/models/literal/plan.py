@@ -3,8 +3,11 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from cua.models.literal.do_calendar import find_calendar, plan_date
 from cua.models.literal.do_choice import plan_select, plan_set, plan_tick
-from cua.models.literal.do_keyboard import plan_clear, plan_open, plan_press, plan_type
+from cua.models.literal.do_exploring import plan_open_until
+from cua.models.literal.do_figures import plan_drag_figures, plan_press_figures, plan_tell_figures
+from cua.models.literal.do_keyboard import parse_date, plan_clear, plan_open, plan_press, plan_type
 from cua.models.literal.do_looking import (
     plan_check,
     plan_report,
@@ -15,7 +18,17 @@ from cua.models.literal.do_looking import (
     scroll,
 )
 from cua.models.literal.do_pointer import plan_click, plan_drag
+from cua.models.literal.do_slider import plan_slide
 from cua.models.literal.do_suggestion import find_unsent, plan_suggestion
+from cua.models.literal.do_transfer import (
+    plan_copy,
+    plan_fill_from_page,
+    plan_paste,
+    plan_select_text,
+    plan_type_answer,
+)
+from cua.models.literal.do_working import plan_work
+from cua.models.literal.find_field import find_field
 from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.look_again import find_message, is_final, look_again
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
@@ -36,14 +49,28 @@ from cua.models.literal.steps import (
     ScrollUntil,
     SelectOption,
     SetValue,
-    Target,
     Tick,
     TypeText,
     WaitFor,
     WaitSeconds,
     find_typed,
 )
+from cua.models.literal.targets import Target
 from cua.models.literal.text_match import WHOLE, normalize
+from cua.models.literal.work_steps import (
+    CopyText,
+    DragFigures,
+    FillFromPage,
+    OpenUntil,
+    PasteText,
+    PressFigures,
+    SelectText,
+    Slide,
+    TellFigures,
+    TypeAnswer,
+    Work,
+)
+from visual_tools.widgets import has_down_arrow
 
 IS_PART = "These words are a part of the name before."
 
@@ -174,7 +201,11 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
                 progress = progress.next_step()
             case Act():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
-                phase = Phase(kind=move.phase, number=progress.count(move.phase) + 1) if move.phase else None
+                phase = (
+                    Phase(kind=move.phase, number=progress.count(move.phase) + 1, label=move.label)
+                    if move.phase
+                    else None
+                )
                 action = format_action(progress.index, len(steps), str(step), phase, move.answer, message)
                 return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
             case Failed():
@@ -194,21 +225,21 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
     screen = sight.now
     match step:
         case Click():
-            return plan_click(step, screen, progress, typed)
+            return plan_click(step, sight, progress, typed)
         case TypeText():
             return plan_type(step, sight, progress)
         case SetValue():
-            return plan_set(step, sight, progress)
+            return _plan_set(step, sight, progress)
         case ClearField():
             return plan_clear(step, screen)
         case SelectOption():
-            return plan_select(step, sight, progress)
+            return _plan_select(step, sight, progress)
         case PickSuggestion():
             return plan_suggestion(step, sight, progress)
         case Tick():
             return plan_tick(step, sight, progress)
         case PressKeys():
-            return plan_press(step)
+            return plan_press(step, screen)
         case ScrollBy():
             return plan_scroll(step, screen)
         case ScrollUntil():
@@ -227,6 +258,47 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
             return plan_report(step, screen)
         case CheckShown():
             return plan_check(step, screen)
+        case OpenUntil():
+            return plan_open_until(step, sight, progress)
+        case CopyText():
+            return plan_copy(step, screen)
+        case PasteText():
+            return plan_paste(step, sight, progress)
+        case SelectText():
+            return plan_select_text(step, sight, progress)
+        case Work():
+            return plan_work(step, screen, progress)
+        case TypeAnswer():
+            return plan_type_answer(step, sight, progress)
+        case FillFromPage():
+            return plan_fill_from_page(step, sight, progress)
+        case Slide():
+            return plan_slide(step, sight, progress)
+        case PressFigures():
+            return plan_press_figures(step, screen, progress)
+        case DragFigures():
+            return plan_drag_figures(step, sight, progress)
+        case TellFigures():
+            return plan_tell_figures(step, screen, progress)
+
+
+def _plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+    """Choose a row of a list, or a day of a calendar when a date is wanted and the field is no list."""
+    if step.field is not None and parse_date(step.option.text) is not None:
+        found = find_field(sight.now, step.field)
+        if found is None or not has_down_arrow(sight.now.crop(found.box_px)):
+            return plan_date(step.field, step.option.text, sight, progress)
+    return plan_select(step, sight, progress)
+
+
+def _plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
+    """Give a field a value; a date that cannot be typed is chosen in the calendar that came up."""
+    is_choosing = progress.last in ("turn", "pick") and parse_date(step.value) is not None
+    move = Failed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
+    if isinstance(move, Failed) and parse_date(step.value) is not None and not progress.count("open"):
+        is_open = is_choosing or find_calendar(sight.now) is not None
+        return plan_date(step.field, step.value, sight, progress) if is_open else move
+    return move
 
 
 def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Progress, *, is_stuck: bool) -> Move:

@@ -9,7 +9,8 @@ from cua.messages import Message
 _ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
 _MARK = re.compile(
     r"\[(?P<step>\d+)/(?P<total>\d+)\] (?:.*?)(?: · (?P<kind>scroll down|scroll up|panels down|panels up|wait|open"
-    r"|find option|pick|keys|type|toggle|look) (?P<number>\d+))?(?: · saw \"(?P<seen>.*?)\")?(?: => (?P<answer>.*))?$",
+    r"|find option|pick|keys|type|toggle|look|seek|turn|nudge|part)"
+    r" (?P<number>\d+)(?: of \"(?P<label>.*?)\")?)?(?: · saw \"(?P<seen>.*?)\")?(?: => (?P<answer>.*))?$",
     re.S,
 )
 _LOOK = "look"
@@ -17,10 +18,17 @@ _LOOK = "look"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A part of a step that did not finish it: its kind and which try of that kind it was, from 1."""
+    """A part of a step that did not finish it.
+
+    Attributes:
+        kind: Its kind.
+        number: Which try of that kind it was, from 1.
+        label: What was pressed, when that has to be remembered.
+    """
 
     kind: str
     number: int
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +71,16 @@ def format_action(
     """An action text that `read_progress` understands and a person can read."""
     marked = f"[{index + 1}/{total}] {' '.join(text.split())}"
     if phase is not None:
-        marked += f" · {phase.kind} {phase.number}"
+        marked += f" · {phase.kind} {phase.number}" + (f' of "{_plain(phase.label)}"' if phase.label else "")
     if seen is not None:
         marked += f' · saw "{" ".join(seen.split())}"'
     if answer is not None:
         marked += f" => {' '.join(answer.split())}"
     return marked
+
+
+def _plain(label: str) -> str:
+    return " ".join(label.replace('"', "'").split())
 
 
 def read_progress(messages: Sequence[Message], total: int) -> Progress:
@@ -92,7 +104,7 @@ def _advance(progress: Progress, action: str, total: int) -> Progress:
     common = Progress(index=index, answers=answers, seen=seen, last_action=action)
     if kind is None:
         return replace(common, index=index + 1)
-    phase = Phase(kind=kind, number=int(mark["number"]))
+    phase = Phase(kind=kind, number=int(mark["number"]), label=mark["label"] or "")
     if kind == _LOOK:
         return replace(common, index=index + 1, num_looks=phase.number)
     return replace(common, phases=(*(progress.phases if index == progress.index else ()), phase))

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.ink import find_ink, measure_contrast, read_sign
+from visual_tools.ink import find_background, find_ink, largest_channel, measure_contrast, read_sign
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
 from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles
 
 _NUM_REMEMBERED = 4
 _DIMMED_CONTRAST = 185
+_PANEL_SHARE = 0.15
 _HEADING_RATIO = 1.3
 _HOME_RATIO = 0.75
 _SIDES = "[]|(){}"
@@ -57,6 +58,23 @@ class Screen:
     def rules(self) -> list[Box]:
         """Horizontal lines."""
         return find_lines(self.image)
+
+    @cached_property
+    def paper(self) -> NDArray[np.int16]:
+        """(H, W, 3): the colour of the page, and where a large panel lies on it, the panel's."""
+        paper = np.empty(self.image.shape, np.int16)
+        paper[:] = find_background(self.image)
+        for rectangle in sorted(self.rectangles, key=lambda rectangle: -rectangle.box_px.area):
+            box = rectangle.box_px
+            if box.area < _PANEL_SHARE * self.width * self.height:
+                break
+            paper[box.top : box.bottom, box.left : box.right] = rectangle.colour
+        return paper
+
+    @cached_property
+    def strength(self) -> NDArray[np.int16]:
+        """(H, W): how much each pixel differs from the paper, 0 to 255."""
+        return largest_channel(np.abs(self.image.astype(np.int16) - self.paper))
 
     @cached_property
     def dialog(self) -> Box | None:

@@ -4,66 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cua.models.literal.targets import Direction, Target, one_line
 from cua.models.literal.text_match import squash
-
-RelationKind = Literal["near", "row", "below", "above", "left", "right", "inside"]
-Role = Literal["", "button", "link", "tab", "field", "checkbox", "radio", "list", "menu", "result", "text", "area"]
-Direction = Literal["down", "up", "left", "right"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
-    """Where a target stands: `kind` relative to the text `anchor`."""
-
-    kind: RelationKind
-    anchor: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A thing on the screen, named by its text.
-
-    Attributes:
-        text: Its text; empty for "the editor" and the like, which have none.
-        ordinal: Which one of several, 1-based from the top; -1 is the last; None when not said.
-        relation: Where it stands, when said.
-        role: What it is, when said.
-        phrase: The words as written, when they were not in quotes: "Sign in" may be a relation or a name.
-        position: A point in fractions of the image, instead of a text.
-        whole: For a part of a list written without quotes: the list's words, which may be one name after all
-            ("Terms and Conditions"); the screen decides.
-        is_rest: Whether it is not the first part of `whole`.
-    """
-
-    text: str = ""
-    ordinal: int | None = None
-    relation: Relation | None = None
-    role: Role = ""
-    phrase: str = ""
-    position: tuple[float, float] | None = None
-    whole: str = ""
-    is_rest: bool = False
-
-    def __str__(self) -> str:
-        words = [f'"{self.text}"'] if self.text else [f"the {self.role or 'text area'}"]
-        if self.position is not None:
-            words = [f"at {self.position[0]}, {self.position[1]}"]
-        if self.ordinal is not None:
-            words.insert(0, "the last" if self.ordinal == -1 else f"number {self.ordinal} of")
-        if self.relation is not None:
-            words.append(f'{_RELATION_WORDS[self.relation.kind]} "{self.relation.anchor}"')
-        return " ".join(words)
-
-
-_RELATION_WORDS: dict[RelationKind, str] = {
-    "near": "next to",
-    "row": "in the row of",
-    "below": "below",
-    "above": "above",
-    "left": "left of",
-    "right": "right of",
-    "inside": "in",
-}
+from cua.models.literal.work_steps import (
+    CopyText,
+    DragFigures,
+    FillFromPage,
+    OpenUntil,
+    PasteText,
+    PressFigures,
+    SelectText,
+    Slide,
+    TellFigures,
+    TypeAnswer,
+    Work,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +53,7 @@ class TypeText:
 
     def __str__(self) -> str:
         where = f" into {self.field}" if self.field is not None else ""
-        return f'{"Append" if self.append else "Type"} "{_one_line(self.text)}"{where}'
+        return f'{"Append" if self.append else "Type"} "{one_line(self.text)}"{where}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +64,7 @@ class SetValue:
     value: str
 
     def __str__(self) -> str:
-        return f'Set {self.field} to "{_one_line(self.value)}"'
+        return f'Set {self.field} to "{one_line(self.value)}"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +142,17 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressKeys:
-    """Press keys together, `times` times."""
+    """Press keys together, `times` times.
+
+    Attributes:
+        keys: The keys.
+        times: How often.
+        is_submit: Whether a form is to be sent: then a button that says Submit is pressed when there is one.
+    """
 
     keys: tuple[str, ...]
     times: int = 1
+    is_submit: bool = False
 
     def __str__(self) -> str:
         return f"Press {'+'.join(self.keys)}" + (f" {self.times} times" if self.times > 1 else "")
@@ -315,6 +277,17 @@ PlainStep = (
     | AnswerDialog
     | Report
     | CheckShown
+    | OpenUntil
+    | CopyText
+    | PasteText
+    | SelectText
+    | Work
+    | TypeAnswer
+    | FillFromPage
+    | Slide
+    | PressFigures
+    | DragFigures
+    | TellFigures
 )
 
 
@@ -344,7 +317,3 @@ class Unreadable:
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
         return f"'{self.words}' in '{self.text}'{hint}" if self.words else f"'{self.text}'{hint}"
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", "\\n")

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
-from cua.models.literal.steps import Relation, RelationKind, Role, Target
 from cua.models.literal.target_words import (
     ALL_OF,
     AREA,
@@ -28,6 +27,7 @@ from cua.models.literal.target_words import (
     ROW_NUMBER,
     TAIL,
 )
+from cua.models.literal.targets import Relation, RelationKind, Role, Target
 
 _NAMELESS: frozenset[Role] = frozenset({"checkbox", "radio", "field", "list", "button", "link", "tab", "result"})
 _PUNCTUATION = " ,.:"
@@ -143,6 +143,8 @@ def _find_nameless(words: str, ordinal: int | None, quotes: Quotes) -> Target | 
     kind = _KIND.fullmatch(words)
     if kind is not None:
         said = quotes.unmask(kind[1], quoted=False).strip().lower()
+        if said in ("textarea", "text area", "text", "text input", "textbox", "text box"):
+            return Target(ordinal=ordinal, role="textarea" if "area" in said else "input")
         role = ROLES.get(said)
         if role is None or role not in _NAMELESS or role == "field":
             return None  # text boxes of several kinds look alike

@@ -2,7 +2,7 @@
 
 import re
 
-from cua.models.literal.steps import RelationKind, Role
+from cua.models.literal.targets import RelationKind, Role
 
 _ORDINAL_WORDS = (
     "first 1st topmost",
@@ -114,7 +114,7 @@ DESCRIPTION = re.compile(
 """Words that describe a thing instead of naming it, after "the" or "a", and all that follows them."""
 
 LEAD = re.compile(
-    r"^(?:(?:on|over|at|onto|to|into|in|inside|the|a|an|its|this|that|your|my|word|words|labell?ed|named|called|very"
+    r"^(?:(?:on|over|at|onto|to|into|in|inside|the|a|an|its|their|his|her|this|that|your|my|word|words|labell?ed|named|called|very"
     r"|titled|with the (?:label|text|name|title)|which says|that says|saying|reading|marked)\s+)+",
     re.I,
 )

@@ -14,11 +14,11 @@ from cua.models.literal.steps import (
     PressKeys,
     SelectOption,
     SetValue,
-    Target,
     Tick,
     TypeText,
 )
 from cua.models.literal.target_phrase import parse_path, parse_target, parse_targets
+from cua.models.literal.targets import Target
 
 
 def _type_into(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep] | PlainStep | None:

@@ -5,18 +5,9 @@ from collections.abc import Sequence
 
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.rules.words import GONE, NUMBER, SEEN, Rule, bare, fixed, number, rule
-from cua.models.literal.steps import (
-    CheckShown,
-    Direction,
-    PlainStep,
-    Report,
-    ScrollBy,
-    ScrollUntil,
-    Tick,
-    WaitFor,
-    WaitSeconds,
-)
+from cua.models.literal.steps import CheckShown, PlainStep, Report, ScrollBy, ScrollUntil, Tick, WaitFor, WaitSeconds
 from cua.models.literal.target_phrase import parse_target, parse_targets
+from cua.models.literal.targets import Direction
 
 _MAX_WAIT_S = 60.0
 _NOTCHES_A_TIME = 5

@@ -206,5 +206,5 @@ CLICKING: tuple[Rule, ...] = (
         r"|show|view) (?P<target>.+)",
         _follow,
     ),
-    rule(r"submit(?: the form| it)?", fixed(_keys("enter"))),
+    rule(r"submit(?: the form| it)?", fixed(PressKeys(keys=("enter",), is_submit=True))),
 )

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
-from cua.models.literal.steps import Click, PlainStep, Target
+from cua.models.literal.steps import Click, PlainStep
+from cua.models.literal.targets import Target
 
 Make = Callable[[re.Match[str], Quotes], "PlainStep | Sequence[PlainStep] | None"]
 """Makes a step of a match, or several; None hands the clause on to the next rule.

@@ -12,18 +12,29 @@ from cua.models.literal.steps import (
     OpenAddress,
     PickSuggestion,
     PressKeys,
-    Relation,
     Report,
     ScrollBy,
     ScrollUntil,
     SelectOption,
     SetValue,
-    Target,
     Tick,
     TypeText,
     Unreadable,
     WaitFor,
     WaitSeconds,
+)
+from cua.models.literal.targets import Looks, Relation, Target
+from cua.models.literal.work_steps import (
+    CopyText,
+    DragFigures,
+    OpenUntil,
+    PasteText,
+    PressFigures,
+    SelectText,
+    Slide,
+    TellFigures,
+    TypeAnswer,
+    Work,
 )
 
 
@@ -311,6 +322,62 @@ CASES.append(
 )
 
 
+CASES += [
+    (
+        'Expand the sections below, to find and click on the link "Terms".',
+        [
+            OpenUntil(kind="section", target=quoted("Terms", role="link")),
+            Click(target=quoted("Terms", role="link")),
+        ],
+    ),
+    (
+        'Switch between the tabs until you see "Fees", then click Pay',
+        [OpenUntil(kind="tab", target=quoted("Fees")), Click(target=plain("Pay"))],
+    ),
+    (
+        'Browse through the folders. Locate and double-click the file "a.txt"',
+        [OpenUntil(kind="node", target=quoted("a.txt")), Click(target=quoted("a.txt"), clicks=2)],
+    ),
+    (
+        "Enter the value of Last name into the text field",
+        [
+            Report(target=plain("name", "Last name", ordinal=-1)),
+            TypeAnswer(field=Target(role="field", phrase="text field")),
+        ],
+    ),
+    (
+        "Solve for x, then type the answer into the box",
+        [Work(kind="unknown"), TypeAnswer(field=Target(role="field", phrase="box"))],
+    ),
+    (
+        'Copy the text of "From" and paste it into "To"',
+        [CopyText(field=quoted("From")), PasteText(field=quoted("To"))],
+    ),
+    ("Highlight the text in the last paragraph", [SelectText(paragraph=-1)]),
+    (
+        'make "Total" bold and underline "Sum"',
+        [SelectText(text="Total", style="b"), Unreadable(text='underline "Sum"')],
+    ),
+    ("select -5.5 with the 2nd slider", [Slide(value=-5.5, number=2)]),
+    ("set the sliders to 3, 4 and 9", [Slide(value=value, number=index) for index, value in enumerate((3, 4, 9), 1)]),
+    ("set the spinner to 7", [Slide(value=7, is_spinner=True)]),
+    ("select all the shades of red", [PressFigures(looks=Looks(colour="red", kind="item"), is_all=True)]),
+    (
+        "click the small blue triangle",
+        [PressFigures(looks=Looks(size="small", colour="blue", kind="triangle"), phrase="small blue triangle")],
+    ),
+    ("How many green squares are there?", [TellFigures(looks=Looks(colour="green", kind="square"))]),
+    (
+        "drag all circles into the left box, and everything else into the right box",
+        [
+            DragFigures(looks=Looks(kind="circle"), box="left"),
+            DragFigures(looks=Looks(kind="circle"), box="right", is_others=True),
+        ],
+    ),
+    ("click the button that best describes the figure", [TellFigures(looks=Looks(kind="item"), what="name")]),
+]
+
+
 @pytest.mark.parametrize(("instruction", "steps"), CASES, ids=[case[0][:40] for case in CASES])
 def test_instruction_is_read_as_steps(instruction: str, steps: list[object]) -> None:
     assert parse_instruction(instruction) == steps
@@ -320,7 +387,7 @@ REFUSED: list[tuple[str, str]] = [
     ('Enter "Bob" banana into Name', "banana"),
     ('Enter banana "Bob" into Name', "banana"),
     ('type "hello" and "world" into Notes', "and"),
-    ("Enter the value of Last name into the text field", "the value of Last name"),
+    ("Enter the value of my house into", "the value of my house into"),
     ("Type the text below into the text field", "the text below"),
     ("type your answer into the textbox", "your answer"),
     ("type that into the textbox", "that"),
@@ -329,11 +396,15 @@ REFUSED: list[tuple[str, str]] = [
     ('click the blue "Save" button', "blue"),
     ('click "Save" in the green "Total" box', "green"),
     ('click "Like" on all posts by @ann', "all posts by @ann"),
-    ("click the button that best describes the figure", "that best describes the figure"),
+    ("click the button that best describes your mood", "that best describes your mood"),
     ("pick the card with the greatest number", "with the greatest number"),
-    ("select all the shades of red", "all the shades of red"),
+    ("select all the shades of meaning", "all the shades of meaning"),
+    ("select all the items", "all the items"),
+    ("How many items are there?", "How many items are there"),
     ("select words similar to red", "similar to red"),
-    ("select 5 with the slider", "with the slider"),
+    ("select 5 with the wheel", "with the wheel"),
+    ("select five with the slider", "with the slider"),
+    ("highlight the best paragraph", "best"),
     ("click the second item", "item"),
     ('enter an item that starts with "A" and starts with "B"', 'starts with "B"'),
     ("search for action movies directed by Bowen from year 1998", "action movies directed by Bowen from year 1998"),
