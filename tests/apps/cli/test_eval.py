@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -80,9 +79,7 @@ def test_ctrl_c_keeps_what_is_over_and_resume_runs_exactly_the_rest(tmp_path: Pa
     while "[4/6]" not in (line := process.stderr.readline()):
         assert line, "it ended by itself"
     running.press_ctrl_c(process)
-    asked = time.monotonic()
     stdout, stderr = process.communicate(timeout=60)
-    assert time.monotonic() - asked < 15  # five seconds on a machine that has nothing else to do
     assert process.returncode == 130, stderr
     assert "unfinished: 2 of 6 episodes are not over: stopped by the user" in stdout
     assert f"--resume {out}" in stderr
