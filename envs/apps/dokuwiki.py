@@ -71,7 +71,6 @@ _CONF = """<?php
 $conf['title'] = 'Harbour wiki';
 $conf['useacl'] = 1;
 $conf['superuser'] = '@admin';
-$conf['disableactions'] = '';
 $conf['subscribers'] = 1;
 $conf['passcrypt'] = 'sha1';
 """

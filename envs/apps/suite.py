@@ -7,9 +7,12 @@ from envs.apps.dokuwiki import DokuWiki
 from envs.apps.oscar import Oscar
 from envs.apps.task import AppTask, TaskConfig, Wording
 from envs.apps.tasks_cross_site import TASKS as CROSS_SITE_TASKS
+from envs.apps.tasks_dokuwiki import TASKS as DOKUWIKI_TASKS
+from envs.apps.tasks_harbour_sites import TASKS as HARBOUR_SITES_TASKS
 from envs.apps.tasks_oscar import TASKS as OSCAR_TASKS
 from envs.apps.tasks_tiddlywiki import TASKS as TIDDLYWIKI_TASKS
 from envs.apps.tasks_trac import TASKS as TRAC_TASKS
+from envs.apps.tasks_wagtail import TASKS as WAGTAIL_TASKS
 from envs.apps.tiddlywiki import TiddlyWiki
 from envs.apps.trac import Trac
 from envs.apps.wagtail import Wagtail
@@ -18,7 +21,15 @@ from envs.suite import Baseline, Suite
 
 APPS: tuple[WebApp, ...] = (TiddlyWiki(), DokuWiki(), Wagtail(), Trac(), Oscar())
 """In the order in which they are installed."""
-TASKS: tuple[TaskConfig, ...] = (*TIDDLYWIKI_TASKS, *TRAC_TASKS, *OSCAR_TASKS, *CROSS_SITE_TASKS)
+TASKS: tuple[TaskConfig, ...] = (
+    *TIDDLYWIKI_TASKS,
+    *DOKUWIKI_TASKS,
+    *WAGTAIL_TASKS,
+    *TRAC_TASKS,
+    *OSCAR_TASKS,
+    *HARBOUR_SITES_TASKS,
+    *CROSS_SITE_TASKS,
+)
 REVISION = "1"
 _BASELINES: Mapping[str, Baseline] = {}
 

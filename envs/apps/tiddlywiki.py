@@ -17,10 +17,11 @@ _FIRST: dict[str, tuple[str, str]] = {
     "Packing list": ("travel", "Rain coat, boots, charts."),
     "Shopping list": ("home", "Bread, milk, 12 eggs."),
     "Meeting notes": ("work", "Budget of 2031: 4200 euro."),
-    "Phone numbers": ("work", "Anna 555-0101, Bjarne 555-0102."),
+    "Phone numbers": ("work", "Anna 555-0101, Bjarne 555-0102, Dora 555-0104."),
     "Old draft": ("work", "Nobody needs this."),
     "$:/SiteTitle": ("", "Harbour notes"),
     "$:/SiteSubtitle": ("", "what we should not forget"),
+    "$:/config/Toolbar/Text": ("", "yes"),
     "$:/DefaultTiddlers": ("", "[[Shopping list]] [[Meeting notes]] Boats"),
 }
 """Tags and text by title."""

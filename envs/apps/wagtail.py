@@ -1,6 +1,7 @@
 """Wagtail: a content management system on Django; its state is one sqlite file."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -32,6 +33,7 @@ TIME_ZONE = "UTC"
 WAGTAIL_GRAVATAR_PROVIDER_URL = None
 WAGTAIL_ENABLE_UPDATE_CHECK = False
 WAGTAIL_ENABLE_WHATS_NEW_BANNER = False
+WAGTAIL_AUTOSAVE_INTERVAL = 0
 WAGTAIL_SITE_NAME = "Harbour"
 WAGTAILADMIN_BASE_URL = "http://wagtail.localhost"
 EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
@@ -48,6 +50,8 @@ from datetime import timedelta
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.contrib.auth.models import Group
 from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
+from django.utils.timezone import now
 from home.models import HomePage
 from wagtail.contrib.redirects.models import Redirect
 from wagtail.models import Collection, Site
@@ -78,18 +82,20 @@ Collection.get_first_root_node().add_child(name="Photos")
 Redirect.objects.create(old_path="/old-prices", redirect_page=prices)
 Redirect.objects.create(old_path="/ferry", redirect_link="https://ferry.example/")
 Site.objects.update(hostname="wagtail.localhost", port=80, site_name="Harbour")
-session = SessionStore()
-session._session_key = SESSION
-session[SESSION_KEY] = str(anna.pk)
-session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
-session[HASH_SESSION_KEY] = anna.get_session_auth_hash()
-session.set_expiry(timedelta(days=36500))
-session.save()
+signed_in = {
+    SESSION_KEY: str(anna.pk),
+    BACKEND_SESSION_KEY: "django.contrib.auth.backends.ModelBackend",
+    HASH_SESSION_KEY: anna.get_session_auth_hash(),
+}
+Session.objects.create(
+    session_key=SESSION, session_data=SessionStore().encode(signed_in), expire_date=now() + timedelta(days=36500)
+)
 """
 _TABLES = {
     "redirect": "SELECT r.old_path, r.is_permanent, coalesce(p.slug, r.redirect_link) AS target "
     "FROM wagtailredirects_redirect r LEFT JOIN wagtailcore_page p ON p.id = r.redirect_page_id",
-    "collection": "SELECT name, name AS title FROM wagtailcore_collection WHERE depth > 1",
+    "collection": "SELECT c.name, above.name AS parent FROM wagtailcore_collection c "
+    "JOIN wagtailcore_collection above ON above.depth = c.depth - 1 AND c.path LIKE above.path || '%'",
     "user": "SELECT username, first_name, last_name, email, password, is_active, is_superuser, "
     "(SELECT group_concat(g.name, ', ') FROM auth_user_groups m JOIN auth_group g ON g.id = m.group_id "
     "WHERE m.user_id = u.id) AS groups FROM auth_user u",
@@ -109,6 +115,8 @@ _PAGES = (
     "ON parent.depth = p.depth - 1 AND p.path LIKE parent.path || '%' "
     "LEFT JOIN wagtailcore_revision r ON r.id = p.latest_revision_id"
 )
+_KEYS = re.compile(r' data-block-key=\\?"\w+\\?"')
+"""Names that the editor gives to paragraphs; in JSON the quotes have backslashes."""
 _DRAFT_FIELDS = (
     "title",
     "slug",
@@ -178,7 +186,7 @@ def _facts_of(app: RunningApp) -> Iterator[tuple[str, object]]:
         for name, row in _rows(app, sql):
             yield from ((f"{kind}/{name}/{what}", value) for what, value in row.items())
     for slug, row in _rows(app, _PAGES):
-        draft = json.loads(str(row.pop("draft", "{}")))
+        draft = json.loads(_KEYS.sub("", str(row.pop("draft", "{}"))))
         yield from ((f"page/{slug}/{what}", value) for what, value in row.items())
         live = {"slug": slug, "show_in_menus": bool(row.get("in_menus")), **row}
         for what in _DRAFT_FIELDS:
@@ -191,4 +199,5 @@ def _rows(app: RunningApp, sql: str) -> Iterator[tuple[str, dict[str, object]]]:
     names, rows = app.query("db.sqlite3", sql)
     for name, *values in rows:
         told = zip(names[1:], values, strict=True)
-        yield str(name), {what: value for what, value in told if value not in (None, "", 0)}
+        plain = ((what, _KEYS.sub("", value) if isinstance(value, str) else value) for what, value in told)
+        yield str(name), {what: value for what, value in plain if value not in (None, "", 0)}

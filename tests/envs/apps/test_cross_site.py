@@ -6,7 +6,7 @@ from playwright.async_api import Page
 from envs.apps import AppsEnv
 from tests.envs.apps.proving import Proof, prove
 from tests.envs.apps.test_oscar import add
-from tests.envs.apps.test_tiddlywiki import new_note
+from tests.envs.apps.test_tiddlywiki import write
 from tests.envs.apps.test_trac import comment, new_ticket
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_sc
 
 async def note(page: Page, title: str, text: str) -> None:
     await page.goto("http://tiddlywiki.localhost/")
-    await new_note(page, title, text)
+    await write(page, title, text)
 
 
 async def ticket(page: Page, summary: str, description: str = "", **fields: str) -> None:
