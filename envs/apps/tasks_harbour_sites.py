@@ -15,7 +15,7 @@ TASKS = (
         id="cross-site/crane-note",
         instruction=f'Our wiki ({_WIKI}) says what the crane costs. Make a note called "Crane" here in my notes with that price.',
         steps='Click "new tiddler". Type "Crane" into "New Tiddler". '
-        'Type "The crane costs 95 euro." into "Type the text for the tiddler". Click "ok".',
+        'Type "The crane costs 95 euro." into "Type the text for this tiddler". Click "ok".',
         sites=("tiddlywiki", "dokuwiki"),
         changes={"tiddlywiki/Crane/text": has("95")},
         difficulty=2,

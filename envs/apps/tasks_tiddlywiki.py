@@ -14,7 +14,7 @@ TASKS = (
         id="tiddlywiki/new-note",
         instruction='I need a new note called "Winter storage" that says: Boats stand in hall 3.',
         steps='Click "new tiddler". Type "Winter storage" into "New Tiddler". '
-        'Type "Boats stand in hall 3." into "Type the text for the tiddler". Click "ok".',
+        'Type "Boats stand in hall 3." into "Type the text for this tiddler". Click "ok".',
         changes={"tiddlywiki/Winter storage/text": "Boats stand in hall 3."},
         family="create",
         difficulty=1,
@@ -24,7 +24,7 @@ TASKS = (
         id="tiddlywiki/new-tagged-note",
         instruction='Write down in a new note called "Ferry times", tagged travel, that the ferry back leaves at 18:30.',
         steps='Click "new tiddler". Type "Ferry times" into "New Tiddler". Type "travel" into "tag name". Click "add". '
-        'Type "The ferry back leaves at 18:30." into "Type the text for the tiddler". Click "ok".',
+        'Type "The ferry back leaves at 18:30." into "Type the text for this tiddler". Click "ok".',
         changes={"tiddlywiki/Ferry times/text": has("18:30"), "tiddlywiki/Ferry times/tags": "travel"},
         family="create",
         difficulty=2,

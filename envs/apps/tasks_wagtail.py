@@ -119,7 +119,7 @@ TASKS = (
         id="wagtail/add-user",
         instruction='Add a user "dora": Dora Lund, dora@harbour.example, password "reef-4411-Kiel". She needs no roles yet.',
         steps='Type "dora" into Username. Type "dora@harbour.example" into Email. Type "Dora" into "First Name". '
-        'Type "Lund" into "Last Name". Type "reef-4411-Kiel" into "Password" and into "Password confirmation". '
+        'Type "Lund" into "Last Name". Type "reef-4411-Kiel" into "Password". Type "reef-4411-Kiel" into "Password confirmation". '
         'Click "Create".',
         path="/admin/users/new/",
         changes={
