@@ -6,12 +6,15 @@ Exception
 │   ├── ModelError        the model endpoint; `retryable` says whether waiting can help
 │   │   ├── TruncatedReplyError   the reply hit the token limit: not a failure, raise the limit
 │   │   └── ContextOverflowError  the conversation is longer than the model's context
-│   └── TrajectoryError   the record of a run cannot be written or read
+│   ├── TrajectoryError   the record of a run cannot be written or read
+│   └── TaskError         a task's own code raised something in its verdict
 ├── ReplyError            the model: a reply that is not in the protocol
 └── CodeError             the model: code that the interpreter refuses
 """
 
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.errors import nearest
@@ -79,3 +82,15 @@ def name_choices(name: str, choices: Iterable[str]) -> str:
     guess = "".join(f" Did you mean {choice!r}?" for choice in nearest(name, known))
     shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
     return f"{guess} Known: {shown}."
+
+
+class TaskError(CuaError):
+    """A task's own code raised something; the text says what and where."""
+
+
+def describe_defect(error: BaseException) -> str:
+    """What was raised and where, in one line: `ZeroDivisionError: division by zero (chores.py, line 12)`."""
+    text = str(error).strip()
+    told = f"{type(error).__name__}: {text.splitlines()[0][:500]}" if text else type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{told} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else told

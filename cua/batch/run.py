@@ -6,14 +6,13 @@ import heapq
 import itertools
 import random
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, judge_end
 from cua.batch.journal import EpisodeJournal
-from cua.errors import ConfigError, CuaError, ModelError
+from cua.errors import ConfigError, CuaError, ModelError, describe_defect
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.scope import RunScope
@@ -256,9 +255,5 @@ def _kind_of(error: Exception) -> EpisodeKind:
 
 def _line(error: Exception) -> str:
     """What was raised; of what should not have been also where."""
-    text = str(error).strip()
-    told = f"{type(error).__name__}: {text.splitlines()[0][:500]}" if text else type(error).__name__
-    if isinstance(error, EnvError | CuaError | CapReachedError | StoppedError):
-        return told
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{told} ({Path(frame.filename).name}, line {frame.lineno})"
+    is_ours = isinstance(error, EnvError | CuaError | CapReachedError | StoppedError)
+    return f"{type(error).__name__}: {error}".splitlines()[0][:500] if is_ours else describe_defect(error)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cua.answer import AnswerSchema
+from cua.errors import TaskError, describe_defect
 from cua.guard import Guard
 from cua.gui_agent.act import StepExecutor, StepOutcome
 from cua.gui_agent.decide import Decider, Decision
@@ -23,9 +24,24 @@ from cua.trajectory.writer import TrajectoryWriter
 from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, spec_of
 
 
+async def evaluate(task: Task, env: Env) -> float | None:
+    """The task's verdict.
+
+    Raises:
+        EnvError: The env could not be asked.
+        TaskError: The task's own code raised something else.
+    """
+    try:
+        return await task.evaluate(env)
+    except EnvError:
+        raise
+    except Exception as error:  # it runs tasks that others wrote
+        raise TaskError(describe_defect(error)) from error
+
+
 async def judge(task: Task, env: Env, terminate: Terminate | None) -> End:
     """How a run ends whose episode is over: the agent said so, or, without a `terminate`, the env did."""
-    score = await task.evaluate(env)
+    score = await evaluate(task, env)
     answer = terminate.answer if terminate else None
     if score is None and terminate is None:
         reason = "the environment ended the episode; this task has no check of its own"
@@ -52,7 +68,7 @@ def _claim(terminate: Terminate | None) -> str:
 async def judge_capped(task: Task, env: Env, cap: CapReachedError) -> End:
     """How a run ends that ran into a limit: never as success, though the score is noted."""
     try:
-        score = await task.evaluate(env)
+        score = await evaluate(task, env)
     except EnvError:
         score = None
     return End(status="capped", cap=cap.cap, reason=str(cap), score=score)
@@ -138,7 +154,7 @@ class Agent:
         """One episode, from `env.reset` to a written end. Whoever made the env closes it.
 
         Raises:
-            Exception: Only what is a defect of ours or of the task's own code.
+            Exception: Only what is a defect of ours, or of the task's `setup` or `teardown`.
         """
         start = start or Start()
         episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)

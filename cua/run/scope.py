@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cua.errors import ContextOverflowError, ModelError, TrajectoryError, TruncatedReplyError
+from cua.errors import ContextOverflowError, ModelError, TaskError, TrajectoryError, TruncatedReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
@@ -120,6 +120,8 @@ class RunScope:
             return End(status="error", source="model", reason=str(error), retryable=error.retryable)
         except EnvError as error:
             return End(status="error", source="env", reason=str(error), retryable=error.retryable)
+        except TaskError as error:
+            return End(status="error", source="task", reason=str(error))
         except SandboxError as error:
             return End(status="error", source="sandbox", reason=str(error), retryable=True)
         except TrajectoryError as error:

@@ -68,6 +68,9 @@ async def test_agents_play_with_records_of_their_own(tmp_path: Path, kind: Execu
         ("evaluator_error", None),
     ]
     assert "ZeroDivisionError: in the task's own code" in summary.results[2].reason
+    broken = load_run(tmp_path / str(summary.results[2].run_dir))
+    assert broken.result is not None
+    assert (broken.result.end.status, broken.result.end.source) == ("error", "task")
     run_dir = summary.results[1].run_dir
     assert run_dir is not None
     assert run_dir.startswith("runs/")
