@@ -126,6 +126,10 @@ class RunScope:
             return End(status="error", source="sandbox", reason=str(error), retryable=True)
         except TrajectoryError as error:
             return End(status="error", source="record", reason=str(error), retryable=True)
+        except BaseException:  # nobody gets to `finish`
+            self.control.clock.end()
+            await self.record.close()
+            raise
 
     async def finish(self, end: End, num_steps: int) -> RunResult:
         """The result, on disk; or, when that fails, the result that says so."""

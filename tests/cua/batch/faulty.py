@@ -51,6 +51,7 @@ FAULTS: Mapping[str, Expected] = {
     "env not set up": Expected("env_error", None, 1),
     "env hangs": Expected("timeout", None, 1),
     "setup raises": Expected("evaluator_error", None, 1),
+    "teardown raises": Expected("evaluator_error", None, 1),
     "evaluator raises": Expected("evaluator_error", None, 1),
     "evaluator gives 7": Expected("evaluator_error", None, 1),
     "evaluator is cut off": Expected("env_error", None, NUM_TRIES),
@@ -124,7 +125,8 @@ class FaultyTask:
         return 7.0 if self.fault == "evaluator gives 7" else clicks / 2
 
     async def teardown(self, env: Any) -> None:
-        pass
+        if self.fault == "teardown raises":
+            raise LookupError("nothing to undo")
 
 
 def make_suite(folder: str, is_in_process: bool = False) -> Suite:

@@ -1,5 +1,6 @@
 """Whatever breaks, every episode of a batch is accounted for."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ QUICK = [name for name in FAULTS if name != "env hangs"]  # until its time limit
 async def test_every_episode_is_accounted_for_whatever_breaks(tmp_path: Path) -> None:
     summary, scope = await run_faulty(tmp_path, len(QUICK), faults=QUICK)
     assert account(tmp_path, summary, scope, len(QUICK)) == []
+    assert not [thread for thread in threading.enumerate() if thread.name == "k25-journal"]  # of runs that broke
 
 
 @pytest.mark.slow
