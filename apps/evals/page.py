@@ -6,7 +6,7 @@ security policy forbids any request and any script but the one that it came with
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -182,14 +182,17 @@ def page_view(evaluation: Evaluation) -> PageView:
         tasks=tuple(_tasks(evaluation, cells)),
         cells_title="seeds" if len(plan.seeds) > 1 else "repeats" if plan.repeats > 1 else "episode",
         settings=tuple(_settings(evaluation)),
-        method=_METHODS["bootstrap" if "bootstrap" in methods else "wilson"],
+        method=_method(methods, is_once=len(plan.seeds) * plan.repeats == 1),
     )
 
 
-_METHODS = {
-    "wilson": "Wilson's, since each task was tried once.",
-    "bootstrap": "tasks drawn anew 10,000 times with all their episodes; Wilson's where a group is all alike.",
-}
+def _method(methods: Collection[str], *, is_once: bool) -> str:
+    """How the intervals were made, for a person."""
+    if "bootstrap" in methods:
+        return "tasks drawn anew 10,000 times with all their episodes; Wilson's where a group is all alike."
+    return (
+        "Wilson's, since each task was tried once." if is_once else "Wilson's over tasks, since all scores are alike."
+    )
 
 
 def _why(evaluation: Evaluation) -> str:
