@@ -1,8 +1,11 @@
 """Settings for all tests, and what many of them share."""
 
+import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 from hypothesis import settings
 
@@ -22,3 +25,24 @@ async def sandbox() -> AsyncIterator[KernelMaker]:
     """One real sandbox for all tests of a module: its kernels are cheap, the first start is not."""
     async with await Sandbox.start(limits=Limits(wall_s=20)) as made:
         yield made
+
+
+NUM_WHOLE = 6
+"""CI, which has 35 minutes, runs so many cases of a slow test and every third one of the rest."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "CI" not in os.environ:
+        return
+    seen: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            name = item.nodeid.partition("[")[0]
+            if seen[name] >= NUM_WHOLE and seen[name] % 3:
+                left_out.append(item)
+            seen[name] += 1
+    if left_out:
+        dropped = set(left_out)
+        items[:] = [item for item in items if item not in dropped]
+        config.hook.pytest_deselected(items=left_out)

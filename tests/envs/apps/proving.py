@@ -1,6 +1,5 @@
 """Proof that a task's verdict is right: a scripted solution scores 1, doing nothing and a near miss score 0."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -49,8 +48,8 @@ async def apps_env() -> AsyncIterator[AppsEnv]:
 
 
 def ids_of(group: str) -> list[str]:
-    """The tasks whose id begins with a group; in CI every third of them."""
-    return [config.id for config in TASKS if config.id.partition("/")[0] == group][:: 3 if "CI" in os.environ else 1]
+    """The tasks whose id begins with a group."""
+    return [config.id for config in TASKS if config.id.partition("/")[0] == group]
 
 
 async def prove(env: AppsEnv, task_id: str, proofs: Mapping[str, Proof]) -> None:
