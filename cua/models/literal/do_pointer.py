@@ -15,7 +15,7 @@ from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.steps import Click, Drag
-from cua.models.literal.targets import Target
+from cua.models.literal.targets import Target, nth
 from cua.models.literal.text_match import WHOLE
 from visual_tools.box import Box
 
@@ -159,10 +159,8 @@ def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> boo
 def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
     """Find a target by its kind: the one that the ordinal names, or the only one."""
     boxes = find_kind(screen, target.role)
-    ordinal = target.ordinal or (1 if len(boxes) == 1 else 0)
-    if not 1 <= (len(boxes) if ordinal == -1 else ordinal) <= len(boxes):
-        return None, ""
-    return boxes[ordinal - 1 if ordinal > 0 else -1].center, f"I see {len(boxes)} of that kind."
+    box = nth(boxes, target.ordinal)
+    return (None, "") if box is None else (box.center, f"I see {len(boxes)} of that kind.")
 
 
 def find_pressed(screen: Screen, target: Target, typed: Collection[str] = ()) -> Found | None:

@@ -12,7 +12,7 @@ from cua.models.literal.look_again import check_typed
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen, Sight
-from cua.models.literal.targets import Target
+from cua.models.literal.targets import Target, nth
 from cua.models.literal.text_match import CONTAINED, nearness, normalize, squash
 from cua.models.literal.work_steps import CopyText, FillFromPage, PasteText, SelectText, TypeAnswer
 from visual_tools.box import Box
@@ -33,11 +33,7 @@ def find_writable(screen: Screen, target: Target, *, is_area: bool) -> Box | Non
         return None if found is None else found.box_px
     boxes = find_inputs(screen)
     alike = [box for box in boxes if is_text_area(screen, box) == is_area] or boxes
-    if target.ordinal is None:
-        return alike[0] if len(alike) == 1 else None
-    if not 1 <= (len(alike) if target.ordinal == -1 else target.ordinal) <= len(alike):
-        return None
-    return alike[target.ordinal - 1 if target.ordinal > 0 else -1]
+    return nth(alike, target.ordinal)
 
 
 def plan_copy(step: CopyText, screen: Screen) -> Move:
@@ -166,14 +162,8 @@ def _find_span(screen: Screen, step: SelectText) -> tuple[tuple[float, float], t
             return None
         box = places[0].box_px
         return (box.left, box.center[1]), (box.right + 1, box.center[1])
-    paragraphs = find_paragraphs(screen)
-    if step.paragraph is None:
-        if len(paragraphs) != 1:
-            return None
-        chosen = paragraphs[0]
-    elif 1 <= (len(paragraphs) if step.paragraph == -1 else step.paragraph) <= len(paragraphs):
-        chosen = paragraphs[step.paragraph - 1 if step.paragraph > 0 else -1]
-    else:
+    chosen = nth(find_paragraphs(screen), step.paragraph)
+    if chosen is None:
         return None
     first, last = chosen[0].box_px, chosen[-1].box_px
     return (first.left - 1.0, first.center[1]), (last.right + 3.0, last.center[1])

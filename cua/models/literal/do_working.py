@@ -7,7 +7,7 @@ from cua.models.literal.do_transfer import click_field, find_paragraphs, find_wr
 from cua.models.literal.moves import Act, Failed, Move
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
-from cua.models.literal.targets import Target
+from cua.models.literal.targets import Target, nth
 from cua.models.literal.work_steps import Work
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
@@ -39,23 +39,24 @@ def _read_word(screen: Screen, ordinal: int) -> tuple[str | None, str]:
     if len(texts) != 1:
         return None, f"I see {len(texts)} texts, and cannot tell which one is meant"
     lines = texts[0]
-    words = " ".join(line.text for line in lines).split()
-    if not 1 <= (len(words) if ordinal == -1 else ordinal) <= len(words):
-        return None, f"the text has {len(words)} words"
-    if min(line.confidence for line in lines) < _SURE:
-        return None, "I cannot read the text with certainty"
-    return words[ordinal - 1 if ordinal > 0 else -1].strip(".,;:!?\"'()"), ""
+    return _pick_word(lines, ordinal, lines, "text has")
 
 
 def _read_word_in(screen: Screen, box: Box, ordinal: int) -> tuple[str | None, str]:
     """A word of a text area, counted from what is seen of it."""
     lines = screen.lines_in(box)
+    return _pick_word(lines, ordinal, lines[-1:] if ordinal == -1 else lines, "text area shows")
+
+
+def _pick_word(lines: list[TextLine], ordinal: int, needed: list[TextLine], what: str) -> tuple[str | None, str]:
+    """A word of some lines, if those that it rests on were read with certainty."""
     words = " ".join(line.text for line in lines).split()
-    if not 1 <= (len(words) if ordinal == -1 else ordinal) <= len(words):
-        return None, f"the text area shows {len(words)} words"
-    if (lines[-1] if ordinal == -1 else min(lines, key=lambda line: line.confidence)).confidence < _SURE:
+    word = nth(words, ordinal)
+    if word is None:
+        return None, f"the {what} {len(words)} words"
+    if min(line.confidence for line in needed) < _SURE:
         return None, "I cannot read the text with certainty"
-    return words[ordinal - 1 if ordinal > 0 else -1].strip(".,;:!?\"'()"), ""
+    return word.strip(".,;:!?\"'()"), ""
 
 
 _SIGNS = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "X": "x", "＋": "+", "＝": "=", ":": "/"}

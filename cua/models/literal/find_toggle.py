@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from cua.models.literal.find_kind import find_plain_toggles, is_other
 from cua.models.literal.find_target import choose
 from cua.models.literal.screen import Screen
-from cua.models.literal.targets import Target
+from cua.models.literal.targets import Target, nth
 from visual_tools.box import Box
 from visual_tools.widgets import MAX_TOGGLE_PX, Toggle, find_toggles
 
@@ -68,10 +68,9 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
 def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
     """The toggle that an ordinal tells, or the only one."""
     toggles = find_plain_toggles(screen, target.role)
-    ordinal = target.ordinal or (1 if len(toggles) == 1 else 0)
-    if not 1 <= (len(toggles) if ordinal == -1 else ordinal) <= len(toggles):
+    toggle = nth(toggles, target.ordinal)
+    if toggle is None:
         return None
-    toggle = toggles[ordinal - 1 if ordinal > 0 else -1]
     return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
 
 

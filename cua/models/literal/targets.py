@@ -1,7 +1,10 @@
 """What an instruction points at: a thing by its text, kind and place, or a drawn figure by its looks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
+
+T = TypeVar("T")
 
 RelationKind = Literal["near", "row", "below", "above", "left", "right", "inside"]
 Role = Literal[
@@ -103,3 +106,12 @@ class Looks:
 def one_line(text: str) -> str:
     """A text for a line of its own: line ends are written as such."""
     return text.replace("\n", "\\n")
+
+
+def nth(items: Sequence[T], ordinal: int | None) -> T | None:
+    """The one that an ordinal counts: from 1, -1 is the last, None the only one; None when it is not there."""
+    if ordinal is None:
+        return items[0] if len(items) == 1 else None
+    if not items or not (ordinal == -1 or 1 <= ordinal <= len(items)):
+        return None
+    return items[ordinal - 1 if ordinal > 0 else -1]
