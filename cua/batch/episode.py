@@ -145,6 +145,8 @@ def judge_end(end: End) -> tuple[EpisodeKind, float | None]:
         return kinds.get(end.source, "env_error"), None
     if end.status == "capped" and end.cap == "time":
         return "timeout", None
+    if end.source == "env":  # a limit was reached, and then the env could not be asked
+        return "env_error", None
     if end.score is not None:
         return ("scored", end.score) if 0.0 <= end.score <= 1.0 else ("evaluator_error", None)
     if end.status == "failed":  # the agent gave up, or its conversation grew too long

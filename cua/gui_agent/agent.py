@@ -66,11 +66,12 @@ def _claim(terminate: Terminate | None) -> str:
 
 
 async def judge_capped(task: Task, env: Env, cap: CapReachedError) -> End:
-    """How a run ends that ran into a limit: never as success, though the score is noted."""
+    """How a run ends that ran into a limit: never as success, though the score is noted, or why there is none."""
     try:
         score = await evaluate(task, env)
-    except EnvError:
-        score = None
+    except EnvError as error:
+        reason = f"{cap}; the task's verdict could not be reached: {error}"
+        return End(status="capped", cap=cap.cap, source="env", reason=reason, retryable=error.retryable)
     return End(status="capped", cap=cap.cap, reason=str(cap), score=score)
 
 

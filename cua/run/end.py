@@ -21,8 +21,8 @@ class End:
             `stopped`: a person; `error`: the model, the env or the record broke.
         reason: One line for a person.
         cap: Which limit, for `capped`.
-        source: What broke, for `error`.
-        retryable: For `error`: whether running again may help.
+        source: What broke, for `error`; `env` for a `capped` run whose env could not be asked for the verdict.
+        retryable: Where something broke: whether running again may help.
         score: The task's verdict in [0, 1], when it gave one.
         answer: The agent's answer, when it gave one.
     """

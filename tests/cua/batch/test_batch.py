@@ -262,6 +262,8 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
         (End(status="error", source="task", reason=""), ("evaluator_error", None)),
         (End(status="failed", reason="context overflow"), ("scored", 0.0)),
         (End(status="capped", cap="steps", reason=""), ("evaluator_error", None)),
+        (End(status="capped", cap="steps", source="env", reason=""), ("env_error", None)),
+        (End(status="capped", cap="time", source="env", reason=""), ("timeout", None)),
     ],
 )
 def test_kinds_of_ends(end: End, expected: tuple[str, float | None]) -> None:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from cua.answer import AnswerSchema
 from cua.api import run_task
+from cua.batch.episode import judge_end
 from cua.errors import ModelError, TruncatedReplyError
 from cua.guard import Guard, Verdict
 from cua.gui_agent.agent import Agent, AgentOptions, Start
@@ -20,7 +21,7 @@ from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
 from cua.secrets import Secret, Secrets
 from cua.trajectory import TrajectoryWriter, load_run, resume_steps
 from cua.trajectory.run_record import INTERRUPTED
-from envs import Click, InstructionTask, Observation, TaskSpec, Terminate, TypeText
+from envs import Click, EnvDiedError, InstructionTask, Observation, TaskSpec, Terminate, TypeText
 from envs.fake import FakeEnv, FakeOptions
 from tests.cua.trajectory import samples
 
@@ -118,6 +119,18 @@ async def test_an_env_that_cuts_an_episode_off_caps_the_run_with_its_score() -> 
     result = await agent.run(task)
     assert (result.end.status, result.end.cap, result.end.score, result.num_steps) == ("capped", "env", 1.0, 2)
     assert task.calls == ["setup", "evaluate None", "teardown"]
+
+
+async def test_an_env_that_cannot_be_asked_at_a_limit_is_named_as_what_broke() -> None:
+    class Unreachable(ScoredTask):
+        async def evaluate(self, env: Any) -> float:
+            raise EnvDiedError("the browser is gone", retryable=True)
+
+    agent, _, _ = make([click(0.1), DONE], caps=Caps(max_steps=1))
+    end = (await agent.run(Unreachable(1.0))).end
+    assert (end.status, end.cap, end.source, end.score, end.retryable) == ("capped", "steps", "env", None, True)
+    assert end.reason.endswith("the task's verdict could not be reached: the browser is gone")
+    assert judge_end(end) == ("env_error", None)
 
 
 @pytest.mark.parametrize(
