@@ -1,6 +1,7 @@
 """Installs the web apps of the suite `apps`: each by name from PyPI, npm or the system, into a folder of its own."""
 
 import asyncio
+import importlib.util
 import json
 import shlex
 import shutil
@@ -12,7 +13,7 @@ from contextlib import ExitStack
 from apps.setup.command import CommandResult, Say, run_command
 from apps.setup.packages import is_root
 from apps.setup.report import Row
-from envs.apps.app import INSTALLED_FILE, WebApp, apps_dir, first_state, locked
+from envs.apps.app import INSTALLED_FILE, WebApp, apps_dir, first_state, is_there, locked, remove_old_versions
 from envs.apps.suite import APPS
 from envs.errors import EnvError
 
@@ -41,13 +42,14 @@ async def _install(app: WebApp, say: Say) -> Row:
         if app.why_missing() is not None:
             say(f"installing {app.name} ({app.role})")
             failure = await _install_system(app, say) or await _install_own(app, say)
-    if failure is not None:
-        found, fix = failure
-        return Row(name=name, level="fail", found=found, expected=f"{app.role} {app.name}", fix=fix)
-    try:
-        state = await asyncio.to_thread(first_state, app)
-    except EnvError as error:
-        return Row(name=name, level="fail", found=str(error), expected=f"{app.role} {app.name}")
+        if failure is not None:
+            found, fix = failure
+            return Row(name=name, level="fail", found=found, expected=f"{app.role} {app.name}", fix=fix)
+        try:
+            state = await asyncio.to_thread(first_state, app)
+        except EnvError as error:
+            return Row(name=name, level="fail", found=str(error), expected=f"{app.role} {app.name}")
+        await asyncio.to_thread(remove_old_versions, apps_dir(), app.name)
     say(f"  {app.name}: ready after {time.monotonic() - since_s:.1f} s")
     return Row(name=name, level="ok", found=f"{app.role}, first state in {state}")
 
@@ -59,15 +61,18 @@ _Failure = tuple[str, str]
 async def _install_system(app: WebApp, say: Say) -> _Failure | None:
     """Packages of the system, which need root."""
     packages = app.packages
-    missing = [need for need in packages.needs if not (shutil.which(need) or need.startswith("/"))]
-    if not packages.apt or app.why_missing() is None:
-        return (f"{' and '.join(missing)} not on PATH", _hint(missing)) if missing else None
-    argv = ("apt-get", "install", "-y", "--no-install-recommends", *packages.apt)
-    if shutil.which("apt-get") is None:
-        return f"{app.why_missing()}, and there is no apt-get", f"install {' '.join(packages.apt)}"
+    missing = _missing_programs(app)
+    if not missing:
+        return None
+    told = f"{' and '.join(missing)} not found"
+    argv = ("apt-get", "install", "-y", "--no-install-recommends", *(packages.apt or missing))
     by_hand = f"sudo apt-get update && sudo DEBIAN_FRONTEND=noninteractive {shlex.join(argv)}"
+    if not packages.apt:
+        return told, by_hand
+    if shutil.which("apt-get") is None:
+        return f"{told}, and there is no apt-get", f"install {' '.join(packages.apt)}"
     if not is_root():
-        return f"{app.why_missing()}, and apt-get needs root", by_hand
+        return f"{told}, and apt-get needs root", by_hand
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     await run_command(("apt-get", "update"), timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
     for answer in packages.apt_answers:
@@ -75,7 +80,17 @@ async def _install_system(app: WebApp, say: Say) -> _Failure | None:
         await run_command(preset, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
     say(f"  {shlex.join(argv)}")
     done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
-    return (done.why, by_hand) if done.code != 0 else None
+    if done.code != 0:
+        return done.why, by_hand
+    missing = _missing_programs(app)
+    return (f"{' and '.join(missing)} not found once these are installed", by_hand) if missing else None
+
+
+def _missing_programs(app: WebApp) -> list[str]:
+    """What the app needs of the system and is not there; npm only to install it."""
+    packages = app.packages
+    installers = ("npm",) if packages.npm and not (app.home / INSTALLED_FILE).is_file() else ()
+    return [need for need in (*packages.needs, *installers) if not is_there(need)]
 
 
 async def _install_own(app: WebApp, say: Say) -> _Failure | None:
@@ -87,11 +102,20 @@ async def _install_own(app: WebApp, say: Say) -> _Failure | None:
     home.mkdir()
     commands: list[tuple[str, ...]] = []
     if packages.pip:
-        pip = (str(app.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
-        commands += [(sys.executable, "-m", "venv", str(home / "venv")), (*pip, *packages.pip)]
+        if importlib.util.find_spec("pip") is None:
+            return f"{sys.executable} has no pip", f"{shlex.quote(sys.executable)} -m ensurepip"
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            str(app.python),
+            "install",
+            "--no-input",
+            "--disable-pip-version-check",
+        )
+        commands += [(sys.executable, "-m", "venv", "--without-pip", str(home / "venv")), (*pip, *packages.pip)]
     if packages.npm:
-        if shutil.which("npm") is None:
-            return "npm not on PATH", _hint(["npm"])
         quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
         commands += [("npm", "install", *quiet, "--prefix", str(home), *packages.npm)]
     for argv in commands:
@@ -107,11 +131,6 @@ async def _run(argv: Sequence[str], say: Say) -> CommandResult:
     shown = shlex.join(argv)
     say(f"  {shown[:160]}{'...' if len(shown) > 160 else ''}")
     return await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop)
-
-
-def _hint(programs: Sequence[str]) -> str:
-    names = {"node": "nodejs", "npm": "nodejs npm"}
-    return f"sudo apt-get install -y {' '.join(names.get(program, program) for program in programs)}"
 
 
 def _drop(line: str) -> None:

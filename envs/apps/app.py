@@ -3,11 +3,13 @@
 An app is a subclass of `WebApp` without data of its own: everything that changes lies in the folder of a `RunningApp`.
 """
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import json
 import os
+import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -31,6 +33,8 @@ PASSWORD = "sesame-77"
 """Of everybody who has an account in one of the apps."""
 INSTALLED_FILE = "installed.json"
 _TOOL_TIMEOUT_S = 300.0
+_KEPT_VERSIONS = 2
+"""Of an app, and of its first state: the one in use, and the one used before it, which other programs may still use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,7 @@ class WebApp(ABC):
 
     def why_missing(self) -> str | None:
         """Why it cannot be run here, in one clause; None when it can."""
-        missing = [need for need in self.packages.needs if not _is_there(need)]
+        missing = [need for need in self.packages.needs if not is_there(need)]
         if missing:
             return f"{' and '.join(missing)} not found"
         if not (self.packages.pip or self.packages.npm) or (self.home / INSTALLED_FILE).is_file():
@@ -155,17 +159,27 @@ def first_state(app: WebApp) -> Path:
         raise EnvSetupError(f"the app {app.name} is not installed ({missing}). Install it with: cua setup apps")
     home = apps_dir() / "states"
     made = home / f"{app.name}-{app.packages.digest}-{_code_digest(type(app))}"
-    if made.is_dir():
-        return made
-    home.mkdir(parents=True, exist_ok=True)
-    with locked(home / f"{app.name}.lock"):
-        if not made.is_dir():
-            begun = home / f"{app.name}-begun"
-            shutil.rmtree(begun, ignore_errors=True)
-            begun.mkdir()
-            app.make_state(begun)
-            begun.rename(made)
+    if not made.is_dir():
+        home.mkdir(parents=True, exist_ok=True)
+        with locked(home / f"{app.name}.lock"):
+            if not made.is_dir():
+                begun = home / f"{app.name}-begun"
+                shutil.rmtree(begun, ignore_errors=True)
+                begun.mkdir()
+                app.make_state(begun)
+                begun.rename(made)
+            remove_old_versions(home, app.name)
+    for used in (made, app.home):
+        with contextlib.suppress(OSError):  # the folder of another user, or none
+            os.utime(used)
     return made
+
+
+def remove_old_versions(folder: Path, name: str) -> None:
+    """Remove what lies in `folder` for an app, but for the versions that were used last."""
+    versions = [path for path in folder.iterdir() if re.fullmatch(rf"{name}(-[0-9a-f]{{10}})+", path.name)]
+    for old in sorted(versions, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT_VERSIONS:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def run_tool(command: Command, folder: Path) -> str:
@@ -199,7 +213,8 @@ def make_environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     return {**base, **more}
 
 
-def _is_there(need: str) -> bool:
+def is_there(need: str) -> bool:
+    """Whether a program is on PATH, or a file (it begins with `/`) exists."""
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
 
 

@@ -17,7 +17,7 @@ _FIRST: dict[str, tuple[str, str]] = {
     "Packing list": ("travel", "Rain coat, boots, charts."),
     "Shopping list": ("home", "Bread, milk, 12 eggs."),
     "Meeting notes": ("work", "Budget of 2031: 4200 euro."),
-    "Phone numbers": ("work", "Anna 555-0101, Bjarne 555-0102, Dora 555-0104."),
+    "Phone numbers": ("work", "* Anna: 555-0101\n* Bjarne: 555-0102\n* Dora: 555-0104"),
     "Old draft": ("work", "Nobody needs this."),
     "$:/SiteTitle": ("", "Harbour notes"),
     "$:/SiteSubtitle": ("", "what we should not forget"),
@@ -40,7 +40,7 @@ class TiddlyWiki(WebApp):
 
     name = "tiddlywiki"
     role = "notes"
-    packages = Packages(npm=("tiddlywiki@5.4.1",), needs=("node",))
+    packages = Packages(npm=("tiddlywiki@5.4.1",), apt=("nodejs", "npm"), needs=("node",))
     start_path = "/status"
     is_pending = "() => Boolean(window.$tw && $tw.syncer && $tw.syncer.isDirty())"
 

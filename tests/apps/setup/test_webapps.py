@@ -1,5 +1,6 @@
 """`cua setup apps`: apps from packages by name, one that cannot be had keeps no other from it."""
 
+import os
 import shutil
 import sys
 import zipfile
@@ -10,7 +11,7 @@ import pytest
 
 from apps.setup.webapps import install_apps
 from envs.apps import Command, Facts, Packages, RunningApp, WebApp
-from envs.apps.app import run_tool
+from envs.apps.app import remove_old_versions, run_tool
 
 WHEEL = "tiny_app-1.0-py3-none-any.whl"
 
@@ -59,7 +60,7 @@ async def test_an_app_is_installed_once_and_after_an_interruption_anew(tmp_path:
     assert row.level == "ok" and "page, first state in " in row.found
     assert (Path(row.found.partition(" in ")[2]) / "greeting").read_text("utf-8") == "hello\n"
     assert not (app.home / "half").exists()
-    assert [line.split()[0] for line in said] == ["installing", sys.executable, str(app.python), "tiny:"]
+    assert [line.split()[0] for line in said] == ["installing", sys.executable, sys.executable, "tiny:"]
     said.clear()
     assert await install_apps(said.append, [app]) == (row,)
     assert [line.split()[0] for line in said] == ["tiny:"]
@@ -70,11 +71,30 @@ async def test_what_cannot_be_had_says_what_to_type_and_the_others_go_on(tmp_pat
     missing = make_app(needs=("no-such-program",))
     broken = make_app(pip=(str(tmp_path / "nowhere.whl"),))
     first, second = await install_apps(print, [missing, broken])
-    assert (first.level, first.found) == ("fail", "no-such-program not on PATH")
-    assert first.fix == "sudo apt-get install -y no-such-program"
+    assert (first.level, first.found) == ("fail", "no-such-program not found")
+    assert first.fix.endswith(" apt-get install -y --no-install-recommends no-such-program")
     assert second.level == "fail" and "nowhere.whl" in second.found
-    assert second.fix.startswith(f"{broken.python} -m pip install")
+    assert second.fix.startswith(f"{sys.executable} -m pip --python {broken.python} install")
     assert not (broken.home / "installed.json").exists()
+
+
+async def test_an_app_from_npm_says_that_npm_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (row,) = await install_apps(print, [make_app(npm=("tiny@1.0",), apt=("nodejs", "npm"))])
+    assert (row.level, row.found) == ("fail", "npm not found, and there is no apt-get")
+    assert row.fix == "install nodejs npm"
+
+
+def test_of_old_versions_the_last_used_one_stays(tmp_path: Path) -> None:
+    digests = [character * 10 for character in "abcd"]
+    others = ["tiny", "tiny-begun", "tiny.lock", "tinier-0123456789", "tiny-0123456789-more"]
+    for used_s, name in enumerate([*others, *(f"tiny-{digest}-{digest}" for digest in digests)], start=1000):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (used_s, used_s))
+    os.utime(tmp_path / f"tiny-{digests[0]}-{digests[0]}")
+    remove_old_versions(tmp_path, "tiny")
+    left = [f"tiny-{digest}-{digest}" for digest in (digests[0], digests[3])]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, *left])
 
 
 async def test_without_root_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
