@@ -30,7 +30,7 @@ TASKS: tuple[TaskConfig, ...] = (
     *HARBOUR_SITES_TASKS,
     *CROSS_SITE_TASKS,
 )
-REVISION = "1"
+REVISION = "2"
 _BASELINES: Mapping[str, Baseline] = {}
 
 

@@ -57,7 +57,7 @@ TASKS = (
         'Make a note called "Anchor light" in my notes (http://tiddlywiki.localhost) that holds what one costs in the '
         "shop (http://oscar.localhost): the amount only.",
         'Open "http://tiddlywiki.localhost/". Click "Tools". Click "new tiddler". Type "Anchor light" into '
-        '"New Tiddler". Type "27.40" into "Type the text for the tiddler". Press ctrl+Enter.',
+        '"New Tiddler". Type "27.40" into "Type the text for this tiddler". Press ctrl+Enter.',
         ("oscar", "tiddlywiki"),
         {"tiddlywiki/Anchor light/text": says_number(27.4)},
         path="/catalogue/category/lamps_2/",
@@ -68,7 +68,7 @@ TASKS = (
         "The tracker (http://trac.localhost) has a page that says who is on call. Make a note in my notes "
         '(http://tiddlywiki.localhost) called "Week 16" with the name of the person, and nothing else.',
         'Click "Who is on call". Open "http://tiddlywiki.localhost/". Click "Tools". Click "new tiddler". '
-        'Type "Week 16" into "New Tiddler". Type "Tomas" into "Type the text for the tiddler". Press ctrl+Enter.',
+        'Type "Week 16" into "New Tiddler". Type "Tomas" into "Type the text for this tiddler". Press ctrl+Enter.',
         ("trac", "tiddlywiki"),
         {"tiddlywiki/Week 16/text": lambda text: str(text).strip(" .").lower() == "tomas"},
         path="/wiki",

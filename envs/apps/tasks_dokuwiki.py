@@ -1,6 +1,7 @@
 """Tasks on the wiki."""
 
 import hashlib
+import re
 from functools import partial
 
 from envs.apps.app import PASSWORD
@@ -13,6 +14,7 @@ _STAFF_BEFORE = (
     "Celia Voss | office | 555-0103",
 )
 _OLD = "page/old_notice"
+_DAY_OF_JUNE = r"(\d+)(?:st|th)?(?: of)? june|june (\d{1,2})(?!\d)"
 _SHA1 = hashlib.sha1(b"reef-4411").hexdigest()
 
 
@@ -148,8 +150,8 @@ TASKS = (
     _task(
         id="dokuwiki/find-deadline",
         instruction="Until when can one register for the regatta? Tell me the day and the month.",
-        steps='Click "Events". Click "regatta". Check that "Registration is open until 1 June" is shown.',
-        answer=lambda text: has("1 June")(text) or has("June 1")(text),
+        steps='Click "Events". Click "regatta". Tell me the text right of "Registration is open until".',
+        answer=lambda text: re.findall(_DAY_OF_JUNE, str(text), re.I) in ([("1", "")], [("", "1")]),
         family="answer",
         difficulty=1,
         human_steps=3,

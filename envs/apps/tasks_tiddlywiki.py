@@ -116,8 +116,8 @@ TASKS = (
     _task(
         id="tiddlywiki/find-number",
         instruction="What is Bjarne's phone number? Tell me just the number.",
-        steps='Type "Phone" into the text field. Click "Phone numbers" below "matches". Check that "Bjarne 555-0102" is shown.',
-        answer=has("555-0102"),
+        steps='Type "Phone" into the text field. Click "Phone numbers" below "matches". Tell me the text right of "Bjarne".',
+        answer=lambda text: has("555-0102")(text) and not (has("0101")(text) or has("0104")(text)),
         family="answer",
         difficulty=1,
         human_steps=3,

@@ -1,9 +1,9 @@
 """The env of web apps: envs do not meet, nothing leaves, what dies is started again, nothing is left."""
 
 import asyncio
+import contextlib
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -129,21 +129,22 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
-def test_nothing_outlives_a_killed_parent() -> None:
-    child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True)
+async def test_nothing_outlives_a_killed_parent() -> None:
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", CHILD, stdout=asyncio.subprocess.PIPE)
     try:
         assert child.stdout is not None
-        folder = Path(child.stdout.readline().strip())
-        assert folder.is_dir()
+        told = (await child.stdout.readline()).decode().strip()
+        folder = Path(told)
+        assert told and await asyncio.to_thread(folder.is_dir)
         family = psutil.Process(child.pid).children(recursive=True)
         assert any("tiddlywiki" in " ".join(process.cmdline()) for process in family)
-        child.kill()
-        child.wait(15)
-        _, alive = psutil.wait_procs(family, timeout=20)
-        assert [process.name() for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
-        assert not folder.exists()
     finally:
-        child.kill()
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+    _, alive = await asyncio.to_thread(psutil.wait_procs, family, timeout=20)
+    assert [process.name() for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    assert not await asyncio.to_thread(folder.exists)
 
 
 async def test_the_first_state_is_made_once() -> None:

@@ -59,7 +59,6 @@ async def say(text: str) -> str:
 
 
 STORAGE = "Boats stand in hall 3."
-NUMBERS = "Anna 555-0101, Bjarne 555-0102, Dora 555-0104."
 PROOFS = {
     "tiddlywiki/new-note": Proof(
         solve=lambda page: write(page, "Winter storage", STORAGE),
