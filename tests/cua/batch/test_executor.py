@@ -233,14 +233,13 @@ class TestPool:
 
 @pytest.fixture
 def cluster() -> Iterator[object]:
-    """Two nodes of one CPU each; this process joins with none of its own."""
+    """A head without a CPU and one node with two; this process joins with none of its own."""
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     try:
-        cluster.add_node(num_cpus=1)
-        cluster.add_node(num_cpus=1)
+        cluster.add_node(num_cpus=2)
         yield cluster
     finally:
         ray.shutdown()
@@ -255,7 +254,9 @@ async def test_a_ray_cluster_that_loses_a_node_loses_no_episode(tmp_path: Path, 
         nonlocal is_killed
         if type(event).__name__ == "StepDone" and not is_killed:
             is_killed = True
-            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)  # type: ignore[attr-defined]
+            node = cluster.list_all_nodes()[-1]  # type: ignore[attr-defined]
+            cluster.add_node(num_cpus=2)  # type: ignore[attr-defined]
+            cluster.remove_node(node, allow_graceful=False)  # type: ignore[attr-defined]
 
     executor = make_executor("ray", SUITE, ray_address=cluster.address)  # type: ignore[attr-defined]
     keys: list[tuple[str, int | None, int]] = [("click/left", 1, number) for number in range(8)]

@@ -67,5 +67,5 @@ async def test_a_private_display_takes_more_clients_than_usual(
 @needs_program("xterm")
 async def test_many_steps_open_nothing_new() -> None:
     run = await run_long(30, screen_px=(1280, 800))
-    assert run.num_fds[0] == run.num_fds[1]
+    assert run.num_fds[1] <= run.num_fds[0]
     assert run.num_clients[0] == run.num_clients[1] < 12
