@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.answer import AnswerSchema
-from cua.config import Settings
-from cua.config.load import FIELDS
+from cua.config import FIELDS, Settings
 from cua.errors import ConfigError
 from cua.guard import Approver, Guard, Rules, load_rules
 from cua.gui_agent.agent import AgentOptions

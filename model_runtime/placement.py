@@ -1,4 +1,8 @@
-"""Where the modules of one model live."""
+"""Where the modules of one model live, and the current GPU of a thread.
+
+Kernels, streams and scratch memory of libraries go to the current GPU, wherever the tensors lie. It is 0 in every new
+thread and process, so whoever computes on another one says so.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +14,9 @@ from model_runtime.parallel.comm import Comm
 
 if TYPE_CHECKING:
     from model_runtime.checkpoint.prepared import PreparedFiles
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +28,31 @@ class Placement:
     comm: Comm
     ops: Ops
     prepared: "PreparedFiles | None" = None
+
+
+Enter = Callable[[torch.device], AbstractContextManager[Any]]
+"""Makes a device the current one inside a block. Tests pass one that writes down what it is asked for."""
+
+
+def use_device(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a GPU this thread's current one inside a block; nothing to do for other devices, or where it is already."""
+    if device.type != "cuda" or device.index in (None, torch.cuda.current_device()):
+        return nullcontext()
+    return torch.cuda.device(device)
+
+
+def set_device(device: torch.device) -> None:
+    """Make a GPU this thread's current one for good."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+
+def find_rank_device(device: str, rank: int) -> torch.device:
+    """The device of a rank: ranks take neighbouring GPUs, from the one that is named on.
+
+    Args:
+        device: `cpu`, `cuda` or `cuda:N`.
+        rank: From 0.
+    """
+    first = torch.device(device)
+    return torch.device("cuda", (first.index or 0) + rank) if first.type == "cuda" else first

@@ -49,7 +49,7 @@ def help_of(command: str) -> str:
 
 def settings_table() -> str:
     """All settings with their flag, variable and default."""
-    from cua.config.load import FIELDS
+    from cua.config import FIELDS
 
     rows = ["| key in files | variable | default | what it is |", "|---|---|---|---|"]
     for name, field in FIELDS.items():

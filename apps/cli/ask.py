@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from apps.cli import terminal
-from apps.cli.flags import choice, chosen_settings
+from apps.cli.config import choice, chosen_settings
 from apps.cli.task import own_run
 
 if TYPE_CHECKING:

@@ -1,10 +1,48 @@
-"""`cua config`: show what is set, and by what."""
+"""From flags to settings, and `cua config`: what is set, and by what."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from apps.cli import terminal
+
+_OTHER_NAMES = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", "env_option": "env_options"}
+
+
+def choice(flag: str, value: str, options: Sequence[str]) -> str:
+    """The value, when it is one of the options.
+
+    Raises:
+        typer.BadParameter: It is not; the text names the nearest one.
+    """
+    from envs.errors import did_you_mean
+
+    if value in options:
+        return value
+    expected = f"expected one of {', '.join(options)}{did_you_mean(value, options)}"
+    raise typer.BadParameter(f"{flag} is {value!r}, {expected}")
+
+
+def chosen_settings(context: typer.Context) -> dict[str, Any]:
+    """The settings that were given on the command line: flags that bear a setting's name, `--yolo`, and `--set`.
+
+    Raises:
+        typer.BadParameter: A `--set` is not of the form NAME=VALUE.
+    """
+    from cua.config import FIELDS
+
+    given = {_OTHER_NAMES.get(name, name): value for name, value in context.params.items()}
+    chosen = {name: value for name, value in given.items() if name in FIELDS and value not in (None, (), [])}
+    if given.get("yolo"):
+        chosen["approve"] = "yolo"
+    pairs = given.get("other") or ()
+    wrong = [pair for pair in pairs if "=" not in pair]
+    if wrong:
+        raise typer.BadParameter(f"--set {wrong[0]!r} is not NAME=VALUE; `cua config show` lists the names")
+    more = {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in chosen.items()} | more
+
 
 app = typer.Typer(help="Show the settings and where each one comes from.", no_args_is_help=True, rich_markup_mode=None)
 SECRET = ("api_key", "password")
@@ -13,8 +51,7 @@ SECRET = ("api_key", "password")
 @app.command("show")
 def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print each setting with its value and its source: flag > environment > k25.toml > user file > default."""
-    from cua.config import load_settings, user_config_file
-    from cua.config.load import FIELDS, PROJECT_FILE
+    from cua.config import FIELDS, PROJECT_FILE, load_settings, user_config_file
 
     resolved = load_settings()
     rows = [(name, _shown(name, getattr(resolved.settings, name)), resolved.sources[name]) for name in FIELDS]

@@ -13,7 +13,7 @@ import typer
 import typer.core
 
 from apps.cli import terminal
-from apps.cli.flags import choice, chosen_settings
+from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest, Prepared

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from apps.cli import terminal
-from apps.cli.flags import choice
+from apps.cli.config import choice
 
 RunArgument = Annotated[str, typer.Argument(help="Id, unique beginning of it, folder, or last.")]
 

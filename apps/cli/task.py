@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.flags import choice, chosen_settings
+from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch

@@ -15,7 +15,7 @@ from cua.errors import ConfigError, TrajectoryError
 from cua.redaction import redacted
 from cua.run.budget import Caps
 from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.folder import make_run_dir
+from cua.trajectory.run_files import make_run_dir
 from envs import Suite
 from envs.registry import load_suite
 from envs.remote import SuiteRef

@@ -27,9 +27,8 @@ from cua.errors import TrajectoryError
 from cua.json_text import read_json, well_formed
 from cua.messages import Usage
 from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.folder import REPORT, default_runs_dir
 from cua.trajectory.images import write_atomically
-from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside, read_inside
+from cua.trajectory.run_files import MAX_RECORD_BYTES, REPORT, default_runs_dir, open_inside, read_inside
 
 RESULTS = "results.json"
 PAGE = "index.html"

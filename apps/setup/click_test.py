@@ -1,7 +1,9 @@
 """Does a click arrive where the model meant it? In browsers and on private displays, at odd sizes and scales.
 
 The whole coordinate path is walked: position in the image, fractions as text, `cua.gui_agent.interpreter.run`,
-`ScreenGeometry`, `env.step`, the device, and back from whoever received the click.
+`ScreenGeometry`, `env.step`, the device, and back from whoever received the click. On a private display that is
+`python -m apps.setup.click_test FILE WIDTH HEIGHT`, a window full of targets; one JSON line a click goes to FILE:
+[x, y] in screen px, as the X server reports them.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from apps.setup.command import Say
 from apps.setup.report import Row
 from cua.gui_agent.interpreter import run
 from envs import Env, EnvError, InstructionTask, Observation
+from envs.errors import require
 
 TARGET_SIDE_PX = 9
 _MAX_LOOKS = 20
@@ -186,7 +189,7 @@ async def click_on_desktop(size_px: tuple[int, int]) -> list[float | None]:
         file = Path(folder) / "clicks.jsonl"
         file.touch()
         width, height = size_px
-        app = (sys.executable, "-m", "apps.setup.click_window", str(file), str(width), str(height))
+        app = (sys.executable, "-m", "apps.setup.click_test", str(file), str(width), str(height))
         env = DesktopEnv(DesktopOptions(screen_px=size_px, app=app, draw_cursor=False, env={"PYTHONPATH": str(_ROOT)}))
 
         async def work() -> list[float | None]:
@@ -223,3 +226,52 @@ async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float 
     good = len(arrived) == len(errors) and max(arrived, default=0.0) <= MAX_ERROR_PX
     expected = "" if good else f"all, at most {MAX_ERROR_PX:g} px off"
     return Row(name=name, level="ok" if good else "fail", found=found, expected=expected)
+
+
+def show_targets(file: Path, size_px: tuple[int, int]) -> None:
+    """Cover the screen with targets and write clicks until the display goes away."""
+    xlib: Any = require("Xlib.display", "desktop")
+    from Xlib import X, Xatom
+    from Xlib.error import ConnectionClosedError
+
+    display = xlib.Display()
+    screen = display.screen()
+    window = screen.root.create_window(
+        0,
+        0,
+        *size_px,
+        0,
+        screen.root_depth,
+        background_pixel=screen.white_pixel,
+        event_mask=X.ButtonPressMask | X.ExposureMask,
+    )
+    window.set_wm_name("click test")
+    full = display.intern_atom("_NET_WM_STATE_FULLSCREEN")
+    window.change_property(display.intern_atom("_NET_WM_STATE"), Xatom.ATOM, 32, [full])
+    window.map()
+    pen = window.create_gc()
+    with file.open("a", encoding="utf-8") as lines:
+        try:
+            while True:
+                event = display.next_event()
+                if event.type == X.Expose:
+                    _draw(window, pen, size_px)
+                    display.flush()
+                elif event.type == X.ButtonPress:
+                    lines.write(json.dumps([event.root_x, event.root_y]) + "\n")
+                    lines.flush()
+        except ConnectionClosedError:
+            return
+
+
+def _draw(window: Any, pen: Any, size_px: tuple[int, int]) -> None:
+    half = TARGET_SIDE_PX // 2
+    for target in make_targets(size_px):
+        red, green, blue = target.rgb
+        pen.change(foreground=red << 16 | green << 8 | blue)
+        x, y = (round(side) for side in target.middle_px)
+        window.fill_rectangle(pen, x - half, y - half, TARGET_SIDE_PX, TARGET_SIDE_PX)
+
+
+if __name__ == "__main__":
+    show_targets(Path(sys.argv[1]), (int(sys.argv[2]), int(sys.argv[3])))

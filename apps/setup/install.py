@@ -14,7 +14,7 @@ from apps.setup.suites import find_installers
 from apps.setup.verify import TrialResult, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser
 from envs.desktop.private_display import find_window_manager, find_xvfb
-from visual_tools.sandbox.bubblewrap import find_bubblewrap
+from visual_tools.sandbox.backends import find_bubblewrap
 
 _WORDS: dict[Need, str] = {
     "driver": "what Playwright's driver needs",

@@ -43,7 +43,7 @@ def weighted_sum(partial: Tensor, shares: Tensor, ids: Tensor) -> Tensor:
 
 def _find_ours(bench: Bench) -> Callable[..., Any]:
     bench.candidates.all()  # says why there are none
-    from model_runtime.kernels.combine import combine
+    from model_runtime.kernels.moe import combine
 
     num_experts = bench.sizes.text.n_routed_experts
     return lambda partial, shares, ids: combine(partial, shares, ids, num_experts)

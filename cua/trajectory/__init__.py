@@ -1,8 +1,8 @@
 """The record of a run on disk: written while it happens, read back, shown, exported, replayed."""
 
 from cua.trajectory.events import Note, RunHeader
-from cua.trajectory.folder import default_runs_dir
 from cua.trajectory.load import load_run
+from cua.trajectory.run_files import default_runs_dir
 from cua.trajectory.run_record import ActionsOutcome, Pending, RunRecord, forget_picture, resume_steps
 from cua.trajectory.writer import TrajectoryWriter
 

@@ -34,8 +34,8 @@ from cua.trajectory.events import (
     RunHeader,
     SealedEvent,
 )
-from cua.trajectory.folder import TRAJECTORY
 from cua.trajectory.images import ImageFolder
+from cua.trajectory.run_files import TRAJECTORY
 from cua.trajectory.run_record import MAIN, ActionsOutcome, Pending, RunRecord, interrupted_step
 from envs import Observation
 

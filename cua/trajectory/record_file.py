@@ -14,9 +14,9 @@ from cua.trajectory.chain import hash_line, link
 from cua.trajectory.codec import to_line
 from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
 from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
-from cua.trajectory.folder import TRAJECTORY, make_run_dir
 from cua.trajectory.images import FOLDER, ImageFolder
 from cua.trajectory.load import load_run
+from cua.trajectory.run_files import TRAJECTORY, make_run_dir
 
 
 class RecordFile:

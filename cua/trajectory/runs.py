@@ -10,9 +10,8 @@ from cua.run.end import RunResult
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk import is_locked
 from cua.trajectory.events import EndedEvent, RunEvent, RunHeader
-from cua.trajectory.folder import TRAJECTORY, default_runs_dir
 from cua.trajectory.load import load_run
-from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
+from cua.trajectory.run_files import MAX_RECORD_BYTES, TRAJECTORY, default_runs_dir, open_inside
 from envs.errors import nearest
 
 _TAIL_BYTES = 65536

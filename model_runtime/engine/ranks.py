@@ -23,9 +23,9 @@ from model_runtime.errors import EngineDead, RuntimeFault
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model_runtime.device import Enter
     from model_runtime.engine.runner import Runner
     from model_runtime.model.k25 import K25Model
+    from model_runtime.placement import Enter
 
 MAX_CACHED_TOKENS = 2**21
 """More room than this is of little use, and a tiny model would otherwise take all memory for it."""
@@ -162,8 +162,8 @@ class Workers:
 def run_worker(spec: RankSpec, rank: int, pipe: Connection) -> None:
     """One rank's process: load, then compute what the parent sends, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent says when to end
-    from model_runtime.device import find_rank_device, set_device
     from model_runtime.engine.runner import Runner
+    from model_runtime.placement import find_rank_device, set_device
 
     try:
         set_device(find_rank_device(spec.device, rank))  # before anything makes a context on the first GPU
@@ -192,9 +192,9 @@ def load_rank(spec: RankSpec, rank: int, *, enter: "Enter | None" = None) -> "tu
     """
     import torch
 
-    from model_runtime.device import find_rank_device, use_device
     from model_runtime.model import load_model
     from model_runtime.parallel.comm import OneRank, open_group
+    from model_runtime.placement import find_rank_device, use_device
 
     if spec.num_threads is not None:
         torch.set_num_threads(spec.num_threads)

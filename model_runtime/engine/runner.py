@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from model_runtime.device import Enter, use_device
 from model_runtime.engine.contract import EngineOptions
 from model_runtime.engine.graphs import capture_cuda, wants_graphs
 from model_runtime.engine.scheduler import Chunk
 from model_runtime.media import MediaItem
 from model_runtime.model.batch import ForwardBatch
+from model_runtime.placement import Enter, use_device
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,8 +13,8 @@ from typing import Any
 import triton
 from torch import Tensor
 
-from model_runtime.device import Enter, use_device
 from model_runtime.errors import ConfigError
+from model_runtime.placement import Enter, use_device
 
 ALIGNMENT = 16
 """Bytes that addresses must be a multiple of, so that Triton may load 128 bits at once."""
@@ -154,7 +154,7 @@ MODULES = (
     "moe_gemv_dense",
     "moe_int4",
     "moe_dense",
-    "combine",
+    "moe",
     "mla_decode",
     "mla_prefill",
     "vision_attention",

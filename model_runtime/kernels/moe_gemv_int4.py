@@ -30,7 +30,7 @@ import triton.language as tl
 from torch import Tensor
 
 from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape
-from model_runtime.kernels.moe_gemv_pairs import Product, make_launch, swiglu
+from model_runtime.kernels.moe_gemv_dense import Product, make_launch, swiglu
 from model_runtime.kernels.repack import BLOCK, GROUP, HalfSplitExperts
 from model_runtime.kernels.tiles import Tile, find_tile, fit
 

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cua.config import Settings, load_settings
-from cua.config.load import FIELDS
+from cua.config import FIELDS, Settings, load_settings
 from cua.errors import ConfigError
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from model_runtime.device import find_rank_device, use_device
 from model_runtime.engine.contract import EngineOptions
 from model_runtime.engine.ranks import RankSpec, load_rank
 from model_runtime.engine.runner import Runner, StepInput
 from model_runtime.model import load_model
+from model_runtime.placement import find_rank_device, use_device
 
 
 class Recorder:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli.flags import choice
+from apps.cli.config import choice
 from apps.cli.see.output import (
     AsJson,
     FilesArgument,

@@ -8,7 +8,7 @@ import pytest
 
 from apps.cli.ask import ask
 from apps.cli.task import task
-from cua.config.load import FIELDS
+from cua.config import FIELDS
 from tests.apps.cli.running import cua
 
 RECORD = str(Path(__file__).parents[2] / "cua/trajectory/records/ask")

@@ -14,9 +14,8 @@ from PIL import Image
 
 from cua.evidence import write_bundle
 from cua.evidence.bundle import derived_files
-from cua.evidence.edits import find_edits
 from cua.evidence.recorded_inputs import lay_out
-from cua.evidence.verify import verify_run
+from cua.evidence.verify import find_edits, verify_run
 from cua.trajectory import TrajectoryWriter, load_run
 from cua.trajectory.chain import Chain, check_chain, hash_line, link
 from tests.cua.evidence.bundles import NoKernels, edit, write_bundle_of

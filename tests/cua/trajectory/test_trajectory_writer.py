@@ -9,7 +9,7 @@ import pytest
 from cua.errors import TrajectoryError
 from cua.messages import Reply, Usage
 from cua.trajectory import ActionsOutcome, RunHeader, TrajectoryWriter, default_runs_dir, load_run
-from cua.trajectory.folder import slug
+from cua.trajectory.run_files import slug
 from tests.cua.trajectory import samples
 
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from model_runtime.kernels.combine import combine, make_combine
 from model_runtime.kernels.launch import LaunchError, run
+from model_runtime.kernels.moe import combine, make_combine
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
 
 EXPERTS = 4

@@ -18,7 +18,7 @@ from benchmarks.kernels.cost.table import floor_tables, prediction_table
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import mla_schedule, router, vision_attention
 from model_runtime.kernels import moe as moe_kernels
-from model_runtime.kernels.combine import make_combine
+from model_runtime.kernels.moe import make_combine
 from model_runtime.launch.sizes import RELEASE, distinct_experts
 from model_runtime.ops.registry import CuSeqlens
 
