@@ -33,32 +33,32 @@ REPLY = Reply(
 ACTIONS = (Click(x_px=640, y_px=360),)
 
 
-def make_pictures(number: int) -> list[bytes]:
+def make_images(number: int) -> list[bytes]:
     """Screenshots that compress about as real ones do, no two alike."""
     random = np.random.default_rng(0)
     base = np.full((720, 1280, 3), 240, np.uint8)
     base[100:220, 100:500] = random.integers(0, 256, (120, 400, 3), dtype=np.uint8)
-    pictures = []
+    images = []
     for at in range(number):
         base[0, :4] = [[at & 255, at >> 8, 0]] * 4
         file = io.BytesIO()
         Image.fromarray(base).save(file, "PNG", compress_level=1)
-        pictures.append(file.getvalue())
-    return pictures
+        images.append(file.getvalue())
+    return images
 
 
 def make_observation(png: bytes) -> Observation:
     return Observation(screenshot=png, geometry=ScreenGeometry(native_px=(1280, 720), sent_px=(1280, 720)))
 
 
-async def through_journal(writer: TrajectoryWriter, pictures: list[bytes], num_agents: int, num_steps: int) -> None:
+async def through_journal(writer: TrajectoryWriter, images: list[bytes], num_agents: int, num_steps: int) -> None:
     """All agents at the same time."""
     journal = Journal(writer)
 
     async def work(agent: int) -> None:
         own = journal.for_agent(f"agent-{agent}")
         for index in range(1, num_steps + 1):
-            seen = make_observation(pictures[agent * num_steps + index - 1])
+            seen = make_observation(images[agent * num_steps + index - 1])
             await own.observed(index, seen)
             await own.replied(index, REPLY)
             await own.acting(index, TURN, ACTIONS)
@@ -69,13 +69,13 @@ async def through_journal(writer: TrajectoryWriter, pictures: list[bytes], num_a
     await journal.close()
 
 
-async def on_the_loop(writer: TrajectoryWriter, pictures: list[bytes], num_agents: int, num_steps: int) -> None:
+async def on_the_loop(writer: TrajectoryWriter, images: list[bytes], num_agents: int, num_steps: int) -> None:
     """The same lines, each written and waited for where it comes up."""
 
     async def work(agent: int) -> None:
         own = writer.for_agent(f"agent-{agent}")
         for index in range(1, num_steps + 1):
-            seen = make_observation(pictures[agent * num_steps + index - 1])
+            seen = make_observation(images[agent * num_steps + index - 1])
             own.observed(index, seen)
             await asyncio.sleep(0)
             own.replied(index, REPLY)
@@ -114,15 +114,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4, help="of each agent; a step is four lines and an image")
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
-    pictures = make_pictures(chosen.agents * chosen.steps)
+    images = make_images(chosen.agents * chosen.steps)
     num_lines = 4 * chosen.agents * chosen.steps
-    print(f"{num_lines} lines and {len(pictures)} images of {len(pictures[0]) // 1024} kB, {chosen.agents} agents")
+    print(f"{num_lines} lines and {len(images)} images of {len(images[0]) // 1024} kB, {chosen.agents} agents")
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, work in (("ours", through_journal), ("on the loop", on_the_loop)):
             took = [
                 asyncio.run(
-                    measure(lambda writer: work(writer, pictures, chosen.agents, chosen.steps), Path(folder))  # noqa: B023
+                    measure(lambda writer: work(writer, images, chosen.agents, chosen.steps), Path(folder))  # noqa: B023
                 )
                 for _ in range(chosen.rounds)
             ]

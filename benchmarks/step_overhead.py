@@ -106,10 +106,10 @@ def peer(display: str, python: str, times: int) -> dict[str, float]:
     """One step as OSWorld's harness does it: action in a new process, screenshot in another. Median ms."""
     env = {**os.environ, "DISPLAY": display, "XAUTHORITY": "/dev/null"}
     action = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
-    picture = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
+    image = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
     commands = {
         "action process": [python, "-c", action],
-        "pyautogui screenshot process": [python, "-c", picture],
+        "pyautogui screenshot process": [python, "-c", image],
         "scrot process": ["scrot", "--overwrite", "/dev/shm/peer.png"],
     }
     silent = subprocess.DEVNULL

@@ -149,7 +149,7 @@ class Citation:
 
     mark: str
     number: int
-    picture: int | None = None
+    image: int | None = None
     exists: bool = False
 
 
@@ -225,10 +225,10 @@ def _with_stray_marks(statements: Sequence[str]) -> list[str]:
 
 
 def _citation(match: re.Match[str], outcomes: Mapping[int, CallOutcome]) -> Citation:
-    number, picture = int(match[1]), int(match[2]) if match[2] else None
+    number, image = int(match[1]), int(match[2]) if match[2] else None
     outcome = outcomes.get(number)
     exists = outcome is not None and not outcome.result.is_error
-    if exists and picture is not None:
+    if exists and image is not None:
         assert outcome is not None
-        exists = 1 <= picture <= sum(isinstance(part, ImagePart) for part in outcome.result.parts)
-    return Citation(mark=match[0], number=number, picture=picture, exists=exists)
+        exists = 1 <= image <= sum(isinstance(part, ImagePart) for part in outcome.result.parts)
+    return Citation(mark=match[0], number=number, image=image, exists=exists)

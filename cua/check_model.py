@@ -78,7 +78,7 @@ async def check_model(
     probe = _Probe(model, timeout_s)
     try:
         await _check_plain(probe)
-        await _check_pictures(probe)
+        await _check_images(probe)
         await _check_tools(probe)
         await _check_odd_conversations(probe)
         await _check_tokens(probe)
@@ -143,10 +143,10 @@ async def _check_plain(probe: _Probe) -> None:
     await probe.ask("a conversation that goes on", [*_conversation(), _assistant(), *_conversation()])
 
 
-async def _check_pictures(probe: _Probe) -> None:
+async def _check_images(probe: _Probe) -> None:
     for media_type in ("image/png", "image/jpeg", "image/webp"):
-        picture = ImagePart(data=_picture(media_type), media_type=media_type)
-        found = await probe.try_to_ask(media_type, _conversation(picture=picture))
+        image = ImagePart(data=_image(media_type), media_type=media_type)
+        found = await probe.try_to_ask(media_type, _conversation(image=image))
         _check_refusal("images are taken, or refused for good", media_type, found)
 
 
@@ -309,12 +309,12 @@ def _check_reply_tokens(where: str, tokens: ReplyTokens) -> None:
         _broken("log-probabilities are not above 0", f"{where} gave {max(tokens.logprobs)}")
 
 
-def _conversation(mark: str = "Save", picture: ImagePart | None = None) -> list[Message]:
+def _conversation(mark: str = "Save", image: ImagePart | None = None) -> list[Message]:
     """A first step of the GUI protocol, as it is sent to a model."""
     text = f'# Task Instruction:\nClick "{mark}".\n\nPlease generate the next move.\n'
     return [
         Message(role="system", parts=(TextPart(text="You are a GUI agent."),)),
-        Message(role="user", parts=(picture or _png(), TextPart(text=text))),
+        Message(role="user", parts=(image or _png(), TextPart(text=text))),
     ]
 
 
@@ -323,10 +323,10 @@ def _assistant() -> Message:
 
 
 def _png() -> ImagePart:
-    return ImagePart(data=_picture("image/png"))
+    return ImagePart(data=_image("image/png"))
 
 
-def _picture(media_type: str) -> bytes:
+def _image(media_type: str) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -23,7 +23,7 @@ class Target:
         hints: Words that nobody sees: names of icons, of handlers, of the address that a form is sent to.
         url: Where a link leads.
         page_url: Address of the page that it is on.
-        is_picture: No text is drawn on it: a person sees an image, whatever its name is.
+        is_image: No text is drawn on it: a person sees an image, whatever its name is.
         is_field: It takes text or a choice; using it activates nothing by itself.
         is_element: It is the thing itself; False: only the window around it is known, or nothing.
     """
@@ -34,7 +34,7 @@ class Target:
     hints: tuple[str, ...] = ()
     url: str | None = None
     page_url: str | None = None
-    is_picture: bool = False
+    is_image: bool = False
     is_field: bool = False
     is_element: bool = True
 

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 
 Cell = tuple[int, int]
 Links = set[frozenset[Cell]]
-Picture = NDArray[np.uint8]
+RgbImage = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def draw_grid(
     has_openings: bool = False,
     road: str = "white",
     wall: str = "black",
-) -> Picture:
+) -> RgbImage:
     """Draw a square maze; the openings are above the first cell and below the last one."""
     pitch = corridor_px + wall_px
     free = np.zeros((grid.rows * pitch + wall_px, grid.columns * pitch + wall_px), np.uint8)
@@ -216,13 +216,13 @@ def solve(board: Board, links: Links, start: Cell, goal: Cell) -> list[Cell]:
 
 def draw_rings(
     board: Rings, links: Links, *, ring_px: int = 40, wall_px: int = 5, margin_px: int = 30, has_opening: bool = True
-) -> tuple[Picture, Callable[[Cell], tuple[int, int]]]:
+) -> tuple[RgbImage, Callable[[Cell], tuple[int, int]]]:
     """Draw a round maze with smooth edges; and where the middle of each cell is. The opening is in the last cell."""
     smooth = 2
     radius = board.rings * ring_px
     side = 2 * (radius + margin_px)
-    picture = Image.new("RGB", (side * smooth, side * smooth), "white")
-    draw = ImageDraw.Draw(picture)
+    image = Image.new("RGB", (side * smooth, side * smooth), "white")
+    draw = ImageDraw.Draw(image)
     for ring, number in board.cells():
         count = board.count(ring)
         first, last = 360 * number / count, 360 * (number + 1) / count
@@ -240,7 +240,7 @@ def draw_rings(
         x, y = _polar(side / 2, (cell[0] + 0.5) * ring_px, 360 * (cell[1] + 0.5) / board.count(cell[0]))
         return round(x), round(y)
 
-    return np.asarray(picture.resize((side, side), Image.Resampling.BOX)), center
+    return np.asarray(image.resize((side, side), Image.Resampling.BOX)), center
 
 
 def _polar(middle: float, radius: float, angle_deg: float) -> tuple[float, float]:
@@ -262,9 +262,9 @@ def _arc(draw: Any, middle: float, radius: float, angles_deg: tuple[float, float
         draw.ellipse((x - width / 2, y - width / 2, x + width / 2, y + width / 2), "black")
 
 
-def draw_dot(picture: Picture, center: tuple[int, int], radius_px: float, color: str) -> Picture:
+def draw_dot(image: RgbImage, center: tuple[int, int], radius_px: float, color: str) -> RgbImage:
     """A dot with a smooth rim."""
-    layer = Image.fromarray(picture)
+    layer = Image.fromarray(image)
     mask = Image.new("L", (layer.width, layer.height))
     box = [4 * (value + half) for half in (-radius_px, radius_px) for value in (radius_px + 1,) * 2]
     stamp_px = math.ceil(2 * radius_px + 2)
@@ -278,23 +278,21 @@ def draw_dot(picture: Picture, center: tuple[int, int], radius_px: float, color:
 
 
 def photograph(
-    picture: Picture, rng: np.random.Generator, *, turn_deg: float = 3.0
-) -> tuple[Picture, NDArray[np.float64]]:
+    image: RgbImage, rng: np.random.Generator, *, turn_deg: float = 3.0
+) -> tuple[RgbImage, NDArray[np.float64]]:
     """What a telephone makes of a page: turned, seen aslant, unevenly lit, soft, noisy, stored as JPEG.
 
     Returns:
         The image, and the 3 x 3 matrix that takes a point of the page to the image.
     """
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float64)
     turn = math.radians(rng.uniform(-turn_deg, turn_deg))
     rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
     seen = (corners - corners.mean(axis=0)) @ rotation.T * 0.94 + corners.mean(axis=0)
     seen += rng.uniform(-0.015, 0.015, (4, 2)) * (width, height)
     matrix = cv2.getPerspectiveTransform(corners.astype(np.float32), seen.astype(np.float32))
-    warped = cv2.warpPerspective(
-        picture, matrix, (width, height), flags=cv2.INTER_AREA, borderMode=cv2.BORDER_REPLICATE
-    )
+    warped = cv2.warpPerspective(image, matrix, (width, height), flags=cv2.INTER_AREA, borderMode=cv2.BORDER_REPLICATE)
     columns, rows = np.meshgrid(np.linspace(-1, 1, width), np.linspace(-1, 1, height))
     angle = rng.uniform(0, 2 * math.pi)
     light = 0.78 + 0.2 * (math.cos(angle) * columns + math.sin(angle) * rows) / 1.4
@@ -303,17 +301,17 @@ def photograph(
     return compress(noisy, 75), matrix
 
 
-def compress(picture: Picture, quality: int) -> Picture:
+def compress(image: RgbImage, quality: int) -> RgbImage:
     """The image after a round through JPEG."""
     file = io.BytesIO()
-    Image.fromarray(picture).save(file, "JPEG", quality=quality)
+    Image.fromarray(image).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file))
 
 
-def draw_ant(picture: Picture, center: tuple[int, int], size_px: float, color: str = "#7a3b12") -> Picture:
+def draw_ant(image: RgbImage, center: tuple[int, int], size_px: float, color: str = "#7a3b12") -> RgbImage:
     """An ant that looks to the right."""
     smooth = 4
-    layer = Image.fromarray(picture)
+    layer = Image.fromarray(image)
     ink = Image.new("L", (layer.width, layer.height))
     side = round(2.4 * size_px)
     stamp = Image.new("L", (side * smooth, side * smooth))
@@ -340,28 +338,28 @@ def draw_ant(picture: Picture, center: tuple[int, int], size_px: float, color: s
     return np.asarray(layer)
 
 
-def make_maze_picture() -> Picture:
+def make_maze_image() -> RgbImage:
     """A square maze, 1244 pixels wide, from a green dot to a red one."""
     grid, sizes = Grid(30, 30), {"corridor_px": 32, "wall_px": 8, "margin_px": 18}
     links = backtrack(grid, random.Random(20))
-    picture = draw_grid(grid, links, **sizes, road="#fdfcf7", wall="#26323f")
-    picture = draw_dot(picture, cell_center((0, 0), **sizes), 11, "#12a150")
-    return draw_dot(picture, cell_center((29, 29), **sizes), 11, "#e0312f")
+    image = draw_grid(grid, links, **sizes, road="#fdfcf7", wall="#26323f")
+    image = draw_dot(image, cell_center((0, 0), **sizes), 11, "#12a150")
+    return draw_dot(image, cell_center((29, 29), **sizes), 11, "#e0312f")
 
 
-def make_ant_picture() -> Picture:
+def make_ant_image() -> RgbImage:
     """A round maze: an ant outside on the last ring, a crumb in the middle."""
     board = Rings(12)
     links = braid(board, backtrack(board, random.Random(11)), random.Random(11), 0.02)
-    picture, center = draw_rings(board, links, ring_px=48, wall_px=8, margin_px=48, has_opening=False)
-    picture = draw_ant(picture, center((11, 40)), 30)
-    return draw_dot(picture, center((0, 0)), 13, "#e8a317")
+    image, center = draw_rings(board, links, ring_px=48, wall_px=8, margin_px=48, has_opening=False)
+    image = draw_ant(image, center((11, 40)), 30)
+    return draw_dot(image, center((0, 0)), 13, "#e8a317")
 
 
 def main() -> None:
     here = Path(__file__).parent
-    for name, picture in (("maze", make_maze_picture()), ("ant-maze", make_ant_picture())):
-        Image.fromarray(picture).quantize(64).save(here / f"{name}.png", optimize=True)
+    for name, image in (("maze", make_maze_image()), ("ant-maze", make_ant_image())):
+        Image.fromarray(image).quantize(64).save(here / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

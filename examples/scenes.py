@@ -197,19 +197,19 @@ GROUND: dict[str, Callable[[Pen, str], None]] = {
 def draw_scene(width: int, height: int, seed: int, things: list[Thing]) -> NDArray[np.uint8]:
     """The landscape of a seed with these things on it, (height, width, 3) uint8 RGB."""
     chance = random.Random(seed)
-    picture = Image.new("RGB", (width * _FINER, height * _FINER))
-    draw = ImageDraw.Draw(picture)
+    image = Image.new("RGB", (width * _FINER, height * _FINER))
+    draw = ImageDraw.Draw(image)
     top, low = chance.choice((("#8ecae6", "#e8f4f8"), ("#f7c59f", "#fbeee0"), ("#b8c6ee", "#f0eefb")))
-    sky = np.linspace(_rgb(top), _rgb(low), picture.height // 2)[:, None].repeat(picture.width, axis=1)
-    picture.paste(Image.fromarray(sky.astype(np.uint8)), (0, 0))
+    sky = np.linspace(_rgb(top), _rgb(low), image.height // 2)[:, None].repeat(image.width, axis=1)
+    image.paste(Image.fromarray(sky.astype(np.uint8)), (0, 0))
     for level, colour in ((0.45, "#a9cf9a"), (0.52, "#8fbf7f"), (0.68, "#79ad68")):
         phase, waves = chance.uniform(0, 6), chance.uniform(1, 2.5)
-        xs = np.linspace(0, picture.width, 80)
-        ys = picture.height * (level + 0.03 * np.sin(phase + waves * 6.28 * xs / picture.width))
-        draw.polygon([(0, picture.height), *zip(xs.tolist(), ys.tolist(), strict=True), picture.size], fill=colour)
+        xs = np.linspace(0, image.width, 80)
+        ys = image.height * (level + 0.03 * np.sin(phase + waves * 6.28 * xs / image.width))
+        draw.polygon([(0, image.height), *zip(xs.tolist(), ys.tolist(), strict=True), image.size], fill=colour)
     for thing in things:
         (SKY | GROUND)[thing.kind](Pen(draw, thing), thing.colour)
-    return np.asarray(picture.resize((width, height), Image.Resampling.BOX))
+    return np.asarray(image.resize((width, height), Image.Resampling.BOX))
 
 
 def _rgb(colour: str) -> list[int]:
@@ -308,8 +308,8 @@ def side_by_side(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray
     height, width = first.shape[:2]
     sheet = Image.new("RGB", (2 * width + 75, height + 80), "white")
     draw: Any = ImageDraw.Draw(sheet)
-    for left, picture, caption in ((20, first, "Here is one"), (width + 50, second, "Find the differences")):
-        sheet.paste(Image.fromarray(picture), (left, 55))
+    for left, image, caption in ((20, first, "Here is one"), (width + 50, second, "Find the differences")):
+        sheet.paste(Image.fromarray(image), (left, 55))
         draw.text((left + width / 2, 28), caption, fill="#1c2429", font=ImageFont.load_default(26), anchor="mm")
     return np.asarray(sheet)
 
@@ -319,8 +319,8 @@ def main() -> None:
     folder = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parent
     pair = make_pair(seed, width=640, height=480, changes=10, things=26)
     sheet = side_by_side(pair.first, pair.second)
-    for name, picture in (("left", pair.first), ("right", pair.second), ("pair", sheet)):
-        Image.fromarray(picture).save(folder / f"spot-{name}.png", optimize=True)
+    for name, image in (("left", pair.first), ("right", pair.second), ("pair", sheet)):
+        Image.fromarray(image).save(folder / f"spot-{name}.png", optimize=True)
     for number, change in enumerate(pair.changes, start=1):
         print(number, change.kind, change.first_box, change.second_box)
 

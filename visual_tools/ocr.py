@@ -205,7 +205,7 @@ class OcrEngine:
 
     Args:
         num_threads: Threads of the networks.
-        num_pictures: How many whole images to remember.
+        num_images: How many whole images to remember.
     """
 
     def __init__(self, num_threads: int = 2, num_images: int = 8) -> None:

@@ -26,7 +26,7 @@ MAX_RUNS = 4
 """Calls that work at the same time; the others wait."""
 END_S = 30.0
 SEE_S = 300.0
-MAX_PICTURES, MAX_PICTURE_BYTES, MAX_TEXT_CHARS = 4, 8 * 2**20, 100_000
+MAX_IMAGES, MAX_IMAGE_BYTES, MAX_TEXT_CHARS = 4, 8 * 2**20, 100_000
 REFUSED = (
     "Refused, as nobody can be asked over MCP: {what}. Whoever starts `cua mcp` allows it with a rule in --policy FILE "
     "or with --approve yolo."
@@ -213,9 +213,9 @@ class Serving:
                     process.kill()
                     with require("anyio", "mcp").CancelScope(shield=True):
                         await process.wait()
-            pictures = await asyncio.to_thread(_read_pictures, Path(out))
+            images = await asyncio.to_thread(_read_images, Path(out))
         said = (stdout if process.returncode in (0, 1) and stdout else stderr).decode("utf-8", "replace")
-        return _result([said[:MAX_TEXT_CHARS].strip()], is_error=process.returncode != 0, pictures=pictures)
+        return _result([said[:MAX_TEXT_CHARS].strip()], is_error=process.returncode != 0, images=images)
 
     def _inside(self, name: str) -> Path:
         """A file of the folder.
@@ -242,9 +242,9 @@ class Serving:
         return f"--{plain}={text}"
 
 
-def _read_pictures(folder: Path) -> list[bytes]:
-    paths = [path for path in sorted(folder.glob("*.png")) if path.stat().st_size <= MAX_PICTURE_BYTES]
-    return [path.read_bytes() for path in paths[:MAX_PICTURES]]
+def _read_images(folder: Path) -> list[bytes]:
+    paths = [path for path in sorted(folder.glob("*.png")) if path.stat().st_size <= MAX_IMAGE_BYTES]
+    return [path.read_bytes() for path in paths[:MAX_IMAGES]]
 
 
 def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,13 +263,12 @@ async def _report(context: Any, lines: "asyncio.Queue[str]") -> None:
 
 
 def _result(
-    lines: Sequence[str], *, is_error: bool, structured: Mapping[str, Any] | None = None, pictures: Sequence[bytes] = ()
+    lines: Sequence[str], *, is_error: bool, structured: Mapping[str, Any] | None = None, images: Sequence[bytes] = ()
 ) -> Any:
     types = require("mcp.types", "mcp")
-    images = [
-        types.ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type="image/png")
-        for data in pictures
+    blocks = [
+        types.ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type="image/png") for data in images
     ]
     plain = json.loads(json.dumps(structured, default=str)) if structured is not None else None
-    content = [types.TextContent(type="text", text="\n".join(lines)), *images]
+    content = [types.TextContent(type="text", text="\n".join(lines)), *blocks]
     return types.CallToolResult(content=content, is_error=is_error, structured_content=plain)

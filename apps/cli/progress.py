@@ -178,8 +178,8 @@ def _event_object(event: Event) -> dict[str, Any] | None:
         case CallReturned(index=index, outcome=outcome):
             result = outcome.result
             facts = {"id": outcome.call.id, "number": outcome.number, "is_error": result.is_error}
-            pictures = sum(isinstance(part, ImagePart) for part in result.parts)
-            return {"event": "call_returned", "step": index, **facts, "text": result.text, "pictures": pictures}
+            images = sum(isinstance(part, ImagePart) for part in result.parts)
+            return {"event": "call_returned", "step": index, **facts, "text": result.text, "pictures": images}
         case ToolStepDone(step=tool_step, usage=usage):
             timings = {stage: round(seconds, 4) for stage, seconds in tool_step.timings.items()}
             facts = {"step": tool_step.index, "error": tool_step.remark, "timings_s": timings}

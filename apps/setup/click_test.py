@@ -112,8 +112,8 @@ def _find(target: Target, png: bytes) -> Point | None:
     import numpy as np
     from PIL import Image
 
-    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
-    rows, columns = np.nonzero((picture == target.rgb).all(axis=2))
+    image = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    rows, columns = np.nonzero((image == target.rgb).all(axis=2))
     if rows.size == 0:
         return None
     return float(columns.mean()), float(rows.mean())

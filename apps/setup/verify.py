@@ -82,13 +82,13 @@ async def verify_browser(binary: "BrowserBinary") -> TrialResult:
             )
             page = await browser.new_page(viewport={"width": 320, "height": 200})
             await page.goto(_TEXT_PAGE)
-            picture = await page.screenshot()
+            image = await page.screenshot()
             font_fault = _find_font_fault(*await page.evaluate(_WIDTHS))
             version = browser.version
             await browser.close()
     except (playwright.Error, TimeoutError, OSError) as error:
         return TrialResult(works=False, detail=f"does not start: {_first_telling_line(str(error))}")
-    if not _has_ink(picture):
+    if not _has_ink(image):
         return TrialResult(works=False, detail="starts, but its screenshot is blank")
     took = time.perf_counter() - started
     return TrialResult(works=True, detail=f"version {version}, drew a page in {took:.1f} s", font_fault=font_fault)

@@ -143,7 +143,7 @@ def compare_kernels(place: Place, dtype: torch.dtype, sizes: Sequence[int], foun
         place.wait()
     items = [make_screenshot(config, 1, is_toy=True), make_screenshot(config, 2, is_toy=place.is_toy)]
     features = [torch.cat(model.encode_media(items)).float() for model in (ours, theirs)]
-    judge(found, dtype, "pictures", *features)
+    judge(found, dtype, "images", *features)
     place.wait()
 
 

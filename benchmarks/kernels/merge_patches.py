@@ -19,7 +19,7 @@ MERGE = (2, 2)
 
 def cases(bench: Bench) -> Iterator[Case]:
     """Every input."""
-    for variant, grids in bench.sizes.pictures.items():
+    for variant, grids in bench.sizes.images.items():
         yield make_case(bench, variant, grids)
 
 

@@ -38,7 +38,7 @@ class Sizes:
     contexts: tuple[int, ...] = hardware.CONTEXTS
     batches: tuple[int, ...] = hardware.BATCHES
     prompts: tuple[int, ...] = (4096, 16384)
-    pictures: Mapping[str, list[Grid]] = field(default_factory=lambda: MappingProxyType(_release_pictures()))
+    images: Mapping[str, list[Grid]] = field(default_factory=lambda: MappingProxyType(_release_images()))
     is_toy: bool = False
 
     @property
@@ -62,7 +62,7 @@ class Sizes:
         return float(self.text.qk_head_dim**-0.5)
 
 
-def _release_pictures() -> dict[str, list[Grid]]:
+def _release_images() -> dict[str, list[Grid]]:
     inputs = hardware.vision_inputs(VisionConfig())
     return {name: inputs[name] for name in ("1 screenshot", "3 screenshots", "64 chunks")}
 
@@ -78,6 +78,6 @@ def toy_sizes(dtype: torch.dtype = torch.bfloat16) -> Sizes:
         contexts=(40, 100),
         batches=(1, 3),
         prompts=(24,),
-        pictures={"1 screenshot": [(1, 6, 8)], "3 screenshots": [(1, 6, 8)] * 3, "3 chunks": [(4, 4, 4)] * 3},
+        images={"1 screenshot": [(1, 6, 8)], "3 screenshots": [(1, 6, 8)] * 3, "3 chunks": [(4, 4, 4)] * 3},
         is_toy=True,
     )

@@ -21,7 +21,7 @@ from model_runtime.ops.registry import CuSeqlens
 
 def cases(bench: Bench) -> Iterator[Case]:
     """One layer of every input."""
-    for variant, grids in bench.sizes.pictures.items():
+    for variant, grids in bench.sizes.images.items():
         yield make_case(bench, variant, grids)
 
 

@@ -68,7 +68,7 @@ WORDS = (
 def make_conversation(num_steps: int) -> list[ChatMessage]:
     """An agent at its work: each step a thought, an action and 2 KB of what it sees; images in the last three."""
     words = random.Random(0)
-    picture = MediaItem(frames=np.zeros((1, 728, 1288, 3), np.uint8), content_hash=b"picture")
+    image = MediaItem(frames=np.zeros((1, 728, 1288, 3), np.uint8), content_hash=b"picture")
 
     def text(num_chars: int) -> str:
         found = ""
@@ -84,7 +84,7 @@ def make_conversation(num_steps: int) -> list[ChatMessage]:
         call = ToolCall(id=f"functions.computer:{step}", name="computer", arguments=f'{{"code": "{text(100)!r}"}}')
         seen: tuple[Any, ...] = (TextPart(text(2000)),)
         if step >= num_steps - 3:
-            seen += (ImagePart(picture),)
+            seen += (ImagePart(image),)
         messages.append(ChatMessage(role="assistant", reasoning=text(600), tool_calls=(call,)))
         messages.append(ChatMessage(role="tool", tool_call_id=call.id, parts=seen))
     return messages

@@ -124,7 +124,7 @@ def paths() -> Callable[[], Answers]:
         answers: Answers = []
         for case in cases:
             try:
-                found = shortest_path(case.picture, start=case.start, goal=case.goal, connectivity=4)
+                found = shortest_path(case.image, start=case.start, goal=case.goal, connectivity=4)
                 told: object = (found.found, found.num_steps, found.start_px, found.goal_px)
             except VisualError as error:
                 told = str(error)

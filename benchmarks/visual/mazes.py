@@ -24,7 +24,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 import visual_tools as vt
 from examples import mazes
-from examples.mazes import Cell, Grid, Links, Picture, Rings
+from examples.mazes import Cell, Grid, Links, RgbImage, Rings
 from visual_tools.errors import VisualError
 
 
@@ -33,7 +33,7 @@ class Case:
     """An image and what is asked about it."""
 
     kind: str
-    picture: Picture
+    image: RgbImage
     start: Any
     goal: Any
     page: "Page"
@@ -44,7 +44,7 @@ class Case:
 class Page:
     """The maze as it was drawn at first, to judge a way by."""
 
-    picture: Picture
+    image: RgbImage
     road: str
     wall_px: int
     ends_px: tuple[tuple[int, int], tuple[int, int]]
@@ -59,7 +59,7 @@ class Page:
             if math.dist(end, point) > self.reach_px:
                 return f"an end at {point.round()}, expected {end}"
         road = np.array(Image.new("RGB", (1, 1), self.road).getpixel((0, 0)), np.int16)
-        wall = np.abs(self.picture - road).sum(axis=2) > 150 if self.wall_px > 1 else (self.picture != road).any(axis=2)
+        wall = np.abs(self.image - road).sum(axis=2) > 150 if self.wall_px > 1 else (self.image != road).any(axis=2)
         depth = cv2.distanceTransform(wall.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
         core = depth >= math.ceil(self.wall_px / 2) - 0.1
         columns, rows = np.rint(np.concatenate([there, (there[1:] + there[:-1]) / 2])).astype(int).T
@@ -135,7 +135,7 @@ def draw_case(
     """Draw a square maze with its ends, and blur what the kind says."""
     colors = {"black-road": ("black", "white"), "colours": rng.choice(COLOR_PAIRS)}.get(kind, ("white", "black"))
     openings = kind in ("openings", "openings-margin", "photo-openings")
-    picture = page = mazes.draw_grid(board, links, **sizes, has_openings=openings, road=colors[0], wall=colors[1])
+    image = page = mazes.draw_grid(board, links, **sizes, has_openings=openings, road=colors[0], wall=colors[1])
     start, goal = (mazes.cell_center(cell, **sizes) for cell in ends)
     asked: tuple[Any, Any] = (start, goal)
     if kind in ("dots", "jpeg", "photo", "colours", "loops", "thin-walls", "thick-walls", "unsolvable", "large"):
@@ -143,25 +143,25 @@ def draw_case(
         names = rng.choice((("green", "red"), ("blue", "red"), ("#00aa44", "#d02020"), ("orange", "purple")))
         if kind == "colours":
             names = ("magenta", "cyan")
-        picture = mazes.draw_dot(mazes.draw_dot(picture, start, radius, names[0]), goal, radius, names[1])
+        image = mazes.draw_dot(mazes.draw_dot(image, start, radius, names[0]), goal, radius, names[1])
         asked = names
     if kind == "letters":
-        picture = write(write(picture, start, "S", sizes["corridor_px"]), goal, "E", sizes["corridor_px"])
+        image = write(write(image, start, "S", sizes["corridor_px"]), goal, "E", sizes["corridor_px"])
         asked = ("S", "E")
     if kind == "ant":
-        picture = mazes.draw_ant(picture, start, 0.62 * sizes["corridor_px"], color=rng.choice(("black", "#7a3b12")))
+        image = mazes.draw_ant(image, start, 0.62 * sizes["corridor_px"], color=rng.choice(("black", "#7a3b12")))
     if openings:
         asked = (None, None)
     to_page = np.eye(3)
     if kind.startswith("photo"):
-        picture, matrix = mazes.photograph(picture, np.random.default_rng(rng.randrange(2**32)))
+        image, matrix = mazes.photograph(image, np.random.default_rng(rng.randrange(2**32)))
         to_page = np.linalg.inv(matrix)
     elif kind == "jpeg":
-        picture = mazes.compress(picture, rng.randrange(30, 91))
+        image = mazes.compress(image, rng.randrange(30, 91))
 
     reach_px = 1.1 * (sizes["corridor_px"] + sizes["wall_px"]) + 1 if openings else 3
     drawn = Page(page, colors[0], sizes["wall_px"], (start, goal), reach_px, to_page)
-    return Case(kind, picture, *asked, drawn, kind != "unsolvable")
+    return Case(kind, image, *asked, drawn, kind != "unsolvable")
 
 
 COLOR_PAIRS = (
@@ -176,9 +176,9 @@ COLOR_PAIRS = (
 )
 
 
-def write(picture: Picture, center: tuple[int, int], text: str, corridor_px: int) -> Picture:
+def write(image: RgbImage, center: tuple[int, int], text: str, corridor_px: int) -> RgbImage:
     """A letter in the middle of a corridor."""
-    layer = Image.fromarray(picture)
+    layer = Image.fromarray(image)
     ImageDraw.Draw(layer).text(center, text, "black", ImageFont.load_default(0.8 * corridor_px), anchor="mm")
     return np.asarray(layer)
 
@@ -189,20 +189,20 @@ def make_round_case(kind: str, rng: random.Random) -> Case:
     links = mazes.ALGORITHMS[rng.choice(list(mazes.ALGORITHMS))](board, rng)
     ring, wall, margin = rng.randrange(24, 50), rng.randrange(4, 8), rng.randrange(20, 60)
     first = (board.rings - 1, board.count(board.rings - 1) - 1)
-    page_picture, center = mazes.draw_rings(board, links, ring_px=ring, wall_px=wall, margin_px=margin)
-    picture = mazes.draw_dot(page_picture, center((0, 0)), 0.25 * ring, "red")
-    shown, to_page = picture, np.eye(3)
+    page_image, center = mazes.draw_rings(board, links, ring_px=ring, wall_px=wall, margin_px=margin)
+    image = mazes.draw_dot(page_image, center((0, 0)), 0.25 * ring, "red")
+    shown, to_page = image, np.eye(3)
     if kind == "round-photo":
-        shown, matrix = mazes.photograph(picture, np.random.default_rng(rng.randrange(2**32)))
+        shown, matrix = mazes.photograph(image, np.random.default_rng(rng.randrange(2**32)))
         to_page = np.linalg.inv(matrix)
-    page = Page(page_picture, "white", wall, (center(first), center((0, 0))), 1.1 * ring, to_page)
+    page = Page(page_image, "white", wall, (center(first), center((0, 0))), 1.1 * ring, to_page)
     return Case(kind, shown, None, "red", page, True)
 
 
 def judge(case: Case) -> str:
     """What is wrong with the answer, or an empty text."""
     try:
-        result = vt.shortest_path(case.picture, start=case.start, goal=case.goal, connectivity=4)
+        result = vt.shortest_path(case.image, start=case.start, goal=case.goal, connectivity=4)
     except VisualError as error:
         return f"{type(error).__name__}: {error}"
     if not case.is_solvable:
@@ -304,7 +304,7 @@ def sweep(per_kind: int) -> None:
         wrong = judge(case)
         right.setdefault(case.kind, []).append(not wrong)
         if wrong:
-            print(f"  {case.kind} {len(right[case.kind]) - 1} {case.picture.shape}: {wrong[:300]}")
+            print(f"  {case.kind} {len(right[case.kind]) - 1} {case.image.shape}: {wrong[:300]}")
     for kind, answers in right.items():
         print(f"{kind:16} {sum(answers):4} of {len(answers)} right")
     print(f"{'all':16} {sum(map(sum, right.values())):4} of {sum(map(len, right.values()))} right")

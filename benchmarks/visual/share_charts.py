@@ -169,12 +169,12 @@ def pie_by_hand(rng: np.random.Generator) -> Chart:
     x, y = size / 2 + rng.uniform(-5, 5), size / 2 + rng.uniform(-5, 5)
     ends = float(rng.uniform(0, 360)) + np.concatenate([[0], np.cumsum(values) * 360])
     if rng.integers(2):
-        picture = Image.new("RGB", (size, size), str(rng.choice(["white", "#f0f0f0", "black"])))
-        draw = ImageDraw.Draw(picture)
+        canvas = Image.new("RGB", (size, size), str(rng.choice(["white", "#f0f0f0", "black"])))
+        draw = ImageDraw.Draw(canvas)
         around = (x - radius, y - radius, x + radius, y + radius)
         for color, start, end in zip(colors, ends[:-1], ends[1:], strict=True):
             draw.pieslice(around, start, end, fill=color, outline="black" if outline else None, width=max(outline, 1))
-        image = np.asarray(picture)
+        image = np.asarray(canvas)
     else:
         image = np.full((size, size, 3), 255, np.uint8)
         for color, start, end in zip(colors, ends[:-1], ends[1:], strict=True):
@@ -274,16 +274,16 @@ def areas_jpeg(rng: np.random.Generator) -> Chart:
     return stacked_areas(rng, int(rng.integers(60, 96)))
 
 
-def flat_picture(rng: np.random.Generator) -> Chart:
+def flat_image(rng: np.random.Generator) -> Chart:
     """Discs and boxes apart from each other on white."""
     colors = [to_rgb(color) for color in pick(rng, TAB10, int(rng.integers(2, 7)))]
-    picture = Image.new("RGB", (640, 420), "white")
-    draw = ImageDraw.Draw(picture)
+    canvas = Image.new("RGB", (640, 420), "white")
+    draw = ImageDraw.Draw(canvas)
     for index, color in enumerate(colors):
         left, top, size = 15 + 205 * (index % 3), 15 + 205 * (index // 3), int(rng.integers(40, 185))
         shape = draw.ellipse if rng.integers(2) else draw.rectangle
         shape((left, top, left + size, top + size), fill=color)
-    image = np.asarray(picture)
+    image = np.asarray(canvas)
     sizes = np.array([(image == color).all(axis=2).sum() for color in colors])
     return Chart(image=image, truth=dict(zip(colors, (sizes / sizes.sum()).tolist(), strict=True)))
 
@@ -301,7 +301,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Chart]] = {
     "bars, JPEG": bars_jpeg,
     "areas": stacked_areas,
     "areas, JPEG": areas_jpeg,
-    "flat image": flat_picture,
+    "flat image": flat_image,
 }
 LIMITS = {"pie, similar + shadow + exploded + JPEG": 0.015}
 LIMIT = 0.005

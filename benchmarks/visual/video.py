@@ -31,8 +31,8 @@ WIDTH_PX, HEIGHT_PX, RATE = 1920, 1080, 30
 SMALL_PX = (448, 252)
 BITS, BLOCK_PX = 12, 96
 KEYFRAMES = {"a keyframe every second": 30, "a keyframe every 20 s": 600}
-Picture = NDArray[np.uint8]
-Way = Callable[[Path, list[int]], Iterator[Picture]]
+RgbImage = NDArray[np.uint8]
+Way = Callable[[Path, list[int]], Iterator[RgbImage]]
 
 
 def make_minute(path: Path, group: int) -> None:
@@ -77,21 +77,21 @@ def string_together(minute: Path, path: Path, times: int) -> None:
                 shift += round(60 / stream.time_base)
 
 
-def read_number(image: Picture) -> int:
+def read_number(image: RgbImage) -> int:
     """The number that a small image carries."""
     scale = SMALL_PX[0] / WIDTH_PX
     row = image[int(BLOCK_PX / 2 * scale)].mean(axis=1)
     return sum(1 << bit for bit in range(BITS) if row[int((bit + 0.5) * BLOCK_PX * scale)] > 110)
 
 
-def by_ours(path: Path, indices: list[int]) -> Iterator[Picture]:
+def by_ours(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     from visual_tools.video import sample_frames
 
     yield from sample_frames(path, timestamps_s=[one / RATE for one in indices], max_side_px=SMALL_PX[0]).images
 
 
-def by_pyav_seek(path: Path, indices: list[int]) -> Iterator[Picture]:
+def by_pyav_seek(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     """A jump to the keyframe before each frame, then decoding up to it."""
     import av
 
@@ -105,7 +105,7 @@ def by_pyav_seek(path: Path, indices: list[int]) -> Iterator[Picture]:
             yield frame.reformat(*SMALL_PX, format="rgb24", interpolation="AREA").to_ndarray()
 
 
-def by_pyav_sequence(path: Path, indices: list[int]) -> Iterator[Picture]:
+def by_pyav_sequence(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     """All frames from the first to the last."""
     import av
 
@@ -117,7 +117,7 @@ def by_pyav_sequence(path: Path, indices: list[int]) -> Iterator[Picture]:
                 yield frame.reformat(*SMALL_PX, format="rgb24", interpolation="AREA").to_ndarray()
 
 
-def by_opencv_seek(path: Path, indices: list[int]) -> Iterator[Picture]:
+def by_opencv_seek(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     import cv2
 
     video = cv2.VideoCapture(str(path))
@@ -126,7 +126,7 @@ def by_opencv_seek(path: Path, indices: list[int]) -> Iterator[Picture]:
         yield cv2.resize(video.read()[1], SMALL_PX, interpolation=cv2.INTER_AREA)[:, :, ::-1]
 
 
-def by_opencv_sequence(path: Path, indices: list[int]) -> Iterator[Picture]:
+def by_opencv_sequence(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     """All frames, those that are not wanted only grabbed."""
     import cv2
 
@@ -137,13 +137,13 @@ def by_opencv_sequence(path: Path, indices: list[int]) -> Iterator[Picture]:
             yield cv2.resize(video.retrieve()[1], SMALL_PX, interpolation=cv2.INTER_AREA)[:, :, ::-1]
 
 
-def by_decord(path: Path, indices: list[int]) -> Iterator[Picture]:
+def by_decord(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     import decord
 
     yield from decord.VideoReader(str(path), width=SMALL_PX[0], height=SMALL_PX[1]).get_batch(indices).asnumpy()
 
 
-def by_ffmpeg(path: Path, indices: list[int]) -> Iterator[Picture]:
+def by_ffmpeg(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     """One process that reads all, keeps frames by their number, and makes them small."""
     import imageio_ffmpeg
 

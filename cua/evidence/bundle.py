@@ -163,18 +163,18 @@ def _claim(claim: Claim, record: RunRecord) -> dict[str, Any]:
                 "mark": citation.mark,
                 "call": citation.number,
                 "exists": citation.exists,
-                **_where(outcomes.get(citation.number), citation.picture),
+                **_where(outcomes.get(citation.number), citation.image),
             }
             for citation in claim.citations
         ],
     }
 
 
-def _where(outcome: CallOutcome | None, picture: int | None) -> Mapping[str, Any]:
+def _where(outcome: CallOutcome | None, image: int | None) -> Mapping[str, Any]:
     if outcome is None:
         return {}
-    pictures = _pictures(outcome)
-    chosen = pictures if picture is None else pictures[picture - 1 : picture]
+    images = _image_files(outcome)
+    chosen = images if image is None else images[image - 1 : image]
     return {"tool": outcome.call.name, "cell": code_of(outcome), "pictures": chosen}
 
 
@@ -187,14 +187,14 @@ def _result(outcome: CallOutcome) -> dict[str, Any]:
         "is_error": outcome.result.is_error,
         "execution_count": data.execution_count,
         "text": outcome.result.text,
-        "pictures": _pictures(outcome),
+        "pictures": _image_files(outcome),
         "files_written": data.files_written,
         "duration_s": round(outcome.duration_s, 4),
     }
 
 
-def _pictures(outcome: CallOutcome) -> list[str]:
-    """Files of a result's pictures, relative to the run's folder."""
+def _image_files(outcome: CallOutcome) -> list[str]:
+    """Files of a result's images, relative to the run's folder."""
     return [f"{FOLDER}/{sha256_of(part.data)}.png" for part in outcome.result.parts if isinstance(part, ImagePart)]
 
 

@@ -18,12 +18,12 @@ from cua.errors import ConfigError, TrajectoryError
 from cua.evidence.bundle import CellCheck, Verification, derived_files
 from cua.evidence.notebook import cell_data, repeating_code
 from cua.evidence.recorded_inputs import lay_out
+from cua.images import decode_image
 from cua.json_text import read_json
 from cua.messages import ImagePart
-from cua.pictures import decode_picture
 from cua.step import CallOutcome, ToolStep
 from cua.trajectory.chain import changed_files
-from cua.trajectory.images import FOLDER as PICTURES
+from cua.trajectory.images import FOLDER as IMAGES
 from cua.trajectory.images import sha256_of
 from cua.trajectory.load import load_run
 from cua.trajectory.run_files import read_inside
@@ -31,7 +31,7 @@ from cua.trajectory.run_record import RunRecord
 from visual_tools.sandbox import CellResult, KernelMaker
 
 MAX_PIXEL_DIFFERENCE = 2.0
-"""Mean difference of two pictures, in levels of 255, below which they count as equal: encoders and fonts wobble."""
+"""Mean difference of two images, in levels of 255, below which they count as equal: encoders and fonts wobble."""
 
 MAX_DERIVED_BYTES = 512 * 2**20
 MAX_TOLD = 20
@@ -51,7 +51,7 @@ async def verify_run(
     expect: str | None = None,
     say: Callable[[CellCheck], None] = lambda check: None,
 ) -> Verification:
-    """Look for what was changed, run every cell again on untouched copies of the inputs, compare text and pictures.
+    """Look for what was changed, run every cell again on untouched copies of the inputs, compare text and images.
 
     Args:
         run_dir: The run's folder.
@@ -111,11 +111,11 @@ def why_different(outcome: CallOutcome, result: CellResult) -> str:
         return f"it ended with {result.status}, the first time with {data.status}"
     kept = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
     if len(kept) != len(result.images):
-        return f"{len(result.images)} pictures, the first time {len(kept)}"
+        return f"{len(result.images)} images, the first time {len(kept)}"
     for number, (before, now) in enumerate(zip(kept, result.images, strict=True), start=1):
-        difference = _picture_difference(before, now.png)
+        difference = _image_difference(before, now.png)
         if difference > MAX_PIXEL_DIFFERENCE:
-            return f"picture {number} differs by {difference:.1f} levels on average"
+            return f"image {number} differs by {difference:.1f} levels on average"
     before_text, now_text = _comparable(data.text), _comparable(result.text)
     return "" if before_text == now_text else f"the text differs: {_first_difference(before_text, now_text)}"
 
@@ -131,13 +131,13 @@ def _first_difference(before: str, now: str) -> str:
     return f"{first[0][:120]!r} became {first[1][:120]!r}"
 
 
-def _picture_difference(before: bytes, now: bytes) -> float:
-    """Mean difference in levels; infinite for pictures of different size, and for what is none."""
+def _image_difference(before: bytes, now: bytes) -> float:
+    """Mean difference in levels; infinite for images of different size, and for what is none."""
     import numpy as np
 
     if before == now:
         return 0.0
-    first, second = decode_picture(before), decode_picture(now)
+    first, second = decode_image(before), decode_image(now)
     if first is None or second is None or first.shape != second.shape:
         return float("inf")
     return float(np.abs(first.astype(np.int16) - second).mean())
@@ -165,14 +165,14 @@ def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> t
     """What was changed since the run ended, in words; nothing for a run that is as it was.
 
     Args:
-        record: A tool-using run, loaded with its pictures.
+        record: A tool-using run, loaded with its images.
         derived: What the files that are made from the record should hold, by name; objects of JSON.
     """
     finders: tuple[Callable[[], Iterator[str]], ...] = (
         lambda: _of_chain(record),
         lambda: _of_answer(record),
         lambda: _of_calls(record),
-        lambda: _of_pictures(record),
+        lambda: _of_images(record),
         lambda: _of_derived(record, derived),
         lambda: changed_files(record.run_dir, record.sealed) if record.sealed else iter(()),
     )
@@ -247,16 +247,16 @@ def _asked_code(outcome: CallOutcome) -> str | None:
     return code if isinstance(code, str) else None
 
 
-def _of_pictures(record: RunRecord) -> Iterator[str]:
-    """Pictures are named by their hash, which loading them has checked; here: those that no line names."""
+def _of_images(record: RunRecord) -> Iterator[str]:
+    """Images are named by their hash, which loading them has checked; here: those that no line names."""
     known = {f"{sha256_of(part.data)}.png" for part in _parts(record) if isinstance(part, ImagePart)}
     try:
-        names = sorted(os.listdir(record.run_dir / PICTURES))  # noqa: PTH208
+        names = sorted(os.listdir(record.run_dir / IMAGES))  # noqa: PTH208
     except OSError:
         return
     for name in names:
         if name not in known and not (name.startswith(".") and name.endswith(".part")):
-            yield f"{PICTURES}/{name} is in no line of the record"
+            yield f"{IMAGES}/{name} is in no line of the record"
 
 
 def _parts(record: RunRecord) -> Iterator[Any]:

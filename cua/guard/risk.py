@@ -89,7 +89,7 @@ def _of_target(facts: Facts, target: Target, allowed_domains: tuple[str, ...]) -
     for name in target.names:
         if kind := kind_of(name):
             return Risk(kind=kind, why=_seen(target, name))
-    if target.is_picture and (risk := _of_hints(facts, target)):
+    if target.is_image and (risk := _of_hints(facts, target)):
         return risk
     is_key = isinstance(facts.action, PressKey | Hotkey | KeyDown | KeyUp | TypeText)
     if target.is_element and not is_neutral(target) and not (is_key and target.is_field):

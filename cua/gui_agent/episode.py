@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cua.step import Step
-from cua.trajectory.run_record import forget_picture
+from cua.trajectory.run_record import forget_image
 from envs import Action, Wait
 
 CARET_PX = (3, 48)
@@ -95,7 +95,7 @@ class Episode:
         """Append finished steps and let old images go, so that memory stays flat."""
         self.steps.extend(steps)
         for position in range(len(self.steps) - self.keep_images - 1, -1, -1):
-            step = forget_picture(self.steps[position])
+            step = forget_image(self.steps[position])
             if step is self.steps[position]:  # this one and all before it have been let go already
                 break
             self.steps[position] = step

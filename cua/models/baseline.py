@@ -84,7 +84,7 @@ def _num_clicks(messages: Sequence[Message]) -> int:
 
 def _digest(seed: int, number: int, messages: Sequence[Message]) -> bytes:
     last = messages[-1] if messages else None
-    pictures = [part.data for part in last.parts if isinstance(part, ImagePart)] if last else []
+    images = [part.data for part in last.parts if isinstance(part, ImagePart)] if last else []
     return hashlib.sha256(
-        f"{seed} {number} {last.text if last else ''}".encode("utf-8", "surrogatepass") + b"".join(pictures)
+        f"{seed} {number} {last.text if last else ''}".encode("utf-8", "surrogatepass") + b"".join(images)
     ).digest()

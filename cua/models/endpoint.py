@@ -233,9 +233,9 @@ async def probe(model: Model) -> ProbeReport:
     Returns:
         The findings; errors of the endpoint are in them, not raised.
     """
-    picture = ImagePart(data=_red_square())
+    image = ImagePart(data=_red_square())
     try:
-        reply, latency_s = await _ask(model, (picture, TextPart(text=_QUESTION)))
+        reply, latency_s = await _ask(model, (image, TextPart(text=_QUESTION)))
         return _report(model, reply, latency_s, accepts_images=True)
     except ModelError as error:
         if error.retryable:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Kind = Literal["picture", "document", "video", "other"]
+Kind = Literal["image", "document", "video", "other"]
 
 MAX_COPIED_BYTES = 256 * 2**20
 """A larger file is not copied into the run but read where it lies."""
@@ -148,8 +148,8 @@ def make_question(question: str, inputs: Sequence[InputFile]) -> tuple[Part, ...
 
 def _shown(file: InputFile) -> Iterator[Part]:
     match kind_of(file.path):
-        case "picture":
-            yield from _picture(file)
+        case "image":
+            yield from _image(file)
         case "document":
             yield from _document(file)
         case "video":
@@ -170,9 +170,9 @@ def kind_of(path: Path) -> Kind:
             return "document"
     try:
         with Image.open(path):
-            return "picture"
+            return "image"
     except Image.DecompressionBombError:
-        return "picture"
+        return "image"
     except BROKEN_FILE:
         pass  # no image
     av = require("av", "visual")
@@ -183,7 +183,7 @@ def kind_of(path: Path) -> Kind:
         return "other"
 
 
-def _picture(file: InputFile) -> Iterator[Part]:
+def _image(file: InputFile) -> Iterator[Part]:
     from visual_tools.images import load_image
 
     image = load_image(file.path)
@@ -223,13 +223,13 @@ def encode_for_model(image: "NDArray[np.uint8]") -> tuple[ImagePart, str]:
     """
     from PIL import Image
 
-    picture = Image.fromarray(image)
-    size = size_for_model(picture.size)
+    pixels = Image.fromarray(image)
+    size = size_for_model(pixels.size)
     shown = ""
-    if size != picture.size:
-        picture, shown = picture.resize(size, Image.Resampling.BICUBIC), f", shown reduced to {size[0]}x{size[1]}"
+    if size != pixels.size:
+        pixels, shown = pixels.resize(size, Image.Resampling.BICUBIC), f", shown reduced to {size[0]}x{size[1]}"
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", compress_level=3)
+    pixels.save(buffer, "PNG", compress_level=3)
     return ImagePart(data=buffer.getvalue()), shown
 
 

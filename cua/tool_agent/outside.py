@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cua.errors import ConfigError, name_choices
+from cua.images import decode_image
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.model import Tool
-from cua.pictures import decode_picture
 from cua.tool_agent.inputs import encode_for_model
 from cua.tool_agent.profile import ToolMaker, Workplace
 from cua.tools.toolset import failed
@@ -63,21 +63,21 @@ class OutsideTool:
 
     def _bounded(self, result: ToolResult) -> ToolResult:
         texts: list[str] = []
-        pictures: list[ImagePart] = []
+        images: list[ImagePart] = []
         num_lost = 0
         for part in result.parts:
             if isinstance(part, TextPart):
                 texts.append(part.text)
-            elif isinstance(part, ImagePart) and len(pictures) < self._limits.num_images:
-                pixels = decode_picture(part.data)
+            elif isinstance(part, ImagePart) and len(images) < self._limits.num_images:
+                pixels = decode_image(part.data)
                 num_lost += pixels is None
-                pictures += [] if pixels is None else [encode_for_model(pixels)[0]]
+                images += [] if pixels is None else [encode_for_model(pixels)[0]]
             else:
                 num_lost += 1
         if num_lost:
             texts.append(f"[{num_lost} images or other parts cannot be shown]")
         text = _cut(self._redact(_printable_lines("\n".join(texts))), self._limits.output_chars)
-        parts: tuple[Part, ...] = (TextPart(text=text or "(no output)"), *pictures)
+        parts: tuple[Part, ...] = (TextPart(text=text or "(no output)"), *images)
         return ToolResult(parts=parts, is_error=result.is_error, data={"kind": KIND})
 
 

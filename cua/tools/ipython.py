@@ -22,15 +22,15 @@ def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:
         kind: What the notebook makes of it: `ipython`, `shell` or `service`.
         code: The notebook's cell.
     """
-    pictures = [ImagePart(data=image.png) for image in result.images]
-    parts: tuple[Part, ...] = (TextPart(text=_text(result)), *pictures)
-    numbers = iter(range(len(pictures)))
+    images = [ImagePart(data=image.png) for image in result.images]
+    parts: tuple[Part, ...] = (TextPart(text=_text(result)), *images)
+    numbers = iter(range(len(images)))
     data = {
         "kind": kind,
         "code": code,
         "status": result.status,
         "text": result.text,
-        "outputs": [_without_picture(output, numbers) for output in result.outputs],
+        "outputs": [_without_image(output, numbers) for output in result.outputs],
         "execution_count": result.execution_count,
         "files_written": list(result.files_written),
         "is_state_lost": result.is_state_lost,
@@ -50,7 +50,7 @@ def _text(result: CellResult) -> str:
     return "\n".join(pieces) or NO_OUTPUT
 
 
-def _without_picture(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
+def _without_image(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
     """A notebook output whose image is named by its place among the result's images: it is kept once."""
     if PNG not in output.get("data", {}):
         return dict(output)

@@ -3,7 +3,7 @@
 from cua.trajectory.events import Note, RunHeader
 from cua.trajectory.load import load_run
 from cua.trajectory.run_files import default_runs_dir
-from cua.trajectory.run_record import ActionsOutcome, Pending, RunRecord, forget_picture, resume_steps
+from cua.trajectory.run_record import ActionsOutcome, Pending, RunRecord, forget_image, resume_steps
 from cua.trajectory.writer import TrajectoryWriter
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "RunRecord",
     "TrajectoryWriter",
     "default_runs_dir",
-    "forget_picture",
+    "forget_image",
     "load_run",
     "resume_steps",
 ]

@@ -107,10 +107,10 @@ def printable(text: str) -> str:
     """The line with control characters shown as their image, so that a page cannot steer a terminal."""
     if text.isprintable():
         return text
-    return "".join(_picture(char) if unicodedata.category(char) in _UNSAFE else char for char in text)
+    return "".join(_visible(char) if unicodedata.category(char) in _UNSAFE else char for char in text)
 
 
-def _picture(char: str) -> str:
+def _visible(char: str) -> str:
     if char == "\t":
         return "    "
     if char in _VISIBLE:

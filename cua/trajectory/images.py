@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 
 from cua.errors import TrajectoryError
-from cua.trajectory.run_files import MAX_PICTURE_BYTES, check_no_link, read_inside
+from cua.trajectory.run_files import MAX_IMAGE_BYTES, check_no_link, read_inside
 
 FOLDER = "images"
 
@@ -58,7 +58,7 @@ class ImageFolder:
             return b""
         path = self.path(sha256)
         try:
-            png = read_inside(self._run_dir, f"{FOLDER}/{sha256}.png", max_bytes=MAX_PICTURE_BYTES)
+            png = read_inside(self._run_dir, f"{FOLDER}/{sha256}.png", max_bytes=MAX_IMAGE_BYTES)
         except OSError as error:
             raise TrajectoryError(f"the record needs the image {path}: {error.strerror}") from error
         if sha256_of(png) != sha256:

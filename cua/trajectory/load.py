@@ -109,11 +109,11 @@ class ToolReader:
 
     def _parts(self, recorded: Sequence[RecordedPart]) -> tuple[Part, ...]:
         return tuple(
-            TextPart(text=part.text) if part.part == "text" else ImagePart(data=self._picture(part.image))
+            TextPart(text=part.text) if part.part == "text" else ImagePart(data=self._image(part.image))
             for part in recorded
         )
 
-    def _picture(self, sha256: str) -> bytes:
+    def _image(self, sha256: str) -> bytes:
         return b"" if self._images is None else self._images.get(sha256)
 
 
@@ -123,7 +123,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
     Args:
         run_dir: The run's folder.
         images: How many images to load, the latest ones; None for all. Earlier observations carry
-            b"" as their screenshot; `RunRecord.picture` reads any of them. A tool-using run is loaded with
+            b"" as their screenshot; `RunRecord.image` reads any of them. A tool-using run is loaded with
             all its images, or with none for 0.
 
     Raises:
@@ -135,7 +135,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
         lines = whole_lines(path)
     if not lines:
         raise TrajectoryError(f"{path} holds no complete line: the run broke off before it began")
-    reader = _Reader(folder, with_tool_pictures=images != 0)
+    reader = _Reader(folder, with_tool_images=images != 0)
     for number, line in enumerate(lines, start=1):
         try:
             reader.read(from_line(line))
@@ -146,18 +146,18 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
             ) from error
     record = reader.record()
     chain = check_chain(lines, is_expected=record.header.schema_version >= CHAINED_SINCE)
-    return _with_pictures(replace(record, chain=chain), images)
+    return _with_images(replace(record, chain=chain), images)
 
 
 class _Reader:
     """Puts events together to steps. A `ValueError` means that an event cannot stand where it stands."""
 
-    def __init__(self, run_dir: Path, *, with_tool_pictures: bool, agent: str = MAIN, parent: str = "") -> None:
+    def __init__(self, run_dir: Path, *, with_tool_images: bool, agent: str = MAIN, parent: str = "") -> None:
         self._run_dir = run_dir
         self._agent, self._parent = agent, parent
-        self._with_tool_pictures = with_tool_pictures
+        self._with_tool_images = with_tool_images
         self._others: dict[str, _Reader] = {}
-        self._tools = ToolReader(ImageFolder(run_dir) if with_tool_pictures else None)
+        self._tools = ToolReader(ImageFolder(run_dir) if with_tool_images else None)
         self._header: RunHeader | None = None
         self._run_id = ""
         self._steps: list[Step] = []
@@ -186,7 +186,7 @@ class _Reader:
                 raise ValueError(f"agent {event.agent!r} works for {event.parent!r}, which is unknown")
             other = self._others[event.agent] = _Reader(
                 self._run_dir,
-                with_tool_pictures=self._with_tool_pictures,
+                with_tool_images=self._with_tool_images,
                 agent=event.agent,
                 parent=event.parent,
             )
@@ -323,14 +323,14 @@ class _Reader:
         self._pending = None
 
 
-def _with_pictures(record: RunRecord, images: int | None) -> RunRecord:
+def _with_images(record: RunRecord, images: int | None) -> RunRecord:
     """The record with the images of its latest observations loaded."""
     wanted = sorted(record.images)
     wanted = wanted if images is None else wanted[len(wanted) - min(images, len(wanted)) :]
-    pictures = {index: record.picture(index) for index in wanted}
+    loaded = {index: record.image(index) for index in wanted}
 
     def see(observation: Observation, index: int) -> Observation:
-        return replace(observation, screenshot=pictures[index]) if index in pictures else observation
+        return replace(observation, screenshot=loaded[index]) if index in loaded else observation
 
     pending = record.pending
     return replace(

@@ -108,9 +108,9 @@ def _step_lines(
         done = action in ("DONE", "FAIL")
         stamp = _stamp(outcome.finished_at, number)
         name = f"step_{step.index}_{stamp}.png"
-        picture = record.picture(after) if after is not None else b""
-        if picture:
-            write_atomically(folder / name, picture)
+        image = record.image(after) if after is not None else b""
+        if image:
+            write_atomically(folder / name, image)
         yield {
             "step_num": step.index,
             "action": action,
@@ -124,7 +124,7 @@ def _step_lines(
                 **({"done": True} if done else {}),
                 **({"error": step.error} if step.error else {}),
             },
-            "screenshot_file": name if picture else None,
+            "screenshot_file": name if image else None,
         }
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cua.errors import TrajectoryError
+from cua.images import decode_image
 from cua.messages import Usage
-from cua.pictures import decode_picture
 from cua.step import Step, ToolStep
 from cua.trajectory.describe import (
     describe_action,
@@ -135,7 +135,7 @@ async def reexecute(
                 ReplayedStep(
                     step=step,
                     observation=seen,
-                    similarity=similarity(record.picture(step.index), seen.screenshot),
+                    similarity=similarity(record.image(step.index), seen.screenshot),
                     error=observation.last_action_error,
                 )
             )
@@ -168,11 +168,11 @@ def similarity(left: bytes, right: bytes) -> float | None:
     import numpy as np
     from PIL import Image
 
-    one, other = decode_picture(left), decode_picture(right)
+    one, other = decode_image(left), decode_image(right)
     if one is None or other is None or one.shape != other.shape:
         return None
-    pictures = [np.asarray(Image.fromarray(colours).convert("L"), dtype=np.int16) for colours in (one, other)]
-    return 1.0 - float(np.mean(np.abs(pictures[0] - pictures[1]) > 16))
+    images = [np.asarray(Image.fromarray(colours).convert("L"), dtype=np.int16) for colours in (one, other)]
+    return 1.0 - float(np.mean(np.abs(images[0] - images[1]) > 16))
 
 
 def _check_same_screen(step: Step, observation: Observation) -> None:

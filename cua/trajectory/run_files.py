@@ -71,7 +71,7 @@ MAX_DEPTH = 32
 """Folders on the way to a file."""
 MAX_NAME_BYTES = 255
 MAX_RECORD_BYTES = 2**30
-MAX_PICTURE_BYTES = 128 * 2**20
+MAX_IMAGE_BYTES = 128 * 2**20
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -155,7 +155,7 @@ class RunRecord:
     def _last_note(self, *kinds: str) -> str | None:
         return next((note.text for note in reversed(self.notes) if note.kind in kinds), None)
 
-    def picture(self, index: int) -> bytes:
+    def image(self, index: int) -> bytes:
         """The PNG that the model saw at a step, read from disk; b"" when there was none.
 
         Raises:
@@ -208,7 +208,7 @@ def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:
     return record.steps, f"step {pending.index} broke off before the model answered; it is asked again"
 
 
-def forget_picture(step: Step) -> Step:
+def forget_image(step: Step) -> Step:
     """The step without its image, which stays on disk: for the list that a long run keeps in memory."""
     if not step.observation.screenshot:
         return step

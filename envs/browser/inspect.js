@@ -195,7 +195,7 @@ function (ask, wants_element) {
     return {
       role: role(node), names: [...new Set([...known, ...more.map((text) => line(text)).filter(Boolean)])], hints: hints(node, all),
       context: isField(node) && type(node) !== "file" ? [] : context(node),
-      is_picture: !isField(node) && !line(all.text) && !(isButtonInput(node) && type(node) !== "image" && (node.value || type(node) === "submit")),
+      is_image: !isField(node) && !line(all.text) && !(isButtonInput(node) && type(node) !== "image" && (node.value || type(node) === "submit")),
       url: isLink && typeof node.href === "string" ? node.href : null, is_field: isField(node),
     };
   };

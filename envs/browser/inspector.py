@@ -327,7 +327,7 @@ def _target(entry: dict[str, Any], page_url: str) -> Target:
         hints=tuple(entry["hints"]),
         url=entry["url"],
         page_url=page_url,
-        is_picture=entry.get("is_picture", False),
+        is_image=entry.get("is_image", False),
         is_field=entry["is_field"],
         is_element=entry.get("is_element", True),
     )

@@ -12,8 +12,8 @@ Floor of the routed part, 384 experts top 8 at 4.3 TB/s: one token 198 MB of INT
 eight tokens 343 us or 1.2 ms.
 
 A program of `combine` takes one token and a piece of its rows, 128 bits to a thread, so that loads of several choices
-are under way together. Choices whose expert is elsewhere cost nothing: their rows, which nobody wrote, are not read. The
-sum runs in fp32 in the order of the choices, so that the same input gives the same bits.
+are under way together. Choices whose expert is elsewhere cost nothing: their rows, which nobody wrote, are not read.
+The sum runs in fp32 in the order of the choices, so that the same input gives the same bits.
 Floor: every row read and every sum written once: (K + 1) * H * 2 bytes a token, 129 kB; 16384 tokens 2.1 GB, 0.49 ms.
 
 Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2; sums: equation 12.

@@ -276,7 +276,7 @@ def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
     Raises:
         MediaError: It is no image of a known format, is broken, or breaks a limit.
     """
-    check_bytes(len(data), limits.max_image_bytes, "picture")
+    check_bytes(len(data), limits.max_image_bytes, "image")
     drawn = cut_down(data)
     _check_drawn(drawn, limits)
     try:

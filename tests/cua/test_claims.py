@@ -24,7 +24,7 @@ def test_each_statement_has_its_own_marks() -> None:
             text="The largest is 60 px wide.",
             citations=(
                 Citation(mark="[^0^]", number=0, exists=True),
-                Citation(mark="[^0.1^]", number=0, picture=1, exists=True),
+                Citation(mark="[^0.1^]", number=0, image=1, exists=True),
             ),
         ),
     )

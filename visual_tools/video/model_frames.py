@@ -123,14 +123,14 @@ def _repeat(
 
 
 def _group(
-    pictures: Iterator[tuple[int, NDArray[np.uint8]]],
+    images: Iterator[tuple[int, NDArray[np.uint8]]],
     fps: float,
     group_size: int,
     total: int,
     progress: Progress | None,
 ) -> Iterator[FrameGroup]:
     done = 0
-    while pairs := list(itertools.islice(pictures, group_size)):
+    while pairs := list(itertools.islice(images, group_size)):
         size = pairs[0][1].shape[1::-1]
         yield FrameGroup(
             timestamp=make_timestamp(pairs[0][0] / fps),

@@ -46,7 +46,7 @@ def share(
         image = vt.load_image(file)
         found = vt.color_share(image, num_colors=colors, box=part, background=background, kind=form, read_labels=labels)
         lines = [f"{one.share:7.2%}  {one.color_hex}  {one.color_name}" + _label(one.label) for one in found.shares]
-        return Finding(result=found, lines=[*lines, found.method], picture=vt.draw_share(image, found))
+        return Finding(result=found, lines=[*lines, found.method], image=vt.draw_share(image, found))
 
     Sink(operation="share", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -77,7 +77,7 @@ def axes(
             text = f"{_number(values['x'])}, {_number(values['y'])}"
             marks.append(vt.PointMark(x_px=point[0], y_px=point[1], label=text, color="green"))
         return Finding(
-            result={"axes": found, "at": values}, lines=_tell(found, values), picture=vt.annotate(image, marks)
+            result={"axes": found, "at": values}, lines=_tell(found, values), image=vt.annotate(image, marks)
         )
 
     Sink(operation="axes", inputs=files, output=output, as_json=as_json, force=force).show(work)
@@ -159,7 +159,7 @@ def maze(
             f"{found.length_px:.1f} px long",
             "checked step by step: " + _tell_check(check),
         ]
-        return Finding(result=found, lines=lines, picture=vt.draw_path(image, found), is_found=check.is_valid)
+        return Finding(result=found, lines=lines, image=vt.draw_path(image, found), is_found=check.is_valid)
 
     Sink(operation="maze", inputs=files, output=output, as_json=as_json, force=force).show(work)
 

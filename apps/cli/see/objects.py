@@ -46,7 +46,7 @@ def count(
         )
         parts = f"{found.num_at_border} at the border, {found.num_split} cut from touching neighbours"
         lines = [f"{tell_number(found.count, 'object')} ({parts}, {tell_number(found.num_specks, 'speck')} left out)"]
-        return Finding(result=found, lines=lines, picture=vt.draw_objects(image, found))
+        return Finding(result=found, lines=lines, image=vt.draw_objects(image, found))
 
     Sink(operation="count", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -76,7 +76,7 @@ def measure(
         return Finding(
             result={"unit": found.unit, "units_per_px": found.units_per_px, "objects": found.objects},
             lines=_table(found),
-            picture=vt.draw_objects(image, found),
+            image=vt.draw_objects(image, found),
         )
 
     Sink(operation="measure", inputs=files, output=output, as_json=as_json, force=force).show(work)
@@ -105,7 +105,7 @@ def polygons(
             lines.append(
                 f"{one.number}. {one.kind} in {tell_box(one.box_px)}" + (f", corners {corners}" * bool(corners))
             )
-        return Finding(result=found, lines=lines, picture=vt.draw_objects(image, found))
+        return Finding(result=found, lines=lines, image=vt.draw_objects(image, found))
 
     Sink(operation="polygons", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -125,7 +125,7 @@ def edges(
     def work(file: Path) -> Finding:
         found = vt.detect_edges(file, low=low, high=high, blur_px=blur)
         lines = [f"{found.share:.2%} of the image is edge (thresholds {found.low:g} and {found.high:g})"]
-        return Finding(result=found, lines=lines, picture=vt.load_image(found.mask))
+        return Finding(result=found, lines=lines, image=vt.load_image(found.mask))
 
     Sink(operation="edges", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -191,7 +191,7 @@ def codes(
             return Finding(result=found, lines=["no code"], is_found=False)
         marks = [vt.PathMark(points=one.corners_px, label=one.text, is_closed=True) for one in found]
         lines = [f"{one.format}: {one.text}" for one in found]
-        return Finding(result=found, lines=lines, picture=vt.annotate(image, marks))
+        return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
 
     Sink(operation="codes", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -204,7 +204,7 @@ def _read(file: Path) -> Finding:
     if not found:
         return Finding(result={"lines": []}, lines=["no text"], is_found=False)
     marks = [vt.PathMark(points=line.corners_px, is_closed=True) for line in found]
-    return Finding(result={"lines": found}, lines=[line.text for line in found], picture=vt.annotate(image, marks))
+    return Finding(result={"lines": found}, lines=[line.text for line in found], image=vt.annotate(image, marks))
 
 
 def _find(file: Path, wanted: str, match: Any) -> Finding:
@@ -217,4 +217,4 @@ def _find(file: Path, wanted: str, match: Any) -> Finding:
         return Finding(result=found, lines=lines, is_found=False)
     marks = [vt.BoxMark(box=one.box, label=one.text) for one in found]
     lines = [f"{tell_box(one.box)}  {one.text}  (in: {one.line})" for one in found]
-    return Finding(result=found, lines=lines, picture=vt.annotate(image, marks))
+    return Finding(result=found, lines=lines, image=vt.annotate(image, marks))

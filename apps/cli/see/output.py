@@ -17,7 +17,7 @@ from visual_tools.box import Box
 from visual_tools.errors import ImageError, VisualError
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="An image.")]
-FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pictures.")]
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Images.")]
 VideoArgument = Annotated[Path, typer.Argument(metavar="VIDEO", help="A video.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Where to write (NAME-OPERATION.png in the current folder).")
@@ -43,7 +43,7 @@ class Finding:
 
     result: Any
     lines: Sequence[str]
-    picture: Any = field(default=None, repr=False)
+    image: Any = field(default=None, repr=False)
     is_found: bool = True
     written: Sequence[Path] = ()
 
@@ -103,9 +103,9 @@ class Sink:
     def print(self, found: Finding, source: Path, is_alone: bool = False) -> bool:
         """Write the image of one finding and print it; whether something was found."""
         written = [str(path) for path in found.written]
-        if found.picture is not None:
+        if found.image is not None:
             path = self.path_for(source)
-            write_picture(found.picture, path)
+            write_image(found.image, path)
             written.append(str(path))
         if self.as_json:
             head = {"operation": self.operation, "file": str(source), "found": found.is_found, "written": written}
@@ -140,13 +140,13 @@ def is_ours(path: Path) -> bool:
     from visual_tools.images.files import BROKEN_FILE
 
     try:
-        with Image.open(path) as picture:
-            return picture.info.get(_MARK_KEY) == _MARK
+        with Image.open(path) as image:
+            return image.info.get(_MARK_KEY) == _MARK
     except BROKEN_FILE:
         return False
 
 
-def write_picture(picture: Any, path: Path) -> None:
+def write_image(image: Any, path: Path) -> None:
     """Write an image: a PNG says that it is ours; other formats as `save_image` does. It appears whole or not at all.
 
     Raises:
@@ -155,7 +155,7 @@ def write_picture(picture: Any, path: Path) -> None:
     from visual_tools import save_image
 
     if path.suffix.lower() != ".png":
-        save_image(picture, path)
+        save_image(image, path)
         return
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
@@ -163,7 +163,7 @@ def write_picture(picture: Any, path: Path) -> None:
     note = PngInfo()
     note.add_text(_MARK_KEY, _MARK)
     data = io.BytesIO()
-    Image.fromarray(picture).save(data, "PNG", pnginfo=note, compress_level=3)
+    Image.fromarray(image).save(data, "PNG", pnginfo=note, compress_level=3)
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from apps.cli.see.output import (
     check_may_write,
     parse_numbers,
     tell_number,
-    write_picture,
+    write_image,
 )
 
 _MAX_SHEET_FRAMES = 48
@@ -60,7 +60,7 @@ def sheet(
         found = vt.contact_sheet(file, columns=columns, rows=rows, tile_px=tile, start_s=start, end_s=end)
         times = f"{found.timestamps_s[0]:.3f} s to {found.timestamps_s[-1]:.3f} s"
         lines = [f"{tell_number(len(found.indices), 'frame')} from {times}", *found.warnings]
-        return Finding(result=found, lines=lines, picture=found.image)
+        return Finding(result=found, lines=lines, image=found.image)
 
     Sink(operation="sheet", inputs=[video], output=output, as_json=as_json, force=force).show(work)
 
@@ -89,7 +89,7 @@ def frames(
         for frame in found:
             path = folder / f"{file.stem}-{frame.index:06}.png"
             check_may_write(path, [file], force)
-            write_picture(frame.image, path)
+            write_image(frame.image, path)
             written.append(path)
         lines = [f"frame {frame.index} at {frame.timestamp_s:.3f} s" for frame in found]
         return Finding(result=found, lines=[*lines, *found.warnings], written=written)
@@ -115,8 +115,8 @@ def scenes(
             lines.append(f"{number}. {one.start_s:.3f} s to {one.end_s:.3f} s ({one.transition})")
         step = math.ceil(len(found) / _MAX_SHEET_FRAMES)
         middles = [one.middle_s for one in found][::step]
-        picture = vt.contact_sheet(vt.sample_frames(file, timestamps_s=middles, max_side_px=320)).image
-        return Finding(result=found, lines=[*lines, *found.warnings], picture=picture)
+        image = vt.contact_sheet(vt.sample_frames(file, timestamps_s=middles, max_side_px=320)).image
+        return Finding(result=found, lines=[*lines, *found.warnings], image=image)
 
     Sink(operation="scenes", inputs=[video], output=output, as_json=as_json, force=force).show(work)
 

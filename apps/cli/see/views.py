@@ -57,7 +57,7 @@ def zoom(
         found = vt.zoom(file, part, scale, max_side_px=max_side)
         height, width = found.image.shape[:2]
         lines = [f"{width}x{height} px, {found.scale:g} times {tell_box(found.box)}"]
-        return Finding(result=found, lines=lines, picture=found.image)
+        return Finding(result=found, lines=lines, image=found.image)
 
     Sink(operation="zoom", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -95,10 +95,10 @@ def grid(
     Sink(operation="grid", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _view(picture: Any, asked: dict[str, Any]) -> Finding:
-    height, width = picture.shape[:2]
+def _view(image: Any, asked: dict[str, Any]) -> Finding:
+    height, width = image.shape[:2]
     result = {**asked, "width_px": width, "height_px": height}
-    return Finding(result=result, lines=[f"{width}x{height} px"], picture=picture)
+    return Finding(result=result, lines=[f"{width}x{height} px"], image=image)
 
 
 def diff(
@@ -121,12 +121,12 @@ def diff(
         found = vt.pixel_diff(one, other, register=register, min_area_px=min_area, sensitivity=sensitivity)
         if not found.comparable:
             lines = [f"these cannot be compared: {found.reason}"]
-            return Finding(result=found, lines=lines, picture=vt.draw_diff(one, other, found), is_found=False)
+            return Finding(result=found, lines=lines, image=vt.draw_diff(one, other, found), is_found=False)
         lines = [f"{tell_number(found.count, 'difference')}, similarity {found.similarity:.3f}"]
         for item in found.differences:
             places = f"{tell_box(item.first_box)} -> {tell_box(item.second_box)}"
             lines.append(f"{item.number}. {item.kind}: {places}")
-        return Finding(result=found, lines=lines, picture=vt.draw_diff(one, other, found))
+        return Finding(result=found, lines=lines, image=vt.draw_diff(one, other, found))
 
     inputs = [first] if second is None else [first, second]
     sink = Sink(operation="diff", inputs=inputs, output=output, as_json=as_json, force=force)
@@ -134,7 +134,7 @@ def diff(
 
 
 def template(
-    picture: FileArgument,
+    image: FileArgument,
     wanted: Annotated[Path, typer.Argument(metavar="TEMPLATE", help="The smaller image to look for.")],
     min_score: Annotated[float, typer.Option(help="How like it a place must be, 0 to 1.")] = 0.8,
     max_matches: Annotated[int, typer.Option(help="At most so many places.")] = 50,
@@ -153,7 +153,7 @@ def template(
             return Finding(result=found, lines=lines, is_found=False)
         lines = [f"{tell_box(one.box)}  score {one.score:.3f}, scale {one.scale:.2f}" for one in found.matches]
         marks = [vt.BoxMark(box=one.box, label=f"{one.score:.2f}") for one in found.matches]
-        return Finding(result=found, lines=lines, picture=vt.annotate(image, marks))
+        return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
 
-    sink = Sink(operation="template", inputs=[picture, wanted], output=output, as_json=as_json, force=force)
-    sink.show_one(picture, work)
+    sink = Sink(operation="template", inputs=[image, wanted], output=output, as_json=as_json, force=force)
+    sink.show_one(image, work)

@@ -93,7 +93,7 @@ def to_messages(
     if num_folded:
         messages.append(_assistant("\n".join(_text(step, options) for step in steps[:num_folded])))
     for step in steps[num_folded:]:
-        messages.append(Message(role="user", parts=(_picture(step.observation, options),)))
+        messages.append(Message(role="user", parts=(_image(step.observation, options),)))
         messages.append(_assistant(_text(step, options)))
     messages.append(Message(role="user", parts=_current(instruction, observation, options)))
     return messages
@@ -103,10 +103,10 @@ def _current(instruction: str, observation: Observation, options: ProtocolOption
     facts = describe(observation) if options.describe_observation else ""
     between = [text for text in (facts, _elements(observation, options)) if text]
     said = (*(TextPart(text=text) for text in between), TextPart(text=instruction_text(instruction)))
-    return (_picture(observation, options), *said)
+    return (_image(observation, options), *said)
 
 
-def _picture(observation: Observation, options: ProtocolOptions) -> ImagePart:
+def _image(observation: Observation, options: ProtocolOptions) -> ImagePart:
     return ImagePart(data=draw_marks(observation) if options.observation == "marks" else observation.screenshot)
 
 

@@ -8,7 +8,7 @@ from cua.messages import ImagePart, Part, TextPart
 from cua.step import CallOutcome, Step, ToolStep, ToolTurn
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, told_arguments
 from cua.trajectory.events import Note
-from cua.trajectory.report.pictures import Format, make_picture
+from cua.trajectory.report.images import Format, make_page_image
 from cua.trajectory.run_record import RunRecord
 
 STAGES = ("model", "interpret", "guard", "act", "tools", "settle", "observe", "record")
@@ -78,7 +78,7 @@ _MAX_OUTPUT_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownPicture:
+class ShownImage:
     """An image with what stands below it."""
 
     source: str
@@ -113,7 +113,7 @@ class CallView:
     text: str
     is_error: bool
     duration: str
-    pictures: tuple[ShownPicture, ...]
+    images: tuple[ShownImage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class AskedView:
     """A question after the first one."""
 
     words: str
-    files: tuple[ShownPicture, ...]
+    files: tuple[ShownImage, ...]
     other_files: tuple[str, ...]
 
 
@@ -146,7 +146,7 @@ class TurnView:
 class Conversation:
     """The whole run."""
 
-    files: tuple[ShownPicture, ...]
+    files: tuple[ShownImage, ...]
     other_files: tuple[str, ...]
     turns: tuple[TurnView, ...]
     unanswered: tuple[AskedView, ...]
@@ -157,14 +157,14 @@ def conversation_view(record: RunRecord, form: Format) -> Conversation:
 
     Args:
         record: The run, loaded with its images.
-        form: See `page_pictures`.
+        form: See `page_images`.
     """
     parts = [
         *(part for turn in record.turns for part in turn.question),
         *(part for outcome in _outcomes(record) for part in outcome.result.parts),
     ]
     budget_bytes = _BUDGET_BYTES // max(1, sum(isinstance(part, ImagePart) for part in parts))
-    show = _Pictures(form, budget_bytes)
+    show = _Images(form, budget_bytes)
     files, others = _files(record.question, record.header.instruction, show)
     asked = [_asked(turn, show) if number else None for number, turn in enumerate(record.turns)]
     return Conversation(
@@ -181,7 +181,7 @@ def conversation_view(record: RunRecord, form: Format) -> Conversation:
     )
 
 
-def _asked(turn: ToolTurn, show: "_Pictures") -> AskedView:
+def _asked(turn: ToolTurn, show: "_Images") -> AskedView:
     files, others = _files(turn.question, turn.words, show)
     return AskedView(words=turn.words.strip(), files=files, other_files=others)
 
@@ -189,41 +189,39 @@ def _asked(turn: ToolTurn, show: "_Pictures") -> AskedView:
 def _claims(text: str, record: RunRecord) -> Iterator[ClaimView]:
     for claim in find_claims(text, record.tool_steps):
         marks = tuple(
-            Piece(text=_number(c.number, c.picture), target=_target(c.number, c.picture)) for c in claim.citations
+            Piece(text=_number(c.number, c.image), target=_target(c.number, c.image)) for c in claim.citations
         )
         yield ClaimView(text=claim.text, is_supported=claim.is_supported, marks=marks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Pictures:
+class _Images:
     form: Format
     budget_bytes: int
 
     def source(self, part: ImagePart) -> str:
-        return make_picture(part.data, form=self.form, budget_bytes=self.budget_bytes).full if part.data else ""
+        return make_page_image(part.data, form=self.form, budget_bytes=self.budget_bytes).full if part.data else ""
 
 
 def _outcomes(record: RunRecord) -> Iterator[CallOutcome]:
     return (outcome for step in record.tool_steps for outcome in step.outcomes)
 
 
-def _files(
-    question: Sequence[Part], instruction: str, show: _Pictures
-) -> tuple[tuple[ShownPicture, ...], tuple[str, ...]]:
+def _files(question: Sequence[Part], instruction: str, show: _Images) -> tuple[tuple[ShownImage, ...], tuple[str, ...]]:
     """Images with the text before each; texts that no image follows."""
-    pictures, others, pending = [], [], ""
+    images, others, pending = [], [], ""
     for part in question:
         if isinstance(part, ImagePart):
-            pictures.append(ShownPicture(source=show.source(part), caption=pending.strip()))
+            images.append(ShownImage(source=show.source(part), caption=pending.strip()))
             pending = ""
         elif isinstance(part, TextPart):
             others += [pending.strip()] if pending.strip() else []
             pending = part.text
     others += [pending.strip()] if pending.strip() and pending.strip() != instruction.strip() else []
-    return tuple(pictures), tuple(others)
+    return tuple(images), tuple(others)
 
 
-def _turn(record: RunRecord, turn: ToolTurn, step: ToolStep, asked: AskedView | None, show: _Pictures) -> TurnView:
+def _turn(record: RunRecord, turn: ToolTurn, step: ToolStep, asked: AskedView | None, show: _Images) -> TurnView:
     said = step.reply.content.strip()
     is_answer = step is turn.steps[-1] and turn.result is not None and turn.result.end.answer is not None
     return TurnView(
@@ -241,7 +239,7 @@ def _turn(record: RunRecord, turn: ToolTurn, step: ToolStep, asked: AskedView | 
     )
 
 
-def _call(outcome: CallOutcome, show: _Pictures) -> CallView:
+def _call(outcome: CallOutcome, show: _Images) -> CallView:
     images = [part for part in outcome.result.parts if isinstance(part, ImagePart)]
     return CallView(
         number=outcome.number,
@@ -250,8 +248,8 @@ def _call(outcome: CallOutcome, show: _Pictures) -> CallView:
         text=outcome.result.text[:_MAX_OUTPUT_CHARS],
         is_error=outcome.result.is_error,
         duration=describe_duration(outcome.duration_s),
-        pictures=tuple(
-            ShownPicture(
+        images=tuple(
+            ShownImage(
                 source=show.source(part),
                 caption=_number(outcome.number, position),
                 anchor=_target(outcome.number, position),
@@ -264,16 +262,16 @@ def _call(outcome: CallOutcome, show: _Pictures) -> CallView:
 def _pieces(text: str) -> Iterator[Piece]:
     start = 0
     for match in MARK.finditer(text):
-        number, picture = int(match[1]), int(match[2]) if match[2] else None
+        number, image = int(match[1]), int(match[2]) if match[2] else None
         yield Piece(text=text[start : match.start()])
-        yield Piece(text=_number(number, picture), target=_target(number, picture))
+        yield Piece(text=_number(number, image), target=_target(number, image))
         start = match.end()
     yield Piece(text=text[start:])
 
 
-def _number(number: int, picture: int | None) -> str:
-    return str(number) if picture is None else f"{number}.{picture}"
+def _number(number: int, image: int | None) -> str:
+    return str(number) if image is None else f"{number}.{image}"
 
 
-def _target(number: int, picture: int | None) -> str:
-    return f"call-{number}" if picture is None else f"picture-{number}-{picture}"
+def _target(number: int, image: int | None) -> str:
+    return f"call-{number}" if image is None else f"image-{number}-{image}"

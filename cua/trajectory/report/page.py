@@ -15,7 +15,7 @@ from cua.errors import TrajectoryError
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.load import load_run
-from cua.trajectory.report.pictures import Format
+from cua.trajectory.report.images import Format
 from cua.trajectory.report.view import run_view
 from cua.trajectory.run_files import REPORT
 from cua.trajectory.run_record import RunRecord

@@ -17,7 +17,7 @@ from cua.trajectory.describe import (
 from cua.trajectory.disk import is_locked
 from cua.trajectory.events import Note
 from cua.trajectory.report.conversation import Conversation, Slice, StepCost, conversation_view, run_slices, step_cost
-from cua.trajectory.report.pictures import Format, PagePicture, page_pictures
+from cua.trajectory.report.images import Format, PageImage, page_images
 from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, interrupted_step
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll
 
@@ -125,7 +125,7 @@ class StepView:
     number: int
     state: str
     observation: Observation
-    picture: PagePicture
+    image: PageImage
     shapes: tuple[Marker, ...] = ()
     thought: str = ""
     action_text: str = ""
@@ -158,11 +158,11 @@ class RunView:
 
 def run_view(record: RunRecord, form: Format = "small") -> RunView:
     """Everything that the page shows of a run."""
-    pictures = page_pictures(record, sorted(record.images), form)
+    images = page_images(record, sorted(record.images), form)
     steps = [
-        _step_view(record, step, outcome, pictures) for step, outcome in zip(record.steps, record.outcomes, strict=True)
+        _step_view(record, step, outcome, images) for step, outcome in zip(record.steps, record.outcomes, strict=True)
     ]
-    last = _last_view(record, pictures)
+    last = _last_view(record, images)
     numbers = {step.number for step in steps} | ({last.number} if last else set())
     numbers |= {step.index for step in record.tool_steps}
     status, reason = _status(record)
@@ -182,14 +182,14 @@ def run_view(record: RunRecord, form: Format = "small") -> RunView:
     )
 
 
-def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, pictures: Mapping[int, PagePicture]) -> StepView:
+def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, images: Mapping[int, PageImage]) -> StepView:
     shapes = markers(step.actions, step.observation)
     marked = {shape.number for shape in shapes}
     return StepView(
         number=step.index,
         state=_state(step, outcome),
         observation=step.observation,
-        picture=pictures.get(step.index, PagePicture(full="", thumbnail="")),
+        image=images.get(step.index, PageImage(full="", thumbnail="")),
         shapes=shapes,
         thought=step.turn.thought.strip(),
         action_text=step.turn.action_text.strip(),
@@ -205,19 +205,19 @@ def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, pictures:
     )
 
 
-def _last_view(record: RunRecord, pictures: Mapping[int, PagePicture]) -> StepView | None:
+def _last_view(record: RunRecord, images: Mapping[int, PageImage]) -> StepView | None:
     """The card of what was going on when the record ends; after an end, the last screen."""
     pending = record.pending
     if pending is None:
         return None
     step = interrupted_step(pending)
     if step:
-        return _step_view(record, step, ActionsOutcome(), pictures)
+        return _step_view(record, step, ActionsOutcome(), images)
     return StepView(
         number=pending.index,
         state="last",
         observation=pending.observation,
-        picture=pictures.get(pending.index, PagePicture(full="", thumbnail="")),
+        image=images.get(pending.index, PageImage(full="", thumbnail="")),
         raw_reply=_raw(pending.reply) if pending.reply else "",
         discarded=_discarded(record, pending.index),
         notes=_notes(record, pending.index),

@@ -43,8 +43,8 @@ def make_avi(colours: Iterable[Colour], *, side_px: int = TINY_PX, fps: int = 2)
     )
     stream = struct.pack("<4s4sIHHIIIIIIII4H", b"vids", b"DIB ", 0, 0, 0, 0, 1, fps, 0, len(frames), size, 0, 0, 0, 0,
                          side_px, side_px)  # fmt: skip
-    picture = struct.pack("<IiiHHIIiiII", 40, side_px, side_px, 1, 24, 0, size, 0, 0, 0, 0)
-    described = _list(b"strl", _riff_chunk(b"strh", stream) + _riff_chunk(b"strf", picture))
+    image = struct.pack("<IiiHHIIiiII", 40, side_px, side_px, 1, 24, 0, size, 0, 0, 0, 0)
+    described = _list(b"strl", _riff_chunk(b"strh", stream) + _riff_chunk(b"strf", image))
     header = _list(b"hdrl", _riff_chunk(b"avih", main) + described)
     movie = _list(b"movi", b"".join(_riff_chunk(b"00db", frame) for frame in frames))
     index = b"".join(

@@ -137,7 +137,7 @@ def probe_control_tokens(endpoint: Endpoint) -> Outcome:
 TEXT = " The keeper of the lighthouse wrote a letter to the sea every night of that long winter." * 3
 LEAST = 20
 """Tokens that the text above adds at least; it has about 50."""
-PICTURE_TOKENS = 4
+IMAGE_TOKENS = 4
 TURNS = 20
 WEATHER_CALL: dict[str, Any] = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
 WORD = "lighthouse"
@@ -161,7 +161,7 @@ def probe_history(endpoint: Endpoint) -> Outcome:
     long.append(user("Thank you."))
     if endpoint.count([_grown(long[0]), *long[1:]]) - endpoint.count(long) < LEAST:
         lost.append(f"the first of {len(long)} messages")
-    lost += _lost_pictures(endpoint, talk)
+    lost += _lost_images(endpoint, talk)
     if lost:
         raise failed(f"what a conversation holds does not all reach the model; missing: {', '.join(lost)}")
     return ok(f"{len(talk)} messages of every role, the first of {len(long)}, and images of earlier turns")
@@ -200,7 +200,7 @@ def _grown(message: Message) -> dict[str, Any]:
     return {**message, "content": f"{message['content']}{TEXT}"}
 
 
-def _lost_pictures(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
+def _lost_images(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
     """Which of two earlier images do not add to a conversation that has one in its last message."""
     shown = [*talk[:-1], user("And now?", image_part("blue"))]
     alone = endpoint.count(shown)
@@ -209,7 +209,7 @@ def _lost_pictures(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
         name
         for name, at in places.items()
         if endpoint.count([*shown[:at], user(str(talk[at]["content"]), image_part("red")), *shown[at + 1 :]]) - alone
-        < PICTURE_TOKENS
+        < IMAGE_TOKENS
     ]
 
 

@@ -138,9 +138,9 @@ def probe_tool_choice(endpoint: Endpoint) -> Outcome:
 def probe_tool_result(endpoint: Endpoint) -> Outcome:
     """A result goes back to the model, with text and with an image."""
     text = endpoint.count(_answered("functions.get_weather:0", "18 degrees"), tools=[WEATHER])
-    picture = [{"type": "text", "text": "18 degrees"}, image_part("red")]
+    image = [{"type": "text", "text": "18 degrees"}, image_part("red")]
     try:
-        shown = endpoint.count(_answered("functions.get_weather:0", picture), tools=[WEATHER])
+        shown = endpoint.count(_answered("functions.get_weather:0", image), tools=[WEATHER])
     except Ended as ended:
         advice = "send screenshots as a user message after the result"
         raise failed(f"an image in a tool result is refused ({ended.outcome.text}); {advice}") from ended

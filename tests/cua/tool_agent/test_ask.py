@@ -193,8 +193,8 @@ async def test_the_page_of_a_run_shows_code_results_and_claims(tmp_path: Path, s
     result = await run(tmp_path, sandbox)
     page = write_report(result.run_dir or "").read_text("utf-8")
     assert "600 pixels are dark" in page
-    assert 'href="#picture-2-1"' in page
-    assert 'id="picture-2-1"' in page
+    assert 'href="#image-2-1"' in page
+    assert 'id="image-2-1"' in page
     assert page.count("data:image/") >= 2
     assert "3 statements and what they rest on" in page
 

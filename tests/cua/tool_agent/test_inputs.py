@@ -80,7 +80,7 @@ def test_kinds_go_by_content(tmp_path: Path) -> None:
     (tmp_path / "p.png").rename(tmp_path / "liar.txt")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     kinds = [kind_of(path) for path in (tmp_path / "liar.txt", tmp_path / "t.csv")]
-    assert kinds == ["picture", "other"]
+    assert kinds == ["image", "other"]
     assert kind_of(make_pdf(tmp_path / "d.pdf", 2)) == "document"
     assert kind_of(make_video(tmp_path / "v.mp4", 8)) == "video"
 

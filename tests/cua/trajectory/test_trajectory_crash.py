@@ -61,7 +61,7 @@ def test_kill_9_at_a_random_moment(tmp_path: Path, round_: int) -> None:
     known = [step.index for step in record.steps]
     assert known == list(range(1, len(known) + 1))
     for index in record.images:
-        assert len(record.picture(index)) == 150_000
+        assert len(record.image(index)) == 150_000
     steps, _ = resume_steps(record)
     assert {step.index for step in steps} >= set(done), "an action that was carried out is not in the record"
     assert not is_locked(run_dir)

@@ -64,7 +64,7 @@ def test_no_room_left(small_disk: Path) -> None:
         assert written > 3
         record = load_run(writer.run_dir, images=None)
         assert len(record.steps) == written
-        assert all(len(record.picture(index)) == 20_000 for index in record.images)
+        assert all(len(record.image(index)) == 20_000 for index in record.images)
         assert not list((writer.run_dir / "images").glob(".*"))
 
 

@@ -25,8 +25,8 @@ def test_the_latest_pictures_are_loaded_and_the_rest_can_be_read(tmp_path: Path)
     assert loaded(images=0) == [False] * 5
     assert loaded(images=1) == [False] * 4 + [True]
     assert loaded(images=99) == loaded(images=None) == [True] * 5
-    assert load_run(run_dir, images=0).picture(1) == samples.png("screen 1")
-    assert load_run(run_dir, images=0).picture(77) == b""
+    assert load_run(run_dir, images=0).image(1) == samples.png("screen 1")
+    assert load_run(run_dir, images=0).image(77) == b""
 
 
 def test_a_torn_last_line_is_left_out_wherever_it_is_torn(tmp_path: Path) -> None:

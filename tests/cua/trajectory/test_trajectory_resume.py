@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cua.errors import TrajectoryError
-from cua.trajectory import TrajectoryWriter, forget_picture, load_run, resume_steps
+from cua.trajectory import TrajectoryWriter, forget_image, load_run, resume_steps
 from cua.trajectory.run_record import INTERRUPTED
 from tests.cua.trajectory import samples
 
@@ -83,6 +83,6 @@ def test_a_damaged_record_is_not_reopened_and_not_changed(tmp_path: Path) -> Non
 
 def test_a_step_can_forget_its_picture() -> None:
     step = samples.make_step(1)
-    blind = forget_picture(step)
+    blind = forget_image(step)
     assert blind == samples.make_step(1, observation=samples.make_observation(1, screenshot=b""))
-    assert forget_picture(blind) is blind
+    assert forget_image(blind) is blind

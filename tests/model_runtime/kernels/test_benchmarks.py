@@ -165,12 +165,12 @@ def test_a_gpu_records_what_can_be_recorded() -> None:
 
 def test_floors_of_the_release() -> None:
     sizes = Sizes()
-    screenshot = sizes.pictures["1 screenshot"]
+    screenshot = sizes.images["1 screenshot"]
     assert attention_work(sizes.vision, screenshot).flops * 27 == pytest.approx(14.4e12, rel=5e-3)
     assert router_work(sizes.text, 1).bytes == pytest.approx(384 * 7168 * 2, rel=5e-3)
     assert roofline.rms_norm(4096, 7168).bytes == pytest.approx(4096 * 7168 * 4, rel=1e-3)
     assert roofline.write_latent(sizes.text, 4096).bytes == pytest.approx(4096 * (2 * 1152 + 264), rel=1e-3)
-    chunks = sizes.pictures["64 chunks"]
+    chunks = sizes.images["64 chunks"]
     assert roofline.merge_patches(sizes.vision, chunks).bytes == pytest.approx(64 * 5 * 1024 * 1152 * 2, rel=1e-3)
 
 
@@ -198,8 +198,8 @@ def test_the_release_is_measured_at_the_sizes_that_were_promised() -> None:
     sizes = Sizes()
     assert sizes.tokens == (1, 8, 64, 512, 4096, 16384)
     assert (sizes.contexts[0], sizes.contexts[-1], sizes.batches) == (1024, 262144, (1, 32))
-    assert sizes.pictures["1 screenshot"] == [(1, 78, 138)]
-    assert len(sizes.pictures["64 chunks"]) == 64
+    assert sizes.images["1 screenshot"] == [(1, 78, 138)]
+    assert len(sizes.images["64 chunks"]) == 64
     assert (sizes.text.n_routed_experts, sizes.group, sizes.dtype) == (384, 32, torch.bfloat16)
 
 

@@ -64,7 +64,7 @@ async def unicode(context: CheckContext) -> None:
 
 
 @check("behaviour", "images come back: of Pillow and of matplotlib")
-async def pictures(context: CheckContext) -> str:
+async def images(context: CheckContext) -> str:
     """Their pixels, not only their size."""
     result = await context.run(
         """
@@ -381,7 +381,7 @@ async def bad_folder(context: CheckContext) -> str:
 
 
 CHECKS = (
-    *(state, order, unicode, pictures, errors, files, readable, interrupting, time_limit, lock_holder, asking),
+    *(state, order, unicode, images, errors, files, readable, interrupting, time_limit, lock_holder, asking),
     *(queue, queue_after_error, side_by_side, restart, closing, programs, pools, packages, leaving, uncounted),
     *(nothing, bad_folder),
 )

@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from cua.errors import TrajectoryError
-from cua.pictures import decode_picture, is_still_png
+from cua.images import decode_image, is_still_png
 from cua.trajectory.run_record import RunRecord
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as PictureInMemory
+    from PIL.Image import Image as PillowImage
 
 Format = Literal["small", "png"]
 
@@ -29,17 +29,17 @@ _MANY = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PagePicture:
+class PageImage:
     """An image as a page holds it: two `data:` addresses, "" when the image is lost."""
 
     full: str
     thumbnail: str
 
 
-LOST = PagePicture(full="", thumbnail="")
+LOST = PageImage(full="", thumbnail="")
 
 
-def page_pictures(record: RunRecord, indices: Sequence[int], form: Format = "small") -> dict[int, PagePicture]:
+def page_images(record: RunRecord, indices: Sequence[int], form: Format = "small") -> dict[int, PageImage]:
     """The images of some steps.
 
     Args:
@@ -53,45 +53,45 @@ def page_pictures(record: RunRecord, indices: Sequence[int], form: Format = "sma
     """
     budget_bytes = _BUDGET_BYTES // max(1, len(indices))
     thumbnail_px = (96, 72) if len(indices) >= _MANY else (176, 128)
-    make = partial(_page_picture, record, form=form, budget_bytes=budget_bytes, thumbnail_px=thumbnail_px)
+    make = partial(_page_image, record, form=form, budget_bytes=budget_bytes, thumbnail_px=thumbnail_px)
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:  # the codecs free the GIL
         return dict(zip(indices, pool.map(make, indices), strict=True))
 
 
-def _page_picture(
+def _page_image(
     record: RunRecord, index: int, *, form: Format, budget_bytes: int, thumbnail_px: tuple[int, int]
-) -> PagePicture:
+) -> PageImage:
     try:
-        png = record.picture(index)
+        png = record.image(index)
     except TrajectoryError:
         return LOST
-    return make_picture(png, form=form, budget_bytes=budget_bytes, thumbnail_px=thumbnail_px)
+    return make_page_image(png, form=form, budget_bytes=budget_bytes, thumbnail_px=thumbnail_px)
 
 
-def make_picture(
+def make_page_image(
     png: bytes, *, form: Format, budget_bytes: int = 2 * 2**20, thumbnail_px: tuple[int, int] = (176, 128)
-) -> PagePicture:
+) -> PageImage:
     """One image for a page; an unreadable one is empty.
 
     Args:
         png: As the model saw it.
-        form: See `page_pictures`.
+        form: See `page_images`.
         budget_bytes: About the size that it may have for `small`.
         thumbnail_px: Largest width and height of the thumbnail.
     """
     from PIL import Image
 
-    pixels = decode_picture(png)
+    pixels = decode_image(png)
     if pixels is None:
         return LOST
     image = Image.fromarray(pixels)
     is_kept = is_still_png(png) and (form == "png" or len(png) <= budget_bytes // 2)
     full = _data_url(png, "png") if is_kept else _small(image, budget_bytes)
     image.thumbnail(thumbnail_px, Image.Resampling.BILINEAR, reducing_gap=2.0)
-    return PagePicture(full=full, thumbnail=_data_url(_jpeg(image, 68), "jpeg"))
+    return PageImage(full=full, thumbnail=_data_url(_jpeg(image, 68), "jpeg"))
 
 
-def _small(image: "PictureInMemory", budget_bytes: int) -> str:
+def _small(image: "PillowImage", budget_bytes: int) -> str:
     from PIL import Image
 
     data = b""
@@ -107,7 +107,7 @@ def _small(image: "PictureInMemory", budget_bytes: int) -> str:
     return _data_url(data, "jpeg")
 
 
-def _jpeg(image: "PictureInMemory", quality: int) -> bytes:
+def _jpeg(image: "PillowImage", quality: int) -> bytes:
     out = io.BytesIO()
     image.save(out, "JPEG", quality=quality)
     return out.getvalue()

@@ -1,6 +1,6 @@
 """Draw `docs/see.png`: what `cua see` makes of the examples, six operations on one sheet.
 
-python scripts/make_see_picture.py
+python scripts/make_see_image.py
 """
 
 import subprocess
@@ -74,8 +74,8 @@ def draw(folder: Path) -> Image.Image:
         left = GAP_PX + number % 3 * (CELL_PX[0] + GAP_PX)
         top = GAP_PX + number // 3 * (CELL_PX[1] + TITLE_PX + GAP_PX)
         pen.text((left, top), f"cua see {name} {Path(file).name}", "#333", font)
-        picture = ImageOps.contain(Image.open(output).convert("RGB"), CELL_PX, Image.Resampling.LANCZOS)
-        sheet.paste(picture, (left + (CELL_PX[0] - picture.width) // 2, top + TITLE_PX))
+        shrunk = ImageOps.contain(Image.open(output).convert("RGB"), CELL_PX, Image.Resampling.LANCZOS)
+        sheet.paste(shrunk, (left + (CELL_PX[0] - shrunk.width) // 2, top + TITLE_PX))
     return sheet
 
 

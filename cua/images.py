@@ -14,7 +14,7 @@ MAX_PIXELS = 64_000_000
 _PNG, _ANIMATION = b"\x89PNG\r\n\x1a\n", b"acTL"
 
 
-def decode_picture(data: bytes) -> "NDArray[np.uint8] | None":
+def decode_image(data: bytes) -> "NDArray[np.uint8] | None":
     """The pixels of an image, (H, W, 3) uint8 RGB; None for what is damaged, no image, or too large.
 
     Whatever stands in the file, nothing else comes of it: texts and frames behind the first image are not read.
