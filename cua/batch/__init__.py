@@ -3,8 +3,7 @@
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, make_episodes
 from cua.batch.executor import Executor, make_executor
 from cua.batch.journal import EpisodeJournal
-from cua.batch.player import AgentPlayer
-from cua.batch.run import BatchOptions, BatchSummary, run_batch
+from cua.batch.run import AgentPlayer, BatchOptions, BatchSummary, run_batch
 
 __all__ = [
     "AgentPlayer",
