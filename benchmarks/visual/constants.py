@@ -1,6 +1,6 @@
 """What the numeric constants of `visual_tools` decide: scores with each a fifth smaller and a quarter larger.
 
-    python -m benchmarks.visual.constants [--only regions] [--output benchmarks/visual/constants.md]
+    python -m benchmarks.visual.constants [--only diff] [--module diff.maps] [--output constants.md]
 
 A constant is a number with a name at the top of a module. Each is changed by itself, everywhere its name was imported,
 and the subject's scenes are judged again. A score is the share of answers that are right, or 1 minus the mean error;
@@ -10,6 +10,7 @@ numba, or stands as the default of an argument, keeps its value. Scenes and judg
 
 import argparse
 import ast
+import asyncio
 import importlib
 import pkgutil
 import statistics
@@ -22,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.visual import differences, mazes, ocr_turned, share_charts, shares
+from benchmarks.visual import differences, mazes, ocr_boxes, ocr_turned, share_charts, shares
 from tests.visual_tools.diff.pairs import any_spoil, judge, spoil
 from tests.visual_tools.regions.scenes import KINDS, make_scene
+from tests.visual_tools.search.dom import PageText
 from visual_tools.errors import VisualError
 
 FACTORS = (0.8, 1.25)
@@ -152,9 +154,15 @@ def diff() -> Callable[[], Answers]:
 
 
 def ocr() -> Callable[[], Answers]:
-    from visual_tools.ocr import OcrEngine
+    from visual_tools.ocr import OcrEngine, TextLine
 
     sheets = [ocr_turned.draw_sheet(angle, 16) for angle in (0, 5, 30, 90, 180)] + [ocr_turned.draw_mixed(16)]
+    screens = asyncio.run(ocr_boxes.take_screens(((800, 600),)))
+
+    def is_read(text: PageText, lines: list[TextLine]) -> bool:
+        return any(
+            line.box_px.has_point(*text.center) and text.text.casefold() in line.text.casefold() for line in lines
+        )
 
     def run() -> Answers:
         engine = OcrEngine(num_threads=1)
@@ -162,6 +170,10 @@ def ocr() -> Callable[[], Answers]:
         for sheet in sheets:
             lines = [line.text for line in engine.read_text(sheet)]
             answers.append((float(np.mean([text in lines for text in ocr_turned.TEXTS])), tuple(lines)))
+        for screen in screens:
+            found = engine.read_text(screen.image)
+            read = [is_read(text, found) for text in screen.texts]
+            answers.append((float(np.mean(read)), tuple((line.text, line.box_px) for line in found)))
         return answers
 
     return run
@@ -173,20 +185,20 @@ SUBJECTS: dict[str, tuple[tuple[str, ...], Callable[[], Callable[[], Answers]]]]
     "paths": (("visual_tools.paths",), paths),
     "diff": (("visual_tools.diff",), diff),
     "ocr": (
-        ("visual_tools.text_detection", "visual_tools.text_recognition", "visual_tools.text_recognition"),
+        ("visual_tools.ocr", "visual_tools.text_detection", "visual_tools.text_recognition", "visual_tools.ink"),
         ocr,
     ),
 }
 
 
-def measure(subject: str, say: Callable[[str], None]) -> list[str]:
-    """Lines of a table: one for each constant."""
+def measure(subject: str, module: str, say: Callable[[str], None]) -> list[str]:
+    """Lines of a table: one for each constant of the modules whose name holds `module`."""
     packages, make = SUBJECTS[subject]
     run = make()
     run()  # what is compiled or kept is so from here on
     started = time.perf_counter()
     usual = run()
-    constants = [constant for package in packages for constant in find_constants(package)]
+    constants = [found for package in packages for found in find_constants(package) if module in found.module]
     say(f"{subject}: {len(constants)} constants, {len(usual)} scenes, {time.perf_counter() - started:.1f} s a round")
     usual_score = statistics.mean(score for score, _ in usual)
     lines = [f"\n## {subject}: {len(usual)} scenes, score {usual_score:.4f}\n"]
@@ -213,9 +225,10 @@ def measure(subject: str, say: Callable[[str], None]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=tuple(SUBJECTS), action="append")
+    parser.add_argument("--module", default="", help="only modules whose name holds this, such as diff.kinds")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    lines = [line for subject in arguments.only or SUBJECTS for line in measure(subject, print)]
+    lines = [line for subject in arguments.only or SUBJECTS for line in measure(subject, arguments.module, print)]
     if arguments.output:
         intro = "# What the constants of `visual_tools` decide\n\n`python -m benchmarks.visual.constants` wrote this.\n"
         doc = (__doc__ or "").split("\n\n", 2)[2]

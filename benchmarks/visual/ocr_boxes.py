@@ -35,10 +35,10 @@ class Screen:
     texts: list[PageText]
 
 
-async def take_screens() -> list[Screen]:
+async def take_screens(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Screen]:
     screens = []
     with DemoApp() as app:
-        for width, height in SIZES:
+        for width, height in sizes:
             env = BrowserEnv(BrowserOptions(start_url=app.url, viewport_px=(width, height)))
             try:
                 await env.reset(InstructionTask(instruction=""))
