@@ -51,36 +51,43 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
     """
     from PIL import Image
 
-    deflate = _find_deflate()
     width, height = size_px
-    image = Image.frombuffer("RGB", size_px, bgrx, "raw", "BGRX", 0, 1)
-    # One zero byte after each row: moved to the front, that is the filter byte "none" of the next one.
-    rows = b"\0" + image.tobytes("raw", "RGB", width * 3 + 1)[:-1]
-    data = deflate(rows, 1)
+    # Read as RGBX and written as BGR: no copy on the way in, and the colours change places on the way out.
+    image = Image.frombuffer("RGBX", size_px, bgrx, "raw", "RGBX", 0, 1)
+    rows = image.tobytes("raw", "BGR", width * 3 + 1)  # one zero byte after each row
+    data = _deflate(rows)
     if len(data) > _PHOTO_SHARE * len(rows):
-        data = min(data, deflate(_filtered_up(rows, size_px), 1), key=len)
+        data = min(data, _deflate(_filtered_up(rows, size_px), _FILTER_UP), key=len)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return _PNG_SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
+def _deflate(rows: bytes, first_filter: int = 0) -> bytes:
+    """The byte behind each row is the filter of the next one; that of the first comes by itself, the last one is dropped."""
+    stream = _find_deflate()(1)
+    return stream.compress(bytes([first_filter])) + stream.compress(memoryview(rows)[:-1]) + stream.flush()
+
+
 @functools.cache
-def _find_deflate() -> Callable[[bytes, int], bytes]:
+def _find_deflate() -> Callable[[int], Any]:
+    """Makes a `zlib.compressobj` of a level, or one that is as good."""
     try:
         from isal import isal_zlib
     except ModuleNotFoundError:  # same pixels, three times the time
-        return zlib.compress
-    compress: Callable[[bytes, int], bytes] = isal_zlib.compress
-    return compress
+        return zlib.compressobj
+    make: Callable[[int], Any] = isal_zlib.compressobj
+    return make
 
 
 def _filtered_up(rows: bytes, size_px: tuple[int, int]) -> bytes:
+    """Each row minus the one above; behind each row the filter `up`."""
     import numpy as np
 
     width, height = size_px
     plain = np.frombuffer(rows, np.uint8).reshape(height, width * 3 + 1)
     filtered = plain.copy()
     filtered[1:] -= plain[:-1]
-    filtered[:, 0] = _FILTER_UP
+    filtered[:, -1] = _FILTER_UP
     return filtered.tobytes()
 
 
