@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from cua.errors import ModelError
-from cua.evidence.verify import _picture_difference
+from cua.evidence.verify import _image_difference
 from cua.images import decode_image, is_still_png
 from cua.messages import ImagePart
 from cua.models.images import ImageFormat, encode_image
@@ -24,7 +24,7 @@ def test_a_note_that_unpacks_to_anything_is_not_read(name: str) -> None:
     pixels = decode_image(bomb)
     assert pixels is not None
     assert np.array_equal(pixels, np.full((30, 40, 3), (250, 0, 0), np.uint8))
-    assert _picture_difference(bomb, png()) == 0.0
+    assert _image_difference(bomb, png()) == 0.0
     assert similarity(bomb, png()) == 1.0
     assert make_page_image(bomb, form="small", budget_bytes=1000) != LOST
 
@@ -34,7 +34,7 @@ def test_what_is_no_picture_is_none_everywhere(name: str, tmp_path: Path) -> Non
     data = broken()[name]
     if name != "iCCP":  # a profile that cannot be used is left out by some decoders
         assert decode_image(data) is None
-        assert _picture_difference(data, png()) == float("inf")
+        assert _image_difference(data, png()) == float("inf")
         assert similarity(data, png()) is None
         assert make_page_image(data, form="png") == LOST
     else:
