@@ -26,7 +26,7 @@ def slope(width: int, height: int) -> np.ndarray:
 @pytest.mark.parametrize("deflate", ["isal", "zlib"])
 def test_pixels_survive(picture: np.ndarray, deflate: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if deflate == "zlib":
-        monkeypatch.setattr(screenshot, "_find_deflate", lambda: zlib.compress)
+        monkeypatch.setattr(screenshot, "_find_deflate", lambda: zlib.compressobj)
     height, width = picture.shape[:2]
     data = screenshot.encode_png(bytearray(picture.tobytes()), (width, height))
     image = Image.open(io.BytesIO(data))
@@ -39,7 +39,7 @@ def test_pixels_survive(picture: np.ndarray, deflate: str, monkeypatch: pytest.M
 def test_a_photograph_is_filtered() -> None:
     picture = slope(640, 480)
     data = screenshot.encode_png(picture.tobytes(), (640, 480))
-    plain = screenshot._find_deflate()(b"".join(b"\0" + row[:, 2::-1].tobytes() for row in picture), 1)
+    plain = screenshot._deflate(b"".join(row[:, 2::-1].tobytes() + b"\0" for row in picture))
     assert len(data) < 0.9 * len(plain)
 
 
