@@ -65,7 +65,8 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
 def _deflate(rows: bytes, first_filter: int = 0) -> bytes:
     """The byte behind a row is the filter of the next one; that of the first comes alone, the last one is dropped."""
     stream = _find_deflate()(1)
-    return stream.compress(bytes([first_filter])) + stream.compress(memoryview(rows)[:-1]) + stream.flush()
+    data: bytes = stream.compress(bytes([first_filter])) + stream.compress(memoryview(rows)[:-1]) + stream.flush()
+    return data
 
 
 @functools.cache
