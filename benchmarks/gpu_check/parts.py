@@ -74,6 +74,22 @@ class Part:
     program: str | None = None
 
 
+PARTS: list[Part] = []
+"""In their order."""
+
+Commands = Callable[[Setting], Iterable[Command]]
+
+
+def part(**facts: Any) -> Callable[[Commands], Commands]:
+    """The next part: its facts stand above the function that makes its commands."""
+
+    def add(commands: Commands) -> Commands:
+        PARTS.append(Part(commands=commands, **facts))
+        return commands
+
+    return add
+
+
 TESTED = ("pytest", "transformers", "safetensors", "tiktoken", "llguidance", "fastapi", "compressed_tensors")
 """What the tests of `model_runtime` import; without them they would all be left out without a word."""
 
@@ -93,16 +109,40 @@ def run_program(setting: Setting, name: str, *arguments: str, **more: Any) -> Co
     return run_module(setting, "benchmarks.gpu_check.programs", name, *figures, *arguments, *toy, **more)
 
 
-def _operators(setting: Setting) -> Iterator[Command]:
-    yield run_program(setting, "operators")
+def add_program(name: str, **facts: Any) -> None:
+    """A part that is one of `benchmarks.gpu_check.programs`."""
+    part(name=name, figures=(f"{name}.json",), **facts)(lambda setting: [run_program(setting, name)])
 
 
+add_program(
+    "operators",
+    title="Layers of the release's shape through our kernels beside torch's operators, at odd sizes",
+    expected="right before fast; needs torch and triton alone",
+    limit_s=80,
+)
+
+
+@part(
+    name="tests",
+    title="The tests that need a GPU",
+    expected="the whole model on the GPU beside the CPU; each folder of tests stops at its first fault",
+    limit_s=90,
+    modules=("torch", "triton", *TESTED),
+)
 def _tests(setting: Setting) -> Iterator[Command]:
     for folder in ("kernels", "model", "engine"):  # each stops at its first fault, and the next one goes on
         where = f"tests/model_runtime/{folder}"
         yield run_module(setting, "pytest", "-m", "gpu", "-x", "-p", "no:cacheprovider", where, env=COMPILED)
 
 
+@part(
+    name="memory",
+    title="compute-sanitizer over decoder layers at 1, 9, 64 and 512 tokens",
+    expected="reads behind a tensor's end hide in padding; memcheck, then racecheck in what time is left",
+    limit_s=200,
+    figures=("layer.json",),
+    program="compute-sanitizer",
+)
 def _memory(setting: Setting) -> Iterator[Command]:
     """Without torch's own pool of memory, in which an access behind a tensor would meet another tensor."""
     env = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
@@ -115,12 +155,20 @@ def _memory(setting: Setting) -> Iterator[Command]:
         yield Command(argv=(*check, *layer.argv), env=layer.env, may_end_s=may_end_s)
 
 
-def _graphs(setting: Setting) -> Iterator[Command]:
-    yield run_program(setting, "graphs")
+add_program(
+    "graphs",
+    title="CUDA graphs against plain launches, bit for bit",
+    expected="decoding at batch 1, 8 and 32, one stream or two; a capture with a side stream is a named risk",
+    limit_s=120,
+)
 
 
-def _peaks(setting: Setting) -> Iterator[Command]:
-    yield run_program(setting, "peaks")
+add_program(
+    "peaks",
+    title="Peaks of this machine",
+    expected="4.3 TB/s of copies and 790 TFLOP/s of bf16 matmuls on an H200; every share below is of these",
+    limit_s=40,
+)
 
 
 def run_kernels(setting: Setting, only: str, file: str, budget_s: float, *more: str) -> Command:
@@ -133,15 +181,36 @@ def run_kernels(setting: Setting, only: str, file: str, budget_s: float, *more: 
 DECODE, PREFILL, VISION = "moe_gemv_int4,mla_decode", "moe", "router,norm,vision_attention"
 
 
+@part(
+    name="decode",
+    title="Kernels of decoding",
+    expected="INT4 experts 55 to 75 % of the floor (goal 70), attention 40 to 55 % (goal 60)",
+    limit_s=190,
+    figures=("decode.json",),
+)
 def _decode(setting: Setting) -> Iterator[Command]:
     yield run_kernels(setting, DECODE, "decode.json", 150)
 
 
+@part(
+    name="prefill",
+    title="Kernels of prompts and images",
+    expected="INT4 250 to 400 TFLOP/s (goal 300), bf16 380 to 500 (goal 500); a screenshot's attention 50 %",
+    limit_s=260,
+    figures=("vision.json", "moe.json"),
+)
 def _prefill(setting: Setting) -> Iterator[Command]:
     yield run_kernels(setting, VISION, "vision.json", 60)
     yield run_kernels(setting, PREFILL, "moe.json", 170)
 
 
+@part(
+    name="tune",
+    title="The tuner for the three kernels that are worst against their goals, and these again",
+    expected="tiles rest on floors and on what the compiler makes of them; nobody has measured any",
+    limit_s=330,
+    figures=("tiles.json", "decode-tuned.json", "moe-tuned.json", "vision-tuned.json"),
+)
 def _tune(setting: Setting) -> Iterator[Command]:
     shutil.copyfile(TILES, setting.file("tiles.json"))  # the tuner changes lines of it, and the shipped table stays
     tiles = ("--tiles", setting.file("tiles.json"))
@@ -155,8 +224,13 @@ def _tune(setting: Setting) -> Iterator[Command]:
         yield run_kernels(setting, only, f"{name}-tuned.json", 120 / len(tuned), *tiles)
 
 
-def _engine(setting: Setting) -> Iterator[Command]:
-    yield run_program(setting, "engine")
+add_program(
+    "engine",
+    title="The whole engine: tokens a second, and the first token of an agent's next step",
+    expected="what a user feels: 8 layers of the release's shape in INT4, torch's operators against ours",
+    limit_s=190,
+    modules=("torch", "triton", "tiktoken", "llguidance"),
+)
 
 
 MEASURED_BY: dict[str, tuple[str, ...]] = {
@@ -172,82 +246,6 @@ GOALS: dict[str, float] = {"moe_gemv_int4": 0.70, "mla_decode": 0.60, "vision_at
 SPEED_GOALS: dict[str, float] = {"int4": 300.0, "bf16": 500.0}
 """TFLOP/s of long prompts' experts: between what reading let expect (250 to 400, 380 to 500) and the card's 790."""
 
-PARTS: tuple[Part, ...] = (
-    Part(
-        name="operators",
-        title="Layers of the release's shape through our kernels beside torch's operators, at odd sizes",
-        expected="right before fast; needs torch and triton alone",
-        limit_s=80,
-        commands=_operators,
-        figures=("operators.json",),
-    ),
-    Part(
-        name="tests",
-        title="The tests that need a GPU",
-        expected="the whole model on the GPU beside the CPU; each folder of tests stops at its first fault",
-        limit_s=90,
-        commands=_tests,
-        modules=("torch", "triton", *TESTED),
-    ),
-    Part(
-        name="memory",
-        title="compute-sanitizer over decoder layers at 1, 9, 64 and 512 tokens",
-        expected="reads behind a tensor's end hide in padding; memcheck, then racecheck in what time is left",
-        limit_s=200,
-        commands=_memory,
-        figures=("layer.json",),
-        program="compute-sanitizer",
-    ),
-    Part(
-        name="graphs",
-        title="CUDA graphs against plain launches, bit for bit",
-        expected="decoding at batch 1, 8 and 32, one stream or two; a capture with a side stream is a named risk",
-        limit_s=120,
-        commands=_graphs,
-        figures=("graphs.json",),
-    ),
-    Part(
-        name="peaks",
-        title="Peaks of this machine",
-        expected="4.3 TB/s of copies and 790 TFLOP/s of bf16 matmuls on an H200; every share below is of these",
-        limit_s=40,
-        commands=_peaks,
-        figures=("peaks.json",),
-    ),
-    Part(
-        name="decode",
-        title="Kernels of decoding",
-        expected="INT4 experts 55 to 75 % of the floor (goal 70), attention 40 to 55 % (goal 60)",
-        limit_s=190,
-        commands=_decode,
-        figures=("decode.json",),
-    ),
-    Part(
-        name="prefill",
-        title="Kernels of prompts and images",
-        expected="INT4 250 to 400 TFLOP/s (goal 300), bf16 380 to 500 (goal 500); a screenshot's attention 50 %",
-        limit_s=260,
-        commands=_prefill,
-        figures=("vision.json", "moe.json"),
-    ),
-    Part(
-        name="tune",
-        title="The tuner for the three kernels that are worst against their goals, and these again",
-        expected="tiles rest on floors and on what the compiler makes of them; nobody has measured any",
-        limit_s=330,
-        commands=_tune,
-        figures=("tiles.json", "decode-tuned.json", "moe-tuned.json", "vision-tuned.json"),
-    ),
-    Part(
-        name="engine",
-        title="The whole engine: tokens a second, and the first token of an agent's next step",
-        expected="what a user feels: 8 layers of the release's shape in INT4, torch's operators against ours",
-        limit_s=190,
-        commands=_engine,
-        figures=("engine.json",),
-        modules=("torch", "triton", "tiktoken", "llguidance"),
-    ),
-)
 """In this order. Their limits together are the 25 minutes of a whole run."""
 
 

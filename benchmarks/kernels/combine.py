@@ -1,6 +1,7 @@
 """Each token's weighted sum over its experts' rows."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -16,24 +17,12 @@ from benchmarks.kernels.timing import is_cold
 
 def cases(bench: Bench) -> Iterator[Case]:
     """Every number of tokens."""
-    for tokens in bench.sizes.tokens:
-        yield make_case(bench, tokens)
-
-
-def make_case(bench: Bench, tokens: int) -> Case:
-    """One number of tokens."""
     text = bench.sizes.text
-    return Case(
-        kernel="combine",
-        variant=f"top {text.num_experts_per_tok}",
-        size={"tokens": tokens},
-        peers=[
-            Peer(name=OURS, make=lambda: _find_ours(bench)),
-            reference(weighted_sum),
-            compiled(bench, weighted_sum),
-        ],
-        setup=lambda: _make_inputs(bench, tokens),
-    )
+    variant = f"top {text.num_experts_per_tok}"
+    peers = [Peer(name=OURS, make=lambda: _find_ours(bench)), reference(weighted_sum), compiled(bench, weighted_sum)]
+    for tokens in bench.sizes.tokens:
+        setup = partial(_make_inputs, bench, tokens)
+        yield Case(kernel="combine", variant=variant, size={"tokens": tokens}, peers=peers, setup=setup)
 
 
 def weighted_sum(partial: Tensor, shares: Tensor, ids: Tensor) -> Tensor:

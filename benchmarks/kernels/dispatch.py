@@ -1,6 +1,7 @@
 """Sorting pairs of token and chosen expert by their experts, with what the grouped matmuls have to know of it."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,24 +21,12 @@ BLOCK_M = 64
 
 def cases(bench: Bench) -> Iterator[Case]:
     """Every number of tokens."""
-    for tokens in bench.sizes.tokens:
-        yield make_case(bench, tokens)
-
-
-def make_case(bench: Bench, tokens: int) -> Case:
-    """One number of tokens."""
     text = bench.sizes.text
-    return Case(
-        kernel="dispatch",
-        variant=f"{text.n_routed_experts} top {text.num_experts_per_tok}",
-        size={"tokens": tokens},
-        peers=[
-            Peer(name=OURS, make=lambda: _find_ours(bench)),
-            reference(sort),
-            compiled(bench, sort),
-        ],
-        setup=lambda: _make_inputs(bench, tokens),
-    )
+    variant = f"{text.n_routed_experts} top {text.num_experts_per_tok}"
+    peers = [Peer(name=OURS, make=lambda: _find_ours(bench)), reference(sort), compiled(bench, sort)]
+    for tokens in bench.sizes.tokens:
+        setup = partial(_make_inputs, bench, tokens)
+        yield Case(kernel="dispatch", variant=variant, size={"tokens": tokens}, peers=peers, setup=setup)
 
 
 def sort(ids: Tensor, num_experts: int) -> tuple[Tensor, Tensor]:
