@@ -26,7 +26,7 @@ class CellData(BaseModel):
         files_written: Files that it made or changed.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     kind: str = ""
     code: str = ""

@@ -27,7 +27,7 @@ class RecordedInput(BaseModel):
         sha256: Of the content; "" in records of earlier versions.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     is_copied: bool
