@@ -21,7 +21,7 @@ class CellData(BaseModel):
         code: The notebook's cell.
         status: How it ended.
         text: What it printed.
-        outputs: The same in nbformat's form, pictures named by their place.
+        outputs: The same in nbformat's form, images named by their place.
         execution_count: Number of the cell.
         files_written: Files that it made or changed.
     """
@@ -61,7 +61,7 @@ def make_notebook(record: RunRecord) -> dict[str, Any]:
     """The notebook of a run, nbformat 4.
 
     Args:
-        record: A tool-using run, loaded with its pictures.
+        record: A tool-using run, loaded with its images.
     """
     cells: list[dict[str, Any]] = []
     for number, turn in enumerate(record.turns):
@@ -123,19 +123,19 @@ def _of_step(step: ToolStep) -> Iterator[dict[str, Any]]:
 
 
 def _outputs(outcome: CallOutcome) -> list[dict[str, Any]]:
-    pictures = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
-    return [_with_picture(output, pictures) for output in cell_data(outcome).outputs]
+    images = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
+    return [_with_image(output, images) for output in cell_data(outcome).outputs]
 
 
-def _with_picture(output: Mapping[str, Any], pictures: list[bytes]) -> dict[str, Any]:
-    """A notebook output with its picture put back; `cells.to_tool_result` took it out."""
+def _with_image(output: Mapping[str, Any], images: list[bytes]) -> dict[str, Any]:
+    """A notebook output with its image put back; `ipython.to_tool_result` took it out."""
     shown = output.get("data")
     if not isinstance(shown, Mapping) or PNG not in shown:
         return dict(output)
     data = dict(shown)
     number = data.pop(PNG)
-    if isinstance(number, int) and 0 <= number < len(pictures):
-        data[PNG] = base64.b64encode(pictures[number]).decode()
+    if isinstance(number, int) and 0 <= number < len(images):
+        data[PNG] = base64.b64encode(images[number]).decode()
     return {**output, "data": data}
 
 
