@@ -270,13 +270,13 @@ def _add_goods() -> dict[str, Any]:
                 num_in_stock=stock,
                 low_stock_threshold=5,
             )
-            product.images.create(original=ContentFile(_picture(number, place, title), f"{upc}.png"))
+            product.images.create(original=ContentFile(_image(number, place, title), f"{upc}.png"))
             goods[upc] = product
     Product.objects.update(date_created=CREATED, date_updated=CREATED)
     return goods
 
 
-def _picture(number: int, place: int, title: str) -> bytes:
+def _image(number: int, place: int, title: str) -> bytes:
     from PIL import Image, ImageDraw
 
     colours = ("#7a5c3a", "#c99a2e", "#2f6f6a", "#33548c", "#8c3b4a")
