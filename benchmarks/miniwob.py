@@ -1,7 +1,7 @@
-"""MiniWoB++ through our env: how fast it is, and what agents without any skill get.
+"""MiniWoB++ through our env: how fast it is, and what an evaluation of it says, as tables.
 
-    python -m benchmarks.miniwob baselines [--tasks A-B] [--log FILE]    # null, fail, random over all tasks, 5 seeds
-    python -m benchmarks.miniwob speed [--peer-python PYTHON]            # steps/s, and episodes/s beside BrowserGym's
+    python -m benchmarks.miniwob speed [--peer-python PYTHON]    # steps/s, and episodes/s beside BrowserGym's
+    python -m benchmarks.miniwob table FOLDER                    # of what `cua eval miniwob` left there, in Markdown
 
 The pages come by `cua setup miniwob`. The peer runs in an environment of its own (`pip install browsergym-miniwob`),
 with our Chromium, and needs nothing of ours.
@@ -11,76 +11,56 @@ import argparse
 import asyncio
 import json
 import os
-import random
 import statistics
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from envs import Action, Click, Observation, Task, Terminate
+from apps.evals.results import load_evaluation
+from apps.evals.statistics import is_success, summarize
+from apps.evals.text import describe_interval, describe_share
+from cua.batch import EpisodeResult
 from envs.browser import find_browser
 from envs.miniwob.env import MiniWobEnv, MiniWobOptions
 from envs.miniwob.pages import PageServer, get_pages
 from envs.miniwob.tasks import MiniWobTask
-from envs.registry import load_suite
 from tests.envs.miniwob.oracles import ORACLES, Hand
 
-NUM_CLICKS = 10
+ASKED = ("click", "enter", "choose")
+"""The families in which the act is named."""
+CLAIMED = "although the agent reports success"
+"""What the reason of an episode says that scored nothing and was claimed as done."""
 
 
-def null_agent(_task: Task, _seed: int, _seen: Observation) -> list[Action]:
-    """Says that all is done, and has done nothing."""
-    return [Terminate(status="success")]
-
-
-def fail_agent(_task: Task, _seed: int, _seen: Observation) -> list[Action]:
-    """Gives up at once."""
-    return [Terminate(status="failure")]
-
-
-def random_agent(task: Task, seed: int, seen: Observation) -> list[Action]:
-    """Clicks ten points of the screen, drawn anew for each task and seed, and says that all is done."""
-    draw = random.Random(f"{task.spec.id} {seed}")
-    points = [(draw.random(), draw.random()) for _ in range(NUM_CLICKS)]
-    clicks = [Click(x_px=x, y_px=y) for x, y in (seen.geometry.from_model(*point) for point in points)]
-    return [*clicks, Terminate(status="success")]
-
-
-AGENTS = {"null": null_agent, "fail": fail_agent, "random": random_agent}
-
-
-async def play(env: MiniWobEnv, task: Task, agent: str, seed: int) -> float:
-    """One episode, an action a step, until the env or the agent ends it."""
-    seen = await env.reset(task)
-    for action in AGENTS[agent](task, seed, seen):
-        if (await env.step([action])).terminated:
-            break
-    return float(await task.evaluate(env) or 0.0)
-
-
-async def measure_baselines(task_ids: Sequence[str], log: Path | None) -> None:
-    suite = load_suite("miniwob")
-    scores: dict[str, list[float]] = defaultdict(list)
-    env = MiniWobEnv()
-    try:
-        for task_id in task_ids:
-            for seed in suite.seeds:
-                for agent in AGENTS:
-                    score = await play(env, suite.make_task(task_id, seed), agent, seed or 0)
-                    scores[agent].append(score)
-                    if log is not None:
-                        with log.open("a", encoding="utf-8") as file:
-                            file.write(
-                                json.dumps({"task": task_id, "seed": seed, "agent": agent, "score": score}) + "\n"
-                            )
-            print(task_id, {agent: sum(found[-len(suite.seeds) :]) for agent, found in scores.items()}, flush=True)
-    finally:
-        await env.close()
-    for agent, found in scores.items():
-        print(f"{agent:<8} {sum(found) / len(found):.4f} over {len(found)} episodes")
+def print_table(folder: Path) -> None:
+    """An evaluation by family and by task, as Markdown, with what was claimed and was not so."""
+    evaluation = load_evaluation(folder)
+    family_of = evaluation.plan.families
+    rows: dict[str, list[EpisodeResult]] = {f"**all, {len(evaluation.plan.task_ids)} tasks**": list(evaluation.results)}
+    asked = [one for one in evaluation.results if family_of[one.task_id] in ASKED]
+    rows |= {f"**{', '.join(ASKED)}**": asked} if asked else {}
+    by_task: dict[str, list[EpisodeResult]] = defaultdict(list)
+    for one in evaluation.results:
+        rows.setdefault(family_of[one.task_id], []).append(one)
+        by_task[one.task_id.rpartition("/")[2]].append(one)
+    print("| family | episodes | right | 95 % interval | mean score | wrong claims | errors |\n" + "|---" * 7 + "|")
+    for name, group in rows.items():
+        figures = summarize(group)
+        share, wrong = figures.success_full, sum(CLAIMED in one.reason for one in group)
+        print(
+            f"| {name} | {len(group)} | {figures.num_succeeded} ({describe_share(share)})"
+            f" | {describe_interval(figures.success_full_interval)} | {figures.mean_full or 0.0:.3f}"
+            f" | {wrong} ({describe_share(wrong / len(group))}) | {len(group) - figures.num_scored} |"
+        )
+    print()
+    by_score: dict[str, list[str]] = defaultdict(list)
+    for name, group in by_task.items():
+        by_score[f"{sum(is_success(one.score) for one in group)} of {len(group)}"].append(name)
+    print("| right | tasks |\n|---|---|")
+    for score, names in sorted(by_score.items(), reverse=True):
+        print(f"| {score} | {', '.join(names)} |")
 
 
 TASKS = (
@@ -196,17 +176,17 @@ def print_speed(peer_python: str | None, num_seeds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["baselines", "speed"])
-    parser.add_argument("--tasks", default="0-125", help="which of all tasks, FROM-TO")
-    parser.add_argument("--log", type=Path, help="file to append one JSON line for each episode to")
+    parser.add_argument("what", choices=["speed", "table"])
+    parser.add_argument("folder", nargs="?", type=Path, help="of an evaluation, for the table")
     parser.add_argument("--peer-python", help="a Python that has browsergym-miniwob")
     parser.add_argument("--seeds", type=int, default=3, help="how many, for the speed")
     arguments = parser.parse_args()
     if arguments.what == "speed":
         print_speed(arguments.peer_python, arguments.seeds)
-        return
-    first, last = map(int, arguments.tasks.split("-"))
-    asyncio.run(measure_baselines(load_suite("miniwob").task_ids[first:last], arguments.log))
+    elif arguments.folder is None:
+        parser.error("the table wants the folder of an evaluation")
+    else:
+        print_table(arguments.folder)
 
 
 if __name__ == "__main__":

@@ -104,11 +104,13 @@ _QUIET_S = 0.05
 _FAST_FRAMES = ("--disable-frame-rate-limit",)
 """Input and screenshots wait for frames, 60 a second as a rule; this saves 14 of 47 ms of a step, and costs processor
 time where a page draws without end."""
-_STRIP_SHOWS = frozenset({"use-colorwheel-2"})
-"""Pages whose strip shows what the sentence speaks of ("the following color"): it stays."""
-_HIDES_SCORE = "#reward-display, #click-canvas { visibility: hidden !important }"
-_HIDES_ALL = "#query { opacity: 0 !important } " + _HIDES_SCORE
-"""The strip's text can still be selected and clicked, as on the page as it is."""
+_SHOWS = "svg, canvas, img, .ui-icon, [style*=background]"
+"""What a strip may show that the sentence speaks of ("the following color", "the item with the ... icon")."""
+_HIDES = (
+    f"#query:not(:has({_SHOWS})) {{ opacity: 0 !important }}"
+    " #reward-display, #click-canvas { visibility: hidden !important }"
+)
+"""A strip that shows such a thing stays; of others the text can still be selected and clicked, as on the page."""
 _BINDING = "k25MiniWobEnded"
 _RENEW_TIMEOUT_S = 5.0
 RESTARTABLE = frozenset(
@@ -353,7 +355,7 @@ class MiniWobEnv(BrowserEnv):
             "wait_ms": _START_TIMEOUT_S * 1000,
             "binding": _BINDING,
             "is_restart": is_restart,
-            "hides": "" if self.miniwob.keep_strip else _HIDES_SCORE if name in _STRIP_SHOWS else _HIDES_ALL,
+            "hides": "" if self.miniwob.keep_strip else _HIDES,
         }
         try:
             async with asyncio.timeout(_START_TIMEOUT_S + 2.0):

@@ -145,14 +145,20 @@ def score_of(name: str, raw_reward: float | None) -> float:
     return 1.0 if raw_reward >= NEAR_ENOUGH.get(name, 1.0) - _ROUNDING else 0.0
 
 
-def make_suite(**env_options: Any) -> Suite:
+def make_suite(*, first_seed: int = 0, **env_options: Any) -> Suite:
     """All tasks, in an env with these options.
+
+    Args:
+        first_seed: The first of five seeds in a row: others than those that were looked at while an agent was made.
+        env_options: Options of the env `miniwob`.
 
     Raises:
         EnvSetupError: The pages are not installed.
         ValueError: An option that the env does not take.
     """
     get_pages()
+    if isinstance(first_seed, bool) or not isinstance(first_seed, int) or first_seed < 0:
+        raise ValueError(f"first_seed is {first_seed!r}, expected a whole number from 0")
     MiniWobOptions.parse(env_options).for_browser()
 
     def make_task(task_id: str, seed: int | None) -> MiniWobTask:
@@ -165,7 +171,7 @@ def make_suite(**env_options: Any) -> Suite:
         about=f"MiniWoB++ {VERSION}: 125 small pages, each with an instruction drawn at random",
         task_ids=tuple(f"{PREFIX}{name}" for name in FAMILY_OF),
         make_task=make_task,
-        seeds=tuple(range(5)),
+        seeds=tuple(range(first_seed, first_seed + 5)),
         revision=f"miniwob {VERSION}",
         max_steps=50,
         max_time_s=300.0,

@@ -77,7 +77,7 @@ def find_list_row(screen: Screen, option: str) -> Found | None:
     return None
 
 
-_MAX_LIST_SCROLLS = 3
+_MAX_LIST_SCROLLS = 6
 _MAX_TOGGLES = 2
 _MIN_CUT_CHARS = 2
 _ARROW_PX = 26
@@ -194,7 +194,7 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         )
     if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None:
         point = found.box_px.center[0], min(found.box_px.bottom + 40.0, screen.height - 5.0)
-        scrolled = (f"pyautogui.scroll(-2, {at(screen, point)})", "time.sleep(0.3)")
+        scrolled = (f"pyautogui.scroll(-1, {at(screen, point)})", "time.sleep(0.3)")
         return Act(code=scrolled, thought="The row is not seen; I scroll the list.", phase="find option")
     return _type_option(step.option.text, "The row is not seen; I type its name.")
 
@@ -228,6 +228,8 @@ def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight
     if found is None:
         return Failed(reason=f'I pressed the row "{option}", and the list {field} is not seen any more')
     if shows_option(screen, found, option):
+        if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(found, option):  # one of a series
+            return Failed(reason=f'I typed "{option}", and the list shows only "{found.text}" of what it chose')
         return Already(thought=f'"{option}" is chosen.')
     may_show = _may_show(found, option, sight, progress)
     if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(found.box_px)):
@@ -248,10 +250,14 @@ def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight
 
 def shows_option(screen: Screen, found: Field, option: str) -> bool:
     """Whether a closed list shows an option, in full or cut at the list's end ("Unit…")."""
-    texts = (*found.texts, found.text)
-    return any(fit.score >= WHOLE for text in texts for fit in fit_texts(option, text)) or any(
+    return _is_whole(found, option) or any(
         _is_cut(screen, found.box_px, line, option) for line in screen.lines_in(found.box_px)
     )
+
+
+def _is_whole(found: Field, option: str) -> bool:
+    """Whether a closed list shows an option in full."""
+    return any(fit.score >= WHOLE for text in (*found.texts, found.text) for fit in fit_texts(option, text))
 
 
 def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:

@@ -17,11 +17,10 @@ from cua.models.literal.targets import Looks
 from cua.models.literal.text_match import WHOLE
 from cua.models.literal.work_steps import DragFigures, PressFigures, TellFigures
 from visual_tools.box import Box
-from visual_tools.ink import find_background
 
 _MAX_PRESSED = 60
 _MAX_DRAGS = 30
-_DRAG_SHARE = 0.25
+_DRAG_SHARE = 0.15
 _INSET_PX = 6
 
 
@@ -52,7 +51,7 @@ def _pick(screen: Screen, figures: list[Figure], looks: Looks) -> list[Figure]:
     exact = pick_figures(figures, looks)
     if exact or looks.kind not in ("box", "square", "rectangle"):
         return exact
-    red, green, blue = (int(value) for value in find_background(screen.image))
+    red, green, blue = (int(value) for value in screen.page_colour)
     return pick_figures(figures, looks, paper=name_colours((red, green, blue)))
 
 
@@ -113,16 +112,22 @@ def _drag(screen: Screen, figure: Figure, end: tuple[float, float], thought: str
     return Act(code=code, thought=thought, phase="part")
 
 
+def _pick_movable(screen: Screen, looks: Looks) -> list[Figure]:
+    """The figures that look so; "the item" is a frame where there is nothing else."""
+    figures = find_figures(screen)
+    return pick_figures(figures, looks) or (figures if looks == Looks(kind="item") else [])
+
+
 def _drag_aside(step: DragFigures, sight: Sight, drags: int) -> Move:
     """One figure, in a direction, as far as there is room within reason; then see that it stands there."""
     screen = sight.now
-    found = pick_figures(find_figures(screen), step.looks)
+    found = _pick_movable(screen, step.looks)
     if len(found) != 1:
         return Failed(reason=f"I see {len(found)} figures that look like: {step.looks}")
     x, y = found[0].box_px.center
     sign_x, sign_y = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}[step.direction]
     if drags:
-        before = pick_figures(find_figures(sight.before), step.looks) if sight.before is not None else []
+        before = _pick_movable(sight.before, step.looks) if sight.before is not None else []
         was_x, was_y = before[0].box_px.center if before else (x, y)
         if (x - was_x) * sign_x + (y - was_y) * sign_y > 2:
             return Already(thought="It stands further there now.")

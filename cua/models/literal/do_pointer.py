@@ -31,6 +31,8 @@ def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[
     if step.target.role == "result" and (step.target.ordinal or 0) > 0 and not step.target.text:
         return _plan_result(step, sight, progress, step.target.ordinal or 1)
     point, why = locate(step.target, screen, typed)
+    if point is None and step.reveals and progress.last == "open" and sight.before is not None:
+        point, why = locate(step.target, sight.before, typed)  # what is hovered over looks different
     if point is None and why:
         return Failed(reason=why)
     if point is None and step.target.role == "menu":

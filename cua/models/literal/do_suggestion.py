@@ -1,8 +1,10 @@
-"""Choose from the suggestions that a field shows while it is typed into."""
+"""Choose from the suggestions that a field shows while it is typed into, and send what was filled in."""
 
 import re
+from dataclasses import replace
 
 from cua.models.literal.do_keyboard import type_into
+from cua.models.literal.do_looking import scroll
 from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_text import find_button
@@ -10,9 +12,9 @@ from cua.models.literal.look_again import check_typed
 from cua.models.literal.moves import Act, Already, Failed, Move, at
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen, Sight
-from cua.models.literal.steps import PickSuggestion, PlainStep
+from cua.models.literal.steps import Click, PickSuggestion, PlainStep, SelectOption, SetValue, Tick, TypeText
 from cua.models.literal.targets import Target
-from cua.models.literal.work_steps import DragFigures
+from cua.models.literal.work_steps import DragFigures, FillFromPage, Slide, TypeAnswer
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 
@@ -21,14 +23,13 @@ _MAX_SCROLLS = 3
 _REACH_PX = 60
 _MAX_NAMED = 6
 _MIN_OPEN = 3
-_UNSENT = (PickSuggestion, DragFigures)
-_SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
+_SEND_NOTCHES = 5
 
 
 def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> Move:
     """Type the beginning, look at the list below the field, press the entry that fits, see whether it took."""
     screen, wanted = sight.now, step.field or Target(role="field")
-    found = find_field(screen, wanted)
+    found = find_field(screen, wanted) or _find_again(wanted, sight, len(progress.phases))
     if found is None:
         return miss(screen, wanted)
     if not progress.count("open"):
@@ -49,6 +50,16 @@ def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> M
     return Failed(reason=wrong) if wrong is not None else _look_further(step, screen, found, rows, progress)
 
 
+def _find_again(wanted: Target, sight: Sight, oldest: int) -> Field | None:
+    """What stands now where the field was before its list of suggestions looked like a field, too."""
+    for count in range(min(oldest, len(sight.pictures) - 1), 0, -1):
+        earlier = sight.back(count)
+        was = find_field(earlier, wanted) if earlier is not None else None
+        if was is not None:
+            return replace(was, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
+    return None
+
+
 def _typed(step: PickSuggestion) -> str:
     return step.start or step.part or step.end
 
@@ -65,20 +76,6 @@ def _check_beginning(step: PickSuggestion, field: Target, sight: Sight) -> str |
 def _without_caret(text: str) -> tuple[str, str]:
     """A text, and the text without a last stroke, which may be the caret behind what was typed."""
     return text.strip(), re.sub(r"[lI|1]$", "", text.strip())
-
-
-def find_unsent(last: PlainStep, screen: Screen) -> str:
-    """Why a run that ends with something filled in is not complete: a submit button that no step names.
-
-    What was typed or ticked as plain steps say is complete as it is.
-    """
-    if not isinstance(last, _UNSENT):
-        return ""
-    sending = [line for line in screen.lines if _SENDS.fullmatch(line.text.strip())]
-    button = next((line.text for line in sending if find_button(screen, line.box_px) is not None), "")
-    if not button:
-        return ""
-    return f'what was asked for is entered, not sent: there is a button "{button}" that the instruction does not name'
 
 
 def find_suggestions(screen: Screen, found: Field) -> list[TextLine]:
@@ -105,3 +102,37 @@ def _look_further(step: PickSuggestion, screen: Screen, found: Field, rows: list
         return Act(code=code, thought="None of them fits; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{row.text}"' for row in rows[:_MAX_NAMED]) or "none"
     return Failed(reason=f"the field suggests nothing that {step.words}; below it I see: {seen}")
+
+
+SUBMIT = Click(target=Target(text="Submit", role="button"))
+_FILLS = (TypeText, SetValue, SelectOption, Tick, PickSuggestion, TypeAnswer, FillFromPage, Slide, DragFigures)
+_AIMS = (PickSuggestion, DragFigures)
+"""Steps that say what is to come about, not what is to be entered where."""
+_SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
+
+
+def send(last: PlainStep, screen: Screen, *, has_looked: bool) -> Act | Failed | None:
+    """What a run leads to that ends with something filled in, beside a button that would send it and no step names.
+
+    The only button "Submit" is pressed: a form that has one is done when it is sent. Buttons of other names do more
+    than that; beside one, what was typed or ticked as plain steps say is complete as it is.
+
+    Args:
+        last: The last step.
+        screen: What is seen after it.
+        has_looked: Whether the page was scrolled to see what stands below.
+    """
+    if not isinstance(last, _FILLS):
+        return None
+    sending = [line for line in screen.lines if _SENDS.fullmatch(line.text.strip())]
+    buttons = [(line.text, box) for line in sending if (box := find_button(screen, line.box_px)) is not None]
+    if [text.strip().casefold() for text, _ in buttons] == ["submit"]:
+        code = (f"pyautogui.click({at(screen, buttons[0][1].center)})",)
+        return Act(code=code, thought="All is filled in as told; I submit it.", phase="send")
+    if not isinstance(last, _AIMS) or (not buttons and has_looked):
+        return None
+    if not buttons:
+        code = (scroll("down", _SEND_NOTCHES, at(screen, (screen.width / 2, screen.height / 2))),)
+        return Act(code=code, thought="I look whether a button below sends it.", phase="scroll down")
+    reason = f'there is a button "{buttons[0][0]}" that the instruction does not name'
+    return Failed(reason=f"what was asked for is entered, not sent: {reason}")

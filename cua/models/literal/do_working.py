@@ -3,16 +3,21 @@
 import re
 from fractions import Fraction
 
-from cua.models.literal.do_transfer import click_field, find_paragraphs, find_writable, miss_field
-from cua.models.literal.moves import Act, Failed, Move
+from cua.models.literal.do_transfer import find_paragraphs, find_writable, miss_field
+from cua.models.literal.moves import Act, Failed, Move, at
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
 from cua.models.literal.targets import Target, nth
 from cua.models.literal.work_steps import Work
 from visual_tools.box import Box
+from visual_tools.ink import find_ink
 from visual_tools.ocr import TextLine
 
 _SURE = 0.9
+_END_NOTCHES = 50
+_INSET_PX, _BAR_PX, _MIN_LINE_PX = 3, 18, 4
+_SCALES = (2.0, 3.0, 1.5)
+"""In which sizes a word is read again that others rest on."""
 
 
 def plan_work(step: Work, screen: Screen, progress: Progress) -> Move:
@@ -22,7 +27,7 @@ def plan_work(step: Work, screen: Screen, progress: Progress) -> Move:
         if box is None:
             return miss_field(screen, Target(role="area"))
         if step.ordinal == -1 and not progress.count("part"):
-            code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'end')", "time.sleep(0.2)")
+            code = (f"pyautogui.scroll(-{_END_NOTCHES}, {at(screen, box.center)})", "time.sleep(0.2)")
             return Act(code=code, thought="The last word may stand below what is seen.", phase="part")
         answer, problem = _read_word_in(screen, box, step.ordinal)
     elif step.kind == "word":
@@ -39,24 +44,46 @@ def _read_word(screen: Screen, ordinal: int) -> tuple[str | None, str]:
     if len(texts) != 1:
         return None, f"I see {len(texts)} texts, and cannot tell which one is meant"
     lines = texts[0]
-    return _pick_word(lines, ordinal, lines, "text has")
+    return _pick_word(screen, lines, ordinal, lines, "text has")
 
 
 def _read_word_in(screen: Screen, box: Box, ordinal: int) -> tuple[str | None, str]:
     """A word of a text area, counted from what is seen of it."""
     lines = screen.lines_in(box)
-    return _pick_word(lines, ordinal, lines[-1:] if ordinal == -1 else lines, "text area shows")
+    if ordinal == -1 and lines and _has_ink_below(screen, box, max(line.box_px.bottom for line in lines)):
+        return None, "I cannot read the last line of the text area"
+    return _pick_word(screen, lines, ordinal, lines[-1:] if ordinal == -1 else lines, "text area shows")
 
 
-def _pick_word(lines: list[TextLine], ordinal: int, needed: list[TextLine], what: str) -> tuple[str | None, str]:
-    """A word of some lines, if those that it rests on were read with certainty."""
-    words = " ".join(line.text for line in lines).split()
-    word = nth(words, ordinal)
-    if word is None:
+def _has_ink_below(screen: Screen, box: Box, bottom: int) -> bool:
+    """Whether something stands in a text area below the last line that was read."""
+    rest = Box(box.left + _INSET_PX, bottom + 1, box.right - _BAR_PX, box.bottom - _INSET_PX)
+    return rest.height >= _MIN_LINE_PX and int(find_ink(screen.crop(rest)).any(axis=1).sum()) >= _MIN_LINE_PX
+
+
+def _pick_word(
+    screen: Screen, lines: list[TextLine], ordinal: int, needed: list[TextLine], what: str
+) -> tuple[str | None, str]:
+    """A word of some lines, if those that it rests on were read with certainty, and it was read alike twice."""
+    words = [(word, line, index) for line in lines for index, word in enumerate(line.text.split())]
+    found = nth(words, ordinal)
+    if found is None:
         return None, f"the {what} {len(words)} words"
     if min(line.confidence for line in needed) < _SURE:
         return None, "I cannot read the text with certainty"
-    return word.strip(".,;:!?\"'()"), ""
+    word, line, index = found
+    readings = [_bare(word)]
+    for scale in _SCALES:
+        again = screen.engine.read_crop(screen.crop(line.box_px.padded(2)), scale, is_latin=line.text.isascii())[0]
+        readings += [_bare(other) for other in again.split()[index : index + 1]]
+        if readings.count(readings[-1]) > 1:
+            return readings[-1], ""
+    told = " and ".join(f'"{reading}"' for reading in dict.fromkeys(readings))
+    return None, f"I cannot read the word with certainty: I read {told}"
+
+
+def _bare(word: str) -> str:
+    return word.strip(".,;:!?\"'()")
 
 
 _SIGNS = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "X": "x", "＋": "+", "＝": "=", ":": "/"}

@@ -15,6 +15,8 @@ from visual_tools.ink import find_background, find_ink
 _MIN_PX = (14, 14)
 _MAX_PX = (420, 72)
 _OVERHANG_PX = 8
+_MAX_LARGE_PX = 160
+_OFF_CENTRE_PX = 6
 _SHADE_STEP = 8
 
 
@@ -69,8 +71,22 @@ def list_buttons(screen: Screen) -> list[Box]:
         if _MIN_PX[0] <= box.width <= _MAX_PX[0] and _MIN_PX[1] <= box.height <= _MAX_PX[1]
     ]
     outer = [box for box in boxes if not any(other != box and box.contains(other) for other in boxes)]
-    single = [box for box in outer if not is_cell(box, outer)] or outer
+    single = [box for box in outer if not is_cell(box, outer)] or outer or _list_large(screen)
     return sorted(single, key=lambda box: (round(box.center[1] / 8), box.left))
+
+
+def _list_large(screen: Screen) -> list[Box]:
+    """Boxes higher than buttons mostly are, with one text right in their middle and nothing else."""
+    found = []
+    for rectangle in screen.rectangles:
+        box, inside = rectangle.box_px, screen.lines_in(rectangle.box_px)
+        if len(inside) != 1 or max(box.width, box.height) > _MAX_LARGE_PX or box.left <= 0 or box.top <= 0:
+            continue
+        x, y = inside[0].box_px.center
+        is_centred = abs(x - box.center[0]) <= _OFF_CENTRE_PX and abs(y - box.center[1]) <= _OFF_CENTRE_PX
+        if is_centred and box.contains(inside[0].box_px, slack_px=_OVERHANG_PX):
+            found.append(box)
+    return [box for box in found if not any(other != box and box.contains(other) for other in found)]
 
 
 def _is_icon_button(screen: Screen, box: Box) -> bool:
@@ -85,7 +101,7 @@ def _is_icon_button(screen: Screen, box: Box) -> bool:
 
 def is_shaded(screen: Screen, box: Box) -> bool:
     """Whether a box is filled with another colour than the page."""
-    page, fill = find_background(screen.image), find_background(screen.crop(box))
+    page, fill = screen.page_colour, find_background(screen.crop(box))
     return int(np.abs(page.astype(np.int16) - fill.astype(np.int16)).max()) >= _SHADE_STEP
 
 

@@ -38,6 +38,7 @@ _TWOFOLD = set("oO0lI1")
 _X_HEIGHT = set("acemnorsuvwxz")
 _SOLID = 0.85
 _SURE = 0.6
+_CERTAIN = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,12 @@ def _is_in_text(screen: Screen, box: Box) -> bool:
     return False
 
 
+def _is_letter(screen: Screen, box: Box) -> bool:
+    """Whether a shape with a hole was read as a lone letter or digit with certainty: "A" is no triangle."""
+    lone = (line for line in screen.lines if len(line.text) == 1 and line.text.isalnum() and line.confidence > _CERTAIN)
+    return any(line.box_px.intersection(box) > 0.7 * max(line.box_px.area, box.area) for line in lone)
+
+
 def _describe(screen: Screen, box: Box, mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Figure | None:
     cv2 = require("cv2", "literal")
     padded = np.pad(mask.astype(np.uint8), 1)
@@ -174,6 +181,8 @@ def _describe(screen: Screen, box: Box, mask: NDArray[np.bool_], colour: tuple[i
     area, own = float(filled.sum()), float(mask.sum())
     kind, num_sides = _name_shape(outline, area, box)
     is_solid = own >= _SOLID_SHARE * area and min(box.width, box.height) >= _MIN_SOLID_PX
+    if not is_solid and _is_letter(screen, box):
+        return _read_glyph(screen, box, colour)
     if _is_in_text(screen, box):  # a letter is neither filled nor simple; what a reader takes for one may be
         holds_text = any(box.contains(line.box_px) for line in screen.lines)
         if not is_solid or kind == "" or holds_text or max(box.width, box.height) < _MIN_MARK_PX:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +25,9 @@ _INDENT_PX = 6
 _MAX_UNEVEN = 1.7
 _PAGER = re.compile(r"[\W\d]*(?:next|prev(?:ious)?|older|newer|more(?: results)?|first|last)?(?: page)?[\W\d]*", re.I)
 _MIN_MARK_CONTRAST = 40
+_MIN_GLUED = 4
+_RINGS = frozenset("O0oQD口□○◯☐")
+_RING_GAP_PX = 2
 _MAX_MARK_RATIO = 1.35
 
 
@@ -51,11 +55,13 @@ def find_kind(screen: Screen, role: Role) -> list[Box]:
 def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
     """Checkboxes or radio buttons of one size; letters inside a text and icon buttons are none."""
     handles = [slider.handle for slider in find_sliders(screen)]
+    page = screen.page
     found = [
         toggle
-        for toggle in find_toggles(screen.image)
+        for each in find_toggles(screen.crop(page))
+        for toggle in [replace(each, box_px=each.box_px.moved(page.left, page.top))]
         if (toggle.kind == "radio") == (role == "radio")
-        and not any(_is_letter(toggle, line) for line in screen.lines)
+        and not any(_is_letter(screen, toggle, line) for line in screen.lines)
         and not is_other(screen, toggle, toggle.box_px)
         and not any(toggle.box_px.intersection(handle) > 0 for handle in handles)
     ]
@@ -67,10 +73,21 @@ def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
     return sorted(alike, key=lambda toggle: _place(toggle.box_px))
 
 
-def _is_letter(toggle: Toggle, line: TextLine) -> bool:
+def _is_letter(screen: Screen, toggle: Toggle, line: TextLine) -> bool:
     """Whether a round or square shape is a part of a text of several letters."""
     shared = toggle.box_px.intersection(line.box_px)
-    return len(line.text) > 2 and shared > _TEXT_SHARE * toggle.box_px.area
+    is_part = len(line.text) > 2 and shared > _TEXT_SHARE * toggle.box_px.area
+    return is_part and not _is_ring(screen, toggle.box_px, line)
+
+
+def _is_ring(screen: Screen, box: Box, line: TextLine) -> bool:
+    """Whether what was read as the first letter of a line is a ring or a box that stands apart from its label."""
+    if line.text[:1] not in _RINGS or not line.char_x_px:
+        return False
+    left, right = line.char_x_px[0]
+    rest = Box(box.right + 1, line.box_px.top, line.box_px.right, line.box_px.bottom)
+    ink = find_ink(screen.crop(rest)).any(axis=0) if rest.width > 0 else np.zeros(0, bool)
+    return bool(box.left - 2 <= (left + right) / 2 <= box.right + 2 and ink.any() and np.argmax(ink) >= _RING_GAP_PX)
 
 
 def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
@@ -81,7 +98,8 @@ def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
     """
     if toggle.kind == "switch":
         return False
-    words = (found for line in screen.lines if line.box_px.contains(box, slack_px=2) for found in line.words)
+    lines = (line for line in screen.lines if line.box_px.contains(box, slack_px=2))
+    words = (found for line in lines if not _is_ring(screen, box, line) for found in line.words)
     if any(len(word) > 2 and word.isalnum() and place.has_point(*box.center) for word, place in words):
         return True
     if not toggle.is_on:
@@ -118,7 +136,23 @@ def _coloured_runs(screen: Screen, line: TextLine) -> list[Box]:
 
 def find_links_named(screen: Screen, text: str) -> list[Found]:
     """The places of a text that are links: in a colour of their own, best first."""
-    return [place for place in find_text(screen, text) if place.fit >= CONTAINED and _is_link(screen, place.box_px)]
+    found = [place for place in find_text(screen, text) if place.fit >= CONTAINED and _is_link(screen, place.box_px)]
+    return found or _find_glued(screen, text)
+
+
+def _find_glued(screen: Screen, text: str) -> list[Found]:
+    """Links that the reader joined with the words beside them: a part of a word that has a colour of its own."""
+    found = []
+    for line in screen.lines if len(text) >= _MIN_GLUED else []:
+        for match in re.finditer(rf"(?<!\w){re.escape(text)}(?=\w)|(?<=\w){re.escape(text)}(?!\w)", line.text, re.I):
+            box = line.span(match.start(), match.end())
+            before = re.search(r"\w*$", line.text[: match.start()])
+            after = re.match(r"\w*", line.text[match.end() :])
+            rests = [(match.start() - len(before[0]), match.start())] if before and before[0] else []
+            rests += [(match.end(), match.end() + len(after[0]))] if after and after[0] else []
+            if _is_link(screen, box) and not any(_is_link(screen, line.span(*rest)) for rest in rests):
+                found.append(Found(box_px=box, line=line, fit=CONTAINED))
+    return found
 
 
 def _is_link(screen: Screen, box: Box) -> bool:

@@ -1,12 +1,12 @@
 """Find a text on the screen: which line, which part of it, and how button-like it looks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cua.models.literal.screen import Screen
 from cua.models.literal.targets import Target
-from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness
+from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness, squash
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink
 from visual_tools.ocr import TextLine
@@ -17,6 +17,8 @@ _MAX_CHAINS = 400
 _HEADING_COST = 0.12
 _LOOSE_PX = 4
 _MIN_BUTTON_RATIO = 0.8
+_MIN_CUT = 6
+_MARK_PX, _MARK_GAP_PX = 12, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,10 @@ def find_text(screen: Screen, text: str) -> list[Found]:
         found += _find_in(screen, text, screen.glyph_lines)
     if " " in text.strip() and not any(place.fit >= CONTAINED for place in found):
         found += _find_in(screen, text, joined_lines(screen.lines))
+    if not found and len(text) >= _MIN_CUT:
+        covered = [line for line in screen.lines if _is_covered(screen, line, text)]
+        whole = [replace(line, text=text, char_x_px=(*line.char_x_px, line.char_x_px[-1])) for line in covered]
+        found = _find_in(screen, text, whole)
     return sorted(found, key=lambda place: (-round(place.score, 2), place.box_px.top, place.box_px.left))
 
 
@@ -82,6 +88,15 @@ def name_nearest(screen: Screen, text: str, count: int = 4) -> list[str]:
     """The texts on the screen that are most like a wanted one."""
     ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -nearness(text, seen))
     return [seen for seen in ranked if nearness(text, seen) > 0.3][:count] or ranked[:count]
+
+
+def _is_covered(screen: Screen, line: TextLine, text: str) -> bool:
+    """Whether a line is a text without its last letter, and a mark lies where that would be: a menu's arrow."""
+    if squash(line.text) != squash(text)[:-1]:
+        return False
+    box = line.box_px
+    ink = find_ink(screen.crop(Box(box.right + 1, box.top, box.right + _MARK_PX, box.bottom)))
+    return bool(ink[:, :_MARK_GAP_PX].any())
 
 
 def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:

@@ -47,7 +47,7 @@ _VERB = re.compile(
     r"change|update|replace|overwrite|clear|empty|erase|select|choose|pick|tick|untick|check|uncheck|deselect|enable|disable|turn\s+(?:on|off)|switch|"
     r"hover|move\s+the|drag|scroll|wait|pause|open|go|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel\s+the|reject|decline|tell|report|read|answer|"
     r"what\s+is|what's|how\s+much|return|give|verify|assert|ensure|make\s+sure|append|add|search\s+for|copy|cut|undo|submit|focus|expand|close|launch|start|toggle|un-tick|un-check|use|log\s?in|sign\s?in|"
-    r"back$|make\s+certain|note|find\s+out|print|highlight|make\s+(?:everything|all|the|it|\ue000)|underline|solve|calculate|compute|slide|adjust)\b",
+    r"back$|make\s+certain|(?:but\s+)?(?:do\s+not|don't|never)\s+(?:submit|send|save)|note|find\s+out|print|highlight|make\s+(?:everything|all|the|it|\ue000)|underline|solve|calculate|compute|slide|adjust)\b",
     re.I,
 )
 _PAIR_VERB = re.compile(

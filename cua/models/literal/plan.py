@@ -19,7 +19,7 @@ from cua.models.literal.do_looking import (
 )
 from cua.models.literal.do_pointer import plan_click, plan_drag
 from cua.models.literal.do_slider import plan_slide
-from cua.models.literal.do_suggestion import find_unsent, plan_suggestion
+from cua.models.literal.do_suggestion import SUBMIT, plan_suggestion, send
 from cua.models.literal.do_transfer import (
     plan_copy,
     plan_fill_from_page,
@@ -61,6 +61,7 @@ from cua.models.literal.work_steps import (
     CopyText,
     DragFigures,
     FillFromPage,
+    LeaveUnsent,
     OpenUntil,
     PasteText,
     PressFigures,
@@ -182,10 +183,14 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
         progress: What was done before.
     """
     thoughts: list[str] = []
-    message = find_message(steps, sight, progress)
-    if message is not None and is_final(steps, progress):
-        last = steps[progress.index - 1]
-        return give_up(f'after step {progress.index} of {len(steps)} ({last}) the screen says "{message}"')
+    acts = [*steps, SUBMIT] if progress.is_sent else steps
+    if progress.is_sent:
+        progress = replace(progress, index=len(acts))
+    message = find_message(acts, sight, progress)
+    if message is not None and is_final(acts, progress):
+        last = acts[progress.index - 1]
+        return give_up(f'after step {progress.index} of {len(acts)} ({last}) the screen says "{message}"')
+    has_looked = progress.count("scroll down") > 0
     while progress.index < len(steps):
         step = settle_list(steps[progress.index], sight.now, progress)
         move = (
@@ -213,9 +218,14 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
                 return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
             case Missing():
                 raise AssertionError("look_further leaves nothing missing")
-    unsent = find_unsent(steps[-1], sight.now)
-    if unsent:
-        return give_up(unsent, thoughts)
+    if not progress.is_sent:
+        sending = send(steps[-1], sight.now, has_looked=has_looked)
+        if isinstance(sending, Failed):
+            return give_up(sending.reason, thoughts)
+        if isinstance(sending, Act):
+            phase = Phase(kind=sending.phase, number=1)
+            action = format_action(len(steps) - 1, len(steps), str(steps[-1]), phase)
+            return PlannedStep(thought=" ".join([*thoughts, sending.thought]), action=action, code=sending.code[0])
     seen = (*progress.seen, *([message] if message is not None else []))
     return _finish(steps, sight, replace(progress, seen=seen), thoughts)
 
@@ -280,6 +290,8 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
             return plan_drag_figures(step, sight, progress)
         case TellFigures():
             return plan_tell_figures(step, screen, progress)
+        case LeaveUnsent():
+            return Already(thought="Nothing is sent.")
 
 
 def _plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
@@ -343,7 +355,7 @@ def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
 def _finish(steps: Sequence[PlainStep], sight: Sight, progress: Progress, thoughts: list[str]) -> PlannedStep:
     """Look whether the last act worked, then end."""
     total = len(steps)
-    move = look_again(steps, sight, progress)
+    move = look_again([*steps, SUBMIT] if progress.is_sent else steps, sight, progress)
     if isinstance(move, Act):
         look = Phase(kind=move.phase, number=progress.num_looks + 1)
         action = format_action(total - 1, total, str(steps[-1]), look)

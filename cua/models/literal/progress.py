@@ -9,11 +9,11 @@ from cua.messages import Message
 _ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
 _MARK = re.compile(
     r"\[(?P<step>\d+)/(?P<total>\d+)\] (?:.*?)(?: · (?P<kind>scroll down|scroll up|panels down|panels up|wait|open"
-    r"|find option|pick|keys|type|toggle|look|seek|turn|nudge|part)"
+    r"|find option|pick|keys|type|toggle|look|seek|turn|nudge|part|send)"
     r" (?P<number>\d+)(?: of \"(?P<label>.*?)\")?)?(?: · saw \"(?P<seen>.*?)\")?(?: => (?P<answer>.*))?$",
     re.S,
 )
-_LOOK = "look"
+_LOOK, _SEND = "look", "send"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,7 @@ class Progress:
         last_action: The last action's text, as the history has it.
         seen: Messages that came up on the way and say that something is wrong.
         num_looks: How often the screen was looked at again after the last step.
+        is_sent: Whether what the steps filled in was sent by a button that none of them names.
     """
 
     index: int = 0
@@ -50,6 +51,7 @@ class Progress:
     last_action: str = ""
     seen: tuple[str, ...] = ()
     num_looks: int = 0
+    is_sent: bool = False
 
     def count(self, kind: str) -> int:
         """How often a kind of phase was gone through in this step."""
@@ -101,8 +103,9 @@ def _advance(progress: Progress, action: str, total: int) -> Progress:
     index, kind = int(mark["step"]) - 1, mark["kind"]
     answers = (*progress.answers, mark["answer"]) if mark["answer"] is not None else progress.answers
     seen = (*progress.seen, mark["seen"]) if mark["seen"] is not None else progress.seen
-    common = Progress(index=index, answers=answers, seen=seen, last_action=action)
-    if kind is None:
+    is_sent = progress.is_sent or kind == _SEND
+    common = Progress(index=index, answers=answers, seen=seen, last_action=action, is_sent=is_sent)
+    if kind is None or kind == _SEND:
         return replace(common, index=index + 1)
     phase = Phase(kind=kind, number=int(mark["number"]), label=mark["label"] or "")
     if kind == _LOOK:

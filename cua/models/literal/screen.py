@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.ink import find_background, find_ink, largest_channel, measure_contrast, read_sign
+from visual_tools.ink import find_background, find_ink, find_runs, largest_channel, measure_contrast, read_sign
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
 from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles
 
 _NUM_REMEMBERED = 4
 _DIMMED_CONTRAST = 185
 _PANEL_SHARE = 0.15
+_MIN_PAGE_SHARE = 0.25
+_GROUND_SHARE = 0.15
+_MAX_STRAY = 0.01
+_SCROLL_BAR_PX = 18
 _HEADING_RATIO = 1.3
 _HOME_RATIO = 0.75
 _SIDES = "[]|(){}"
@@ -60,10 +64,29 @@ class Screen:
         return find_lines(self.image)
 
     @cached_property
+    def page(self) -> Box:
+        """The image without the plain ground beside a narrow page."""
+        is_ground = (self.image == find_background(self.image)).all(axis=2)
+        runs = find_runs(is_ground.mean(axis=0) < _GROUND_SHARE)
+        left, right = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+        if right - left < _MIN_PAGE_SHARE * self.width or is_ground[:, left:right].mean() > _GROUND_SHARE:
+            return self.box
+        beside = is_ground[: self.height - _SCROLL_BAR_PX, : self.width - _SCROLL_BAR_PX].copy()
+        beside[:, left:right] = True
+        is_plain = beside.size and (~beside).sum() <= _MAX_STRAY * (~is_ground[:, left:right]).sum()
+        return Box(left, 0, right, self.height) if is_plain else self.box
+
+    @property
+    def page_colour(self) -> NDArray[np.uint8]:
+        """The colour that most of the page has, RGB."""
+        return find_background(self.crop(self.page))
+
+    @cached_property
     def paper(self) -> NDArray[np.int16]:
         """(H, W, 3): the colour of the page, and where a large panel lies on it, the panel's."""
         paper = np.empty(self.image.shape, np.int16)
         paper[:] = find_background(self.image)
+        paper[:, self.page.left : self.page.right] = self.page_colour
         for rectangle in sorted(self.rectangles, key=lambda rectangle: -rectangle.box_px.area):
             box = rectangle.box_px
             if box.area < _PANEL_SHARE * self.width * self.height:

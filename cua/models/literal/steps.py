@@ -10,6 +10,7 @@ from cua.models.literal.work_steps import (
     CopyText,
     DragFigures,
     FillFromPage,
+    LeaveUnsent,
     OpenUntil,
     PasteText,
     PressFigures,
@@ -288,6 +289,7 @@ PlainStep = (
     | PressFigures
     | DragFigures
     | TellFigures
+    | LeaveUnsent
 )
 
 

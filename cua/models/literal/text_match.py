@@ -16,6 +16,7 @@ WHOLE = 0.88
 CONTAINED = 0.7
 """From here up the wanted text stands in the line, word for word."""
 
+_MISREAD = 0.66
 _FUZZY_RATIO = 0.8
 _MIN_FUZZY_LENGTH = 4
 _MISREAD_CHARS = 2
@@ -49,7 +50,7 @@ def fit_texts(wanted: str, seen: str) -> list[Fit]:
     whole = _fit_whole(wanted, seen)
     if whole:
         return [Fit(whole, 0, len(seen))]
-    contained = _fit_contained(wanted, seen)
+    contained = _fit_contained(wanted, seen) or _fit_misread(wanted, seen)
     if contained:
         return contained
     fuzzy = _fit_fuzzy(wanted, seen)
@@ -113,6 +114,23 @@ def _loose_pattern(wanted: str) -> str:
         else:
             pieces.append(re.escape(char))
     return "".join(pieces)
+
+
+_ALIKE = ("1ilj|!I", "0oOQD", "5sS", "9gq", "2zZ", "8B", "6bG", "uvUV", "cC", "wW", "kK", "pP", "xX", "yY")
+"""Signs of codes that readers of small print take for each other, where no dictionary helps them."""
+_CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*(?:\d|\w[A-Z]))\w{2,12}")
+"""What looks like a code: one word of letters with digits among them, or with capitals inside it."""
+
+
+def _fit_misread(wanted: str, seen: str) -> list[Fit]:
+    """A code that stands as a word in a line, some of its signs misread, perhaps right behind the ring of its box."""
+    if _CODE.fullmatch(wanted) is None:
+        return []
+    is_long = len(wanted) >= _MIN_FUZZY_LENGTH
+    classes = ("".join(alike for alike in _ALIKE if is_long and sign in alike) or sign for sign in wanted)
+    pattern = "".join(f"[{re.escape(signs)}]" for signs in classes)
+    found = re.finditer(rf"(?<!\w)[O0oD]?({pattern})(?!\w)", seen)
+    return [Fit(_MISREAD, match.start(1), match.end(1)) for match in found]
 
 
 def _fit_fuzzy(wanted: str, seen: str) -> float:

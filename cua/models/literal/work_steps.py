@@ -86,6 +86,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveUnsent:
+    """Press no button that sends what was filled in."""
+
+    def __str__(self) -> str:
+        return "Do not submit it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TypeAnswer:
     """Type what an earlier step read or worked out."""
 

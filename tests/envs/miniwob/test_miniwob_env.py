@@ -163,11 +163,22 @@ async def test_the_strip_the_score_and_the_clock_are_not_in_the_image(env: MiniW
         await shown.close()
 
 
-async def test_a_strip_that_shows_a_colour_stays(env: MiniWobEnv) -> None:
-    task = MiniWobTask("use-colorwheel-2", 0)
-    image = Image.open(io.BytesIO((await env.reset(task)).screenshot))
-    assert "the following color" in task.instruction
-    assert len(image.crop((0, 0, 160, 50)).getcolors(1 << 16) or ()) > 1
+@pytest.mark.parametrize(
+    ("name", "told", "is_seen"),
+    [
+        ("use-colorwheel-2", "the following color", True),
+        ("click-menu-2", "the item with the icon", True),
+        ("click-menu-2", "the item labeled", False),
+    ],
+)
+async def test_a_strip_that_shows_what_is_meant_stays(env: MiniWobEnv, name: str, told: str, is_seen: bool) -> None:
+    for seed in range(20):
+        task = MiniWobTask(name, seed)
+        image = Image.open(io.BytesIO((await env.reset(task)).screenshot))
+        if told in task.instruction:
+            break
+    assert told in task.instruction
+    assert (len(image.crop((0, 0, 160, 50)).getcolors(1 << 16) or ()) > 1) == is_seen
     assert len(image.crop((161, 0, 332, 214)).getcolors(1 << 16) or ()) == 1
 
 

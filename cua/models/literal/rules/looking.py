@@ -52,6 +52,12 @@ def _scroll_end(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
     return ScrollBy(direction="up" if re.match(r"top|start|begin|up", match["end"], re.I) else "down", notches=None)
 
 
+def _scroll_over_end(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    over = parse_target(match["over"] or match["over2"], quotes)
+    is_up = re.match(r"top|start|begin", match["end"] or match["end2"], re.I) is not None
+    return ScrollBy(direction="up" if is_up else "down", notches=None, over=over)
+
+
 def _scroll_until(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
     return ScrollUntil(target=parse_target(match["target"], quotes), direction=_direction(match["direction"]))
 
@@ -102,8 +108,13 @@ LOOKING: tuple[Rule, ...] = (
     rule(rf"wait (?:for|until|till) (?P<target>.+?)(?: (?:to )?{SEEN})?", _wait_for),
     rule(
         r"scroll (?:all the way )?(?:(?:down|up) )?to the (?:very )?(?P<end>top|start|beginning|bottom|end)"
-        r"(?: of the (?:page|list|window|document))?",
+        r"(?: of the (?:page|list|window|document|text))?",
         _scroll_end,
+    ),
+    rule(
+        r"scroll (?:down |up )?(?:to the (?:very )?(?P<end>top|start|beginning|bottom|end) of (?P<over>.+)"
+        r"|(?P<over2>.+) to the (?:very )?(?P<end2>top|start|beginning|bottom|end)(?: of (?:the|its) (?:text|list))?)",
+        _scroll_over_end,
     ),
     rule(r"scroll all the way (?P<end>down|up)", _scroll_end),
     rule(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
-from cua.models.literal.rules.words import MARK, Rule, rule
+from cua.models.literal.rules.words import MARK, Rule, fixed, rule
 from cua.models.literal.steps import Click, PlainStep, Report
 from cua.models.literal.target_phrase import parse_target
 from cua.models.literal.target_words import ORDINALS
@@ -13,6 +13,7 @@ from cua.models.literal.targets import OpenerKind, Target
 from cua.models.literal.work_steps import (
     CopyText,
     FillFromPage,
+    LeaveUnsent,
     OpenUntil,
     PasteText,
     SelectText,
@@ -224,6 +225,10 @@ WORKING: tuple[Rule, ...] = (
         r"fill (?:in |out )?the (?:form|fields) (?:with|from|using) the values? (?:of|in|from) the table"
         r"(?: above| below)?",
         _fill_from_page,
+    ),
+    rule(
+        r"(?:but )?(?:do not|don't|never) (?:submit|send|save)(?: (?:it|this|that|the form|anything))?(?: yet)?",
+        fixed(LeaveUnsent()),
     ),
     rule(r"submit (?:the form )?(?:when|once|after) (?:you(?:'re| are)? )?(?:done|finished|ready)", _submit),
     rule(

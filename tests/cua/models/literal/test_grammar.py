@@ -27,6 +27,7 @@ from cua.models.literal.targets import Looks, Relation, Target
 from cua.models.literal.work_steps import (
     CopyText,
     DragFigures,
+    LeaveUnsent,
     OpenUntil,
     PasteText,
     PressFigures,
@@ -375,6 +376,17 @@ CASES += [
         ],
     ),
     ("click the button that best describes the figure", [TellFigures(looks=Looks(kind="item"), what="name")]),
+    (
+        'type "Ann" into Name, but do not submit it',
+        [TypeText(text="Ann", field=plain("Name")), LeaveUnsent()],
+    ),
+    (
+        "Scroll to the bottom of the textarea, then hover over A",
+        [
+            ScrollBy(direction="down", notches=None, over=plain("", "textarea", role="area")),
+            Click(target=plain("A"), clicks=0),
+        ],
+    ),
 ]
 
 

@@ -134,6 +134,10 @@ TABLE = (
     "<td>Portugal<tr><td>Plan<td>Premium</table><p>Country: <input id=c style='height:24px'><p>Plan: "
     "<input id=p style='height:24px'><p><button onclick=\"o.textContent='sent'\">Submit</button><p id=o>"
 )
+SURVEY = (
+    f"{LIGHT}<p><label><input type=checkbox id=j> Jazz</label> <label><input type=checkbox> Opera</label>"
+    "<p>Year <input id=y><p><button onclick=\"o.textContent='sent '+y.value+' '+j.checked\">Submit</button><p id=o>"
+)
 WORDS = (
     f"{SERIF}<p style='width:420px'>Seven quiet herons crossed the river before noon.</p><p><input id=w>"
     "<p><button onclick=\"o.textContent='got '+w.value\">Check</button><p id=o>"
@@ -228,6 +232,13 @@ DONE: dict[str, tuple[str, str, str, object]] = {
         "In the text editor, make everything bold.",
         "t.innerHTML.replace(/strong/g,'b')",
         "<b>Bring the blue folder</b>",
+    ),
+    "a form that no step sends": (SURVEY, 'Tick Jazz and type "1984" into Year.', "o.textContent", "sent 1984 true"),
+    "a form that is not to be sent": (
+        SURVEY,
+        'Tick Jazz and type "1984" into Year, but do not submit it.',
+        "[y.value, j.checked, o.textContent]",
+        ["1984", True, ""],
     ),
     "a marked paragraph": (
         PARAGRAPHS,

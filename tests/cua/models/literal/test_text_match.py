@@ -96,6 +96,27 @@ def test_a_letter_or_two_may_be_misread(wanted: str, seen: str) -> None:
     assert best(wanted, seen) > 0.0
 
 
+@pytest.mark.parametrize(
+    ("wanted", "seen", "part"),
+    [
+        ("a75jBs0", "a75iBs0  EV", "a75iBs0"),
+        ("8f1ChQH", "8f1ChOH✓2PeSo", "8f1ChOH"),
+        ("hh9uD", "hhguD", "hhguD"),
+        ("P4", "OP4", "P4"),
+    ],
+)
+def test_signs_of_a_code_may_be_misread_and_a_ring_may_be_read_before_it(wanted: str, seen: str, part: str) -> None:
+    fit = fit_texts(wanted, seen)[0]
+
+    assert fit.score < CONTAINED
+    assert seen[fit.start : fit.end] == part
+
+
+@pytest.mark.parametrize(("wanted", "seen"), [("B2", "82"), ("P4", "P9"), ("hh9uD", "hh8uD"), ("Moon", "Noon")])
+def test_other_codes_do_not_fit(wanted: str, seen: str) -> None:
+    assert best(wanted, seen) == 0.0
+
+
 def test_several_places_in_one_line_are_all_found() -> None:
     assert [(fit.start, fit.end) for fit in fit_texts("Edit", "Edit and Edit")] == [(0, 4), (9, 13)]
 
