@@ -31,7 +31,7 @@ from tests.envs.miniwob.oracles import ORACLES, Hand
 ASKED = ("click", "enter", "choose")
 """The families in which the act is named."""
 CLAIMED = "although the agent reports success"
-"""What the reason of an episode says that scored nothing and was claimed as done."""
+"""What the reason of an episode says that was claimed as done and is not, or not fully: a claim is wrong at score 0."""
 
 
 def print_table(folder: Path) -> None:
@@ -48,7 +48,7 @@ def print_table(folder: Path) -> None:
     print("| family | episodes | right | 95 % interval | mean score | wrong claims | errors |\n" + "|---" * 7 + "|")
     for name, group in rows.items():
         figures = summarize(group)
-        share, wrong = figures.success_full, sum(CLAIMED in one.reason for one in group)
+        share, wrong = figures.success_full, sum(one.score == 0 and CLAIMED in one.reason for one in group)
         print(
             f"| {name} | {len(group)} | {figures.num_succeeded} ({describe_share(share)})"
             f" | {describe_interval(figures.success_full_interval)} | {figures.mean_full or 0.0:.3f}"
