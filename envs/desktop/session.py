@@ -133,8 +133,8 @@ class Session:
         self._typed_only = only_types and (is_first or self._typed_only)
         has_effect = not all(isinstance(action, Move | Wait | Terminate) for action in actions)
         if is_first or self._before is None:
-            # The old grab goes only when there is a new one: where all are gone, the allocator gives their memory back to
-            # the system, and 6,000 page faults a step take a third of its processor time.
+            # The old grab goes only when there is a new one: where all are gone, the allocator gives their memory back,
+            # and 6,000 page faults a step take a third of its processor time.
             self._before = self._camera.grab() if has_effect else None
         until_s = self.clock.now_s() + self._options.step_timeout_s
         for number, action in enumerate(actions):
