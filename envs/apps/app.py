@@ -69,6 +69,14 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+def gunicorn(python: Path, port: int, served: str) -> Command:
+    """What serves a WSGI application: loaded once, then forked, so that a worker that was killed is back at once."""
+    options = (
+        "--preload --workers 1 --threads 4 --timeout 120 --log-level warning --worker-tmp-dir . --no-control-socket"
+    )
+    return Command(argv=(python, "-m", "gunicorn", *options.split(), "--bind", f"127.0.0.1:{port}", served))
+
+
 class WebApp(ABC):
     """An app that nobody here wrote.
 

@@ -134,8 +134,16 @@ class RunningApp:
                     os.close(watch)
 
     def restore_files(self) -> None:
-        """Make its folder what it was at first; only what was touched is copied."""
-        self._copy.restore()
+        """Make its folder what it was at first; only what was touched is copied.
+
+        Raises:
+            EnvSetupError: Files cannot be read or written, or something writes there still.
+        """
+        try:
+            self._copy.restore()
+        except OSError as error:
+            told = f"the app {self.app.name} cannot be put back to its first state: {error}"
+            raise EnvSetupError(told, retryable=True) from error
 
     def ask(
         self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None

@@ -24,7 +24,7 @@ TASKS = (
         'tracker (http://trac.localhost) for the office, with the summary "Buy a signal lamp" and the amount as its '
         "description.",
         'Click "Signal lamp". Open "http://trac.localhost/newticket". Type "Buy a signal lamp" into Summary. '
-        'Type "145.00" into Description. Click "Create ticket".',
+        'Type "145.00" into the document. Click "Create ticket".',
         ("oscar", "trac"),
         new_ticket(summary="Buy a signal lamp", description=says_number(145)),
         path="/catalogue/category/lamps_2/",
@@ -45,7 +45,7 @@ TASKS = (
         "order-status-into-comment",
         "Joris asks how far the order 100103 in the shop (http://oscar.localhost) is. Write its status, and nothing "
         "else, as a comment into ticket 14 of the tracker (http://trac.localhost).",
-        'Tell me the Status. Open "http://trac.localhost/ticket/14". Click "Add Comment". '
+        'Tell me the Status. Open "http://trac.localhost/ticket/14". Scroll to the bottom. '
         'Type "Being processed" into the document. Click "Submit changes".',
         ("oscar", "trac"),
         {"trac/comment/14/1/text": lambda text: str(text).strip(" .").lower() == "being processed"},
@@ -56,8 +56,8 @@ TASKS = (
         "price-into-note",
         'Make a note called "Anchor light" in my notes (http://tiddlywiki.localhost) that holds what one costs in the '
         "shop (http://oscar.localhost): the amount only.",
-        'Open "http://tiddlywiki.localhost/". Click "Tools". Click "new tiddler". Type "Anchor light" into '
-        '"New Tiddler". Type "27.40" into "Type the text for this tiddler". Press ctrl+Enter.',
+        'Open "http://tiddlywiki.localhost/". Click "Tools". Click "new tiddler". Type "Anchor light". '
+        'Type "27.40" into "Type the text for this tiddler". Press ctrl+Enter.',
         ("oscar", "tiddlywiki"),
         {"tiddlywiki/Anchor light/text": says_number(27.4)},
         path="/catalogue/category/lamps_2/",
@@ -68,7 +68,7 @@ TASKS = (
         "The tracker (http://trac.localhost) has a page that says who is on call. Make a note in my notes "
         '(http://tiddlywiki.localhost) called "Week 16" with the name of the person, and nothing else.',
         'Click "Who is on call". Open "http://tiddlywiki.localhost/". Click "Tools". Click "new tiddler". '
-        'Type "Week 16" into "New Tiddler". Type "Tomas" into "Type the text for this tiddler". Press ctrl+Enter.',
+        'Type "Week 16". Type "Tomas" into "Type the text for this tiddler". Press ctrl+Enter.',
         ("trac", "tiddlywiki"),
         {"tiddlywiki/Week 16/text": lambda text: str(text).strip(" .").lower() == "tomas"},
         path="/wiki",
@@ -90,8 +90,8 @@ TASKS = (
         "price-of-what-is-not-sold",
         "The diver in ticket 9 of the tracker (http://trac.localhost) needs a diving suit. Write what the shop "
         "(http://oscar.localhost) takes for one as a comment into the ticket.",
-        'Open "http://oscar.localhost/search/?q=diving+suit". Click "Diving suit". '
-        'Open "http://trac.localhost/ticket/9". Click "Add Comment". Click "Submit changes".',
+        'Open "http://oscar.localhost/catalogue/category/clothing_3/". Click "Diving suit". '
+        'Open "http://trac.localhost/ticket/9". Click "Submit changes".',
         ("trac", "oscar"),
         {},
         path="/ticket/9",

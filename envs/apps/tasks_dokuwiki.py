@@ -31,7 +31,7 @@ TASKS = (
     _task(
         id="dokuwiki/new-page",
         instruction='Start a page "moorings" in the wiki that says: Forty moorings at pier 2.',
-        steps='Click "Create this page". Type "Forty moorings at pier 2." into the document, then click "Save".',
+        steps='Open http://dokuwiki.localhost/doku.php?id=moorings&do=edit. Type "Forty moorings at pier 2." into the document, then click "Save".',
         path="/doku.php?id=moorings",
         changes={"dokuwiki/page/moorings/text": has("Forty moorings at pier 2.")},
         family="create",
@@ -106,8 +106,8 @@ TASKS = (
     _task(
         id="dokuwiki/add-user",
         instruction='Make an account "dora" for Dora Lund, dora@harbour.example, with the password "reef-4411".',
-        steps='Click "Admin", then "User Manager". Type "dora" into "User:". Type "reef-4411" into "Password:". '
-        'Type "reef-4411" into "once again:". Type "Dora Lund" into "Real Name:". Type "dora@harbour.example" into "Email:". Click "Add".',
+        steps='Click "Admin", then "User Manager". Click "User:". Type "dora". Click "Password:". Type "reef-4411". '
+        'Click "once again:". Type "reef-4411". Click "Real Name:". Type "Dora Lund". Click "Email:". Type "dora@harbour.example". Click "Add".',
         changes={
             "dokuwiki/user/dora/name": "Dora Lund",
             "dokuwiki/user/dora/email": "dora@harbour.example",
@@ -131,7 +131,7 @@ TASKS = (
     _task(
         id="dokuwiki/wiki-title",
         instruction='Our wiki is to be called "Quay wiki" from now on. Change its title in the configuration.',
-        steps='Click "Admin". Click "Configuration Settings". Set "Wiki title" to "Quay wiki". Press Enter.',
+        steps='Click "Admin". Click "Configuration Settings". Click "Harbour wiki" right of "Wiki title". Press ctrl+a. Type "Quay wiki". Press Enter.',
         changes={"dokuwiki/setting/title": "Quay wiki"},
         family="settings",
         difficulty=2,

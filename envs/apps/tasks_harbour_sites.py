@@ -14,7 +14,7 @@ TASKS = (
     _task(
         id="cross-site/crane-note",
         instruction=f'Our wiki ({_WIKI}) says what the crane costs. Make a note called "Crane" here in my notes with that price.',
-        steps='Click "new tiddler". Type "Crane" into "New Tiddler". '
+        steps='Click "new tiddler". Type "Crane". '
         'Type "The crane costs 95 euro." into "Type the text for this tiddler". Click "ok".',
         sites=("tiddlywiki", "dokuwiki"),
         changes={"tiddlywiki/Crane/text": has("95")},
@@ -74,7 +74,7 @@ TASKS = (
         id="cross-site/same-title",
         instruction=f"The wiki ({_WIKI}) and my notes shall carry the same title: give the wiki, in its configuration, the title that "
         "my notes have. I am signed in there as admin.",
-        steps=f'Open {_WIKI}/doku.php?id=start&do=admin&page=config. Set "Wiki title" to "Harbour notes". Press Enter.',
+        steps=f'Open {_WIKI}/doku.php?id=start&do=admin&page=config. Click "Harbour wiki" right of "Wiki title". Press ctrl+a. Type "Harbour notes". Press Enter.',
         sites=("tiddlywiki", "dokuwiki"),
         changes={"dokuwiki/setting/title": "Harbour notes"},
         difficulty=2,

@@ -82,7 +82,7 @@ TASKS = (
         "order-with-voucher",
         "Order a wool cap with the voucher SPRING10, to my default address.",
         'Click "Wool cap". Click "Add to basket". Click "View basket". Click "I have a voucher code...". '
-        'Type "SPRING10" into "Voucher code". Click "Add voucher". Click "Proceed to checkout". '
+        'Type "SPRING10" into "Code". Click "Add voucher". Click "Proceed to checkout". '
         'Click "Ship to your default shipping address". Click "Continue". Click "Place order".',
         "/catalogue/category/clothing_3/",
         new_order(_QUAY, "15.12", CL_02=1),
@@ -154,7 +154,7 @@ TASKS = (
     _task(
         "cheapest-lamp",
         "What does the cheapest lamp in the shop cost? Answer with the amount only.",
-        'Select "Price low to high" in "Sort by". Tell me the text below "Head torch".',
+        'Select "Price low to high" in "Sort by". Click "Head torch". Tell me the text right of "Price (incl. tax)".',
         "/catalogue/category/lamps_2/",
         answer=says_number(19.95),
         family="look up",
@@ -195,7 +195,7 @@ TASKS = (
     _task(
         "restock",
         "25 pairs of sailing gloves have come in. Enter that as the number in stock.",
-        'Click "Stock and pricing". Type "25" into "Number in stock". Click "Save".',
+        'Click "Stock and pricing". Double-click "0". Type "25". Click "Save".',
         "/dashboard/catalogue/products/12/",
         {"product/CL-04/stock": "25"},
         family="keep the shop",
@@ -255,7 +255,7 @@ TASKS = (
     _task(
         "who-bought-the-stove",
         "Who has ordered the gimballed stove? Answer with the name of the customer.",
-        'Click "100106". Tell me the Name.',
+        'Tell me the Customer in the row of "100106".',
         "/dashboard/orders/",
         answer=lambda answer: has("tomas")(answer) and not any(has(name)(answer) for name in ("edda", "joris", "mara")),
         family="look up",

@@ -13,7 +13,7 @@ TASKS = (
     _task(
         id="tiddlywiki/new-note",
         instruction='I need a new note called "Winter storage" that says: Boats stand in hall 3.',
-        steps='Click "new tiddler". Type "Winter storage" into "New Tiddler". '
+        steps='Click "new tiddler". Type "Winter storage". '
         'Type "Boats stand in hall 3." into "Type the text for this tiddler". Click "ok".',
         changes={"tiddlywiki/Winter storage/text": "Boats stand in hall 3."},
         family="create",
@@ -23,8 +23,9 @@ TASKS = (
     _task(
         id="tiddlywiki/new-tagged-note",
         instruction='Write down in a new note called "Ferry times", tagged travel, that the ferry back leaves at 18:30.',
-        steps='Click "new tiddler". Type "Ferry times" into "New Tiddler". Type "travel" into "tag name". Click "add". '
-        'Type "The ferry back leaves at 18:30." into "Type the text for this tiddler". Click "ok".',
+        steps='Click "new tiddler". Type "Ferry times". '
+        'Type "The ferry back leaves at 18:30." into "Type the text for this tiddler". Type "travel" into "tag name". '
+        'Click "add". Click "ok".',
         changes={"tiddlywiki/Ferry times/text": has("18:30"), "tiddlywiki/Ferry times/tags": "travel"},
         family="create",
         difficulty=2,
@@ -52,7 +53,7 @@ TASKS = (
     _task(
         id="tiddlywiki/delete-note",
         instruction="Nobody needs the old draft any more: delete that note.",
-        steps='Type "Old draft" into the text field. Click "Old draft" below "matches". Click "edit" right of "Old draft". '
+        steps='Type "Old draft". Click "Old draft" below "matches". Click "edit" right of "Old draft". '
         'Click "delete". Accept the dialog.',
         changes={"tiddlywiki/Old draft/text": None, "tiddlywiki/Old draft/tags": None},
         family="delete",
@@ -62,7 +63,7 @@ TASKS = (
     _task(
         id="tiddlywiki/rename-note",
         instruction='Shorten the title of my note "Packing list" to just "Packing".',
-        steps='Click "edit". Type "Packing" into "Packing list". Click "ok".',
+        steps='Click "edit". Type "Packing". Click "ok".',
         path="/#Packing%20list",
         changes={**_TRAVEL, "tiddlywiki/Packing list/tags": None, "tiddlywiki/Packing list/text": None},
         family="edit",
@@ -82,7 +83,7 @@ TASKS = (
     _task(
         id="tiddlywiki/subtitle",
         instruction='Change the subtitle of these notes to "berths and boats".',
-        steps='Click "control panel". Set "Subtitle" to "berths and boats".',
+        steps='Click "control panel". Click "what we should not forget" right of "Subtitle". Press ctrl+a. Type "berths and boats".',
         changes={"tiddlywiki/$:/SiteSubtitle/text": "berths and boats"},
         family="settings",
         difficulty=1,
@@ -116,7 +117,7 @@ TASKS = (
     _task(
         id="tiddlywiki/find-number",
         instruction="What is Bjarne's phone number? Tell me just the number.",
-        steps='Type "Phone" into the text field. Click "Phone numbers" below "matches". Tell me the text right of "Bjarne".',
+        steps='Type "Phone". Click "Phone numbers" below "matches". Tell me the text right of "Bjarne".',
         answer=lambda text: has("555-0102")(text) and not (has("0101")(text) or has("0104")(text)),
         family="answer",
         difficulty=1,

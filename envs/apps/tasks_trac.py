@@ -56,7 +56,7 @@ TASKS = (
     _task(
         "comment",
         'Tell the others in the ticket about the price list: "The new list is printed."',
-        'Click "#3". Click "Add Comment". Type "The new list is printed." into the document. Click "Submit changes".',
+        'Click "#3". Scroll to the bottom. Type "The new list is printed." into the document. Click "Submit changes".',
         {"comment/3/1/text": "The new list is printed."},
         path="/report/1",
         family="comment",

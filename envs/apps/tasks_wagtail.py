@@ -88,7 +88,7 @@ TASKS = (
         id="wagtail/add-redirect",
         instruction="Make sure that visitors of /winter land on https://harbour.example/w, for the time being only: the "
         "redirect shall not be permanent.",
-        steps='Click "Add redirect". Type "/winter" into "Redirect from". Untick "Permanent". '
+        steps='Click "Add redirect". Type "/winter" into "Redirect from". Untick the checkbox. '
         'Type "https://harbour.example/w" into "Redirect to any URL". Click "Create".',
         path="/admin/redirects/",
         changes={"wagtail/redirect//winter/target": "https://harbour.example/w"},
@@ -119,8 +119,9 @@ TASKS = (
     _task(
         id="wagtail/add-user",
         instruction='Add a user "dora": Dora Lund, dora@harbour.example, password "reef-4411-Kiel". She needs no roles yet.',
-        steps='Type "dora" into Username. Type "dora@harbour.example" into Email. Type "Dora" into "First Name". '
-        'Type "Lund" into "Last Name". Type "reef-4411-Kiel" into "Password". Type "reef-4411-Kiel" into "Password confirmation". '
+        steps='Type "dora" into the text field below "Username". Type "dora@harbour.example" into Email. Type "Dora" into "First Name". '
+        'Type "Lund" into "Last Name". Click "Password". Type "reef-4411-Kiel". '
+        'Click "Password confirmation". Type "reef-4411-Kiel". '
         'Click "Create".',
         path="/admin/users/new/",
         changes={
@@ -137,7 +138,7 @@ TASKS = (
     _task(
         id="wagtail/deactivate-user",
         instruction="Celia Voss is away for a year. Make her account inactive, but keep it.",
-        steps='Click "Celia Voss". Untick "Active". Click "Save".',
+        steps='Click "Celia Voss". Scroll to the bottom. Untick the checkbox. Click "Save".',
         path="/admin/users/",
         changes={"wagtail/user/celia/is_active": None},
         family="account",
@@ -147,7 +148,7 @@ TASKS = (
     _task(
         id="wagtail/add-collection",
         instruction='I need a collection "Plans" for drawings, directly below Root.',
-        steps='Click "Add a collection". Type "Plans" into Name. Select "Root" in Parent. Click "Create".',
+        steps='Click "Add a collection". Type "Plans" into Name. Select "Root" in the list. Click "Create".',
         path="/admin/collections/",
         changes={"wagtail/collection/Plans/parent": "Root"},
         family="create",
@@ -157,7 +158,7 @@ TASKS = (
     _task(
         id="wagtail/count-below",
         instruction="How many pages lie below Events? Answer with the number.",
-        steps='Click "Pages". Open http://wagtail.localhost/admin/pages/7/. Check that "2 pages" is shown.',
+        steps='Click "Pages". Open http://wagtail.localhost/admin/pages/7/. Tell me the text right of "1-2 of".',
         answer=lambda text: says_number(2)(text) or re.fullmatch(r"\W*two(?: pages)?\W*", text, re.I) is not None,
         family="answer",
         difficulty=2,

@@ -1,5 +1,6 @@
 """TiddlyWiki: notes on one page that stores each note ("tiddler") on its server."""
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -65,9 +66,11 @@ class TiddlyWiki(WebApp):
 
     def put_back(self, app: RunningApp) -> None:
         """Write and delete the notes that are not as they were."""
-        held = _read_all(app)
+        held, files = _read_all(app), _system_files(app.folder)
         for title in held.keys() - _FIRST.keys():
             _write(app, title, None)
+            if title in files:  # the server takes its time; until then the program's own tiddler would count as ours
+                files[title].unlink(missing_ok=True)
         for title in _FIRST:
             wanted = _first_fields(title)
             if {
@@ -100,7 +103,7 @@ def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
     """The fields of all tiddlers that the server holds; of the system's, those that it has written to its files."""
     listed = json.loads(app.ask("GET", f"{_API}.json?exclude=none", headers=_HEADERS).body)
     found = {held["title"]: {name: str(value) for name, value in held.items()} for held in listed}
-    for title in sorted(_system_titles(app.folder)):
+    for title in sorted(_system_files(app.folder).keys() | {title for title in _FIRST if title.startswith("$:/")}):
         answer = app.ask("GET", f"{_API}/{quote(title, safe='')}", headers=_HEADERS)
         if answer.status == 200:
             held = json.loads(answer.body)
@@ -108,12 +111,14 @@ def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
     return found
 
 
-def _system_titles(folder: Path) -> set[str]:
-    titles = {title for title in _FIRST if title.startswith("$:/")}
+def _system_files(folder: Path) -> dict[str, Path]:
+    """The files of the system's tiddlers, by title."""
+    found: dict[str, Path] = {}
     for file in (folder / "tiddlers").glob("$__*.tid"):
-        found = re.search(r"^title: (\$:/.*)$", file.read_text("utf-8", "replace"), re.MULTILINE)
-        titles |= {found[1]} if found else set()
-    return titles
+        with contextlib.suppress(FileNotFoundError):  # gone since
+            title = re.search(r"^title: (\$:/.*)$", file.read_text("utf-8", "replace"), re.MULTILINE)
+            found |= {title[1]: file} if title else {}
+    return found
 
 
 def _write(app: RunningApp, title: str, fields: Mapping[str, Any] | None) -> None:

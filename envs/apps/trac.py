@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from envs.apps.app import Command, Facts, Packages, WebApp, run_tool
+from envs.apps.app import Command, Facts, Packages, WebApp, gunicorn, run_tool
 from envs.apps.running import RunningApp
 
 _SITE = Path(__file__).with_name("trac_site.py")
@@ -52,9 +52,7 @@ class Trac(WebApp):
 
     def command(self, folder: Path, port: int) -> Command:
         """gunicorn, which sees to workers that end."""
-        options = "--preload --workers 1 --threads 4 --timeout 120 --log-level warning --worker-tmp-dir .".split()
-        site = ("--bind", f"127.0.0.1:{port}", "trac_site:make_application()")
-        return Command(argv=(self.python, "-m", "gunicorn", *options, *site))
+        return gunicorn(self.python, port, "trac_site:make_application()")
 
     def put_back(self, app: RunningApp) -> None:
         """End what is under way, then copy the files."""

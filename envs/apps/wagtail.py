@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envs.apps.app import PASSWORD, Command, Facts, Packages, WebApp, run_tool
+from envs.apps.app import PASSWORD, Command, Facts, Packages, WebApp, gunicorn, run_tool
 from envs.apps.running import RunningApp
 
 _MODELS = '''
@@ -164,8 +164,7 @@ class Wagtail(WebApp):
 
     def command(self, folder: Path, port: int) -> Command:
         """Gunicorn, which loads the site once and forks what serves it."""
-        options = "--preload --workers 1 --threads 4 --timeout 120 --log-level warning --worker-tmp-dir .".split()
-        return Command(argv=(self.python, "-m", "gunicorn", *options, "--bind", f"127.0.0.1:{port}", "served"))
+        return gunicorn(self.python, port, "served")
 
     def put_back(self, app: RunningApp) -> None:
         """End what serves, put the files back; gunicorn forks anew what serves."""

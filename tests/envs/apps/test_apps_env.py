@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from envs import EnvDiedError, EnvSetupError, InstructionTask, Terminate
-from envs.apps import AppsEnv, AppTask
+from envs.apps import AppsEnv, AppTask, RunningApp
 from envs.apps.suite import TASKS
 from envs.apps.tiddlywiki import TiddlyWiki
+from envs.desktop.programs import Programs
 from envs.env import EnvSpec
 from envs.registry import make_env
 from tests.envs.apps.proving import apps_env, skip_unless_installed
@@ -145,6 +146,18 @@ async def test_nothing_outlives_a_killed_parent() -> None:
     _, alive = await asyncio.to_thread(psutil.wait_procs, family, timeout=20)
     assert [process.name() for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
     assert not await asyncio.to_thread(folder.exists)
+
+
+async def test_a_first_state_that_cannot_be_put_back_is_the_envs_fault(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    try:
+        app = RunningApp(TiddlyWiki(), programs)
+        app.folder.write_text("no folder", "utf-8")
+        with pytest.raises(EnvSetupError, match=r"tiddlywiki cannot be put back to its first state: .*exists") as told:
+            app.restore_files()
+        assert told.value.retryable
+    finally:
+        programs.close()
 
 
 async def test_the_first_state_is_made_once() -> None:
