@@ -1,9 +1,9 @@
-"""What the web apps of the suite `apps` cost: start, reset, memory. `python benchmarks/apps.py [--rounds N]`
+"""What the web apps of the suite `apps` cost: start, reset, memory. `python -m benchmarks.apps [--rounds N]`
 
 A reset is what puts an app back after a task, and its first answer then: the app alone, without the browser. Memory is
 the PSS of the app's processes.
 
-`python benchmarks/apps.py --table FOLDER`: an evaluation of the suite by app, family, task. *Right*: the verdict is 1.
+`python -m benchmarks.apps --table FOLDER`: an evaluation of the suite by app, family, task. *Right*: the verdict is 1.
 *Wrong*: the agent claims success, and the verdict is below 1. *Honest*: it gave up, and that was not right.
 """
 
