@@ -1,0 +1,337 @@
+"""OSWorld's task files as data: what is set up, what is asked for, what is compared in the end.
+
+Source: `evaluation_examples` of xlang-ai/OSWorld. The files that come with the package are its state of 2026-04-29;
+`TaskData` reads a newer checkout just as well.
+"""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from envs.errors import EnvSetupError, did_you_mean
+
+DATA = Path(__file__).with_name("data") / "osworld_2026_04_29.zip"
+LISTS = ("all", "nogdrive", "small", "infeasible")
+"""Lists of tasks that the data has; `infeasible` is made from the tasks, since upstream's lacks one of them."""
+DOMAINS = (
+    "chrome",
+    "gimp",
+    "libreoffice_calc",
+    "libreoffice_impress",
+    "libreoffice_writer",
+    "multi_apps",
+    "os",
+    "thunderbird",
+    "vlc",
+    "vs_code",
+)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Office": ("libreoffice_calc", "libreoffice_impress", "libreoffice_writer"),
+    "Daily": ("vlc", "thunderbird", "chrome"),
+    "Professional": ("gimp", "vs_code"),
+    "OS": ("os",),
+    "Workflow": ("multi_apps",),
+}
+INFEASIBLE = "infeasible"
+_MAX_FILE_BYTES = 2**20
+_MAX_FILES = 10_000
+
+Conjunction = Literal["and", "or"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupStep:
+    """One thing that is done to the guest before the task, or before its verdict.
+
+    Attributes:
+        kind: `launch`, `download`, `execute`, ...
+        parameters: Of that kind.
+    """
+
+    kind: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One comparison: `function(result, expected, **options)`.
+
+    Attributes:
+        function: Its name.
+        result: Where the thing that is judged comes from: a getter's `type` and what that takes; empty for
+            `infeasible`.
+        expected: Likewise, what it is compared with; None: with nothing.
+        options: Named arguments of the function.
+    """
+
+    function: str
+    result: Mapping[str, Any]
+    expected: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFile:
+    """One task.
+
+    Attributes:
+        id: Its name, a UUID.
+        domain: The folder that it lies in, one of `DOMAINS`.
+        instruction: What is asked for.
+        setup: Done before it.
+        metrics: What is compared, in this order.
+        conjunction: `and`: all of them must be right; `or`: one.
+        postconfig: Done before they are.
+        related_apps: Names of programs, spelled in many ways.
+        needs_proxy: Upstream opens its sites through a proxy.
+        needs_account: It needs an account at Google Drive.
+        snapshot: For information only.
+    """
+
+    id: str
+    domain: str
+    instruction: str
+    setup: tuple[SetupStep, ...]
+    metrics: tuple[Metric, ...]
+    conjunction: Conjunction
+    postconfig: tuple[SetupStep, ...]
+    related_apps: tuple[str, ...]
+    needs_proxy: bool
+    needs_account: bool
+    snapshot: str
+
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether the right answer is that it cannot be done."""
+        return any(metric.function == INFEASIBLE for metric in self.metrics)
+
+    @property
+    def key(self) -> str:
+        """`DOMAIN/ID`."""
+        return f"{self.domain}/{self.id}"
+
+
+def parse_task(domain: str, content: object, where: str) -> TaskFile:
+    """Read a task.
+
+    Args:
+        domain: The folder that the file lies in.
+        content: What its JSON says.
+        where: Its name, for errors.
+
+    Raises:
+        EnvSetupError: Something is missing or of another kind than it has to be.
+    """
+    task = _mapping(content, where)
+    evaluator = _mapping(task.get("evaluator"), f"{where}: evaluator")
+    instruction = _text(task.get("instruction"), f"{where}: instruction")
+    if not instruction.strip():
+        raise EnvSetupError(f"{where}: instruction is blank")
+    setup = parse_steps(task.get("config"), f"{where}: config")
+    conjunction = evaluator.get("conj", "and")
+    if conjunction not in ("and", "or"):
+        raise EnvSetupError(f"{where}: evaluator: conj is {conjunction!r}, expected 'and' or 'or'")
+    apps = task.get("related_apps")
+    return TaskFile(
+        id=_text(task.get("id"), f"{where}: id"),
+        domain=domain,
+        instruction=instruction,
+        setup=setup,
+        metrics=_parse_metrics(evaluator, f"{where}: evaluator"),
+        conjunction=conjunction,
+        postconfig=parse_steps(evaluator.get("postconfig"), f"{where}: evaluator: postconfig"),
+        related_apps=tuple(str(app) for app in apps) if isinstance(apps, list) else (),
+        needs_proxy=task.get("proxy") is True,
+        needs_account=any(step.kind in ("googledrive", "login") for step in setup),
+        snapshot=str(task.get("snapshot") or ""),
+    )
+
+
+def parse_steps(content: object, where: str) -> tuple[SetupStep, ...]:
+    """Read a list of steps; None and a missing list are an empty one.
+
+    Raises:
+        EnvSetupError: It is something else.
+    """
+    if content is None:
+        return ()
+    if not isinstance(content, list):
+        raise EnvSetupError(f"{where} is a {type(content).__name__}, expected a list of steps")
+    steps = []
+    for number, entry in enumerate(content, 1):
+        step = _mapping(entry, f"{where}: step {number}")
+        kind = _text(step.get("type"), f"{where}: step {number}: type")
+        parameters = step.get("parameters")
+        steps.append(
+            SetupStep(
+                kind=kind,
+                parameters={} if parameters is None else _mapping(parameters, f"{where}: step {number}: parameters"),
+            )
+        )
+    return tuple(steps)
+
+
+class TaskData:
+    """All tasks of one revision.
+
+    Args:
+        path: A folder like upstream's `evaluation_examples` or a zip file of one; None: what comes with the package.
+
+    Raises:
+        EnvSetupError: There is no such folder, or it holds no tasks.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or DATA
+        files = _read_zip(self._path) if self._path.is_file() else _read_folder(self._path)
+        self._tasks = {name: data for name, data in files.items() if name.startswith("examples/")}
+        self._lists = {name: data for name, data in files.items() if name.startswith("test_")}
+        if not self._tasks:
+            raise EnvSetupError(f"{self._path} has no task files; expected a folder with examples/DOMAIN/ID.json")
+        self.revision = _digest(files)
+        self._keys = {name.removeprefix("examples/").removesuffix(".json"): name for name in self._tasks}
+
+    def task(self, key: str) -> TaskFile:
+        """One task by `DOMAIN/ID`, or a beginning of it that no other has.
+
+        Raises:
+            EnvSetupError: There is none, there are several, or its file is damaged.
+        """
+        found = [key] if key in self._keys else [known for known in self._keys if known.startswith(key)] if key else []
+        if len(found) != 1:
+            told = f"there are {len(found)} tasks" if found else "there is no task"
+            raise EnvSetupError(f"{told} of OSWorld with {key!r}{'' if found else did_you_mean(key, self._keys)}")
+        name = self._keys[found[0]]
+        domain = found[0].partition("/")[0]
+        return parse_task(domain, _load(self._tasks[name], f"{self._path.name}: {name}"), name)
+
+    def keys(self, list_name: str = "all", domains: Iterable[str] = ()) -> tuple[str, ...]:
+        """Keys of the tasks of a list, in its order.
+
+        Args:
+            list_name: One of `LISTS`, or the path of a file like upstream's `test_*.json`.
+            domains: Only those; empty: all.
+
+        Raises:
+            EnvSetupError: No such list or domain, or one that names a task which is not there.
+        """
+        wanted = tuple(domains)
+        for domain in wanted:
+            if domain not in DOMAINS:
+                raise EnvSetupError(f"OSWorld has no domain {domain!r}{did_you_mean(domain, DOMAINS)}")
+        found = [key for key in self._list(list_name) if not wanted or key.partition("/")[0] in wanted]
+        missing = [key for key in found if key not in self._keys]
+        if missing:
+            raise EnvSetupError(f"the list {list_name} names {missing[0]}, which {self._path.name} does not have")
+        return tuple(dict.fromkeys(found))
+
+    def _list(self, name: str) -> list[str]:
+        if name == INFEASIBLE:
+            return [key for key in self._keys if self.task(key).is_infeasible]
+        if name == "all" and "test_all.json" not in self._lists:
+            return list(self._keys)
+        if f"test_{name}.json" in self._lists:
+            content = _load(self._lists[f"test_{name}.json"], f"test_{name}.json")
+        elif Path(name).is_file():
+            content = _load(_read_bounded(Path(name)), name)
+        else:
+            raise EnvSetupError(
+                f"there is no list {name!r}{did_you_mean(name, LISTS)}; a list of your own is a file like test_all.json"
+            )
+        domains = _mapping(content, name)
+        return [f"{domain}/{id}" for domain, ids in domains.items() if isinstance(ids, list) for id in ids]
+
+
+def _parse_metrics(evaluator: Mapping[str, Any], where: str) -> tuple[Metric, ...]:
+    given = evaluator.get("func")
+    names = given if isinstance(given, list) else [given]
+    if not names:
+        raise EnvSetupError(f"{where}: func is an empty list")
+    columns = {
+        name: _column(evaluator.get(name), len(names), isinstance(given, list), f"{where}: {name}")
+        for name in ("result", "expected", "options")
+    }
+    return tuple(
+        Metric(function=_text(name, f"{where}: func"), result=result, expected=expected or None, options=options)
+        for name, result, expected, options in zip(names, *columns.values(), strict=True)
+    )
+
+
+def _column(given: object, count: int, is_list: bool, where: str) -> list[Mapping[str, Any]]:
+    """What belongs to each function; nothing is an empty mapping."""
+    entries = given if isinstance(given, list) else [given]
+    if given is None:
+        entries = [None] * count
+    if len(entries) != count or (isinstance(given, list) and not is_list):
+        raise EnvSetupError(f"{where} has {len(entries)} entries for {count} functions")
+    return [{} if entry is None else _mapping(entry, where) for entry in entries]
+
+
+def _read_zip(path: Path) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [info for info in archive.infolist() if _is_wanted(info.filename)]
+            _check_sizes((info.file_size for info in found), path)
+            return {info.filename: archive.read(info) for info in found}
+    except (zipfile.BadZipFile, OSError) as error:
+        raise EnvSetupError(f"{path} cannot be read: {error}") from error
+
+
+def _read_folder(path: Path) -> dict[str, bytes]:
+    if not path.is_dir():
+        raise EnvSetupError(f"there is no folder {path}; expected one with examples/DOMAIN/ID.json and test_all.json")
+    files = [*path.glob("test_*.json"), *path.glob("examples/*/*.json")]
+    found = {str(file.relative_to(path)): file for file in files if file.is_file()}
+    _check_sizes((file.stat().st_size for file in found.values()), path)
+    return {name: found[name].read_bytes() for name in sorted(found)}
+
+
+def _read_bounded(path: Path) -> bytes:
+    _check_sizes([path.stat().st_size], path)
+    return path.read_bytes()
+
+
+def _is_wanted(name: str) -> bool:
+    parts = name.split("/")
+    is_task = len(parts) == 3 and parts[0] == "examples"
+    return name.endswith(".json") and (is_task or (len(parts) == 1 and name.startswith("test_")))
+
+
+def _check_sizes(sizes: Iterable[int], path: Path) -> None:
+    all_sizes = list(sizes)
+    if len(all_sizes) > _MAX_FILES or max(all_sizes, default=0) > _MAX_FILE_BYTES:
+        raise EnvSetupError(
+            f"{path} has more than {_MAX_FILES} task files, or one of more than {_MAX_FILE_BYTES} bytes"
+        )
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    """Names the content of all files, whatever they lie in."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name}\0{len(files[name])}\0".encode())
+        digest.update(files[name])
+    return digest.hexdigest()[:12]
+
+
+def _load(data: bytes, where: str) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise EnvSetupError(f"{where} is no JSON: {error}") from error
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise EnvSetupError(f"{where} is {'missing' if value is None else type(value).__name__}, expected an object")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise EnvSetupError(f"{where} is {'missing' if value is None else type(value).__name__}, expected a text")
+    return value

@@ -1,0 +1,118 @@
+"""OSWorld's task files: all that come with the package, and damaged ones."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs import EnvSetupError
+from envs.osworld.task_file import DOMAINS, TaskData, parse_task
+
+TASK: dict[str, Any] = {
+    "id": "a-task",
+    "instruction": "Do it.",
+    "config": [{"type": "launch", "parameters": {"command": "xterm"}}],
+    "evaluator": {"func": "exact_match", "result": {"type": "vm_file"}, "expected": {"type": "rule"}},
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> TaskData:
+    return TaskData()
+
+
+def test_every_task_is_read(data: TaskData) -> None:
+    tasks = [data.task(key) for key in data.keys()]
+    assert len(tasks) == 369
+    assert {task.domain for task in tasks} == set(DOMAINS)
+    steps = Counter(step.kind for task in tasks for step in task.setup)
+    assert (steps["download"], steps["launch"], steps["open"], steps["execute"]) == (278, 274, 156, 154)
+    functions = Counter(metric.function for task in tasks for metric in task.metrics)
+    assert (functions["compare_table"], functions["infeasible"], len(functions)) == (62, 29, 111)
+    assert Counter(len(task.metrics) for task in tasks) == {1: 318, 2: 39, 3: 8, 4: 2, 5: 2}
+    assert sum(task.conjunction == "or" for task in tasks) == 25
+    assert sum(task.needs_proxy for task in tasks) == 52
+    assert sum(task.needs_account for task in tasks) == 8
+
+
+def test_lists(data: TaskData) -> None:
+    sizes = {name: len(data.keys(name)) for name in ("all", "nogdrive", "small", "infeasible")}
+    assert sizes == {"all": 369, "nogdrive": 361, "small": 39, "infeasible": 29}
+    assert len(data.keys("all", ["os", "vlc"])) == 24 + 17
+    with pytest.raises(EnvSetupError, match="no list 'smal'.*small"):
+        data.keys("smal")
+    with pytest.raises(EnvSetupError, match="no domain 'vscode'.*vs_code"):
+        data.keys("all", ["vscode"])
+
+
+def test_a_list_of_ones_own(data: TaskData, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.json"
+    first = data.keys()[0]
+    mine.write_text(json.dumps({first.split("/")[0]: [first.split("/")[1]]}))
+    assert data.keys(str(mine)) == (first,)
+    mine.write_text(json.dumps({"os": ["not-there"]}))
+    with pytest.raises(EnvSetupError, match="names os/not-there"):
+        data.keys(str(mine))
+
+
+def test_a_beginning_names_a_task(data: TaskData) -> None:
+    assert data.task("os/13584542").id == "13584542-872b-42d8-b299-866967b5c3ef"
+    with pytest.raises(EnvSetupError, match="there are 24 tasks"):
+        data.task("os/")
+    with pytest.raises(EnvSetupError, match="no task of OSWorld with 'os/none'"):
+        data.task("os/none")
+
+
+def test_a_folder_reads_like_the_archive_and_names_the_same_revision(data: TaskData, tmp_path: Path) -> None:
+    import zipfile
+
+    from envs.osworld.task_file import DATA
+
+    with zipfile.ZipFile(DATA) as archive:
+        archive.extractall(tmp_path)
+    other = TaskData(tmp_path)
+    assert (other.revision, set(other.keys())) == (data.revision, set(data.keys()))
+    (tmp_path / "examples" / "os" / "more.json").write_text(json.dumps(TASK))
+    assert TaskData(tmp_path).revision != data.revision
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"instruction": None}, "instruction is missing"),
+        ({"instruction": " "}, "instruction is blank"),
+        ({"config": {}}, "config is a dict, expected a list"),
+        ({"config": ["launch"]}, "step 1 is str, expected an object"),
+        ({"config": [{"parameters": {}}]}, "step 1: type is missing"),
+        ({"evaluator": None}, "evaluator is missing"),
+        ({"evaluator": {"func": None}}, "func is missing"),
+        ({"evaluator": {"func": []}}, "func is an empty list"),
+        ({"evaluator": {"func": ["a", "b"], "result": [{}]}}, "result has 1 entries for 2 functions"),
+        ({"evaluator": {"func": "a", "result": {}, "conj": "xor"}}, "conj is 'xor'"),
+    ],
+)
+def test_damage_is_told(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(EnvSetupError, match=told):
+        parse_task("os", TASK | change, "a-task.json")
+
+
+def test_what_may_be_left_out() -> None:
+    task = parse_task("os", {**TASK, "config": None, "evaluator": {"func": "infeasible", "options": None}}, "x")
+    assert (task.setup, task.postconfig, task.is_infeasible) == ((), (), True)
+    assert task.metrics[0].expected is None
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip"])
+def test_an_archive_that_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data.zip").write_bytes(content)
+    with pytest.raises(EnvSetupError, match="cannot be read"):
+        TaskData(tmp_path / "data.zip")
+
+
+def test_no_folder_and_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(EnvSetupError, match="no folder"):
+        TaskData(tmp_path / "none")
+    with pytest.raises(EnvSetupError, match="has no task files"):
+        TaskData(tmp_path)
