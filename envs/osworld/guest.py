@@ -1,0 +1,588 @@
+"""A guest server: OSWorld's protocol over one X display, for machines and containers that do not run upstream's.
+
+    python -m envs.osworld.guest --display :1 --port 5000
+
+Whoever reaches it runs programs as its user, by design. It listens on loopback unless told otherwise, and asks for a
+token when it has one.
+
+Source: the routes, bodies and answers of `desktop_env/server` of xlang-ai/OSWorld.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import hmac
+import json
+import os
+import platform
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from envs.desktop.screenshot import Camera
+from envs.desktop.x11.backend import X11Backend
+from envs.desktop.x11.connection import Connection
+from envs.errors import EnvSetupError, require
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+T = TypeVar("T")
+
+EXECUTE_TIMEOUT_S = 120.0
+_PYTHON_TIMEOUT_S = 30.0
+_OPEN_TIMEOUT_S = 1800.0
+_MAX_BODY_BYTES = 2 * 2**30
+_MAX_JSON_BYTES = 2**24
+_MAX_OUTPUT_BYTES = 8 * 2**20
+"""Of a program, each of stdout and stderr; the rest is dropped."""
+_MAX_ENTRIES = 20_000
+_POLL_S = 0.2
+_REST_S = 1.0
+"""For the last output of a program that has ended."""
+
+
+class RequestError(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+        status: The HTTP status.
+    """
+
+    def __init__(self, message: str, status: int = 500) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Guest:
+    """What the routes do, on one display.
+
+    Args:
+        display: Name of the X display, `":1"`.
+        root: Files that are read, written and listed have to lie below it; None: anywhere. Programs are not held by it.
+        environment: Of the programs that it starts; None: this process's.
+
+    Raises:
+        EnvSetupError: There is no such display.
+    """
+
+    def __init__(self, display: str, *, root: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self.display = display
+        self.environment = {**(os.environ if environment is None else environment), "DISPLAY": display}
+        self._root = root.resolve() if root is not None else None
+        self._home = self.environment.get("HOME", str(Path.home()))
+        self._cwd = self._home if Path(self._home).is_dir() else None
+        xauthority = self.environment.get("XAUTHORITY")
+        self._backend = X11Backend(display, Path(xauthority) if xauthority else None)
+        self._windows = _WindowList(Connection(display, Path(xauthority) if xauthority else None))
+        self._thread = ThreadPoolExecutor(1, "guest-display")
+        self._launched: list[asyncio.subprocess.Process] = []
+        self._recording: asyncio.subprocess.Process | None = None
+        self._recorded = Path(tempfile.mkdtemp(prefix="k25-guest-")) / "recording.mp4"
+
+    async def close(self) -> None:
+        """End what was launched, and disconnect."""
+        for process in (*self._launched, *([self._recording] if self._recording else [])):
+            await _end(process)
+        self._thread.shutdown(wait=True)
+        self._backend.close()
+        self._windows.connection.close()
+        shutil.rmtree(self._recorded.parent, ignore_errors=True)
+
+    async def screenshot(self) -> bytes:
+        """The screen as PNG, with the pointer."""
+        return await self._on_display(self._take)
+
+    async def screen_size_px(self) -> tuple[int, int]:
+        """Width and height of the screen."""
+        region = await self._on_display(self._backend.screen)
+        return region.width_px, region.height_px
+
+    async def pointer_px(self) -> tuple[int, int]:
+        """Where the pointer is."""
+        return await self._on_display(self._backend.pointer_px)
+
+    async def run(self, command: object, *, shell: bool, timeout_s: float = EXECUTE_TIMEOUT_S) -> dict[str, Any]:
+        """Run a program to its end.
+
+        Raises:
+            RequestError: It cannot be started, or took too long; it was ended with its children then.
+        """
+        process = await self._start(command, shell=shell, is_read=True)
+        outputs = bytearray(), bytearray()
+        reading = [
+            asyncio.ensure_future(_read(stream, kept))
+            for stream, kept in zip((process.stdout, process.stderr), outputs, strict=True)
+        ]
+        try:
+            await asyncio.wait_for(process.wait(), timeout_s)
+            await asyncio.wait(reading, timeout=_REST_S)  # what it left running may hold them open for ever
+        except TimeoutError:
+            raise RequestError(f"Command timed out after {timeout_s:g} seconds") from None
+        finally:
+            for task in reading:
+                task.cancel()
+            await _end(process)
+        stdout, stderr = (kept.decode("utf-8", "replace") for kept in outputs)
+        return {"status": "success", "output": stdout, "error": stderr, "returncode": process.returncode}
+
+    async def launch(self, command: object, *, shell: bool) -> str:
+        """Start a program, and do not wait for it.
+
+        Raises:
+            RequestError: It cannot be started.
+        """
+        self._launched = [process for process in self._launched if process.returncode is None]
+        self._launched.append(await self._start(command, shell=shell, is_read=False))
+        shown = (
+            command if isinstance(command, str) else " ".join(map(str, command if isinstance(command, list) else ()))
+        )
+        return f"{shown} launched successfully"
+
+    async def open_file(self, path: str) -> str:
+        """Open a file with its program, or start a program; wait for its window and activate it.
+
+        Raises:
+            RequestError: There is no such file, or no window came.
+        """
+        file = self.path(path)
+        if not file.exists():
+            raise RequestError(f"File not found: {file}", 404)
+        is_program = file.is_file() and os.access(file, os.X_OK) and not file.suffix
+        await self.launch([str(file)] if is_program else ["xdg-open", str(file)], shell=False)
+        until_s = time.monotonic() + _OPEN_TIMEOUT_S
+        while not await self.activate(file.name) and not await self.activate(file.stem):
+            if time.monotonic() > until_s:
+                raise RequestError(f"No window for {file.name} appeared within {_OPEN_TIMEOUT_S:g} seconds")
+            await asyncio.sleep(_POLL_S)
+        return "File opened successfully"
+
+    async def activate(self, name: str, *, strict: bool = False, by_class: bool = False) -> bool:
+        """Bring a window to the front; whether there is one."""
+        return await self._on_display(partial(self._windows.ask, "_NET_ACTIVE_WINDOW", name, strict, by_class))
+
+    async def close_window(self, name: str, *, strict: bool = False, by_class: bool = False) -> bool:
+        """Close a window; whether there is one."""
+        return await self._on_display(partial(self._windows.ask, "_NET_CLOSE_WINDOW", name, strict, by_class))
+
+    async def window_size_px(self, class_name: str) -> tuple[int, int] | None:
+        """Width and height of a program's window; None: there is none."""
+        return await self._on_display(partial(self._windows.size_px, class_name))
+
+    async def start_recording(self) -> None:
+        """Record the screen with ffmpeg.
+
+        Raises:
+            RequestError: It does already, or there is no ffmpeg.
+        """
+        if self._recording is not None and self._recording.returncode is None:
+            raise RequestError("Recording is already in progress.", 400)
+        width, height = await self.screen_size_px()
+        grab = ["-f", "x11grab", "-draw_mouse", "1", "-video_size", f"{width}x{height}", "-framerate", "30"]
+        coded = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", str(self._recorded)]
+        command = ["ffmpeg", "-y", *grab, "-i", self.display, *coded]
+        self._recording = await self._start(command, shell=False, is_read=False)
+
+    async def end_recording(self) -> Path:
+        """End the recording; the file.
+
+        Raises:
+            RequestError: None is going on.
+        """
+        recording, self._recording = self._recording, None
+        if recording is None:
+            raise RequestError("No recording in progress to stop.", 400)
+        with contextlib.suppress(ProcessLookupError):
+            recording.send_signal(signal.SIGINT)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(recording.wait(), 20.0)
+        await _end(recording)
+        if not self._recorded.is_file():
+            raise RequestError("The recording has no file.")
+        return self._recorded
+
+    def path(self, given: object) -> Path:
+        """A path as a request has it: variables and `~` are expanded.
+
+        Raises:
+            RequestError: It is none, or not below the root.
+        """
+        if not isinstance(given, str) or not given or "\0" in given:
+            raise RequestError("file_path is required", 400)
+        home = self._home
+        expanded = home + given[1:] if given == "~" or given.startswith("~/") else given
+        for name, value in self.environment.items():
+            expanded = expanded.replace(f"${{{name}}}", value).replace(f"${name}/", f"{value}/")
+        path = Path(expanded) if expanded.startswith("/") else Path(home) / expanded
+        if self._root is not None and not path.resolve().is_relative_to(self._root):
+            raise RequestError(f"{path} is not below {self._root}", 403)
+        return path
+
+    def _take(self) -> bytes:
+        region = self._backend.screen()
+        camera = Camera(self._backend, region, draw_cursor=True)
+        return camera.develop(camera.grab(), self._backend.pointer_px())
+
+    async def _on_display(self, function: Callable[[], T]) -> T:
+        """Run on the one thread that speaks to the display.
+
+        Raises:
+            RequestError: The display is gone.
+        """
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+        except self._backend.lost as error:
+            raise RequestError(f"the display {self.display} is gone: {error}") from error
+
+    async def _start(self, command: object, *, shell: bool, is_read: bool) -> asyncio.subprocess.Process:
+        argv = _argv(command, shell=shell, home=self._home)
+        pipe = asyncio.subprocess.PIPE if is_read else asyncio.subprocess.DEVNULL
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                env=self.environment,
+                cwd=self._cwd,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise RequestError(str(error)) from error
+
+
+class _WindowList:
+    """Windows that a manager manages, asked for by title or class."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def ask(self, message: str, name: str, strict: bool, by_class: bool) -> bool:
+        """Send the manager a message about the first window of that name."""
+        window = self._find(name, strict, by_class)
+        if window is None:
+            return False
+        event = require("Xlib.protocol.event", "desktop")
+        x = require("Xlib.X", "desktop")
+        told = event.ClientMessage(
+            window=window, client_type=self.connection.atom(message), data=(32, [2, x.CurrentTime, 0, 0, 0])
+        )
+        mask = x.SubstructureRedirectMask | x.SubstructureNotifyMask
+        self.connection.root.send_event(told, event_mask=mask)
+        self.connection.display.sync()
+        return True
+
+    def size_px(self, class_name: str) -> tuple[int, int] | None:
+        """Width and height of the first window of a class."""
+        window = self._find(class_name, False, True)
+        if window is None:
+            return None
+        size = window.get_geometry()
+        return size.width, size.height
+
+    def _find(self, name: str, strict: bool, by_class: bool) -> Any | None:
+        for number in reversed(self.connection.read_numbers(self.connection.root, "_NET_CLIENT_LIST")):
+            window = self.connection.display.create_resource_object("window", number)
+            read = partial(self.connection.read_text, window)
+            text = read("WM_CLASS") if by_class else read("_NET_WM_NAME") or read("WM_NAME")
+            if text is None:
+                continue
+            parts = text.rstrip("\0").split("\0") if by_class else [text]
+            if any(part == name if strict else name.lower() in part.lower() for part in parts):
+                return window
+        return None
+
+
+def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
+    """The HTTP side.
+
+    Args:
+        guest: What it serves; it is closed with the server.
+        token: What requests have to carry as a bearer token; None: nothing.
+    """
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+
+    async def execute(request: Request) -> Response:
+        body = await _json(request)
+        return JSONResponse(await guest.run(body.get("command"), shell=bool(body.get("shell"))))
+
+    async def execute_with_verification(request: Request) -> Response:
+        body = await _json(request)
+        began_s = time.monotonic()
+        found = await guest.run(body.get("command"), shell=bool(body.get("shell")))
+        wanted = body.get("verification") or {}
+        limit_s, interval_s = float(body.get("max_wait_time") or 10), float(body.get("check_interval") or 1)
+        while not (is_right := await _verify(guest, wanted)) and time.monotonic() - began_s < min(limit_s, 600):
+            await asyncio.sleep(max(interval_s, 0.05))
+        found |= {"wait_time": time.monotonic() - began_s, "verification": {"success": is_right}}
+        found["status"] = "success" if is_right else "verification_failed"
+        return JSONResponse(found, 200 if is_right else 500)
+
+    async def launch(request: Request) -> Response:
+        body = await _json(request)
+        return PlainTextResponse(await guest.launch(body.get("command"), shell=bool(body.get("shell"))))
+
+    async def screenshot(request: Request) -> Response:
+        return Response(await guest.screenshot(), media_type="image/png")
+
+    async def terminal(request: Request) -> Response:
+        return JSONResponse({"output": await guest.terminal_output(), "status": "success"})
+
+    async def accessibility(request: Request) -> Response:
+        return JSONResponse({"AT": await guest.accessibility_tree()})
+
+    async def screen_size(request: Request) -> Response:
+        width, height = await guest.screen_size_px()
+        return JSONResponse({"width": width, "height": height})
+
+    async def window_size(request: Request) -> Response:
+        size = await guest.window_size_px(str((await request.form()).get("app_class_name") or ""))
+        if size is None:
+            raise RequestError("no such window")
+        return JSONResponse({"width": size[0], "height": size[1]})
+
+    async def desktop_path(request: Request) -> Response:
+        folder = guest.path("~/Desktop")
+        if not folder.is_dir():
+            raise RequestError("Desktop path not found", 404)
+        return JSONResponse({"desktop_path": str(folder)})
+
+    async def list_directory(request: Request) -> Response:
+        folder = guest.path((await _json(request)).get("path"))
+        if not folder.is_dir():
+            raise RequestError(f"{folder} is no folder", 404)
+        return JSONResponse({"directory_tree": await run_in_threadpool(_tree, folder)})
+
+    async def file(request: Request) -> Response:
+        path = guest.path((await request.form()).get("file_path"))
+        if not path.is_file():
+            raise RequestError("File not found", 404)
+        return FileResponse(path, filename=path.name)
+
+    async def upload(request: Request) -> Response:
+        async with request.form(max_part_size=_MAX_BODY_BYTES) as form:
+            path, data = guest.path(form.get("file_path")), form.get("file_data")
+            if data is None or isinstance(data, str):
+                raise RequestError("file_data is required", 400)
+            await run_in_threadpool(_save, path, data.file)
+        return PlainTextResponse("File Uploaded")
+
+    async def guest_platform(request: Request) -> Response:
+        return PlainTextResponse(platform.system())
+
+    async def cursor_position(request: Request) -> Response:
+        return JSONResponse(list(await guest.pointer_px()))
+
+    async def open_file(request: Request) -> Response:
+        return PlainTextResponse(await guest.open_file(str((await _json(request)).get("path") or "")))
+
+    async def window(request: Request) -> Response:
+        body = await _json(request)
+        act = guest.activate if request.url.path.endswith("activate_window") else guest.close_window
+        name = str(body.get("window_name") or "")
+        is_there = await act(name, strict=bool(body.get("strict")), by_class=bool(body.get("by_class")))
+        return PlainTextResponse("Done" if is_there else f"there is no window {name!r}")  # upstream says 200, too
+
+    async def start_recording(request: Request) -> Response:
+        await guest.start_recording()
+        return JSONResponse({"status": "success"})
+
+    async def end_recording(request: Request) -> Response:
+        return FileResponse(await guest.end_recording(), media_type="video/mp4")
+
+    async def run_python(request: Request) -> Response:
+        code = str((await _json(request)).get("code") or "")
+        found = await guest.run([sys.executable, "-c", code], shell=False, timeout_s=_PYTHON_TIMEOUT_S)
+        return JSONResponse(
+            {
+                "status": "success" if found["returncode"] == 0 else "error",
+                "message": found["output"] + found["error"],
+                "output": found["output"],
+                "error": found["error"],
+                "return_code": found["returncode"],
+                "need_more": False,
+            }
+        )
+
+    async def run_bash_script(request: Request) -> Response:
+        body = await _json(request)
+        where = body.get("working_dir")
+        script = f"cd {shlex.quote(str(guest.path(where)))} || exit 1\n" if where else ""
+        limit_s = min(float(body.get("timeout") or 100), 3600.0)
+        found = await guest.run(["bash", "-c", script + str(body.get("script") or "")], shell=False, timeout_s=limit_s)
+        return JSONResponse(found | {"status": "success" if found["returncode"] == 0 else "error"})
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError)
+        return JSONResponse({"status": "error", "message": str(error)}, error.status)
+
+    async def break_off(request: Request, error: Exception) -> Response:
+        return JSONResponse({"status": "error", "message": f"{type(error).__name__}: {error}"}, 500)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await guest.close()
+
+    asked = {
+        "/screenshot": screenshot,
+        "/terminal": terminal,
+        "/accessibility": accessibility,
+        "/platform": guest_platform,
+        "/cursor_position": cursor_position,
+    }
+    posted = {
+        "/execute": execute,
+        "/setup/execute": execute,
+        "/execute_with_verification": execute_with_verification,
+        "/setup/execute_with_verification": execute_with_verification,
+        "/setup/launch": launch,
+        "/screen_size": screen_size,
+        "/window_size": window_size,
+        "/desktop_path": desktop_path,
+        "/list_directory": list_directory,
+        "/file": file,
+        "/setup/upload": upload,
+        "/setup/open_file": open_file,
+        "/setup/activate_window": window,
+        "/setup/close_window": window,
+        "/start_recording": start_recording,
+        "/end_recording": end_recording,
+        "/run_python": run_python,
+        "/run_bash_script": run_bash_script,
+    }
+    routes = [Route(path, _guarded(work, token), methods=["GET"]) for path, work in asked.items()]
+    routes += [Route(path, _guarded(work, token), methods=["POST"]) for path, work in posted.items()]
+    handlers: Any = {RequestError: refuse, ValueError: break_off, OSError: break_off}
+    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+
+def _guarded(work: Callable[["Request"], Any], token: str | None) -> Callable[["Request"], Any]:
+    """A route that wants a token, and takes no request of a web page."""
+
+    async def answer(request: "Request") -> "Response":
+        if "origin" in request.headers:
+            raise RequestError("requests of web pages are not taken", 403)
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if token is not None and not hmac.compare_digest(given.encode(), token.encode()):
+            raise RequestError("a bearer token is wanted", 401)
+        response: Response = await work(request)
+        return response
+
+    return answer
+
+
+async def _json(request: "Request") -> Mapping[str, Any]:
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > _MAX_JSON_BYTES:
+            raise RequestError(f"the request has more than {_MAX_JSON_BYTES} bytes", 413)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the request is no JSON: {error}", 400) from error
+    if not isinstance(found, dict):
+        raise RequestError("the request is no JSON object", 400)
+    return found
+
+
+async def _verify(guest: Guest, wanted: Mapping[str, Any]) -> bool:
+    if (name := wanted.get("window_exists")) and not await guest.activate(str(name)):
+        return False
+    if command := wanted.get("command_success"):
+        return bool((await guest.run(command, shell=True))["returncode"] == 0)
+    return True
+
+
+def _argv(command: object, *, shell: bool, home: str) -> Sequence[str]:
+    """Arguments as upstream makes them: a text is split like a shell would, a leading `~/` is the home.
+
+    Raises:
+        RequestError: There is no command.
+    """
+    if isinstance(command, list) and command and all(isinstance(part, str) for part in command):
+        parts = [home + part[1:] if part.startswith("~/") else part for part in command]
+        return ["/bin/sh", "-c", *parts] if shell else parts
+    if not isinstance(command, str) or not command.strip():
+        raise RequestError(f"command is {command!r:.100}, expected a text or a list of texts", 400)
+    if shell:
+        return ["/bin/sh", "-c", command]
+    try:
+        return [home + part[1:] if part.startswith("~/") else part for part in shlex.split(command)]
+    except ValueError as error:
+        raise RequestError(f"command cannot be split: {error}", 400) from error
+
+
+async def _read(stream: asyncio.StreamReader | None, kept: bytearray) -> None:
+    """All of it, so that the program does not wait; what is kept is bounded."""
+    while stream is not None and (chunk := await stream.read(65_536)):
+        kept += chunk[: max(0, _MAX_OUTPUT_BYTES - len(kept))]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill a program's group. A program that was run to its end may have left others behind on purpose."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def _tree(folder: Path) -> dict[str, Any]:
+    left = _MAX_ENTRIES
+
+    def describe(path: Path) -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        if path.is_symlink() or not path.is_dir():
+            return {"type": "file", "name": path.name}
+        with contextlib.suppress(OSError):
+            children = [describe(child) for child in sorted(path.iterdir()) if left > 0]
+            return {"type": "directory", "name": path.name, "children": children}
+        return {"type": "directory", "name": path.name, "children": []}
+
+    return describe(folder)
+
+
+def _save(path: Path, data: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        shutil.copyfileobj(data, file)
+
+
+def main() -> None:
+    """Serve until a signal comes."""
+    parser = argparse.ArgumentParser(description="OSWorld's guest server over one X display.")
+    parser.add_argument("--display", default=os.environ.get("DISPLAY"), help="the X display, such as :1")
+    parser.add_argument("--host", default="127.0.0.1", help="where it listens; anybody who reaches it runs programs")
+    parser.add_argument("--port", type=int, default=5000, help="0 takes a free one and prints it")
+    parser.add_argument("--root", type=Path, help="files that are read and written have to lie below it")
+    parser.add_argument("--token-file", type=Path, help="requests have to carry what this file holds")
+    given = parser.parse_args()
+    if not given.display:
+        parser.error("there is no display; name one with --display, or set DISPLAY")
+    uvicorn = require("uvicorn", "osworld")
+    try:
+        guest = Guest(given.display, root=given.root)
+    except EnvSetupError as error:
+        sys.exit(f"error: {error}")
+    token = given.token_file.read_text("utf-8").strip() if given.token_file else None
+    uvicorn.run(make_app(guest, token=token), host=given.host, port=given.port, log_level="warning")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The env of a guest and the guest server, together on a real display."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from envs import Click, EnvSetupError, Hotkey, InstructionTask, KeyDown, TypeText, Wait
+from envs.check_env import check_env
+from envs.osworld.env import GuestEnv
+from tests.envs.desktop.conftest import needs_display, needs_program
+from tests.envs.osworld.conftest import SCREEN_PX, Served
+
+pytestmark = [*needs_display, pytest.mark.asyncio(loop_scope="module")]
+TASK = InstructionTask(instruction="Act on the guest.")
+
+
+async def test_the_contract_is_kept(served: Served) -> None:
+    await check_env(lambda: GuestEnv(served.options))
+
+
+@needs_program("mousepad")
+@pytest.mark.parametrize("text", ["plain text", "a < b\nnext\tline", "quotes \" ' \\n", "ä ö € 漢字", "{x} $HOME `id`"])
+async def test_text_arrives_as_it_is(served: Served, text: str) -> None:
+    env = GuestEnv(served.options)
+    try:
+        await env.reset(TASK)
+        await env.guest.launch(["mousepad"])
+        while not await env.guest.window_size_px("mousepad"):
+            await asyncio.sleep(0.1)
+        result = await env.step([Click(x_px=400, y_px=300), TypeText(text=text)])
+        assert result.observation.last_action_error is None
+        await served.desktop.set_clipboard("")
+        await env.step([Hotkey(keys=("ctrl", "a")), Hotkey(keys=("ctrl", "c")), Wait(duration_s=0.3)])
+        assert await served.desktop.get_clipboard() == text
+        await env.guest.execute(["pkill", "mousepad"])
+    finally:
+        await env.close()
+
+
+async def test_another_screen_size_is_told(served: Served) -> None:
+    env = GuestEnv(replace(served.options, screen_px=(1920, 1080)))
+    with pytest.raises(EnvSetupError, match="screen is 800x600 px, expected 1920x1080"):
+        await env.reset(TASK)
+
+
+async def test_a_wrong_token_is_told(served: Served) -> None:
+    with pytest.raises(EnvSetupError, match="a bearer token is wanted"):
+        await GuestEnv(replace(served.options, token="other")).reset(TASK)
+
+
+async def test_nobody_there_is_told(served: Served) -> None:
+    with pytest.raises(EnvSetupError, match="does not answer"):
+        await GuestEnv(replace(served.options, server_port=9)).reset(TASK)
+
+
+async def test_held_keys_are_let_go_at_the_end(served: Served) -> None:
+    env = GuestEnv(served.options)
+    await env.reset(TASK)
+    await env.step([KeyDown(key="shift")])
+    assert env.held == {"shift"}
+    await env.close()
+    keymap = served.guest._backend._display.query_keymap()
+    assert not any(keymap)
+
+
+async def test_the_surface(served: Served) -> None:
+    env = GuestEnv(served.options)
+    await env.reset(TASK)
+    guest = env.guest
+    try:
+        assert (await guest.execute("echo $HOME $(id -u)", shell=True)).returncode == 0
+        assert (await guest.execute("exit 3", shell=True)).returncode == 3
+        assert (await guest.execute(["ls", "~/"])).returncode == 0
+        await guest.upload("~/new/file.bin", b"\0\1")
+        assert await guest.read_file("$HOME/new/file.bin") == b"\0\1"
+        assert await guest.read_file("~/none") is None
+        assert (await guest.list_directory("~/new"))["children"] == [{"type": "file", "name": "file.bin"}]
+        assert await guest.screen_size_px() == SCREEN_PX
+        assert await guest.platform() == "Linux"
+        assert (await guest.run_script("echo a; exit 4")).returncode == 4
+        assert await guest.window_size_px("none") is None
+        await guest.activate_window("none")
+    finally:
+        await env.close()
