@@ -31,10 +31,12 @@ _OUR_ENVS = {
     "desktop": "envs.desktop.options:KIND",
     "apps": "envs.apps.env:KIND",
     "miniwob": "envs.miniwob.env:KIND",
+    "osworld": "envs.osworld.tasks:KIND",
 }
 _OUR_SUITES = {
     "apps": "envs.apps.suite:make_suite",
     "miniwob": "envs.miniwob.tasks:make_suite",
+    "osworld": "envs.osworld.tasks:make_suite",
 }
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 

@@ -81,6 +81,13 @@ install_other_triton() {  # only compiles, so that it needs nothing beside it; P
     --target "$target" "triton==$other_triton" >&2 || die "pip could not install triton: see its message above"
 }
 
+install_guest_programs() {  # pyautogui for the tests' guest; alone, since its python3-xlib would replace python-xlib
+  say "installing pyautogui into $venv/guest, for programs on the tests' desktops"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --upgrade \
+    --target "$venv/guest" pyautogui pymsgbox pytweening pyscreeze mouseinfo pyperclip >&2 \
+    || say "pip could not install pyautogui: the tests that need it skip"
+}
+
 if ! "$venv/bin/python" -c '' 2>/dev/null || [ ! -x "$venv/bin/pip" ]; then
   make_venv
 fi
@@ -94,6 +101,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ]; then
   fi
   install_package
   if [ -n "$other" ]; then wait "$other"; fi
+  if [ "$extra" = dev ]; then install_guest_programs; fi
   printf '%s\n' "$now" >"$stamp"
   if [ "$extra" = dev ]; then printf '%s\n' "$now" >"$venv/.installed-all"; fi  # dev holds all
 fi

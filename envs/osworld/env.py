@@ -26,7 +26,8 @@ from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError
 from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
-from envs.osworld.guest_client import GuestClient, UncertainError, png_size_px
+from envs.osworld.guest_client import GuestClient, png_size_px
+from envs.osworld.guest_http import UncertainError
 from envs.osworld.pyautogui_code import TYPISTS, Typist, make_program
 from envs.target import UNKNOWN, Check, Target
 

@@ -1,8 +1,8 @@
 """A real desktop with a guest server in front of it."""
 
 import asyncio
-import os
 import socket
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +14,15 @@ import uvicorn
 from envs import InstructionTask
 from envs.desktop import DesktopEnv, DesktopOptions
 from envs.osworld.env import GuestOptions
-from envs.osworld.guest import Guest, make_app
+from envs.osworld.guest import Guest
+from envs.osworld.guest_server import make_app
 
 SCREEN_PX = (800, 600)
 TOKEN = "a-token"
 
 
-def find_gui_python() -> Path | None:
-    """A Python that has pyautogui, whose folder goes before the others on the guest's PATH."""
-    found = (Path(place) / "bin" / "python3" for place in os.environ.get("K25_TEST_GUI_VENV", "").split(":") if place)
-    return next((path for path in found if path.exists()), None)
+GUEST_PROGRAMS = Path(sys.prefix) / "guest"
+"""pyautogui, for the programs that a guest runs; `scripts/bootstrap.sh dev` puts it there."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,12 @@ class Served:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served() -> AsyncIterator[Served]:
-    python = find_gui_python()
-    if python is None:
-        pytest.skip("no Python with pyautogui: K25_TEST_GUI_VENV names none")
-    desktop = DesktopEnv(DesktopOptions(screen_px=SCREEN_PX))
+    if not (GUEST_PROGRAMS / "pyautogui").is_dir():
+        pytest.skip("pyautogui is not in .venv/guest: scripts/bootstrap.sh dev puts it there")
+    desktop = DesktopEnv(DesktopOptions(screen_px=SCREEN_PX, env={"NO_AT_BRIDGE": "0"}))
     await desktop.reset(InstructionTask(instruction="Be a guest."))
-    environment = {**desktop.environment, "PATH": f"{python.parent}:{desktop.environment['PATH']}"}
-    guest = Guest(desktop.display, environment=environment)
+    places = {"PATH": f"{sys.prefix}/bin:{desktop.environment['PATH']}", "PYTHONPATH": str(GUEST_PROGRAMS)}
+    guest = Guest(desktop.display, environment={**desktop.environment, **places})
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(make_app(guest, token=TOKEN), log_level="warning"))

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from envs import EnvDiedError, EnvError
-from envs.osworld import guest_client
-from envs.osworld.guest_client import GuestAnswerError, GuestClient, UncertainError
+from envs.osworld import guest_client, guest_http
+from envs.osworld.guest_client import GuestClient
+from envs.osworld.guest_http import GuestAnswerError, UncertainError
 from tests.envs.desktop.conftest import until
 
 PNG = bytes.fromhex(
@@ -116,8 +117,8 @@ async def test_an_answer_that_never_ends_is_bounded_in_time(stub: Stub) -> None:
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     client = GuestClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retry_s=0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guest_client, "_CONNECT_TIMEOUT_S", 0.3)
-        with pytest.raises(EnvDiedError, match="no whole answer in 0.2 s"):
+        patch.setattr(guest_http, "_CONNECT_TIMEOUT_S", 0.3)
+        with pytest.raises(EnvDiedError, match=r"no whole answer in 0\.2 s"):
             await client.accessibility_tree(timeout_s=0.2)
     await client.close()
     server.close()

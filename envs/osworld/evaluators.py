@@ -1,0 +1,274 @@
+"""Verdicts on the guest's state, for the kinds of comparison that most tasks need; written anew, not upstream's.
+
+A task that needs another function or another source of results is `UnsupportedError`, never 0: it takes upstream's own
+evaluators.
+
+Source: `evaluators` of xlang-ai/OSWorld, for what each function and each kind of result means.
+"""
+
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.errors import EnvError
+from envs.osworld.guest_client import Command, GuestClient
+from envs.osworld.task_file import INFEASIBLE, Metric, TaskFile
+
+_MAX_FILE_BYTES = 256 * 2**20
+_MAX_PATTERN_CHARS = 1000
+_FAILED = "__EVALUATION_FAILED__"
+"""What upstream's getters put where a value could not be found out."""
+
+
+class UnsupportedError(EnvError):
+    """A task is judged by something that is not here."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
+
+
+class MissingFileError(Exception):
+    """A file that is judged is not there; the score of that comparison is 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a verdict is made from.
+
+    Attributes:
+        guest: The guest, in the state that the agent left it in.
+        cache_dir: Folder of the task here: what its setup has stored, files that come from the guest, reference files.
+    """
+
+    guest: GuestClient
+    cache_dir: Path
+
+
+def why_unsupported(task: TaskFile) -> str | None:
+    """Why a task cannot be judged by these functions, in one clause; None: it can."""
+    for metric in task.metrics:
+        if metric.function == INFEASIBLE:
+            continue
+        if metric.function not in METRICS:
+            return f"the function {metric.function}"
+        for where, config in (("result", metric.result), ("expected", metric.expected)):
+            if config is not None and config.get("type") not in GETTERS:
+                return f"the {where} {config.get('type')}"
+    return None
+
+
+async def judge(task: TaskFile, scene: Scene, *, has_said_failure: bool) -> float:
+    """The score of a task, in [0, 1], after its `postconfig`.
+
+    Args:
+        task: The task.
+        scene: What it is judged by.
+        has_said_failure: Whether the agent ended by saying that it cannot be done.
+
+    Raises:
+        UnsupportedError: These functions cannot tell.
+        EnvError: The guest does not answer.
+    """
+    if task.is_infeasible:
+        return float(has_said_failure)
+    if has_said_failure:
+        return 0.0
+    missing = why_unsupported(task)
+    if missing is not None:
+        raise UnsupportedError(f"the task {task.key} needs {missing}, which is not among our evaluators")
+    scores: list[float] = []
+    for metric in task.metrics:
+        score = await _compare(metric, scene)
+        if task.conjunction == "and" and score == 0.0:
+            return 0.0
+        if task.conjunction == "or" and score == 1.0:
+            return 1.0
+        scores.append(score)
+    return sum(scores) / len(scores) if task.conjunction == "and" else max(scores)
+
+
+async def _compare(metric: Metric, scene: Scene) -> float:
+    """One comparison; upstream leaves a missing file undefined where one of several comparisons is enough: it is 0."""
+    try:
+        result = await GETTERS[metric.result["type"]](scene, metric.result)
+    except MissingFileError:
+        return 0.0
+    function = METRICS[metric.function]
+    if metric.expected is None:
+        raise UnsupportedError(f"the function {metric.function} compares with nothing")
+    expected = await GETTERS[metric.expected["type"]](scene, metric.expected)
+    return function(result, expected)
+
+
+async def _run(scene: Scene, config: Mapping[str, Any]) -> tuple[str, str]:
+    command: Command = config["command"]
+    ended = await scene.guest.execute(command, shell=bool(config.get("shell")))
+    return ended.stdout, ended.stderr
+
+
+async def _get_output(scene: Scene, config: Mapping[str, Any]) -> str:
+    return (await _run(scene, config))[0]
+
+
+async def _get_error(scene: Scene, config: Mapping[str, Any]) -> str:
+    return (await _run(scene, config))[1]
+
+
+async def _get_terminal(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    return await scene.guest.terminal_output()
+
+
+async def _get_rule(scene: Scene, config: Mapping[str, Any]) -> Any:
+    return config.get("rules")
+
+
+async def _get_guest_file(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    """Path of a copy of a file of the guest; None: it has none."""
+    if config.get("multi") or config.get("time_suffix"):
+        raise UnsupportedError("a result of several files, or one named by the time")
+    data = await scene.guest.read_file(str(config["path"]), max_bytes=_MAX_FILE_BYTES)
+    if data is None:
+        return None
+    path = inside(scene.cache_dir, str(config["dest"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return str(path)
+
+
+async def _get_cached_file(scene: Scene, config: Mapping[str, Any]) -> str:
+    path = inside(scene.cache_dir, str(config["path"]))
+    if not path.is_file():
+        raise MissingFileError(path)
+    return str(path)
+
+
+async def _get_reference_file(scene: Scene, config: Mapping[str, Any]) -> str:
+    if config.get("multi"):
+        raise UnsupportedError("a reference of several files")
+    path = inside(scene.cache_dir, str(config["dest"]))
+    if not path.is_file():
+        raise UnsupportedError(f"the reference file {path.name}, which is downloaded from {config.get('path')}")
+    return str(path)
+
+
+Getter = Callable[[Scene, Mapping[str, Any]], Awaitable[Any]]
+GETTERS: Mapping[str, Getter] = {
+    "rule": _get_rule,
+    "vm_command_line": _get_output,
+    "vm_command_error": _get_error,
+    "vm_terminal_output": _get_terminal,
+    "vm_file": _get_guest_file,
+    "cache_file": _get_cached_file,
+    "cloud_file": _get_reference_file,
+}
+"""Where results and what they are compared with come from, by `type`."""
+
+
+def exact_match(result: object, rules: Mapping[str, Any]) -> float:
+    """Whether it is `expected`, and nothing else."""
+    return float(result == rules["expected"])
+
+
+def match_in_list(result: object, rules: Mapping[str, Any]) -> float:
+    """Whether it is one of `expected`."""
+    return float(result in rules["expected"])
+
+
+def is_in_list(result: Any, rules: Mapping[str, Any]) -> float:
+    """Whether it has `expected` in it."""
+    return float(rules["expected"] in result)
+
+
+def check_include_exclude(result: str | None, rules: Mapping[str, Any]) -> float:
+    """Whether a text has all of `include` and none of `exclude`."""
+    if result is None:
+        return 0.0
+    has_all = all(text in result for text in rules.get("include", ()))
+    return float(has_all and not any(text in result for text in rules.get("exclude", ())))
+
+
+def check_list(result: str | None, rules: Mapping[str, Any]) -> float:
+    """Whether each pattern of `expect` is found in some line of a file, and none of `unexpect` in any."""
+    if result is None:
+        return 0.0
+    wanted, unwanted = (_patterns(rules.get(name, ())) for name in ("expect", "unexpect"))
+    lines = Path(result).read_text("utf-8").splitlines(keepends=True)
+    is_found = all(any(pattern.search(line) for line in lines) for pattern in wanted)
+    return float(is_found and not any(pattern.search(line) for pattern in unwanted for line in lines))
+
+
+def check_json_settings(result: str | None, rules: Mapping[str, Any]) -> float:
+    """Whether a JSON file has all keys of `expected` with their values."""
+    if not result:
+        return 0.0
+    try:
+        found = json.loads(Path(result).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return 0.0
+    absent = object()
+    return float(
+        isinstance(found, dict) and all(found.get(key, absent) == value for key, value in rules["expected"].items())
+    )
+
+
+def check_direct_json_object(result: Any, rules: Mapping[str, Any]) -> float:
+    """Whether an object, or a text that is one, has the values of `expected`.
+
+    With `expect_in_result` a value may be one of several, or a part of the text.
+    """
+    if isinstance(result, str):
+        result = json.loads(result.strip().replace("'", '"'))
+    expected = rules.get("expected") or {}
+    if result is None or _FAILED in expected.values():
+        return 0.0
+    is_right = _is_in if rules.get("expect_in_result") else _is_equal
+    in_any_order = bool(expected.get("ignore_list_order"))
+    return float(all(is_right(result.get(key), value, in_any_order) for key, value in expected.items()))
+
+
+def _is_equal(found: Any, wanted: Any, in_any_order: bool) -> bool:
+    return bool(sorted(found) == sorted(wanted) if in_any_order else found == wanted)
+
+
+def _is_in(found: Any, wanted: Any, in_any_order: bool) -> bool:
+    if isinstance(wanted, list):
+        return any(value in found if isinstance(found, list) else value == found for value in wanted)
+    return isinstance(wanted, str) and isinstance(found, str | list) and wanted in found
+
+
+def _patterns(given: Any) -> list[re.Pattern[str]]:
+    if any(len(text) > _MAX_PATTERN_CHARS for text in given):
+        raise UnsupportedError(f"a pattern of more than {_MAX_PATTERN_CHARS} characters")
+    return [re.compile(text) for text in given]
+
+
+MetricFunction = Callable[[Any, Any], float]
+METRICS: Mapping[str, MetricFunction] = {
+    function.__name__: function
+    for function in (
+        exact_match,
+        match_in_list,
+        is_in_list,
+        check_include_exclude,
+        check_list,
+        check_json_settings,
+        check_direct_json_object,
+    )
+}
+"""Comparisons by name."""
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A path below a folder.
+
+    Raises:
+        EnvError: The name leads out of it.
+    """
+    path = Path(os.path.normpath(folder / name))
+    if not name or not path.is_relative_to(folder):
+        raise EnvError(f"the file name {name[:200]!r} leads out of the task's folder", retryable=False)
+    return path

@@ -1,0 +1,142 @@
+"""Tasks on a real guest: setup, act, verdict; and steps that cannot be done."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs import EnvSetupError, Hotkey, PressKey, Terminate, TypeText, Wait
+from envs.osworld.env import GuestEnv
+from envs.osworld.setup_steps import cached_name
+from envs.osworld.tasks import OsworldTask, Timing, make_suite
+from envs.registry import load_suite
+from tests.envs.desktop.conftest import needs_display, needs_program
+from tests.envs.osworld.conftest import Served
+
+pytestmark = needs_display
+NO_REST = Timing(start_s=0.0, end_s=0.0)
+
+
+def make_task(cache: Path, setup: list[dict[str, Any]], evaluator: dict[str, Any]) -> OsworldTask:
+    from envs import TaskSpec
+    from envs.osworld.task_file import parse_task
+
+    content = {"id": "a-task", "instruction": "Do it.", "config": setup, "evaluator": evaluator}
+    return OsworldTask(parse_task("os", content, "a-task.json"), cache, NO_REST, TaskSpec(id="osworld/os/a-task"))
+
+
+def step(kind: str, **parameters: Any) -> dict[str, Any]:
+    return {"type": kind, "parameters": parameters}
+
+
+def says(text: str, *command: str) -> dict[str, Any]:
+    return {
+        "func": "exact_match",
+        "result": {"type": "vm_command_line", "command": list(command)},
+        "expected": {"type": "rule", "rules": {"expected": text}},
+    }
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@needs_program("xterm")
+async def test_a_task_from_setup_to_verdict(served: Served, tmp_path: Path) -> None:
+    evaluator = says("hello\n", "cat", "~/answer.txt") | {"postconfig": [step("sleep", seconds=0.1)]}
+    task = make_task(tmp_path, [step("launch", command="xterm -geometry 80x24+0+0")], evaluator)
+    env = GuestEnv(served.options)
+    try:
+        await env.reset(task)
+        while not await env.guest.window_size_px("xterm"):
+            await env.step([Wait(duration_s=0.1)])
+        assert await task.evaluate(env) == 0.0
+        await env.step([TypeText(text="echo hello > ~/answer.txt\n"), Wait(duration_s=0.5)])
+        await env.step([Terminate(status="success")])
+        assert await task.evaluate(env) == 1.0
+        assert task.warnings == []
+        await env.step([Hotkey(keys=("ctrl", "d")), PressKey(key="enter")])
+    finally:
+        await env.close()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_steps_of_every_simple_kind(served: Served, tmp_path: Path) -> None:
+    url = "https://files.example/a.txt"
+    (tmp_path / "a-task").mkdir()
+    (tmp_path / "a-task" / cached_name(url, "/x/a.txt")).write_text("asset")
+    setup = [
+        step("download", files=[{"url": url, "path": "~/Desktop/a.txt"}]),
+        step("execute", command="cat ~/Desktop/a.txt", shell=True, stdout="printed.txt"),
+        step("command", command=["echo", "{SCREEN_WIDTH}x{SCREEN_HEIGHT_HALF} {CLIENT_PASSWORD}"], stdout="filled"),
+        step("execute", command=["sh", "-c", "echo why >&2; exit 3"]),
+        step("execute", command="date >> ~/tries; wc -l < ~/tries", shell=True, until={"stdout": "3"}),
+        step("activate_window", window_name="no such window"),
+        step("close_window", window_name="no such window", strict=True),
+    ]
+    task = make_task(tmp_path, setup, says("3\n", "sh", "-c", "wc -l < ~/tries"))
+    env = GuestEnv(served.options)
+    try:
+        await env.reset(task)
+        assert (tmp_path / "a-task" / "printed.txt").read_text() == "asset"
+        assert (tmp_path / "a-task" / "filled").read_text() == "800x300 password\n"
+        assert task.warnings == ["sh -c echo why >&2; exit 3 ended with status 3: why"]
+        assert await task.evaluate(env) == 1.0
+    finally:
+        await env.close()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("setup", "told"),
+    [
+        (step("lunch", command="x"), r"step 1 \(lunch\) is none that is known; did you mean 'launch'"),
+        (step("googledrive", settings_file="x"), "needs an account at Google Drive"),
+        (step("launch", comand="x"), "has parameters that it does not take"),
+        (step("download", files=[{"url": "https://files.example/b", "path": "/b"}]), "put it there, as downloaded"),
+        (step("execute", command=["true"], stdout="../../out"), "leads out"),
+        (step("launch", command="no-such-program"), "with 500"),
+        (step("open", path="~/none.txt"), "with 404: File not found"),
+    ],
+)
+async def test_a_step_that_cannot_be_done_is_told(
+    served: Served, tmp_path: Path, setup: dict[str, Any], told: str
+) -> None:
+    from envs import EnvError
+
+    env = GuestEnv(served.options)
+    with pytest.raises(EnvError, match=told):
+        await env.reset(make_task(tmp_path, [setup], says("", "true")))
+
+
+def test_the_suite() -> None:
+    suite = load_suite("osworld", guest="10.0.0.7:5001", domains="os")
+    assert len(suite.task_ids) == 24
+    spec = suite.make_task(suite.task_ids[0], None).spec
+    assert spec.env is not None and dict(spec.env.options) == {"guest": "10.0.0.7:5001"}
+    assert spec.metadata["family"] == "os"
+    parity = make_suite(parity="upstream", domains="os")
+    assert parity.revision == f"{suite.revision}-parity"
+    env = parity.make_task(parity.task_ids[0], None).spec.env
+    assert env is not None and env.options["pause_s"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"guest": "host:port"}, "guest is 'port', expected a int"),
+        ({"list": "al"}, "there is no list 'al'; did you mean 'all'"),
+        ({"pause": 3}, "no option 'pause'"),
+        ({"parity": "half"}, "parity is 'half'"),
+    ],
+)
+def test_options_that_are_not_taken(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(EnvSetupError, match=told):
+        load_suite("osworld", **options)
+
+
+def test_a_checkout_of_ones_own(tmp_path: Path) -> None:
+    folder = tmp_path / "examples" / "os"
+    folder.mkdir(parents=True)
+    content = {"id": "mine", "instruction": "Do it.", "evaluator": {"func": "infeasible"}}
+    (folder / "mine.json").write_text(json.dumps(content))
+    suite = load_suite("osworld", data=str(tmp_path), list="all")
+    assert suite.task_ids == ("osworld/os/mine",)
