@@ -106,8 +106,8 @@ TASKS = (
     _task(
         id="dokuwiki/add-user",
         instruction='Make an account "dora" for Dora Lund, dora@harbour.example, with the password "reef-4411".',
-        steps='Click "Admin", then "User Manager". Click "User:". Type "dora". Click "Password:". Type "reef-4411". '
-        'Click "once again:". Type "reef-4411". Click "Real Name:". Type "Dora Lund". Click "Email:". Type "dora@harbour.example". Click "Add".',
+        steps='Click "Admin", then "User Manager". Type "dora" into "User:". Type "reef-4411" into "Password:". '
+        'Type "reef-4411" into "once again:". Type "Dora Lund" into "Real Name:". Type "dora@harbour.example" into "Email:". Click "Add".',
         changes={
             "dokuwiki/user/dora/name": "Dora Lund",
             "dokuwiki/user/dora/email": "dora@harbour.example",
