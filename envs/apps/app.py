@@ -69,14 +69,6 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def gunicorn(python: Path, port: int, served: str) -> Command:
-    """What serves a WSGI application: loaded once, then forked, so that a worker that was killed is back at once."""
-    options = (
-        "--preload --workers 1 --threads 4 --timeout 120 --log-level warning --worker-tmp-dir . --no-control-socket"
-    )
-    return Command(argv=(python, "-m", "gunicorn", *options.split(), "--bind", f"127.0.0.1:{port}", served))
-
-
 class WebApp(ABC):
     """An app that nobody here wrote.
 
@@ -147,6 +139,35 @@ class WebApp(ABC):
         if not (self.packages.pip or self.packages.npm) or (self.home / INSTALLED_FILE).is_file():
             return None
         return f"{self.home} is not there"
+
+
+class GunicornApp(WebApp):
+    """An app that gunicorn serves: its files are put back while no worker has them open.
+
+    Attributes:
+        served: The WSGI application, as gunicorn takes it.
+    """
+
+    served: ClassVar[str]
+
+    def make_state(self, folder: Path) -> None:
+        """What the site's file makes, run by the app's own Python."""
+        (site,) = self.state_code
+        shutil.copyfile(site, folder / site.name)
+        run_tool(Command(argv=(self.python, site.name)), folder)
+
+    def command(self, folder: Path, port: int) -> Command:
+        """Gunicorn, which loads the site once and forks what serves it: a worker that was killed is back at once."""
+        options = (
+            "--preload --workers 1 --threads 4 --timeout 120 --log-level warning --worker-tmp-dir . --no-control-socket"
+        )
+        place = ("--bind", f"127.0.0.1:{port}", self.served)
+        return Command(argv=(self.python, "-m", "gunicorn", *options.split(), *place))
+
+    def put_back(self, app: "RunningApp") -> None:
+        """End what is under way, then copy the files; gunicorn forks anew what serves."""
+        app.end_workers()
+        app.restore_files()
 
 
 def apps_dir() -> Path:

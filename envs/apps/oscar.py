@@ -1,10 +1,9 @@
 """django-oscar: a shop with baskets, orders, reviews and vouchers, and the dashboard of its keeper."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from envs.apps.app import Command, Facts, Packages, WebApp, gunicorn, run_tool
+from envs.apps.app import Facts, GunicornApp, Packages
 from envs.apps.running import RunningApp
 
 _SITE = Path(__file__).with_name("oscar_site.py")
@@ -72,7 +71,7 @@ _PINS = (
 """Oscar, what it needs, thumbnails, a search that finds something, and the server."""
 
 
-class Oscar(WebApp):
+class Oscar(GunicornApp):
     """The shop; Mara is signed in, who buys in it and keeps it.
 
     Its database, pictures and search index are put back while no worker of gunicorn has them open.
@@ -82,21 +81,8 @@ class Oscar(WebApp):
     role = "shop and its dashboard"
     packages = Packages(pip=tuple(_PINS.split()))
     state_code = (_SITE,)
+    served = "oscar_site:make_application()"
     start_path = "/catalogue/"
-
-    def make_state(self, folder: Path) -> None:
-        """Oscar's own migrations, and what the site's file fills the tables with; half a minute."""
-        shutil.copyfile(_SITE, folder / _SITE.name)
-        run_tool(Command(argv=(self.python, _SITE.name)), folder)
-
-    def command(self, folder: Path, port: int) -> Command:
-        """gunicorn, which sees to workers that end."""
-        return gunicorn(self.python, port, "oscar_site:make_application()")
-
-    def put_back(self, app: RunningApp) -> None:
-        """End what is under way, then copy the files."""
-        app.end_workers()
-        app.restore_files()
 
     def cookies(self, app: RunningApp) -> Mapping[str, str]:
         """Mara's."""

@@ -1,10 +1,9 @@
 """Trac: a tracker of tickets, with milestones, reports and a wiki of its own."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from envs.apps.app import Command, Facts, Packages, WebApp, gunicorn, run_tool
+from envs.apps.app import Facts, GunicornApp, Packages
 from envs.apps.running import RunningApp
 
 _SITE = Path(__file__).with_name("trac_site.py")
@@ -32,7 +31,7 @@ _PINS = "Trac==1.6 Jinja2==3.1.6 MarkupSafe==3.0.4 setuptools==79.0.1 gunicorn==
 """Trac, what it needs (it imports `pkg_resources`, which later versions of setuptools lack), and the server."""
 
 
-class Trac(WebApp):
+class Trac(GunicornApp):
     """The tracker; Mara is signed in, who administers it.
 
     Its database is put back while no worker of gunicorn has it open: the next one has loaded everything, and opened
@@ -43,21 +42,8 @@ class Trac(WebApp):
     role = "tracker"
     packages = Packages(pip=tuple(_PINS.split()))
     state_code = (_SITE,)
+    served = "trac_site:make_application()"
     start_path = "/wiki"
-
-    def make_state(self, folder: Path) -> None:
-        """A project made by `trac-admin`, and what the site's file fills it with."""
-        shutil.copyfile(_SITE, folder / _SITE.name)
-        run_tool(Command(argv=(self.python, _SITE.name)), folder)
-
-    def command(self, folder: Path, port: int) -> Command:
-        """gunicorn, which sees to workers that end."""
-        return gunicorn(self.python, port, "trac_site:make_application()")
-
-    def put_back(self, app: RunningApp) -> None:
-        """End what is under way, then copy the files."""
-        app.end_workers()
-        app.restore_files()
 
     def cookies(self, app: RunningApp) -> Mapping[str, str]:
         """Mara's."""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envs.apps.app import PASSWORD, Command, Facts, Packages, WebApp, gunicorn, run_tool
+from envs.apps.app import PASSWORD, Command, Facts, GunicornApp, Packages, run_tool
 from envs.apps.running import RunningApp
 
 _MODELS = '''
@@ -142,12 +142,13 @@ _PINS = (
 """Wagtail, what it needs, and the server."""
 
 
-class Wagtail(WebApp):
+class Wagtail(GunicornApp):
     """The site of a harbour; `admin` is Anna Berg, who may do everything."""
 
     name = "wagtail"
     role = "content management"
     packages = Packages(pip=tuple(_PINS.split()))
+    served = "served"
     start_path = "/admin/login/"
 
     def make_state(self, folder: Path) -> None:
@@ -161,15 +162,6 @@ class Wagtail(WebApp):
         seed = f"PASSWORD, SESSION = {PASSWORD!r}, {_SESSION!r}\n{_SEED}"
         for argv in (("makemigrations", "home"), ("migrate",), ("shell", "-c", seed)):
             run_tool(Command(argv=(self.python, "manage.py", *argv)), folder)
-
-    def command(self, folder: Path, port: int) -> Command:
-        """Gunicorn, which loads the site once and forks what serves it."""
-        return gunicorn(self.python, port, "served")
-
-    def put_back(self, app: RunningApp) -> None:
-        """End what serves, put the files back; gunicorn forks anew what serves."""
-        app.end_workers()
-        app.restore_files()
 
     def cookies(self, app: RunningApp) -> Mapping[str, str]:
         """The session of Anna Berg, which is part of the first state."""

@@ -163,7 +163,7 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         return _select_anywhere(step, sight, progress)
     found = find_field(screen, step.field, kind="list")
     if found is None and step.is_more:
-        found = _find_again(step.field, sight, len(sight.pictures) - 1)  # the marked row hides its outline
+        found = _find_again(step.field, sight, len(sight.images) - 1)  # the marked row hides its outline
     if found is not None and not progress.count("open") and is_listbox(screen, found):
         return plan_listbox(step, screen, progress, found)
     if not progress.count("open"):
@@ -183,7 +183,7 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
         return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
-        found = found or _find_again(step.field, sight, min(len(progress.phases), len(sight.pictures) - 1))
+        found = found or _find_again(step.field, sight, min(len(progress.phases), len(sight.images) - 1))
         return _verify(step, step.field, found, sight, progress)
     row = _find_row(screen, step.option.text, found, sight.before)
     if row is not None:
@@ -274,7 +274,7 @@ def _may_show(found: Field, option: str, sight: Sight, progress: Progress) -> bo
     legible = [text for text in found.texts if len(text) > 2]
     if legible:
         return any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
-    before = sight.back(min(len(progress.phases), len(sight.pictures) - 1))
+    before = sight.back(min(len(progress.phases), len(sight.images) - 1))
     return before is not None and has_changed_inside(before, sight.now, found.box_px)
 
 

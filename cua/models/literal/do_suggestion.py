@@ -52,7 +52,7 @@ def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> M
 
 def _find_again(wanted: Target, sight: Sight, oldest: int) -> Field | None:
     """What stands now where the field was before its list of suggestions looked like a field, too."""
-    for count in range(min(oldest, len(sight.pictures) - 1), 0, -1):
+    for count in range(min(oldest, len(sight.images) - 1), 0, -1):
         earlier = sight.back(count)
         was = find_field(earlier, wanted) if earlier is not None else None
         if was is not None:

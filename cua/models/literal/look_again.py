@@ -47,8 +47,8 @@ _SUBMITS = frozenset(
 
 def find_message(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> str | None:
     """A message that the last act brought up and that says that something is wrong."""
-    before = sight.back(1 + progress.num_looks) or sight.back(len(sight.pictures) - 1)
-    if before is None or len(sight.pictures) < 2 or not progress.last_action or _has_scrolled(steps, progress):
+    before = sight.back(1 + progress.num_looks) or sight.back(len(sight.images) - 1)
+    if before is None or len(sight.images) < 2 or not progress.last_action or _has_scrolled(steps, progress):
         return None
     return find_trouble(before, sight.now, _named_texts(steps), is_form=_is_sent(steps, progress))
 
@@ -80,7 +80,7 @@ def look_again(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> 
         if still_stands(text, sight.now):
             return Failed(reason=f'all steps are done, and the screen says "{text}"')
     last = steps[-1]
-    if len(sight.pictures) < 2 or not progress.last_action or not isinstance(last, _SLOW):
+    if len(sight.images) < 2 or not progress.last_action or not isinstance(last, _SLOW):
         return None
     before = sight.back(1 + progress.num_looks)
     if before is not None:

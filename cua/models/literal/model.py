@@ -13,7 +13,7 @@ from cua.model import Tool
 from cua.models.literal.grammar import FORMS, parse_instruction
 from cua.models.literal.plan import PlannedStep, decide, give_up
 from cua.models.literal.progress import read_progress
-from cua.models.literal.screen import Sight, decode_picture
+from cua.models.literal.screen import Sight, decode_image
 from cua.models.literal.steps import PlainStep, Unreadable
 from visual_tools.errors import MissingPackageError
 from visual_tools.ink import largest_channel
@@ -65,7 +65,7 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
         ValueError: There is no user message with a screenshot.
     """
     last = next((message for message in reversed(messages) if message.role == "user"), None)
-    pictures = [part for message in messages for part in message.parts if isinstance(part, ImagePart)]
+    images = [part for message in messages for part in message.parts if isinstance(part, ImagePart)]
     if last is None or not any(isinstance(part, ImagePart) for part in last.parts):
         raise ValueError("the last user message holds no screenshot")
     facts, instruction = split_request(last.text)
@@ -79,9 +79,9 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
     if error is not None:
         return give_up(f"my last action ({progress.last_action}) did not work: {error}")
     sight = Sight(
-        pictures=tuple(picture.data for picture in pictures),
+        images=tuple(image.data for image in images),
         has_news=_NEWS.search(facts) is not None,
-        is_stuck=len(pictures) > 1 and is_same_picture(pictures[-2].data, pictures[-1].data),
+        is_stuck=len(images) > 1 and is_same_image(images[-2].data, images[-1].data),
     )
     return decide(plain, sight, progress)
 
@@ -112,11 +112,11 @@ def explain_unreadable(unread: Sequence[Unreadable]) -> str:
     return f"I could not read: {parts}. Nothing was done. I can only follow plain steps such as: {forms}"
 
 
-def is_same_picture(one: bytes, other: bytes) -> bool:
+def is_same_image(one: bytes, other: bytes) -> bool:
     """Whether two images are equal but for a caret or a clock."""
     if one == other:
         return True
-    first, second = decode_picture(one), decode_picture(other)
+    first, second = decode_image(one), decode_image(other)
     if first.shape != second.shape:
         return False
     changed = largest_channel(np.abs(first.astype(np.int16) - second.astype(np.int16))) > 24

@@ -182,19 +182,19 @@ _screens: OrderedDict[bytes, Screen] = OrderedDict()
 _screens_lock = threading.Lock()
 
 
-def read_screen(picture: bytes, engine: OcrEngine | None = None) -> Screen:
+def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
     """Everything on an encoded image; the last few images are remembered.
 
     Raises:
         ValueError: The bytes are no image.
     """
-    key = hashlib.blake2b(picture, digest_size=16).digest()
+    key = hashlib.blake2b(encoded, digest_size=16).digest()
     with _screens_lock:
         known = _screens.get(key)
         if known is not None:
             _screens.move_to_end(key)
             return known
-    image = decode_picture(picture)
+    image = decode_image(encoded)
     reader = engine or shared_engine()
     rectangles = find_rectangles(image)
     lines = split_at_rectangles(reader.read_text(image), rectangles)
@@ -206,14 +206,14 @@ def read_screen(picture: bytes, engine: OcrEngine | None = None) -> Screen:
     return screen
 
 
-def decode_picture(picture: bytes) -> NDArray[np.uint8]:
+def decode_image(data: bytes) -> NDArray[np.uint8]:
     """PNG, JPEG or WebP bytes to (H, W, 3) uint8 RGB.
 
     Raises:
         ValueError: The bytes are no image.
     """
     cv2 = require("cv2", "literal")
-    decoded = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
+    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if decoded is None:
         raise ValueError("the screenshot is neither PNG nor JPEG nor WebP")
     image: NDArray[np.uint8] = cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
@@ -283,18 +283,18 @@ class Sight:
         is_stuck: Whether the last two images are the same but for a caret or a clock.
     """
 
-    pictures: tuple[bytes, ...]
+    images: tuple[bytes, ...]
     has_news: bool = False
     is_stuck: bool = False
 
     @cached_property
     def now(self) -> Screen:
         """The screen as it is."""
-        return read_screen(self.pictures[-1])
+        return read_screen(self.images[-1])
 
     def back(self, count: int) -> Screen | None:
         """The screen so many actions ago; None when it is not in the history any more."""
-        return read_screen(self.pictures[-1 - count]) if len(self.pictures) > count else None
+        return read_screen(self.images[-1 - count]) if len(self.images) > count else None
 
     @property
     def before(self) -> Screen | None:

@@ -150,4 +150,4 @@ POSITION = re.compile(
     r"\(?\s*(0?\.\d+|[01](?:\.0+)?)\s*,\s*(0?\.\d+|[01](?:\.0+)?)\s*\)?",
     re.I,
 )
-"""A point in fractions of the picture."""
+"""A point in fractions of the image."""
