@@ -68,6 +68,10 @@ def test_a_retired_word_names_nothing(word: str, names: dict[str, list[Path]]) -
     assert found == [], f"say {RETIRED[word]}"
 
 
+def test_an_image_is_called_an_image(names: dict[str, list[Path]]) -> None:
+    assert [name for name in names if "picture" in name.lower()] == []
+
+
 def test_one_word_is_one_type_in_the_agents() -> None:
     """`Usage`, `Outcome`, `Decision`, `Verdict` stood for several things each."""
     classes = collections.Counter(
