@@ -208,6 +208,7 @@ async def test_a_task_cannot_change_settings_that_are_not_its_envs(tmp_path: Pat
         await run_task(InstructionTask(instruction="x", spec=spec), model=ScriptedModel([DONE]), runs_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_an_env_of_another_distribution(site: Path, tmp_path: Path) -> None:
     flags = ("task", "Look", "--env", "robot", "--model", script(tmp_path, DONE), "--output-format", "json")
     ended = cua(tmp_path, *flags, "--env-option", "screen_px=[200, 100]", PYTHONPATH=str(site))

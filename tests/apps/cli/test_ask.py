@@ -168,6 +168,7 @@ def test_shown_runs_and_replay(tmp_path: Path, picture: Path) -> None:
     assert "  [0] 600" in replayed.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_to_the_right_answer(tmp_path: Path, picture: Path) -> None:
     runs, flag = tmp_path / "runs", 'import os, time\nwhile not os.path.exists("never"): time.sleep(0.05)'
     model = script(tmp_path, ["total = 600\nopen('out.txt', 'a').write('x')"], [flag], "never")
@@ -190,6 +191,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_right_answer(tmp_path: Path, pic
     assert (foreign.code, "is not in your folder of runs" in foreign.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_chat_keeps_variables_from_line_to_line(tmp_path: Path, picture: Path) -> None:
     runs = tmp_path / "runs"
     model = script(tmp_path, ["kept = 6"], "Six.", ["print(2 * kept)"], "Twelve [^1^].", "Bye.")

@@ -46,6 +46,7 @@ def find_absent(extra: str) -> set[str]:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_a_task_needs_no_more_than_the_extra_browser(tmp_path: Path) -> None:
     absent = find_absent("browser")
     assert {"scipy", "IPython", "Xlib"} <= absent

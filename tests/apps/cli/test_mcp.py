@@ -39,6 +39,7 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 async def test_questions_and_looks(tmp_path: Path) -> None:
     image = Image.new("RGB", (60, 40), "white")
     image.paste("black", (5, 5, 35, 25))

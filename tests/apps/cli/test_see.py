@@ -54,6 +54,7 @@ def test_several_files_one_line_each(tmp_path: Path) -> None:
     assert "--output is one file" in ended.stderr
 
 
+@pytest.mark.slow
 def test_measure_with_a_scale(tmp_path: Path) -> None:
     picture = Image.new("RGB", (300, 200), "white")
     ImageDraw.Draw(picture).rectangle((50, 50, 149, 99), fill="navy")
@@ -69,6 +70,7 @@ def test_measure_with_a_scale(tmp_path: Path) -> None:
     assert "found no text such as" in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_way_through_the_maze(tmp_path: Path) -> None:
     ended = see(tmp_path, "maze", str(EXAMPLES / "maze.png"), "--start", "green", "--goal", "red")
     assert ended.code == 0, ended.stderr
@@ -101,6 +103,7 @@ def test_differences(tmp_path: Path) -> None:
     assert two.stderr == "wrote spot-left-diff.png\n"
 
 
+@pytest.mark.slow
 def test_a_cut_out_is_found_again_and_another_picture_is_not(tmp_path: Path) -> None:
     assert see(tmp_path, "crop", COINS, "--box", "15,20,120,90").stdout == "105x70 px\n"
     assert np.array_equal(load_image(tmp_path / "coins-crop.png"), load_image(COINS)[20:90, 15:120])
@@ -199,6 +202,7 @@ def test_videos(tmp_path: Path) -> None:
     assert (again.code, "--force" in again.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_what_is_there_is_replaced_only_when_it_is_ours(tmp_path: Path) -> None:
     assert see(tmp_path, "grid", COINS).code == 0
     assert see(tmp_path, "grid", COINS).code == 0

@@ -87,6 +87,7 @@ def test_any_instruction_arrives_whole(tmp_path: Path, instruction: str) -> None
     assert load_run(only_run(tmp_path)).header.instruction == instruction
 
 
+@pytest.mark.slow
 def test_a_schema_checks_the_answer(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"type": "integer"}')
     arguments = ["task", "Look", "--url", PAGE, "-m", script(tmp_path, DONE), "--schema", "schema.json"]
@@ -117,6 +118,7 @@ def test_a_page_that_is_no_address_is_wrong_usage_and_nothing_is_started(tmp_pat
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_five_unusable_replies_end_as_capped(tmp_path: Path) -> None:
     model = script(tmp_path, *["I do not know"] * 5)
     ended = cua(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "json")
@@ -154,6 +156,7 @@ def test_a_full_disk_ends_the_run_as_an_error_of_the_record(tmp_path: Path) -> N
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     model = script(tmp_path, CLICK, CLICK, DONE)
     both = [start(tmp_path, "task", f"Run {n}", "--url", PAGE, "-m", model, "--output-format", "json") for n in (1, 2)]
@@ -222,6 +225,7 @@ def test_a_run_that_was_killed_is_resumed_without_doing_anything_twice(tmp_path:
     assert steps[1].error is not None and "interrupted" in steps[1].error
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
     cua(tmp_path, "task", "Look", "--url", PAGE, "-m", script(tmp_path, DONE))
     ended = cua(tmp_path, "task", "--resume", "last")

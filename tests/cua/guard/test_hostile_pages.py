@@ -255,6 +255,7 @@ async def test_a_secret_is_not_typed_where_the_step_itself_has_led(env: BrowserE
     assert "may only be typed on 127.0.0.1, this page is 'evil.localhost'" in (after.last_action_error or "")
 
 
+@pytest.mark.slow
 async def test_a_person_may_take_longer_than_an_input(pages: PageServer) -> None:
     async def person(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
         await asyncio.sleep(4.0)

@@ -162,6 +162,7 @@ async def test_a_form_is_filled_by_numbers_alone() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_command_line_can_ask_for_it_in_a_browser_only(tmp_path: Any) -> None:
     from cua.trajectory import load_run
     from tests.apps.cli.running import PAGE, cua, script

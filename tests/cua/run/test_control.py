@@ -118,6 +118,7 @@ async def test_a_stop_ends_the_wait_for_a_person() -> None:
         await asyncio.wait_for(waiting, 2)
 
 
+@pytest.mark.slow
 async def test_work_that_does_not_let_itself_be_ended_is_left_behind() -> None:
     control = Control(max_time_s=0.05)
     control.attach()

@@ -59,6 +59,7 @@ async def test_only_the_sites_of_the_task_are_reached(env: AppsEnv) -> None:
         env.app("tiddlywiki")
 
 
+@pytest.mark.slow
 async def test_an_app_that_died_is_told_and_started_again(env: AppsEnv) -> None:
     task = AppTask(CONFIG)
     await env.reset(task)
@@ -74,6 +75,7 @@ async def test_an_app_that_died_is_told_and_started_again(env: AppsEnv) -> None:
     assert env.app("tiddlywiki").pid != pid
 
 
+@pytest.mark.slow
 async def test_two_envs_do_not_meet(env: AppsEnv) -> None:
     async with apps_env() as other:
         await asyncio.gather(env.reset(AppTask(CONFIG)), other.reset(AppTask(CONFIG)))

@@ -48,6 +48,7 @@ async def sessions(pool: BrowserPool, *urls: str, **options: object) -> AsyncIte
             await env.close()
 
 
+@pytest.mark.slow
 async def test_a_session_keeps_the_contract_of_every_env(pool: BrowserPool) -> None:
     await check_env(pool.make_env)
 

@@ -78,6 +78,7 @@ async def test_short_animations_are_waited_for(env: BrowserEnv, pages: PageServe
     assert await settle_s(env, "#spin") < 0.3
 
 
+@pytest.mark.slow
 async def test_a_page_that_never_rests_is_waited_for_once(env: BrowserEnv, pages: PageServer) -> None:
     body = """<button id=go>go</button><p id=out></p>
       <script>setInterval(() => { out.textContent = performance.now() }, 10)</script>"""
@@ -87,6 +88,7 @@ async def test_a_page_that_never_rests_is_waited_for_once(env: BrowserEnv, pages
     assert await settle_s(env, "#go") < 1
 
 
+@pytest.mark.slow
 async def test_a_long_poll_is_waited_for_once(env: BrowserEnv, pages: PageServer) -> None:
     body = "<button id=go onclick=\"fetch('/slow?s=20&x=' + Math.random())\">go</button>"
     await env.reset(OpenPage(pages.serve(body)))

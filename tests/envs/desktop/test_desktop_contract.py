@@ -53,6 +53,7 @@ async def test_a_calculator_calculates(make_env: MakeEnv) -> None:
     assert (result.observation.title, await env.get_clipboard()) == ("galculator", "408")
 
 
+@pytest.mark.slow
 async def test_a_private_display_takes_more_clients_than_usual(
     make_env: MakeEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ async def test_a_private_display_takes_more_clients_than_usual(
 
 @needs_program("mousepad")
 @needs_program("xterm")
+@pytest.mark.slow
 async def test_many_steps_open_nothing_new() -> None:
     run = await run_long(30, screen_px=(1280, 800))
     assert run.num_fds[1] <= run.num_fds[0]

@@ -53,6 +53,7 @@ async def test_any_unicode_arrives_in_a_text_editor(make_env: MakeEnv) -> None:
     assert observation.title == f"*{path} - Mousepad"
 
 
+@pytest.mark.slow
 async def test_a_long_text_loses_nothing(make_env: MakeEnv) -> None:
     env, path = await open_mousepad(make_env)
     text = "".join(f"{number}: {string.printable[:94]}\n" for number in range(40))

@@ -262,6 +262,7 @@ def test_faults_are_told_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert command.main(["--rehearse", "--out", str(tmp_path), "--only", "good"], parts) == 0
 
 
+@pytest.mark.slow
 def test_the_peaks_program_runs_at_toy_sizes(tmp_path: Path) -> None:
     assert command.main(["--rehearse", "--out", str(tmp_path), "--only", "peaks"]) == 0
     assert json.loads((tmp_path / "peaks.json").read_text())["title"] == "Peaks of this machine"

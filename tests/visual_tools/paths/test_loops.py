@@ -5,6 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 SOLVE = """
 import sys
@@ -28,6 +30,7 @@ def run(code: str, **more: object) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_nowhere_to_keep_machine_code(tmp_path: Path) -> None:
     archive = tmp_path / "packed.zip"
     with zipfile.ZipFile(archive, "w") as file:

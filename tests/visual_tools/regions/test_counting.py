@@ -18,6 +18,7 @@ def test_the_coins() -> None:
     assert max(one.equivalent_diameter_px for one in found.objects) < 65
 
 
+@pytest.mark.slow
 def test_the_coins_in_other_forms() -> None:
     coins = load_sample("coins")
     half = np.asarray(Image.fromarray(coins).resize((192, 152)))

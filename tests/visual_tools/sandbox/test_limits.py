@@ -37,6 +37,7 @@ async def test_an_endless_cell_is_interrupted(kernel: Kernel, code: str) -> None
     assert (await kernel.run("kept")).text == "1\n"
 
 
+@pytest.mark.slow
 async def test_a_call_that_holds_the_interpreter_ends_the_kernel(kernel: Kernel) -> None:
     await kernel.run("kept = 1; open('file', 'w').close()")
     result = await kernel.run("7**10**8", timeout_s=0.5)

@@ -62,6 +62,7 @@ def test_hard_cuts(tmp_path: Path) -> None:
     assert find(tmp_path, frames) == [(30, "cut"), (50, "cut"), (95, "cut")]
 
 
+@pytest.mark.slow
 def test_many_cuts(tmp_path: Path) -> None:
     frames = [frame for seed in range(30) for frame in show(seed, 20, pan_px=seed % 5)]
     found = find(tmp_path, frames)

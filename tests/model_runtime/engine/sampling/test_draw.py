@@ -85,6 +85,7 @@ rows = st.lists(st.integers(-6, 6).map(lambda x: x / 2), min_size=2, max_size=40
     min_p=st.sampled_from([0.0, 0.03, 0.21, 1.0]),
     barred=st.sets(st.integers(0, 39)),
 )
+@pytest.mark.slow
 def test_filters_keep_what_the_reference_keeps_with_ties(
     values: list[float], temperature: float, top_k: int, top_p: float, min_p: float, barred: set[int]
 ) -> None:
