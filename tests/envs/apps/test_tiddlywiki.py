@@ -1,9 +1,11 @@
 """The tasks on the notes: solved, not done, nearly done."""
 
+import contextlib
 from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Page
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from envs.apps import AppsEnv
 from tests.envs.apps.proving import Proof, ids_of, prove
@@ -23,7 +25,11 @@ async def write(
     if note:
         await show(page, note)
         frame = page.locator(f'.tc-tiddler-frame[data-tiddler-title="{note}"]')
-        await frame.locator('button[title="Edit this tiddler"]').click()
+        for _ in range(3):  # a click is lost while the page draws the note anew, as it does when its server has news
+            await frame.locator('button[title="Edit this tiddler"]').click()
+            with contextlib.suppress(PlaywrightTimeoutError):
+                await page.locator("input.tc-titlebar").wait_for(timeout=5_000)
+                break
     else:
         await page.locator('button[title="Create a new tiddler"]').first.click()
     if title:

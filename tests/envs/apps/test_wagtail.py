@@ -1,7 +1,7 @@
 """The tasks on the content management system: solved, not done, nearly done."""
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from envs.apps import AppsEnv
 from tests.envs.apps.proving import Proof, ids_of, prove
@@ -14,7 +14,7 @@ async def fill(
     page: Page, path: str, button: str, *, off: str = "", tab: str = "", parent: int = -1, **fields: str
 ) -> None:
     """Fill in a form and press a button; "" for none. `off` is a box to untick, `parent` an entry to choose."""
-    await page.goto(f"http://wagtail.localhost/admin/{path}")
+    await page.goto(f"http://wagtail.localhost/admin/{path}", wait_until="networkidle")
     if tab:
         await page.get_by_role("tab", name=tab).click()
     for name, value in fields.items():
@@ -22,6 +22,7 @@ async def fill(
         if name == "title":  # the page makes an address of what is typed
             await page.locator("#id_title").press_sequentially(value)
             await page.keyboard.press("Tab")
+            await expect(page.locator("#id_slug")).not_to_have_value("")
     if parent >= 0:
         await page.locator("#id_parent").select_option(index=parent)
     if off:

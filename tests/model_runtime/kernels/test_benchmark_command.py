@@ -159,7 +159,8 @@ def test_the_reference_and_its_peers_are_right(toy: tuple[str, dict[str, Any]]) 
 def test_every_file_of_kernels_is_timed_by_a_file_of_its_name(toy: tuple[str, dict[str, Any]]) -> None:
     assert set(launch.MODULES) <= command.FILES.keys()
     folder = Path(moe.__file__).parent
-    assert [name for name in command.FILES if not (folder / f"{name}.py").is_file()] == []
+    home = {"combine": "moe"}  # timed by itself, and a part of that file
+    assert [name for name in command.FILES if not (folder / f"{home.get(name, name)}.py").is_file()] == []
     in_table = {row["kernel"] for row in toy[1]["rows"] if row["peer"] == OURS}
     operators = {"norm": "rms_norm", "latent": "write_latent"}
     assert {operators.get(name, name) for name in command.FILES} <= in_table
