@@ -3,7 +3,7 @@ SHELL := bash
 VENV := .venv/bin
 SOURCES := apps cua envs model_runtime visual_tools tests $(wildcard benchmarks examples scripts)
 TEST_PROGRAMS := xterm mousepad galculator xclip
-WORKERS ?= 2
+WORKERS ?= 3  # tests wait for programs half of the time
 PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # pyautogui has a place of its own: what it brings would replace python-xlib
 PEER := .venv/peer/bin/python
@@ -22,10 +22,10 @@ runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's reques
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m examples.runtime_demo
 
-test: dev ## set up what is missing and run the tests, but for the slow ones (8 minutes)
+test: dev ## set up what is missing and run the tests, but for the slow ones (10 minutes)
 	@$(VENV)/python -m pytest $(PYTEST) -m "not slow" $(ARGS)
 
-test-all: dev ## all tests, the K2.5 runtime's too: every kernel compiled, each sandbox attacked (30 minutes)
+test-all: dev ## all tests, the K2.5 runtime's too: every kernel compiled, each sandbox attacked (40 minutes)
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m pytest $(PYTEST) $(ARGS)
 
