@@ -15,7 +15,6 @@ from envs.osworld.guest_http import UncertainError
 from envs.osworld.task_file import SetupStep
 
 _MAX_SLEEP_S = 600.0
-_MAX_FAILURES = 5
 _UNTIL_TIMEOUT_S = 300.0
 _UNTIL_POLL_S = 0.3
 _TABS_TIMEOUT_S = 75.0
@@ -115,17 +114,15 @@ class GuestSetup:
     ) -> None:
         command = self._filled_in(command)
         until_s = time.monotonic() + _UNTIL_TIMEOUT_S
-        num_failures = 0
         while True:
             ended = await self.guest.execute(command, shell=shell)
             for name, text in ((stdout, ended.stdout), (stderr, ended.stderr)):
                 if name:
                     path = inside(self.cache_dir, name)
                     await asyncio.to_thread(_write, path, text)
-            num_failures += ended.returncode != 0
             if not until or _is_reached(ended, until):
                 break
-            if num_failures >= _MAX_FAILURES or time.monotonic() > until_s:
+            if time.monotonic() > until_s:
                 self.warnings.append(f"{_shown(command)} never came to {dict(until)}")
                 break
             await asyncio.sleep(_UNTIL_POLL_S)
