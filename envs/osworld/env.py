@@ -45,8 +45,6 @@ class GuestOptions:
         host: Its name or address.
         server_port: Of the guest server.
         chromium_port: Of the debugging port of its browser.
-        vnc_port: Of its screen, for people.
-        vlc_port: Of VLC's web interface.
         token: What the guest server asks for; upstream's asks for nothing.
         password: Of the user that programs run as, for `sudo` in tasks.
         pause_s: Rest after the actions of a step, before the screen is looked at; upstream: 5 s.
@@ -57,8 +55,6 @@ class GuestOptions:
     host: str = "127.0.0.1"
     server_port: int = 5000
     chromium_port: int = 9222
-    vnc_port: int = 8006
-    vlc_port: int = 8080
     token: str | None = None
     password: str = "password"
     pause_s: float = 0.5

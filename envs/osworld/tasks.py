@@ -184,8 +184,6 @@ def _number(name: str, value: Any, kind: type[Any]) -> Any:
 
 _OPTIONS: dict[str, type[Any]] = {
     "chromium_port": int,
-    "vnc_port": int,
-    "vlc_port": int,
     "token": str,
     "password": str,
     "pause_s": float,
