@@ -11,10 +11,13 @@ numba, or stands as the default of an argument, keeps its value. Scenes and judg
 import argparse
 import ast
 import asyncio
+import atexit
 import importlib
 import pkgutil
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,9 +27,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.visual import differences, mazes, ocr_boxes, ocr_turned, share_charts, shares
+from tests.visual_tools.charts import test_axes
+from tests.visual_tools.charts.plots import Plot, draw_plot
 from tests.visual_tools.diff.pairs import any_spoil, judge, spoil
+from tests.visual_tools.drawing import Canvas
 from tests.visual_tools.regions.scenes import KINDS, make_scene
+from tests.visual_tools.search import test_codes, test_templates
 from tests.visual_tools.search.dom import PageText
+from tests.visual_tools.video import test_cuts
+from tests.visual_tools.video.making import make_video
+from visual_tools.box import Box
 from visual_tools.errors import VisualError
 
 FACTORS = (0.8, 1.25)
@@ -179,6 +189,134 @@ def ocr() -> Callable[[], Answers]:
     return run
 
 
+def charts() -> Callable[[], Answers]:
+    from visual_tools.charts import find_axes
+
+    plots = [draw_plot(draw) for draw in (*test_axes.ALL, test_axes.draw_downward)]
+    plots += [draw_plot(test_axes.draw_growth, style=style) for style in ("dark_background", "ggplot", "classic")]
+    plots += [draw_plot(test_axes.draw_points, dpi=dpi) for dpi in (60, 150)]
+
+    def is_right(plot: Plot, found: Any) -> bool:
+        try:
+            return max(test_axes.errors_px(plot, found)) <= test_axes.TOLERANCE_PX
+        except AssertionError:  # an axis that was not found, or of another kind
+            return False
+
+    def run() -> Answers:
+        found = [find_axes(plot.image) for plot in plots]
+        return [(float(is_right(plot, axes)), repr(axes)) for plot, axes in zip(plots, found, strict=True)]
+
+    return run
+
+
+def search() -> Callable[[], Answers]:
+    from visual_tools.search import find_text, match_template, read_codes
+
+    rng = np.random.default_rng(0)
+    icon = test_templates.draw_icon()
+    icons = [(20 + 26 * column, 40 + 26 * row, 24, "navy") for column in range(8) for row in range(4)]
+    images = [(test_templates.scene((100, 60, side, "navy")), 1) for side in (13, 17, 27, 33, 47)]
+    images += [(test_templates.scene(*icons), len(icons)), (test_templates.scene((50, 50, 24, "red")), 0)]
+    images += [(np.clip(one * 0.9 + rng.normal(0, 8, one.shape), 0, 255).astype(np.uint8), n) for one, n in images]
+    codes = [test_codes.draw_code("Lot 4711", kind, scale) for kind in ("QRCode", "DataMatrix") for scale in (1, 2, 4)]
+    page = Canvas(500, 300).text(20, 20, "Delele the old", size=16).text(20, 42, "account now", size=16)
+    page = (
+        page.text(20, 120, "Total: 1O0", size=16).text(260, 120, "Descripton", size=16).text(20, 200, "Save", size=16)
+    )
+    texts = ("Delete", "old account", "100", "Description", "Save", "Cancel")
+
+    def run() -> Answers:
+        answers: Answers = []
+        for image, number in images:
+            matches = match_template(image, icon)
+            answers.append((float(len(matches) == number), repr([match.box for match in matches])))
+        for code in codes:
+            read = [one.text for one in read_codes(test_codes.place((200, 100, code)))]
+            answers.append((float(read == ["Lot 4711"]), tuple(read)))
+        for text in texts:
+            spots = find_text(page.array, text)
+            answers.append((float(bool(spots) == (text != "Cancel")), repr(list(spots))))
+        return answers
+
+    return run
+
+
+def video() -> Callable[[], Answers]:
+    from visual_tools.video import scenes
+
+    show, mix = test_cuts.show, test_cuts.mix
+    black = [np.zeros_like(show(1, 1)[0])] * 12
+    flash = show(6, 80, pan_px=1)
+    flash[40:43] = [np.full_like(black[0], 255)] * 3
+    one, other = show(9, 60), show(10, 60)
+    clips: list[tuple[list[Any], list[tuple[int, str]]]] = [
+        ([*show(1, 30), *show(2, 20, pan_px=2), *show(3, 45)], [(30, "cut"), (50, "cut")]),
+        ([*show(7, 50, pan_px=5), *show(8, 50, pan_px=5)], [(50, "cut")]),
+        (show(5, 100, pan_px=16, noise=6), []),
+        (flash, []),
+        ([*one[:50], *mix(one[:16], other[:16]), *other[:50]], [(58, "dissolve")]),
+        ([*one[:40], *mix(one[:12], black), *black, *mix(black, other[:12]), *other[:40]], [(58, "fade")]),
+        ([*show(1, 30), *test_cuts.tinted(1, 8, 0.4), *show(3, 30)], [(38, "cut")]),
+    ]
+    folder = Path(tempfile.mkdtemp(prefix="k25-constants-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    files = []
+    for number, (frames, _) in enumerate(clips):
+        (folder / str(number)).mkdir()
+        files.append(make_video(folder / str(number), frames, test_cuts.RECIPE))
+
+    def run() -> Answers:
+        answers: Answers = []
+        for path, (_, wanted) in zip(files, clips, strict=True):
+            found = [(scene.start_frame, scene.transition) for scene in scenes(path)][1:]
+            is_right = len(found) == len(wanted) and all(
+                kind == its_kind and abs(frame - its_frame) <= (0 if kind == "cut" else 6)
+                for (frame, kind), (its_frame, its_kind) in zip(found, wanted, strict=True)
+            )
+            answers.append((float(is_right), tuple(found)))
+        return answers
+
+    return run
+
+
+def widgets() -> Callable[[], Answers]:
+    from visual_tools.widgets import find_rectangles
+
+    rng = np.random.default_rng(0)
+    looks: tuple[dict[str, str], ...] = (
+        {"outline": "#767676"},
+        {"fill": "#2266aa"},
+        {"fill": "white", "outline": "#d0d4d8"},
+        {"fill": "#eceef0"},
+    )
+    forms: list[tuple[Canvas, list[Box]]] = []
+    for colour in ("white", "#f8f9fa", "#eeeeee"):
+        canvas, boxes = Canvas(640, 400, colour=colour), []
+        for row in range(8):
+            left, top = int(rng.integers(10, 300)), 10 + row * 48
+            width, height = int(rng.integers(14, 300)), int(rng.integers(14, 40))
+            canvas.box(left, top, left + width, top + height, **looks[row % len(looks)])
+            if width > 80 and height > 20:
+                canvas.text(left + 6, top + 3, "Some words", size=12)
+            boxes.append(Box(left, top, left + width, top + height))
+        forms.append((canvas, boxes))
+
+    def is_near(one: Box, other: Box) -> bool:
+        sides = zip(
+            (one.left, one.top, one.right, one.bottom), (other.left, other.top, other.right, other.bottom), strict=True
+        )
+        return max(abs(mine - theirs) for mine, theirs in sides) <= 2
+
+    def run() -> Answers:
+        answers: Answers = []
+        for canvas, boxes in forms:
+            found = [rectangle.box_px for rectangle in find_rectangles(canvas.array)]
+            answers.append((float(np.mean([any(is_near(box, one) for one in found) for box in boxes])), tuple(found)))
+        return answers
+
+    return run
+
+
 SUBJECTS: dict[str, tuple[tuple[str, ...], Callable[[], Callable[[], Answers]]]] = {
     "regions": (("visual_tools.regions",), regions),
     "colors": (("visual_tools.colors",), colors),
@@ -188,6 +326,10 @@ SUBJECTS: dict[str, tuple[tuple[str, ...], Callable[[], Callable[[], Answers]]]]
         ("visual_tools.ocr", "visual_tools.text_detection", "visual_tools.text_recognition", "visual_tools.ink"),
         ocr,
     ),
+    "charts": (("visual_tools.charts",), charts),
+    "search": (("visual_tools.search",), search),
+    "video": (("visual_tools.video.cuts",), video),
+    "widgets": (("visual_tools.widgets",), widgets),
 }
 
 

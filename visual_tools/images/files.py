@@ -22,6 +22,7 @@ ImageSource = str | os.PathLike[str] | bytes | bytearray | memoryview | Image.Im
 """What every function here takes for an image."""
 
 MAX_PIXELS = 200_000_000
+"""A limit of memory: 600 MB as RGB, and larger than scanners and cameras make."""
 
 BROKEN_FILE = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, LookupError, OverflowError, MemoryError),

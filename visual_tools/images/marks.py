@@ -18,10 +18,12 @@ from visual_tools.images.views import BoxLike, make_box
 Color = str | Sequence[int]
 """A name or code as in CSS ("red", "#ff8800"), or red, green, blue from 0 to 255."""
 _FAR_PX = 2.0**28
+"""Farther out nothing is drawn: OpenCV takes int32, with some bits of fraction."""
 _LIGHT = 140
 _STEPS = (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 2500, 5000)
 _NUM_LINES = 12
 _STRENGTH = 0.65
+"""How much of a grid line covers the image: a look."""
 _DASH_PX = 4
 
 

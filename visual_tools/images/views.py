@@ -16,6 +16,7 @@ BoxLike = Box | Sequence[float]
 """A `Box`, or left, top, right, bottom."""
 
 _MAX_SCALE = 64.0
+"""A pixel as a square of 64 px is as large as anybody looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from visual_tools.video.types import VideoInfo
 
 _HDR = {16: "PQ", 18: "HLG"}  # transfer characteristics of ITU-T H.273
 _EVEN_SHARE = 0.99
+"""With fewer equal gaps between frames the rate is called variable."""
 
 
 def probe(path: str | os.PathLike[str]) -> VideoInfo:

@@ -24,6 +24,7 @@ from visual_tools.video.timeline import Timeline, open_video
 
 _TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders whose NONREF leaves all else bit for bit
 _MAX_THREADS = 8
+"""A limit of memory: each thread of FFmpeg holds frames of its own."""
 _MAX_RUN_BYTES = 64 << 20  # images of one run that may wait for their turn
 
 

@@ -18,6 +18,7 @@ from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Frame, Frames, Progress, format_time
 
 _MAX_BYTES = 4 << 30
+"""A limit of memory."""
 _MAX_TIMES = 10_000_000
 
 
