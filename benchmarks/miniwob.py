@@ -1,7 +1,6 @@
-"""MiniWoB++ through our env: how fast it is, and what an evaluation of it says, as tables.
+"""How fast MiniWoB++ is through our env: steps/s, and episodes/s beside BrowserGym's.
 
-    python -m benchmarks.miniwob speed [--peer-python PYTHON]    # steps/s, and episodes/s beside BrowserGym's
-    python -m benchmarks.miniwob table FOLDER                    # of what `cua eval miniwob` left there, in Markdown
+    python -m benchmarks.miniwob [--peer-python PYTHON] [--seeds 3]
 
 The pages come by `cua setup miniwob`. The peer runs in an environment of its own (`pip install browsergym-miniwob`),
 with our Chromium, and needs nothing of ours.
@@ -14,54 +13,13 @@ import os
 import statistics
 import subprocess
 import time
-from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
-from apps.evals.results import load_evaluation
-from apps.evals.statistics import is_success, summarize
-from apps.evals.text import describe_interval, describe_share
-from cua.batch import EpisodeResult
 from envs.browser import find_browser
 from envs.miniwob.env import MiniWobEnv, MiniWobOptions
 from envs.miniwob.pages import PageServer, get_pages
 from envs.miniwob.tasks import MiniWobTask
 from tests.envs.miniwob.oracles import ORACLES, Hand
-
-ASKED = ("click", "enter", "choose")
-"""The families in which the act is named."""
-CLAIMED = "although the agent reports success"
-"""What the reason of an episode says that was claimed as done and is not, or not fully: a claim is wrong at score 0."""
-
-
-def print_table(folder: Path) -> None:
-    """An evaluation by family and by task, as Markdown, with what was claimed and was not so."""
-    evaluation = load_evaluation(folder)
-    family_of = evaluation.plan.families
-    rows: dict[str, list[EpisodeResult]] = {f"**all, {len(evaluation.plan.task_ids)} tasks**": list(evaluation.results)}
-    asked = [one for one in evaluation.results if family_of[one.task_id] in ASKED]
-    rows |= {f"**{', '.join(ASKED)}**": asked} if asked else {}
-    by_task: dict[str, list[EpisodeResult]] = defaultdict(list)
-    for one in evaluation.results:
-        rows.setdefault(family_of[one.task_id], []).append(one)
-        by_task[one.task_id.rpartition("/")[2]].append(one)
-    print("| family | episodes | right | 95 % interval | mean score | wrong claims | errors |\n" + "|---" * 7 + "|")
-    for name, group in rows.items():
-        figures = summarize(group)
-        share, wrong = figures.success_full, sum(one.score == 0 and CLAIMED in one.reason for one in group)
-        print(
-            f"| {name} | {len(group)} | {figures.num_succeeded} ({describe_share(share)})"
-            f" | {describe_interval(figures.success_full_interval)} | {figures.mean_full or 0.0:.3f}"
-            f" | {wrong} ({describe_share(wrong / len(group))}) | {len(group) - figures.num_scored} |"
-        )
-    print()
-    by_score: dict[str, list[str]] = defaultdict(list)
-    for name, group in by_task.items():
-        by_score[f"{sum(is_success(one.score) for one in group)} of {len(group)}"].append(name)
-    print("| right | tasks |\n|---|---|")
-    for score, names in sorted(by_score.items(), reverse=True):
-        print(f"| {score} | {', '.join(names)} |")
-
 
 TASKS = (
     *("click-test", "click-test-2", "click-button", "click-link", "click-option", "click-color", "click-widget"),
@@ -176,17 +134,10 @@ def print_speed(peer_python: str | None, num_seeds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "table"])
-    parser.add_argument("folder", nargs="?", type=Path, help="of an evaluation, for the table")
     parser.add_argument("--peer-python", help="a Python that has browsergym-miniwob")
-    parser.add_argument("--seeds", type=int, default=3, help="how many, for the speed")
+    parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
-    if arguments.what == "speed":
-        print_speed(arguments.peer_python, arguments.seeds)
-    elif arguments.folder is None:
-        parser.error("the table wants the folder of an evaluation")
-    else:
-        print_table(arguments.folder)
+    print_speed(arguments.peer_python, arguments.seeds)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,13 @@ def test_every_task_is_a_page_with_a_family(pages: None) -> None:
         assert spec.env is not None and spec.env.name == "miniwob"
 
 
+def test_other_seeds_than_those_that_were_looked_at(pages: None) -> None:
+    assert load_suite("miniwob", first_seed=400).seeds == (400, 401, 402, 403, 404)
+    for value in (-1, 1.5, True, "many"):
+        with pytest.raises(EnvSetupError, match=r"first_seed is .*expected a whole number from 0"):
+            load_suite("miniwob", first_seed=value)
+
+
 def test_options_of_the_suite_are_those_of_its_env(pages: None) -> None:
     suite = load_suite("miniwob", keep_strip=True, page_size="400x300", device_scale=2)
     spec = spec_of(suite.make_task("miniwob/click-link", 0)).env
