@@ -39,6 +39,8 @@ class Suite:
         revision: Version of the tasks and their data; results of two revisions are not compared.
         max_steps: Steps of an episode by default.
         max_time_s: Seconds of an episode by default.
+        steps_option: The option that words the tasks as plain steps, such as `"wording=steps"`, for agents that
+            follow nothing else; empty: there is none, or they are in use.
         baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (clicks anywhere).
     """
 
@@ -51,6 +53,7 @@ class Suite:
     revision: str = ""
     max_steps: int = 100
     max_time_s: float = 600.0
+    steps_option: str = ""
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -97,6 +97,8 @@ def run(
     if export is not None:
         choice("--export", export, EXPORTS)
     prepared = prepare(_request(given))
+    if prepared.hint:
+        terminal.echo(f"hint: {prepared.hint}", err=True)
     evaluation, code = _evaluate(prepared, given.params | {"executor": kind}, form)
     files = {"page": str(evaluation.folder / "index.html"), "folder": str(evaluation.folder)}
     if export is not None:

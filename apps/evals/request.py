@@ -58,12 +58,14 @@ class Prepared:
         suite: Where the tasks come from.
         settings: Of the agent, by name.
         caps: Limits of all episodes together.
+        hint: What a person may have meant instead; usually empty.
     """
 
     evaluation: Evaluation
     suite: SuiteRef
     settings: Mapping[str, Any]
     caps: Caps
+    hint: str = ""
 
 
 def prepare(request: EvalRequest) -> Prepared:
@@ -101,6 +103,17 @@ def prepare(request: EvalRequest) -> Prepared:
         suite=SuiteRef(name=path, options=dict(request.suite_options)),
         settings=flags,
         caps=_caps(resolved),
+        hint=_hint(suite, plan.model),
+    )
+
+
+def _hint(suite: Suite, model: str) -> str:
+    """The embedded model follows plain steps and nothing else; some suites have such a wording."""
+    if model != "literal" or not suite.steps_option:
+        return ""
+    return (
+        "the embedded model only follows plain steps, and these tasks say what is wanted, not how; "
+        f"--suite-option {suite.steps_option} words them as steps"
     )
 
 

@@ -60,6 +60,7 @@ def make_suite(wording: Wording = "goal") -> Suite:
         task_ids=tuple(configs),
         make_task=make_task,
         revision=f"{REVISION}-{wording}",
+        steps_option="wording=steps" if wording == "goal" else "",
         max_steps=50,
         max_time_s=600.0,
         baselines=_BASELINES,

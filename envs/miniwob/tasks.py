@@ -91,8 +91,7 @@ BASELINES: Mapping[str, Baseline] = {
     name: Baseline(score=score, num_episodes=625, command=f"cua eval miniwob --baseline {name}")
     for name, score in {"null": 0.0, "fail": 0.0, "random": 0.0164}.items()
 }
-"""The random one clicks five points of the screen and says success: 10 of 625 episodes reach 1. The two others, which
-do nothing, were measured before `NEAR_ENOUGH`, which can only lower a score."""
+"""The random one clicks five points of the screen and says success: 10 of 625 episodes reach 1."""
 _ROUNDING = 1e-6
 """Some pages add their reward up of parts."""
 

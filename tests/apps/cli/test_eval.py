@@ -199,6 +199,18 @@ def test_wrong_usage(tmp_path: Path, arguments: list[str], text: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_the_embedded_model_is_pointed_to_plain_steps(tmp_path: Path, script: str) -> None:
+    def told(*words: str) -> str:
+        ended = cua(tmp_path, "eval", SUITE, "--limit", "1", "--seeds", "1", "--no-report", *words)
+        assert ended.code == 0, ended.stderr
+        return ended.stderr
+
+    hint = "--suite-option wording=steps words them as steps"
+    assert hint in told("--model", "literal")
+    assert hint not in told("--model", "literal", "--suite-option", "wording=steps")
+    assert hint not in told("--model", script)
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")

@@ -51,7 +51,7 @@ def make_env(spec: EnvSpec) -> Env:
     return Canvas(str(spec.options.get("wait_for", "")))
 
 
-def make_suite(wait_for: str = "", tasks: int = 3, odd: bool = False) -> Suite:
+def make_suite(wait_for: str = "", tasks: int = 3, odd: bool = False, wording: str = "goal") -> Suite:
     """So many tasks; the last one waits while the file is there. `odd`: two more that end in errors."""
     plain = tuple(f"canvas/click-{number}" for number in range(tasks))
 
@@ -71,5 +71,6 @@ def make_suite(wait_for: str = "", tasks: int = 3, odd: bool = False) -> Suite:
         revision="7",
         max_steps=5,
         max_time_s=60.0,
+        steps_option="wording=steps" if wording == "goal" else "",
         baselines={"null": Baseline(score=0.125, num_episodes=6, command="cua eval canvas --baseline null")},
     )
