@@ -31,7 +31,7 @@ _OUR_ENVS = {
     "desktop": "envs.desktop.options:KIND",
     "apps": "envs.apps.env:KIND",
     "miniwob": "envs.miniwob.env:KIND",
-    "osworld": "envs.osworld.tasks:KIND",
+    "osworld": "envs.osworld.providers:KIND",
 }
 _OUR_SUITES = {
     "apps": "envs.apps.suite:make_suite",

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from envs.actions import (
     Action,
@@ -67,22 +68,44 @@ class GuestOptions:
         return f"http://{self.host}:{self.server_port}"
 
 
+class GuestProvider(Protocol):
+    """Starts guests, and brings them to a clean state."""
+
+    async def fresh(self, given: GuestOptions) -> GuestOptions:
+        """A guest in a clean state: `given`, with where it is.
+
+        Raises:
+            EnvSetupError: There is none.
+        """
+        ...
+
+    async def why_gone(self) -> str | None:
+        """Why the guest is not there any more, for a person; None: it is, or that is not known."""
+        ...
+
+    async def close(self) -> None:
+        """End the guest. May be called twice."""
+        ...
+
+
 class GuestEnv:
     """The screen of a guest; implements `envs.env.Env`.
 
-    The guest is somebody's machine and is left running; what brings it to a clean state is its provider's. No action is
-    sent twice, also when the guest answers with an error after it has carried it out.
+    No action is sent twice, also when the guest answers with an error after it has carried it out.
 
     Args:
         options: Which guest.
+        provider: What starts it, and brings it to a clean state at each reset; None: it is somebody's machine, which is
+            taken as it is and left running.
 
     Attributes:
         terminate: The `Terminate` action that ended the current episode, else None.
         options: The options given.
     """
 
-    def __init__(self, options: GuestOptions | None = None) -> None:
+    def __init__(self, options: GuestOptions | None = None, provider: GuestProvider | None = None) -> None:
         self.options = options or GuestOptions()
+        self._provider = provider
         self.terminate: Terminate | None = None
         self._guest: GuestClient | None = None
         self._screen_px = (0, 0)
@@ -111,13 +134,15 @@ class GuestEnv:
         return frozenset(self._held)
 
     async def reset(self, task: Task) -> Observation:
-        """Let go of what is held, run `task.setup(self)`, and look.
+        """Let go of what is held, have a clean guest if there is a provider, run `task.setup(self)`, and look.
 
         Raises:
             EnvSetupError: The guest does not answer, or its screen has another size than it has to have.
         """
-        await self.close()
+        await self._let_go()
         self.terminate = None
+        if self._provider is not None:
+            self.options = await self._provider.fresh(self.options)
         self._guest = GuestClient(self.options.base_url, token=self.options.token)
         try:
             await self._meet()
@@ -142,6 +167,13 @@ class GuestEnv:
             EnvError: The env was not reset, or is closed.
         """
         _ = self.guest
+        try:
+            return await self._step(actions, check)
+        except EnvDiedError as error:
+            why = await self._provider.why_gone() if self._provider is not None else None
+            raise EnvDiedError(f"{error} ({why})" if why else str(error)) from error
+
+    async def _step(self, actions: Sequence[Action], check: Check | None) -> StepResult:
         began_s = time.monotonic()
         error = None
         try:
@@ -183,7 +215,14 @@ class GuestEnv:
                 await self._send(ups, 0)
 
     async def close(self) -> None:
-        """Let go of what is held, and of the guest. May be called twice."""
+        """Let go of what is held, and of the guest; end it if a provider started it. May be called twice."""
+        try:
+            await self._let_go()
+        finally:
+            if self._provider is not None:
+                await self._provider.close()
+
+    async def _let_go(self) -> None:
         guest = self._guest
         if guest is None:
             return

@@ -15,15 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from envs.desktop.screenshot import Camera
 from envs.desktop.x11.backend import X11Backend
 from envs.desktop.x11.connection import Connection
 from envs.errors import require
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -40,6 +37,7 @@ _ATSPI = Path(__file__).with_name("atspi.py")
 _SYSTEM_PYTHON = "/usr/bin/python3"
 """Bindings of AT-SPI come with the system, for its own Python."""
 _POLL_S = 0.2
+_ENDED_POLL_S = 0.005
 _REST_S = 1.0
 """For the last output of a program that has ended."""
 
@@ -91,6 +89,10 @@ class Guest:
         self._windows.connection.close()
         shutil.rmtree(self._recorded.parent, ignore_errors=True)
 
+    def has_window_manager(self) -> bool:
+        """Whether one manages the display; for before it is served."""
+        return self._backend.has_window_manager()
+
     async def screenshot(self) -> bytes:
         """The screen as PNG, with the pointer."""
         return await self._on_display(self._take)
@@ -117,7 +119,7 @@ class Guest:
             for stream, kept in zip((process.stdout, process.stderr), outputs, strict=True)
         ]
         try:
-            await asyncio.wait_for(process.wait(), timeout_s)
+            await asyncio.wait_for(_ended(process), timeout_s)
             await asyncio.wait(reading, timeout=_REST_S)  # what it left running may hold them open for ever
         except TimeoutError:
             raise RequestError(f"Command timed out after {timeout_s:g} seconds") from None
@@ -197,7 +199,7 @@ class Guest:
         with contextlib.suppress(ProcessLookupError):
             recording.send_signal(signal.SIGINT)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(recording.wait(), 20.0)
+            await asyncio.wait_for(_ended(recording), 20.0)
         await _end(recording)
         if not self._recorded.is_file():
             raise RequestError("The recording has no file.")
@@ -343,9 +345,15 @@ async def _read(stream: asyncio.StreamReader | None, kept: bytearray) -> None:
         kept += chunk[: max(0, _MAX_OUTPUT_BYTES - len(kept))]
 
 
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the program alone; asyncio's own wait goes on until nobody holds its pipes any more."""
+    while process.returncode is None:
+        await asyncio.sleep(_ENDED_POLL_S)
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Kill a program's group. A program that was run to its end may have left others behind on purpose."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await _ended(process)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.env import Env, EnvSpec, TaskSpec
+from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvSetupError
-from envs.osworld.env import GuestEnv, GuestOptions
+from envs.osworld.env import GuestEnv
 from envs.osworld.evaluators import Scene, inside, judge, why_unsupported
+from envs.osworld.providers import check_options
 from envs.osworld.setup_steps import GuestSetup
 from envs.osworld.task_file import TaskData, TaskFile
-from envs.registry import EnvKind, EnvRequest
 from envs.suite import FAMILY, Suite
 
 PREFIX = "osworld/"
@@ -99,7 +99,8 @@ class OsworldTask:
 
 
 def make_suite(
-    guest: str = "127.0.0.1:5000",
+    guest: str = "",
+    provider: str = "address",
     list: str = _DEFAULT_LIST,
     domains: str = "",
     data: str = "",
@@ -107,10 +108,11 @@ def make_suite(
     parity: bool | str = False,
     **env_options: Any,
 ) -> Suite:
-    """Tasks on a guest that runs already.
+    """Tasks on a guest.
 
     Args:
-        guest: Its `HOST` or `HOST:PORT`.
+        guest: `HOST` or `HOST:PORT` of one that runs already; "": 127.0.0.1:5000.
+        provider: Where guests come from: `address`, `local`, `docker` or `vmware`.
         list: `all`, `nogdrive`, `small`, `infeasible`, or a file like upstream's `test_all.json`.
         domains: Only these, with commas between them.
         data: Folder like upstream's `evaluation_examples`; "": the files that come with the package.
@@ -130,8 +132,12 @@ def make_suite(
     tasks = TaskData(Path(data) if data else None)
     keys = tasks.keys(list, [domain.strip() for domain in domains.split(",") if domain.strip()])
     cache_dir = (Path(cache) if cache else Path(platformdirs.user_cache_dir("k25")) / "osworld").absolute()
-    options = {"guest": guest, **({"pause_s": UPSTREAM_PAUSE_S} if is_parity else {}), **env_options}
-    _guest_options(options)
+    is_address = provider == "address"
+    named = {"guest": guest or "127.0.0.1:5000"} if is_address else {"provider": provider}
+    if guest and not is_address:
+        raise ValueError(f"guest is for the provider address, not for {provider}")
+    options = {**named, **({"pause_s": UPSTREAM_PAUSE_S} if is_parity else {}), **env_options}
+    check_options(options)
     if not keys:
         raise EnvSetupError(f"the list {list!r} has no task of the domains {domains}")
 
@@ -153,54 +159,3 @@ def make_suite(
         max_steps=100,
         max_time_s=3600.0,
     )
-
-
-def _guest_options(given: dict[str, Any]) -> GuestOptions:
-    """Options by name.
-
-    Raises:
-        ValueError: One that is not taken.
-    """
-    options = dict(given)
-    host, _, port = str(options.pop("guest", "127.0.0.1:5000")).partition(":")
-    values: dict[str, Any] = {"host": host, "server_port": _number("guest", port or "5000", int)}
-    for name, kind in _OPTIONS.items():
-        if name in options:
-            values[name] = _number(name, options.pop(name), kind)
-    if options:
-        raise ValueError(f"the environment 'osworld' has no option {next(iter(options))!r}; it has {', '.join(NAMES)}")
-    return GuestOptions(**values)
-
-
-def _number(name: str, value: Any, kind: type[Any]) -> Any:
-    try:
-        made = kind(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} is {value!r}, expected a {kind.__name__}") from error
-    if kind is not str and made < 0:
-        raise ValueError(f"{name} is {value!r}, expected at least 0")
-    return made
-
-
-_OPTIONS: dict[str, type[Any]] = {
-    "chromium_port": int,
-    "token": str,
-    "password": str,
-    "pause_s": float,
-    "settle_timeout_s": float,
-}
-NAMES = ("guest", *_OPTIONS)
-"""Options of the env by name."""
-
-
-def _make(request: EnvRequest) -> Env:
-    """The guest as a task's spec names it.
-
-    Raises:
-        ValueError: A value that is not taken.
-    """
-    return GuestEnv(_guest_options(dict(request.options)))
-
-
-KIND = EnvKind(make=_make, options=frozenset(NAMES), masks_secrets=False)
-"""The guest in `envs.registry`."""

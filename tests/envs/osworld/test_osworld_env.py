@@ -87,6 +87,9 @@ async def test_the_surface(served: Served) -> None:
         assert (await guest.execute("echo $HOME $(id -u)", shell=True)).returncode == 0
         assert (await guest.execute("exit 3", shell=True)).returncode == 3
         assert (await guest.execute(["ls", "~/"])).returncode == 0
+        left = await guest.execute("echo said; sleep 1000 & echo $!", shell=True)  # it holds the pipes
+        assert left.stdout.startswith("said\n")
+        await guest.execute(["kill", left.stdout.split()[1]])
         await guest.upload("~/new/file.bin", b"\0\1")
         assert await guest.read_file("$HOME/new/file.bin") == b"\0\1"
         assert await guest.read_file("~/none") is None

@@ -1,0 +1,106 @@
+"""Local guests: what is held in, what a task can break and what it cannot; real bubblewrap, real screens."""
+
+import asyncio
+import contextlib
+import functools
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from envs import Click, InstructionTask, TypeText
+from envs.osworld.env import GuestEnv, GuestOptions
+from envs.osworld.guest_client import GuestClient
+from envs.osworld.guest_http import UncertainError
+from envs.osworld.local import LocalGuest, LocalOptions, why_impossible
+from tests.envs.desktop.conftest import needs_program
+
+SCREEN_PX = (800, 600)
+SMALL = LocalOptions(screen_px=SCREEN_PX, memory_bytes=2**30, disk_bytes=2**25, file_bytes=2**26, num_processes=200)
+TASK = InstructionTask(instruction="Use the guest.")
+
+
+@functools.cache
+def why_skip() -> str:
+    """Why local guests cannot be made on this machine; "" when they can."""
+    missing = why_impossible()
+    if missing is not None:
+        return missing
+    bare = ["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "--proc", "/proc", "true"]
+    tried = subprocess.run(bare, capture_output=True, text=True)
+    return f"bubblewrap does not work here: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+pytestmark = [
+    pytest.mark.skipif(bool(why_skip()), reason=why_skip()),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def env() -> AsyncIterator[GuestEnv]:
+    made = GuestEnv(GuestOptions(pause_s=0.05, settle_timeout_s=0.5), LocalGuest(SMALL))
+    yield made
+    await made.close()
+
+
+async def said(env: GuestEnv, command: str) -> str:
+    """What a command of the guest's shell prints."""
+    return (await env.guest.execute(command, shell=True)).stdout.strip()
+
+
+async def test_what_is_inside(env: GuestEnv) -> None:
+    await env.reset(TASK)
+    assert await said(env, "whoami; echo $HOME $DISPLAY; pwd") == "user\n/home/user :0\n/home/user"
+    assert await said(env, "id -u") != "0"
+    assert str(os.getpid()) not in await said(env, "ps -eo pid=")
+    assert await said(env, "cat /proc/net/dev | tail -n +3 | cut -d: -f1") == "lo"
+    assert await said(env, "command -v sudo && sudo -n true && echo power") in ("", "/usr/bin/sudo")
+    assert await said(env, f"ls -d {Path(__file__).parents[1]} /root/.ssh /var/log 2>/dev/null") == ""
+    tasks = Path(sys.modules[GuestEnv.__module__].__file__ or "").parent / "data"
+    assert await said(env, f"ls {tasks}") == ""
+    for folder in ("/", "/usr", "/etc", "/dev", "/k25", "/opt", str(tasks)):
+        assert await said(env, f"touch {folder}/a-file 2>/dev/null && echo written") == "", folder
+
+
+async def test_each_guest_begins_anew(env: GuestEnv) -> None:
+    await env.reset(TASK)
+    begun = await said(env, "ls -A ~ /tmp")
+    await env.guest.upload("~/Desktop/note.txt", b"mine")
+    await env.guest.execute("echo x > /tmp/x; xterm & rm -rf ~/Music", shell=True)
+    await env.reset(TASK)
+    assert await env.guest.read_file("~/Desktop/note.txt") is None
+    assert (await said(env, "ls -A ~ /tmp")).split("k25")[0] == begun.split("k25")[0]
+    assert await said(env, "ls /tmp/x; pgrep xterm") == ""
+
+
+async def test_guests_do_not_meet(env: GuestEnv) -> None:
+    await env.reset(TASK)
+    async with LocalGuest(SMALL) as other:
+        options = await other.fresh(GuestOptions())
+        assert options.server_port != env.options.server_port
+        client = GuestClient(options.base_url)
+        await client.upload("/tmp/other", b"1")
+        with contextlib.suppress(UncertainError):  # the guest may end before it answers
+            await client.execute(["pkill", "-9", "Xvfb"])
+        assert await env.guest.read_file("/tmp/other") is None
+        assert await env.guest.screen_size_px() == SCREEN_PX
+        await client.close()
+        assert await env.guest.platform() == "Linux"
+
+
+@needs_program("mousepad")
+async def test_text_is_typed_and_read(env: GuestEnv) -> None:
+    await env.reset(TASK)
+    await env.guest.launch(["mousepad"])
+    while not await env.guest.window_size_px("mousepad"):
+        await asyncio.sleep(0.1)
+    result = await env.step([Click(x_px=400, y_px=300), TypeText(text="plain <text> ä")])
+    assert result.observation.last_action_error is None
+    tree = ElementTree.fromstring(await env.guest.accessibility_tree())
+    assert [node.text for node in tree.iter("text") if node.text] == ["plain <text> ä"]
