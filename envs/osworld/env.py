@@ -29,7 +29,7 @@ from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
 from envs.osworld.guest_client import GuestClient, png_size_px
 from envs.osworld.guest_http import UncertainError
-from envs.osworld.pyautogui_code import TYPISTS, Typist, make_program
+from envs.osworld.pyautogui_code import make_program
 from envs.target import UNKNOWN, Check, Target
 
 _KILL_TIMEOUT_S = 5.0
@@ -109,7 +109,6 @@ class GuestEnv:
         self.terminate: Terminate | None = None
         self._guest: GuestClient | None = None
         self._screen_px = (0, 0)
-        self._typist: Typist | None = None
         self._held: dict[str, Action] = {}
 
     @property
@@ -236,7 +235,6 @@ class GuestEnv:
     async def _meet(self) -> None:
         try:
             size_px = await self.guest.screen_size_px()
-            found = await self.guest.execute(["which", *TYPISTS])
         except EnvError as error:
             raise EnvSetupError(
                 f"the guest cannot be used: {error}. Check with: cua eval osworld --doctor", retryable=error.retryable
@@ -244,9 +242,7 @@ class GuestEnv:
         wanted = self.options.screen_px
         if wanted is not None and wanted != size_px:
             raise EnvSetupError(f"the guest's screen is {size_px[0]}x{size_px[1]} px, expected {wanted[0]}x{wanted[1]}")
-        programs = {line.rpartition("/")[2] for line in found.stdout.split()}
         self._screen_px = size_px
-        self._typist = next((name for name in TYPISTS if name in programs), None)
 
     async def _act(self, actions: Sequence[Action], check: Check | None) -> Terminate | None:
         """Carry actions out, each stretch of them that needs neither asking nor waiting at once.
@@ -280,7 +276,7 @@ class GuestEnv:
         if not actions:
             return
         marker = f"k25-{uuid.uuid4().hex}"
-        program = make_program(actions, self._typist, marker)
+        program = make_program(actions, marker)
         if program.duration_s > _EXECUTE_LIMIT_S:
             raise ActionError(
                 f"these actions take {program.duration_s:.0f} s, at most {_EXECUTE_LIMIT_S:.0f} s are possible in one "

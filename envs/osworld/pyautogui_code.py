@@ -6,7 +6,6 @@ Every value is written by `repr`, so that no text can become code.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from envs.actions import (
     Action,
@@ -25,21 +24,55 @@ from envs.actions import (
 )
 from envs.errors import ActionError
 
-Typist = Literal["xdotool", "xclip", "xsel"]
-"""Programs that get text to a window which pyautogui cannot type; the first that the guest has is used."""
-TYPISTS: tuple[Typist, ...] = ("xdotool", "xclip", "xsel")
 _PAUSE_S = 0.05
 _PREAMBLE = f"""
-import subprocess, time
+import time
 import pyautogui
 pyautogui.FAILSAFE = False
 pyautogui.PAUSE = {_PAUSE_S}
 """
-_COPY: dict[Typist, Sequence[str]] = {
-    "xclip": ("xclip", "-selection", "clipboard"),
-    "xsel": ("xsel", "--clipboard", "--input"),
-}
-_PROGRAM_TIMEOUT_S = 60
+_LENDING = """
+def type_any(text, interval):
+    import itertools
+    from Xlib import X, display as displays
+    from Xlib.ext.xtest import fake_input
+    display = displays.Display()
+    first, last = display.display.info.min_keycode, display.display.info.max_keycode
+    rows = display.get_keyboard_mapping(first, last - first + 1)
+    spare = [first + at for at, row in enumerate(rows) if not any(row)]
+    if not spare:
+        raise RuntimeError('the keyboard has no free key for characters that it does not have')
+    def assign(keysyms):
+        for key, keysym in keysyms.items():
+            display.change_keyboard_mapping(key, [(keysym, keysym)])
+        display.sync()
+    while text:
+        lent, end = {}, 0
+        for character in text:
+            if not character.isascii() or character == '<':
+                if character not in lent and len(lent) == len(spare):
+                    break
+                lent.setdefault(character, spare[len(lent) % len(spare)])
+            end += 1
+        codes = {key: ord(character) for character, key in lent.items()}
+        assign({key: code if code < 256 else 0x1000000 | code for key, code in codes.items()})
+        time.sleep(0.2)
+        for is_lent, run in itertools.groupby(text[:end], lent.__contains__):
+            if not is_lent:
+                pyautogui.write(''.join(run), interval=interval)
+                continue
+            for character in run:
+                fake_input(display, X.KeyPress, lent[character])
+                fake_input(display, X.KeyRelease, lent[character])
+                display.sync()
+                time.sleep(interval)
+        time.sleep(0.5)
+        assign(dict.fromkeys(lent.values(), 0))
+        text = text[end:]
+    display.close()
+"""
+"""Types what no key types: unused keys are lent to such characters, many at once, since programs look up late what a
+key means. xdotool changes one key again and again, and characters get lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,25 +88,26 @@ class Program:
     duration_s: float
 
 
-def make_program(actions: Sequence[Action], typist: Typist | None, marker: str) -> Program:
+def make_program(actions: Sequence[Action], marker: str) -> Program:
     """A program for actions that are carried out in one go.
 
     Args:
         actions: Neither `Wait` nor `Terminate`; they are no input.
-        typist: What types text that pyautogui cannot.
         marker: A comment, by which its process is found.
 
     Raises:
-        ActionError: A key that pyautogui does not have, or text that nothing can type.
+        ActionError: A key that pyautogui does not have, or text with what is no character.
     """
     lines = [f"# {marker}", *_PREAMBLE.strip().splitlines()]
+    if any(isinstance(action, TypeText) and not action.text.isascii() for action in actions):
+        lines += _LENDING.strip().splitlines()
     for number, action in enumerate(actions):
         lines.append(f"print({number}, flush=True)")
-        lines.extend(_statements(action, typist))
+        lines.extend(_statements(action))
     return Program(code="\n".join(lines), duration_s=sum(map(_duration_s, actions)))
 
 
-def _statements(action: Action, typist: Typist | None) -> list[str]:
+def _statements(action: Action) -> list[str]:
     match action:
         case Click(x_px=x, y_px=y, button=button, clicks=clicks, interval_s=interval_s):
             return [_call("click", x, y, clicks=clicks, interval=interval_s, button=button)]
@@ -98,7 +132,7 @@ def _statements(action: Action, typist: Typist | None) -> list[str]:
         case KeyUp(key=key):
             return [_call("keyUp", _key(key))]
         case TypeText(text=text, interval_s=interval_s):
-            return [line for run in _runs(text) for line in _type(run, interval_s, typist)]
+            return [line for run in _runs(text) for line in _type(run, interval_s)]
     raise ActionError(f"{type(action).__name__} is no input")
 
 
@@ -139,7 +173,7 @@ def _runs(text: str) -> Iterable[str]:
             yield part
 
 
-def _type(run: str, interval_s: float, typist: Typist | None) -> list[str]:
+def _type(run: str, interval_s: float) -> list[str]:
     if run.isascii() and run[0] == "<":
         return [f"for _ in range({len(run)}):", f"    {_LESS}", f"    time.sleep({interval_s!r})"]
     if run[0] in "\n\t":
@@ -149,21 +183,7 @@ def _type(run: str, interval_s: float, typist: Typist | None) -> list[str]:
         raise ActionError(f"the text has {odd!r}, which is no character that can be typed")
     if run.isascii():
         return [_call("write", run, interval=interval_s)]
-    if typist is None:
-        raise ActionError(
-            f"the text {run[:20]!r} cannot be typed: the guest has none of {', '.join(TYPISTS)}. Write it without "
-            "such characters"
-        )
-    if typist == "xdotool":
-        command = ["xdotool", "type", "--delay", str(max(12, round(interval_s * 1000))), "--", run]
-        return [f"subprocess.run({command!r}, check=True, timeout={_PROGRAM_TIMEOUT_S})"]
-    copy = f"subprocess.run({list(_COPY[typist])!r}, input={run.encode()!r}, check=True, timeout={_PROGRAM_TIMEOUT_S}"
-    return [
-        f"{copy}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)",
-        "time.sleep(0.2)",
-        _call("hotkey", "ctrl", "v"),
-        "time.sleep(0.2)",
-    ]
+    return [f"type_any({run!r}, {interval_s!r})"]
 
 
 def _call(name: str, *values: object, **named: object) -> str:

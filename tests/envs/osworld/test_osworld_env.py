@@ -33,6 +33,8 @@ async def test_the_contract_is_kept(served: Served) -> None:
 
 TEXT = """plain a < b "quotes" 'single' \\n {x} $HOME `id`
 \tä ö € 漢字 < 1"""
+MANY = "".join(map(chr, range(0x3B1, 0x3C9))) + " < ä \N{GRINNING FACE}"
+"""More characters without a key than there are unused keys."""
 
 
 @needs_program("mousepad")
@@ -43,11 +45,11 @@ async def test_text_arrives_as_it_is(served: Served) -> None:
         await env.guest.launch(["mousepad"])
         while not await env.guest.window_size_px("mousepad"):
             await asyncio.sleep(0.1)
-        result = await env.step([Click(x_px=400, y_px=300), TypeText(text=TEXT)])
+        result = await env.step([Click(x_px=400, y_px=300), TypeText(text=f"{TEXT}\n{MANY}")])
         assert result.observation.last_action_error is None
         await served.desktop.set_clipboard("")
         await env.step([Hotkey(keys=("ctrl", "a")), Hotkey(keys=("ctrl", "c")), Wait(duration_s=0.3)])
-        assert await served.desktop.get_clipboard() == TEXT
+        assert await served.desktop.get_clipboard() == f"{TEXT}\n{MANY}"
         await env.guest.execute(["pkill", "mousepad"])
     finally:
         await env.close()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import select
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from envs import Click, InstructionTask, TypeText
+from envs import Click, EnvDiedError, InstructionTask, TypeText, Wait
 from envs.osworld.env import GuestEnv, GuestOptions
 from envs.osworld.guest_client import GuestClient
 from envs.osworld.guest_http import UncertainError
@@ -104,3 +105,85 @@ async def test_text_is_typed_and_read(env: GuestEnv) -> None:
     assert result.observation.last_action_error is None
     tree = ElementTree.fromstring(await env.guest.accessibility_tree())
     assert [node.text for node in tree.iter("text") if node.text] == ["plain <text> ä"]
+
+
+ATTACKS = {
+    "kills all that it can": "pkill -9 -f .",
+    "signals everybody": "kill -9 -1",
+    "removes its home": "rm -rf ~ ~/* ~/.[a-z]*",
+    "removes everything": "timeout 3 rm -rf --no-preserve-root /",
+    "kills the screen": "pkill -9 Xvfb",
+    "shuts down": "shutdown -h now; poweroff; reboot -f; systemctl poweroff; kill -9 1",
+    "fills the disk": "dd if=/dev/zero of=~/zeros bs=1M & dd if=/dev/zero of=/tmp/zeros bs=1M & wait",
+    "writes one large file": "truncate -s 100G ~/large; fallocate -l 2G /tmp/large",
+    "forks for ever": "bomb() { bomb | bomb & }; bomb; sleep 1",
+    "takes all memory": "python3 -c 'x = bytearray(b\"1\") * 3 * 2**30'",
+}
+
+
+QUICK = ("kills all that it can", "forks for ever")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [pytest.param(code, id=name, marks=() if name in QUICK else pytest.mark.slow) for name, code in ATTACKS.items()],
+)
+async def test_what_a_task_breaks_is_mended_by_the_next_reset(env: GuestEnv, attack: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    await env.reset(TASK)
+    with contextlib.suppress(UncertainError, EnvDiedError):
+        await env.guest.execute(attack, shell=True, timeout_s=20.0)
+    await env.reset(TASK)
+    assert await said(env, "ls -d ~/Desktop") == "/home/user/Desktop"
+    assert kept.read_text() == "kept"
+
+
+async def test_a_guest_that_is_gone_is_told(env: GuestEnv) -> None:
+    await env.reset(TASK)
+    with contextlib.suppress(UncertainError):
+        await env.guest.execute("pkill -9 Xvfb", shell=True)
+    with pytest.raises(EnvDiedError, match=r"does not answer.*it ended; its last words:\n.*the X server ended"):
+        await env.step([Click(x_px=1, y_px=1)])
+
+
+@pytest.mark.slow
+async def test_a_guest_that_takes_too_much_is_ended(env: GuestEnv) -> None:
+    await env.reset(TASK)
+    take = "x = bytearray(b'1') * (400 * 2**20); import time; time.sleep(1000)"
+    await env.guest.execute('for i in 1 2 3 4; do python3 -c "' + take + '" >/dev/null 2>&1 & done', shell=True)
+    with pytest.raises(EnvDiedError, match=r"at most 1024 MB .* so it was ended"):
+        while True:
+            await env.step([Wait(duration_s=0.2)])
+
+
+@pytest.mark.slow
+async def test_more_than_300_programs_use_one_screen(env: GuestEnv) -> None:
+    await env.reset(TASK)
+    code = (
+        "import Xlib.display as d; x = [d.Display() for _ in range(320)]; print(len({i.screen().root.id for i in x}))"
+    )
+    assert await said(env, f'python3 -c "{code}"') == "1"
+
+
+HOLD = """
+import asyncio, sys
+from envs.osworld.env import GuestOptions
+from envs.osworld.local import LocalGuest
+async def main():
+    guest = LocalGuest()
+    options = await guest.fresh(GuestOptions())
+    print(guest._sandbox._init.pid, options.server_port, flush=True)
+    await asyncio.sleep(1000)
+asyncio.run(main())
+"""
+
+
+async def test_a_guest_ends_with_whoever_started_it() -> None:
+    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, stdout=asyncio.subprocess.PIPE)
+    assert holder.stdout is not None
+    first = os.pidfd_open(int((await holder.stdout.readline()).split()[0]))
+    holder.kill()
+    await holder.wait()
+    assert await asyncio.to_thread(select.select, [first], [], [], 60.0) != ([], [], [])
+    os.close(first)
