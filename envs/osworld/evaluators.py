@@ -16,6 +16,17 @@ from typing import Any
 
 from envs.errors import EnvError
 from envs.osworld.guest_client import Command, GuestClient
+from envs.osworld.program_settings import (
+    ALONE,
+    CHROME_PROFILE,
+    CHROME_SETTINGS,
+    GIMP_FOLDER,
+    SETTINGS_METRICS,
+    VIDEO_TYPES,
+    VLC_CONFIG,
+    chrome_setting,
+    commonest,
+)
 from envs.osworld.task_file import INFEASIBLE, Metric, TaskFile
 
 _MAX_FILE_BYTES = 256 * 2**20
@@ -97,11 +108,10 @@ async def _compare(metric: Metric, scene: Scene) -> float:
         result = await GETTERS[metric.result["type"]](scene, metric.result)
     except MissingFileError:
         return 0.0
-    function = METRICS[metric.function]
-    if metric.expected is None:
+    if metric.expected is None and metric.function not in ALONE:
         raise UnsupportedError(f"the function {metric.function} compares with nothing")
-    expected = await GETTERS[metric.expected["type"]](scene, metric.expected)
-    return function(result, expected)
+    expected = await GETTERS[metric.expected["type"]](scene, metric.expected) if metric.expected is not None else None
+    return METRICS[metric.function](result, expected)
 
 
 async def _run(scene: Scene, config: Mapping[str, Any]) -> tuple[str, str]:
@@ -155,6 +165,45 @@ async def _get_reference_file(scene: Scene, config: Mapping[str, Any]) -> str:
     return str(path)
 
 
+async def _get_vlc_config(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    return await _get_guest_file(scene, {**config, "path": VLC_CONFIG})
+
+
+async def _get_gimp_file(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    return await _get_guest_file(scene, {**config, "path": f"{GIMP_FOLDER}/{config['file_name']}"})
+
+
+async def _get_chrome_setting(scene: Scene, config: Mapping[str, Any]) -> Any:
+    return chrome_setting(await _read_json(scene, f"{CHROME_PROFILE}/Preferences"), str(config["type"]))
+
+
+async def _get_bookmarks(scene: Scene, config: Mapping[str, Any]) -> Any:
+    found = await _read_json(scene, f"{CHROME_PROFILE}/Bookmarks")
+    return found.get("roots") if found else None
+
+
+async def _read_json(scene: Scene, path: str) -> Mapping[str, Any] | None:
+    data = await scene.guest.read_file(path, max_bytes=_MAX_FILE_BYTES)
+    try:
+        found = json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+async def _get_default_video_player(scene: Scene, config: Mapping[str, Any]) -> str:
+    script = "\n".join(f"xdg-mime query default video/{kind}" for kind in VIDEO_TYPES)
+    return commonest((await scene.guest.execute(script, shell=True)).stdout.splitlines())
+
+
+async def _get_folder(scene: Scene, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    return await scene.guest.list_directory(str(config["path"]))
+
+
+async def _get_accessibility_tree(scene: Scene, config: Mapping[str, Any]) -> str:
+    return await scene.guest.accessibility_tree()
+
+
 Getter = Callable[[Scene, Mapping[str, Any]], Awaitable[Any]]
 GETTERS: Mapping[str, Getter] = {
     "rule": _get_rule,
@@ -164,6 +213,13 @@ GETTERS: Mapping[str, Getter] = {
     "vm_file": _get_guest_file,
     "cache_file": _get_cached_file,
     "cloud_file": _get_reference_file,
+    "vlc_config": _get_vlc_config,
+    "gimp_config_file": _get_gimp_file,
+    "bookmarks": _get_bookmarks,
+    "default_video_player": _get_default_video_player,
+    "list_directory": _get_folder,
+    "accessibility_tree": _get_accessibility_tree,
+    **dict.fromkeys(CHROME_SETTINGS, _get_chrome_setting),
 }
 """Where results and what they are compared with come from, by `type`."""
 
@@ -248,16 +304,19 @@ def _patterns(given: Any) -> list[re.Pattern[str]]:
 
 MetricFunction = Callable[[Any, Any], float]
 METRICS: Mapping[str, MetricFunction] = {
-    function.__name__: function
-    for function in (
-        exact_match,
-        match_in_list,
-        is_in_list,
-        check_include_exclude,
-        check_list,
-        check_json_settings,
-        check_direct_json_object,
-    )
+    **{
+        function.__name__: function
+        for function in (
+            exact_match,
+            match_in_list,
+            is_in_list,
+            check_include_exclude,
+            check_list,
+            check_json_settings,
+            check_direct_json_object,
+        )
+    },
+    **SETTINGS_METRICS,
 }
 """Comparisons by name."""
 
