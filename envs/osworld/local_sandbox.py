@@ -147,6 +147,7 @@ def _shims() -> dict[str, str]:
     shims = dict.fromkeys(("python", "python3"), python)
     if Path("/usr/bin/chromium").exists():
         shims |= dict.fromkeys(("google-chrome", "google-chrome-stable", "chromium", "chromium-browser"), _CHROME)
+        shims |= dict.fromkeys(("pkill", "killall"), _KILL)
     return shims
 
 
@@ -155,6 +156,15 @@ exec /usr/bin/chromium --no-sandbox --test-type --no-first-run --no-default-brow
   --password-store=basic --force-renderer-accessibility --user-data-dir="$HOME/.config/google-chrome" "$@"
 """
 """Its own sandbox needs what is refused inside this one; `--test-type` keeps the bar about that away."""
+_KILL = """#!/bin/sh
+for part; do
+  shift
+  test "$part" = chrome && part=chromium
+  set -- "$@" "$part"
+done
+exec "/usr/bin/${0##*/}" "$@"
+"""
+"""The tasks close the browser by the name that its process has elsewhere."""
 
 
 def choose_user(port: int) -> int | None:

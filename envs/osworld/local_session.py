@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.desktop.options import DesktopOptions
-from envs.desktop.private_display import PrivateDisplay
+from envs.desktop.private_display import PrivateDisplay, save_quiet_config
 from envs.desktop.programs import Programs
 from envs.errors import EnvError, require
 from envs.osworld.guest import Guest
@@ -29,6 +29,8 @@ from envs.osworld.guest_server import make_app
 SERVER_PORT = 5000
 HOME = Path("/home/user")
 RUN = Path("/run/user")
+_USUAL_BUS = RUN / "1000" / "bus"
+_TERMINALS = ("gnome-terminal", "xterm -title Terminal")
 _BUS_LAUNCHERS = ("/usr/libexec/at-spi-bus-launcher", "/usr/lib/at-spi2-core/at-spi-bus-launcher")
 _FOLDERS = ("Desktop", "Documents", "Downloads", "Music", "Pictures", "Public", "Templates", "Videos")
 _NUM_FILES = 8192
@@ -154,7 +156,9 @@ class _Session:
         assert server is not None
         loop = asyncio.get_running_loop()
         server.ended.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended.set))
+        self._link_bus()
         self._start_accessibility()
+        _save_keys(HOME / ".config")
         guest = Guest(self._display.name, environment=self._display.env)
         self._display.start_window_manager(guest.has_window_manager)
         serving = asyncio.ensure_future(self._serve_http(guest))
@@ -166,6 +170,12 @@ class _Session:
         await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
         _say({"error": "the X server ended" if self._ended.is_set() else "the guest server ended"})
         os._exit(1)  # what it started ends with it: it is the first process of its namespace
+
+    def _link_bus(self) -> None:
+        """Put the session bus where tasks look for it, too."""
+        address = self._display.env.get("DBUS_SESSION_BUS_ADDRESS", "")
+        _USUAL_BUS.parent.mkdir(mode=0o700, exist_ok=True)
+        _USUAL_BUS.symlink_to(address.removeprefix("unix:path="))
 
     def _start_accessibility(self) -> None:
         launcher = next((path for path in _BUS_LAUNCHERS if Path(path).exists()), None)
@@ -189,6 +199,18 @@ class _Session:
             task = asyncio.ensure_future(_join(socket.socket(fileno=fd), int(name)))
             self._joins.add(task)
             task.add_done_callback(self._joins.discard)
+
+
+def _save_keys(config_home: Path) -> None:
+    """Have openbox open a terminal on Ctrl+Alt+T, as Ubuntu does; leaves a configuration of the template alone."""
+    path = config_home / "openbox" / "rc.xml"
+    if path.exists():
+        return
+    save_quiet_config(config_home)
+    terminal = next((command for command in _TERMINALS if shutil.which(command.partition(" ")[0])), None)
+    if path.exists() and terminal is not None:
+        key = f'<keybind key="C-A-t"><action name="Execute"><command>{terminal}</command></action></keybind>'
+        path.write_text(path.read_text("utf-8").replace("</keyboard>", f"{key}</keyboard>"), "utf-8")
 
 
 async def _join(outer: socket.socket, port: int) -> None:
