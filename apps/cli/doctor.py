@@ -11,7 +11,11 @@ from apps.cli import terminal
 def setup(
     suites: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SUITE", help="Suites of tasks to install: miniwob, apps.", show_default=False),
+        typer.Argument(
+            metavar="SUITE",
+            help="What to install for suites of tasks: miniwob, apps, osworld-local, osworld-local-minimal.",
+            show_default=False,
+        ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Look after the browser.")] = True,
     desktop: Annotated[

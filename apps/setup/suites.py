@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from apps.setup.command import Say, run_command
+from apps.setup.osworld import install_osworld_local, install_osworld_minimal
 from apps.setup.report import Row
 from apps.setup.webapps import install_apps
 from cua.errors import ConfigError
@@ -155,7 +156,12 @@ async def _install_miniwob(say: Say) -> tuple[Row, ...]:
 InstallSuite = Callable[[Say], Awaitable[tuple[Row, ...]]]
 """Makes sure that what a suite needs is there: tries first, fetches what is missing; says how each part went."""
 
-SUITES: Mapping[str, InstallSuite] = {"miniwob": _install_miniwob, "apps": install_apps}
+SUITES: Mapping[str, InstallSuite] = {
+    "miniwob": _install_miniwob,
+    "apps": install_apps,
+    "osworld-local": install_osworld_local,
+    "osworld-local-minimal": install_osworld_minimal,
+}
 """What can be named at `cua setup`."""
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,14 @@ from envs.osworld.local import LocalGuest, LocalOptions, why_impossible
 from tests.envs.desktop.conftest import needs_program
 
 SCREEN_PX = (800, 600)
-SMALL = LocalOptions(screen_px=SCREEN_PX, memory_bytes=2**30, disk_bytes=2**25, file_bytes=2**26, num_processes=200)
+SMALL = LocalOptions(
+    template=Path("/none"),
+    screen_px=SCREEN_PX,
+    memory_bytes=2**30,
+    disk_bytes=2**25,
+    file_bytes=2**26,
+    num_processes=200,
+)
 TASK = InstructionTask(instruction="Use the guest.")
 
 
@@ -78,6 +86,17 @@ async def test_each_guest_begins_anew(env: GuestEnv) -> None:
     assert await env.guest.read_file("~/Desktop/note.txt") is None
     assert (await said(env, "ls -A ~ /tmp")).split("k25")[0] == begun.split("k25")[0]
     assert await said(env, "ls /tmp/x; pgrep xterm") == ""
+
+
+async def test_the_home_is_that_of_the_template(tmp_path: Path) -> None:
+    (tmp_path / ".config").mkdir()
+    (tmp_path / ".config" / "app").write_text("set")
+    async with LocalGuest(replace(SMALL, template=tmp_path)) as guest:
+        client = GuestClient((await guest.fresh(GuestOptions())).base_url)
+        assert await client.read_file("~/.config/app") == b"set"
+        await client.execute("echo other > ~/.config/app", shell=True)
+        await client.close()
+    assert (tmp_path / ".config" / "app").read_text() == "set"
 
 
 async def test_guests_do_not_meet(env: GuestEnv) -> None:

@@ -1,0 +1,190 @@
+"""`cua setup osworld-local`: programs for local guests, pyautogui, and the home that each guest begins with."""
+
+import asyncio
+import io
+import shlex
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from apps.setup.command import Say, run_command
+from apps.setup.packages import INSTALL_TIMEOUT_S, find_package_manager, is_root
+from apps.setup.report import Row
+from envs.errors import EnvError
+from envs.osworld.env import GuestOptions
+from envs.osworld.guest_client import GuestClient
+from envs.osworld.local import LocalGuest, LocalOptions
+from envs.osworld.local_sandbox import find_python_packages, local_dir
+
+SCREEN: tuple[str, ...] = (
+    *("bubblewrap", "xvfb", "openbox", "dbus", "dbus-x11", "at-spi2-core", "libatk-adaptor", "gir1.2-atspi-2.0"),
+    *("python3-gi", "python3-tk", "python3-xlib", "xterm", "mousepad", "x11-utils", "x11-xserver-utils", "xdotool"),
+    *("wmctrl", "xclip", "scrot", "fonts-dejavu-core", "adwaita-icon-theme", "libglib2.0-bin", "dconf-cli"),
+    *("dconf-gsettings-backend", "xdg-utils", "procps", "socat", "ffmpeg"),
+)
+"""Debian's packages for a guest with a terminal and an editor."""
+PROGRAMS: tuple[str, ...] = (
+    *("chromium", "libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "libreoffice-gtk3", "gimp"),
+    *("vlc", "thunderbird", "nautilus", "gnome-terminal", "gsettings-desktop-schemas", "gnome-shell-common", "eog"),
+    *("evince", "file-roller", "gedit", "zip", "unzip", "imagemagick", "file", "curl", "git", "fonts-liberation2"),
+    "fonts-noto-cjk",
+)
+"""And for the programs that tasks are about, some 1.4 GB."""
+_PYTHON = ("pyautogui", "pymsgbox", "pytweening", "pyscreeze", "mouseinfo", "pyperclip")
+"""Not what they depend on: python3-xlib and the like are the system's."""
+_MAX_HOME_BYTES = 400 * 2**20
+
+_OFFICE = """<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema"
+  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+<item oor:path="/org.openoffice.Office.Common/Misc"><prop oor:name="FirstRun" oor:op="fuse"><value>false</value>
+</prop></item>
+<item oor:path="/org.openoffice.Office.Common/Misc"><prop oor:name="ShowTipOfTheDay" oor:op="fuse"><value>false</value>
+</prop></item>
+</oor:items>
+"""
+_FILES: Mapping[str, str] = {
+    "~/.config/libreoffice/4/user/registrymodifications.xcu": _OFFICE,
+    "~/.config/vlc/vlcrc": "[qt]\nqt-privacy-ask=0\n[core]\nmetadata-network-access=0\n",
+    "~/.config/vlc/vlc-qt-interface.conf": "[MainWindow]\nstatus-bar-visible=false\n",
+}
+"""What keeps programs from asking things when they are first started."""
+_FIRST_STARTS: Mapping[str, str] = {
+    "gsettings": "gsettings set org.gnome.desktop.interface toolkit-accessibility true",
+    "google-chrome": "timeout -s TERM 10 google-chrome about:blank; rm -f ~/.config/google-chrome/Singleton*",
+    "soffice": "timeout 60 soffice --headless --terminate_after_init",
+    "gimp": "timeout 90 gimp -i -b '(gimp-quit 1)'",
+    "xdg-user-dirs-update": "xdg-user-dirs-update",
+}
+"""By the program that has to be there: what makes its files."""
+
+
+async def install_osworld_local(say: Say) -> tuple[Row, ...]:
+    """All programs, as `cua setup osworld-local` does."""
+    return await _install(say, (*SCREEN, *PROGRAMS))
+
+
+async def install_osworld_minimal(say: Say) -> tuple[Row, ...]:
+    """Terminal and editor alone, as `cua setup osworld-local-minimal` does."""
+    return await _install(say, SCREEN)
+
+
+async def _install(say: Say, packages: tuple[str, ...]) -> tuple[Row, ...]:
+    programs = await _install_programs(say, packages)
+    python = await _install_python(say)
+    if "fail" in (programs.level, python.level):
+        return programs, python
+    return programs, python, await _make_home(say)
+
+
+async def _install_programs(say: Say, packages: tuple[str, ...]) -> Row:
+    """What is not installed yet, by apt-get, which needs root."""
+    name = "programs"
+    manager = find_package_manager()
+    if manager is None or manager.name != "apt-get":
+        found = f"{manager.name if manager else 'no package manager'}; names of packages are known for Debian alone"
+        return Row(name=name, level="warn", found=found, expected=" ".join(packages))
+    missing = await _find_missing(packages)
+    if not missing:
+        return Row(name=name, level="ok", found=f"{len(packages)} packages of the system")
+    fix = manager.manual_command(missing)
+    if not is_root():
+        told = f"{len(missing)} packages are not installed, and apt-get needs root"
+        return Row(name=name, level="fail", found=told, expected=" ".join(missing), fix=fix)
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    say(f"getting {len(missing)} packages by apt-get")
+    await run_command(("apt-get", "update"), timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
+    done = await run_command(
+        manager.install_argv(missing), timeout_s=2 * INSTALL_TIMEOUT_S, say=_drop, environment=quiet
+    )
+    if done.code != 0:
+        return Row(name=name, level="fail", found=done.why, expected=" ".join(missing), fix=fix)
+    return Row(name=name, level="ok", found=f"{len(packages)} packages of the system, {len(missing)} of them new")
+
+
+async def _find_missing(packages: tuple[str, ...]) -> tuple[str, ...]:
+    lines: list[str] = []
+    query = ("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n", *packages)
+    await run_command(query, timeout_s=60.0, say=lambda line: lines.append(line.strip()))
+    installed = {line.split()[1] for line in lines if line.startswith("installed ")}
+    return tuple(package for package in packages if package not in installed)
+
+
+async def _install_python(say: Say) -> Row:
+    """Have pyautogui for the guest's programs, apart from our own packages."""
+    name, target = "pyautogui", local_dir() / "python"
+    found = find_python_packages()
+    if found is not None:
+        return Row(name=name, level="ok", found=f"in {found}")
+    pip = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--quiet")
+    argv = (*pip, "--target", str(target), *_PYTHON)
+    say(f"  {shlex.join(argv)}")
+    done = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop)
+    if done.code != 0 or find_python_packages() is None:
+        return Row(name=name, level="fail", found=done.why, expected="pyautogui by pip", fix=shlex.join(argv))
+    return Row(name=name, level="ok", found=f"in {target}")
+
+
+async def _make_home(say: Say) -> Row:
+    """Start each program once in a guest with an empty home, and keep what that home is then."""
+    say("making the home of local guests: each program is started once")
+    target = local_dir() / "home"
+    try:
+        with tempfile.TemporaryDirectory(prefix="home-", dir=_made(local_dir())) as scratch:
+            data = await _first_home(say)
+            num_files = await asyncio.to_thread(_unpack, data, Path(scratch) / "home")
+            shutil.rmtree(target, ignore_errors=True)
+            (Path(scratch) / "home").rename(target)
+    except (EnvError, OSError, tarfile.TarError) as error:
+        told = str(error)
+        return Row(name="home", level="fail", found=told, expected="a guest that starts", fix="cua setup osworld-local")
+    return Row(name="home", level="ok", found=f"{num_files} files, {len(data) >> 20} MB in {target}")
+
+
+async def _first_home(say: Say) -> bytes:
+    """An archive of what the programs made.
+
+    Raises:
+        EnvError: No guest starts.
+    """
+    async with LocalGuest(LocalOptions(template=local_dir() / "none")) as guest:
+        client = GuestClient((await guest.fresh(GuestOptions())).base_url)
+        try:
+            for path, text in _FILES.items():
+                await client.upload(path, text.encode())
+            for program, command in _FIRST_STARTS.items():
+                if (await client.execute(["which", program])).returncode == 0:
+                    say(f"  {program}")
+                    await client.execute(command, shell=True)
+            packed = "tar -C ~ --exclude=./.cache -cf /tmp/home.tar ."
+            ended = await client.execute(packed, shell=True)
+            data = await client.read_file("/tmp/home.tar", max_bytes=_MAX_HOME_BYTES)
+        finally:
+            await client.close()
+    if data is None or ended.returncode:
+        raise EnvError(f"the guest's home cannot be packed: {ended.stderr[-200:]}")
+    return data
+
+
+def _unpack(data: bytes, target: Path) -> int:
+    """Files and folders of an archive, and nothing outside of `target`; everybody may read them."""
+    target.mkdir()
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        members = [member for member in archive.getmembers() if member.isfile() or member.isdir()]
+        for member in members:
+            member.mode |= 0o755 if member.isdir() else 0o644
+        archive.extractall(target, members=members, filter="data")
+    target.chmod(0o755)
+    return sum(member.isfile() for member in members)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _drop(line: str) -> None:
+    """Installers print a line for each file: the command and its outcome say enough."""
