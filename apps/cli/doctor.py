@@ -13,7 +13,7 @@ def setup(
         list[str] | None,
         typer.Argument(
             metavar="SUITE",
-            help="What to install for suites of tasks: miniwob, apps, osworld-local, osworld-local-minimal.",
+            help="Suites of tasks to install: miniwob, apps, osworld-local, osworld-local-minimal.",
             show_default=False,
         ),
     ] = None,
