@@ -91,7 +91,7 @@ async def test_each_guest_begins_anew(env: GuestEnv) -> None:
 async def test_the_home_is_that_of_the_template(tmp_path: Path) -> None:
     (tmp_path / ".config").mkdir()
     (tmp_path / ".config" / "app").write_text("set")
-    tmp_path.chmod(0o755)
+    await asyncio.to_thread(tmp_path.chmod, 0o755)
     async with LocalGuest(replace(SMALL, template=tmp_path)) as guest:
         client = GuestClient((await guest.fresh(GuestOptions())).base_url)
         assert await client.read_file("~/.config/app") == b"set"
