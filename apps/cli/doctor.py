@@ -1,11 +1,14 @@
 """`cua setup` and `cua doctor`: what is on this machine, and what to do about the rest."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from apps.cli import terminal
+
+if TYPE_CHECKING:
+    from apps.evals.request import EvalRequest
 
 
 def setup(
@@ -71,4 +74,24 @@ def doctor(
     run = run_sandbox_checks(say) if sandbox else run_doctor(say, model=model, click_test=click_test)
     report = asyncio.run(run)
     terminal.echo(report.to_json() if as_json else report.to_text())
+    sys.exit(report.exit_code)
+
+
+def examine_osworld(request: "EvalRequest", output_format: str) -> None:
+    """Print what a run of `cua eval osworld` would find, and exit.
+
+    Raises:
+        typer.BadParameter: Another suite is meant.
+    """
+    import asyncio
+
+    from apps.setup.osworld_doctor import run_osworld_doctor
+
+    def say(line: str) -> None:
+        terminal.echo(line, err=True)
+
+    if request.suite != "osworld":
+        raise typer.BadParameter("--doctor is for the suite osworld; `cua doctor` looks at all else")
+    report = asyncio.run(run_osworld_doctor(say, request.suite_options, request.settings))
+    terminal.echo(report.to_text() if output_format == "text" else report.to_json())
     sys.exit(report.exit_code)

@@ -14,6 +14,7 @@ import typer.core
 
 from apps.cli import terminal
 from apps.cli.config import choice, chosen_settings
+from apps.cli.doctor import examine_osworld
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest, Prepared
@@ -77,6 +78,12 @@ def run(
     resume: Annotated[str | None, Flag(help="Go on with what this folder has not finished, or last.")] = None,
     baseline: Annotated[str | None, Flag(help="An agent without skill: null, fail or random.")] = None,
     suite_option: Annotated[list[str] | None, Flag(help="NAME=VALUE for the suite; repeat for more.")] = None,
+    provider: Annotated[
+        str | None, Flag(help="osworld: where guests come from; address, local, docker, vmware.")
+    ] = None,
+    guest: Annotated[str | None, Flag(help="osworld: HOST:PORT of a guest that runs already.")] = None,
+    list_name: Annotated[str | None, Flag("--list", help="osworld: list of tasks, by name or file.")] = None,
+    doctor: Annotated[bool, Flag("--doctor", help="osworld: only check what a run needs.")] = False,
     executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
@@ -96,6 +103,8 @@ def run(
     kind = choice("--executor", executor, ("local", "process", "ray"))
     if export is not None:
         choice("--export", export, EXPORTS)
+    if doctor:
+        examine_osworld(_request(given), form)
     prepared = prepare(_request(given))
     if prepared.hint:
         terminal.echo(f"hint: {prepared.hint}", err=True)
@@ -226,12 +235,18 @@ def _request(given: typer.Context) -> "EvalRequest":
     )
     return EvalRequest(
         suite=flags["suite"],
-        suite_options=parse_env_options(flags["suite_option"] or ()),
+        suite_options={**_suite_flags(flags), **parse_env_options(flags["suite_option"] or ())},
         selection=selection if is_chosen or flags["resume"] is None else None,
         settings=settings,
         out=flags["out"],
         resume=flags["resume"],
     )
+
+
+def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
+    """Options of suites that are flags, too."""
+    named = {"provider": flags["provider"], "guest": flags["guest"], "list": flags["list_name"]}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["Evaluation", int]:

@@ -47,14 +47,15 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     rows += [*browser_rows(trial), display_row]
     rows.append(await asyncio.to_thread(check_ocr, is_needed=settings.model == "literal"))
     rows.append(await asyncio.to_thread(check_backends))
-    rows.append(await _check_model(settings, say))
+    rows.append(await check_model(settings, say))
     rows += [check_runs_folder(settings.runs_dir or default_runs_dir()), check_terminal(), check_clock()]
     if click_test:
         rows += await measure_clicks(say, with_browser=trial.verdict.works, with_desktop=display_row.level == "ok")
     return Report(rows=tuple(rows))
 
 
-async def _check_model(settings: Settings, say: Say) -> Row:
+async def check_model(settings: Settings, say: Say) -> Row:
+    """Ask the model of these settings a tiny question."""
     if settings.model == "literal" or settings.model.startswith("scripted:"):
         return Row(name="model", level="ok", found=f"{settings.model}, inside this program: no endpoint to try")
     say(f"asking {settings.model} a tiny question")

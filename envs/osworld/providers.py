@@ -13,7 +13,7 @@ from typing import Any
 from envs.env import Env
 from envs.errors import EnvSetupError, did_you_mean
 from envs.geometry import parse_size
-from envs.osworld.env import GuestEnv, GuestOptions
+from envs.osworld.env import GuestEnv, GuestOptions, GuestProvider
 from envs.osworld.local import LocalGuest, LocalOptions
 from envs.registry import EnvKind, EnvRequest
 
@@ -101,17 +101,27 @@ def make_guest_env(given: Mapping[str, Any]) -> GuestEnv:
         ValueError: A value that is not taken, or an option that this provider does not have.
         EnvSetupError: What the provider needs is not installed.
     """
-    provider = check_options(given)
-    options = _guest_options(given)
-    screen_px = parse_size("screen", str(given.get("screen", "1920x1080")))
-    if provider == "address":
-        wanted = screen_px if "screen" in given else None
-        return GuestEnv(replace(options, screen_px=wanted))
-    if provider == "local":
-        return GuestEnv(options, LocalGuest(_local_options(given, screen_px)))
+    provider = make_provider(given)
+    wanted = _screen_px(given) if provider is None and "screen" in given else None
+    return GuestEnv(replace(parse_guest(given), screen_px=wanted), provider)
+
+
+def make_provider(given: Mapping[str, Any]) -> GuestProvider | None:
+    """What starts guests as options name it; None: it runs already.
+
+    Raises:
+        ValueError: As for `make_guest_env`.
+        EnvSetupError: As for `make_guest_env`.
+    """
+    name = check_options(given)
+    if name == "address":
+        return None
+    screen_px = _screen_px(given)
+    if name == "local":
+        return LocalGuest(_local_options(given, screen_px))
     vm, snapshot = str(given.get("vm", "")), str(given.get("snapshot", _INIT_STATE))
-    official = OfficialGuest(provider, vm=vm, snapshot=snapshot, screen_px=screen_px, password=options.password)
-    return GuestEnv(options, official)
+    password = parse_guest(given).password
+    return OfficialGuest(name, vm=vm, snapshot=snapshot, screen_px=screen_px, password=password)
 
 
 def check_options(given: Mapping[str, Any]) -> str:
@@ -130,11 +140,20 @@ def check_options(given: Mapping[str, Any]) -> str:
         of = _ONLY.get(name)
         if of is not None and provider not in of:
             raise ValueError(f"{name} is for the provider {' and '.join(of)}, not for {provider}")
-    _guest_options(given)
+    parse_guest(given)
     return provider
 
 
-def _guest_options(given: Mapping[str, Any]) -> GuestOptions:
+def _screen_px(given: Mapping[str, Any]) -> tuple[int, int]:
+    return parse_size("screen", str(given.get("screen", "1920x1080")))
+
+
+def parse_guest(given: Mapping[str, Any]) -> GuestOptions:
+    """Which guest, for one that runs already; how it is used, for all.
+
+    Raises:
+        ValueError: A value that is not taken.
+    """
     host, _, port = str(given.get("guest", "127.0.0.1")).partition(":")
     values: dict[str, Any] = {"host": host, "server_port": _number("guest", port or "5000", int)}
     for name, kind in _OPTIONS.items():

@@ -1,0 +1,194 @@
+"""`cua eval osworld --doctor`: whether a guest, its browser, its programs and the model are ready for a run."""
+
+import asyncio
+import importlib.util
+import shlex
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from apps.setup.command import Say
+from apps.setup.doctor import check_model
+from apps.setup.report import Report, Row
+from cua.config import load_settings
+from cua.errors import ConfigError
+from envs.errors import EnvError
+from envs.osworld.env import GuestOptions
+from envs.osworld.guest_client import GuestClient, png_size_px
+from envs.osworld.providers import NAMES, check_options, make_provider, parse_guest
+from envs.registry import load_suite
+
+_USUAL_PX = (1920, 1080)
+_A11Y_TIMEOUT_S = 30.0
+_CONNECT_TIMEOUT_S = 5.0
+_PLACES_OF_TASKS = "282 of the 369 task files name /home/user"
+_CHECK_WEB = "import socket; socket.create_connection(('example.com', 443), 5).close()"
+
+
+async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
+    """Look at everything that a run on OSWorld needs; a guest of the provider `local` is started for it.
+
+    Args:
+        say: Gets progress, one line a call.
+        suite_options: As the suite takes them; those of its env say which guest.
+        settings: Of the agent, for its model.
+
+    Returns:
+        One row for each thing; `exit_code` goes by the worst.
+    """
+    options = {name: value for name, value in suite_options.items() if name in NAMES}
+    try:
+        suite = load_suite("osworld", **suite_options)
+        name, given = check_options(options), parse_guest(options)
+    except (EnvError, ValueError) as error:
+        return Report(rows=(Row(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
+    rows = [Row(name="tasks", level="ok", found=f"{len(suite.task_ids)}, revision {suite.revision}")]
+    if name in ("docker", "vmware"):
+        rows += _look_at_official(name)
+    else:
+        rows += await _look_at_guest(say, options, given)
+    try:
+        resolved = load_settings(dict(settings)).settings
+    except ConfigError as error:
+        rows.append(Row(name="model", level="fail", found=str(error), fix="cua config show"))
+    else:
+        rows.append(await check_model(resolved, say))
+    return Report(rows=tuple(rows))
+
+
+def _look_at_official(name: str) -> list[Row]:
+    """What upstream's package needs; its VM is not started, which takes minutes."""
+    rows = []
+    if importlib.util.find_spec("desktop_env") is None:
+        found = "upstream's package is not installed"
+        rows.append(Row(name="desktop_env", level="fail", found=found, fix="pip install desktop-env"))
+    else:
+        rows.append(Row(name="desktop_env", level="ok", found="upstream's package is installed"))
+    program = "docker" if name == "docker" else "vmrun"
+    where = shutil.which(program)
+    rows.append(Row(name=program, level="ok" if where else "fail", found=where or f"{program} not found"))
+    if name == "docker" and not Path("/dev/kvm").exists():
+        rows.append(Row(name="kvm", level="warn", found="no /dev/kvm: the VM in the container will be very slow"))
+    return rows
+
+
+async def _look_at_guest(say: Say, options: Mapping[str, Any], given: GuestOptions) -> list[Row]:
+    provider = make_provider(options)
+    began_s = time.monotonic()
+    if provider is None:
+        say(f"asking the guest {given.base_url}")
+        return await _ask(given, given.base_url, options)
+    say("starting a local guest")
+    try:
+        try:
+            started = await provider.fresh(given)
+        except EnvError as error:
+            return [Row(name="guest", level="fail", found=str(error), fix="cua setup osworld-local")]
+        return await _ask(started, f"a local one, started in {time.monotonic() - began_s:.1f} s", options)
+    finally:
+        await provider.close()
+
+
+async def _ask(given: GuestOptions, found: str, options: Mapping[str, Any]) -> list[Row]:
+    guest = GuestClient(given.base_url, token=given.token)
+    try:
+        try:
+            platform = await guest.platform()
+        except EnvError as error:
+            fix = "start its server: python -m envs.osworld.guest_server --display :0, or upstream's"
+            return [Row(name="guest", level="fail", found=str(error), expected="a guest server", fix=fix)]
+        first = Row(name="guest", level="ok" if platform == "Linux" else "warn", found=f"{found}: {platform}")
+        looks: tuple[tuple[str, Callable[[], Awaitable[Row]]], ...] = (
+            ("screen", lambda: _look_at_screen(guest, "screen" in options)),
+            ("home", lambda: _look_at_home(guest)),
+            ("actions", lambda: _look_at_pyautogui(guest)),
+            ("a11y tree", lambda: _look_at_a11y(guest)),
+            ("browser", lambda: _look_at_browser(guest, given)),
+            ("sudo", lambda: _look_at_sudo(guest, given.password)),
+            ("web", lambda: _look_at_web(guest)),
+        )
+        return [first, *[await _judged(name, look) for name, look in looks]]
+    finally:
+        await guest.close()
+
+
+async def _judged(name: str, look: Callable[[], Awaitable[Row]]) -> Row:
+    try:
+        return await look()
+    except EnvError as error:
+        return Row(name=name, level="fail", found=str(error))
+
+
+async def _look_at_screen(guest: GuestClient, is_chosen: bool) -> Row:
+    size, shown = await guest.screen_size_px(), png_size_px(await guest.screenshot())
+    found = f"{size[0]}x{size[1]} px"
+    if shown != size:
+        return Row(name="screen", level="fail", found=f"{found}, but its screenshots are {shown[0]}x{shown[1]} px")
+    if size != _USUAL_PX and not is_chosen:
+        return Row(name="screen", level="warn", found=found, expected="1920x1080, as scores are published with")
+    return Row(name="screen", level="ok", found=found)
+
+
+async def _look_at_home(guest: GuestClient) -> Row:
+    home = (await guest.execute("echo $HOME; whoami", shell=True)).stdout.split()
+    if home[:1] == ["/home/user"]:
+        return Row(name="home", level="ok", found=f"/home/user, of {home[-1]}")
+    return Row(name="home", level="warn", found=" ".join(home), expected=f"/home/user: {_PLACES_OF_TASKS}")
+
+
+async def _look_at_pyautogui(guest: GuestClient) -> Row:
+    began_s = time.monotonic()
+    ended = await guest.execute(["python3", "-c", "import pyautogui; print(pyautogui.size())"])
+    if ended.returncode not in (0, None):
+        told = (ended.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        fix = "pip install pyautogui, on the guest, for its python3"
+        return Row(name="actions", level="fail", found=told, expected="python3 with pyautogui", fix=fix)
+    return Row(name="actions", level="ok", found=f"pyautogui answers in {time.monotonic() - began_s:.1f} s")
+
+
+async def _look_at_a11y(guest: GuestClient) -> Row:
+    began_s = time.monotonic()
+    try:
+        tree = await guest.accessibility_tree(timeout_s=_A11Y_TIMEOUT_S)
+    except EnvError as error:
+        return Row(name="a11y tree", level="warn", found=str(error), expected="what some verdicts are read from")
+    told = f"{len(tree)} characters in {time.monotonic() - began_s:.1f} s"
+    return Row(name="a11y tree", level="ok", found=told)
+
+
+async def _look_at_browser(guest: GuestClient, given: GuestOptions) -> Row:
+    name = "browser"
+    if (await guest.execute(["which", "google-chrome"])).returncode != 0:
+        return Row(name=name, level="warn", found="no google-chrome, which 78 tasks start", expected="Chrome or a shim")
+    address = f"{given.host}:{given.chromium_port}"
+    try:
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(given.host, given.chromium_port)
+            writer.write(b"GET /json/version HTTP/1.0\r\n\r\n")
+            answer = await reader.read(12)
+            writer.close()
+    except (ConnectionRefusedError, ConnectionResetError):
+        answer = b""
+    except (OSError, TimeoutError) as error:
+        told = f"{address} cannot be reached: {error or 'no answer'}"
+        return Row(name=name, level="warn", found=told, expected="a port that is open to here, for 53 tasks")
+    found = "answers" if answer.startswith(b"HTTP/") else "is free yet: tasks start the browser"
+    return Row(name=name, level="ok", found=f"{address} {found}")
+
+
+async def _look_at_sudo(guest: GuestClient, password: str) -> Row:
+    asked = await guest.execute(f"printf '%s\\n' {shlex.quote(password)} | sudo -k -S -p '' true", shell=True)
+    if asked.returncode == 0:
+        return Row(name="sudo", level="ok", found="the password is right")
+    told = (asked.stderr.strip().splitlines() or ["refused"])[-1]
+    return Row(name="sudo", level="warn", found=told, expected="the password of --suite-option password=, for 10 tasks")
+
+
+async def _look_at_web(guest: GuestClient) -> Row:
+    ended = await guest.execute(["python3", "-c", _CHECK_WEB])
+    if ended.returncode == 0:
+        return Row(name="web", level="ok", found="the guest reaches example.com; no proxy is set for it")
+    told = "the guest does not reach the web: 51 tasks need live sites, 52 are marked for a proxy"
+    return Row(name="web", level="warn", found=told)
