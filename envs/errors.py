@@ -35,6 +35,10 @@ class EnvDiedError(EnvError):
     """The environment was running and is gone (browser killed, X server killed, page process crashed for good)."""
 
 
+class EvaluationError(Exception):
+    """A task's verdict could not be reached, through no fault of the agent or of the env: it counts as no score."""
+
+
 class ActionError(Exception):
     """One action could not be carried out; the env turns it into `last_action_error`."""
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from apps.setup.command import Say, run_command
 from apps.setup.osworld import install_osworld_local, install_osworld_minimal
+from apps.setup.osworld_evaluators import install_official_evaluators
 from apps.setup.report import Row
 from apps.setup.webapps import install_apps
 from cua.errors import ConfigError
@@ -161,6 +162,7 @@ SUITES: Mapping[str, InstallSuite] = {
     "apps": install_apps,
     "osworld-local": install_osworld_local,
     "osworld-local-minimal": install_osworld_minimal,
+    "osworld-evaluators": install_official_evaluators,
 }
 """What can be named at `cua setup`."""
 

@@ -22,6 +22,7 @@ from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.writer import TrajectoryWriter
 from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, spec_of
+from envs.errors import EvaluationError
 
 
 async def evaluate(task: Task, env: Env) -> float | None:
@@ -35,6 +36,8 @@ async def evaluate(task: Task, env: Env) -> float | None:
         return await task.evaluate(env)
     except EnvError:
         raise
+    except EvaluationError as error:
+        raise TaskError(str(error)) from error
     except Exception as error:  # it runs tasks that others wrote
         raise TaskError(describe_defect(error)) from error
 

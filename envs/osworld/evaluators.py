@@ -9,12 +9,12 @@ Source: `evaluators` of xlang-ai/OSWorld, for what each function and each kind o
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from envs.errors import EnvError
+from envs.errors import EnvError, EvaluationError
 from envs.osworld.guest_client import Command, GuestClient
 from envs.osworld.program_settings import (
     ALONE,
@@ -27,7 +27,7 @@ from envs.osworld.program_settings import (
     chrome_setting,
     commonest,
 )
-from envs.osworld.task_file import INFEASIBLE, Metric, TaskFile
+from envs.osworld.task_file import INFEASIBLE, Conjunction, Metric, TaskFile
 
 _MAX_FILE_BYTES = 256 * 2**20
 _MAX_PATTERN_CHARS = 1000
@@ -35,11 +35,8 @@ _FAILED = "__EVALUATION_FAILED__"
 """What upstream's getters put where a value could not be found out."""
 
 
-class UnsupportedError(EnvError):
+class UnsupportedError(EvaluationError):
     """A task is judged by something that is not here."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=False)
 
 
 class MissingFileError(Exception):
@@ -72,42 +69,85 @@ def why_unsupported(task: TaskFile) -> str | None:
     return None
 
 
-async def judge(task: TaskFile, scene: Scene, *, has_said_failure: bool) -> float:
-    """The score of a task, in [0, 1], after its `postconfig`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a task's episode is worth.
+
+    Attributes:
+        score: In [0, 1].
+        upstream: What upstream's harness would give, its faults included; None: it would crash and count nothing.
+    """
+
+    score: float
+    upstream: float | None
+
+    @staticmethod
+    def of(scores: Sequence[float], conjunction: Conjunction, *, upstream: float | None) -> "Verdict":
+        """The verdict of several comparisons, up to the one that decides."""
+        score = max(scores) if conjunction == "or" else 0.0 if 0.0 in scores else sum(scores) / len(scores)
+        return Verdict(score=score, upstream=upstream)
+
+
+Compare = Callable[[TaskFile, Scene], Awaitable[Verdict]]
+"""Makes the comparisons of a task that can be done."""
+
+
+async def judge(
+    task: TaskFile, scene: Scene, *, has_said_failure: bool, has_ended: bool = True, compare: Compare | None = None
+) -> Verdict:
+    """The verdict on a task, after its `postconfig`.
 
     Args:
         task: The task.
         scene: What it is judged by.
         has_said_failure: Whether the agent ended by saying that it cannot be done.
+        has_ended: Whether the agent ended at all; upstream takes it for FAIL when it did not.
+        compare: Makes the comparisons; None: those here.
 
     Raises:
-        UnsupportedError: These functions cannot tell.
+        EvaluationError: They cannot tell.
         EnvError: The guest does not answer.
     """
+    has_failed_upstream = has_said_failure or not has_ended
     if task.is_infeasible:
-        return float(has_said_failure)
+        return Verdict(score=float(has_said_failure), upstream=float(has_failed_upstream))
     if has_said_failure:
-        return 0.0
+        return Verdict(score=0.0, upstream=0.0)
+    verdict = await (compare or compare_here)(task, scene)
+    return replace(verdict, upstream=0.0) if has_failed_upstream else verdict
+
+
+async def compare_here(task: TaskFile, scene: Scene) -> Verdict:
+    """The verdict of the functions of this module.
+
+    Raises:
+        UnsupportedError: They cannot tell.
+        EnvError: The guest does not answer.
+    """
     missing = why_unsupported(task)
     if missing is not None:
         raise UnsupportedError(f"the task {task.key} needs {missing}, which is not among our evaluators")
     scores: list[float] = []
+    has_crashed = False
     for metric in task.metrics:
-        score = await _compare(metric, scene)
-        if task.conjunction == "and" and score == 0.0:
-            return 0.0
-        if task.conjunction == "or" and score == 1.0:
-            return 1.0
+        try:
+            score = await _compare(metric, scene)
+        except MissingFileError:  # upstream's getter of such files asserts that they are there
+            score, has_crashed = 0.0, True
         scores.append(score)
-    return sum(scores) / len(scores) if task.conjunction == "and" else max(scores)
+        if score == (1.0 if task.conjunction == "or" else 0.0):
+            break
+    verdict = Verdict.of(scores, task.conjunction, upstream=None)
+    return verdict if has_crashed else replace(verdict, upstream=verdict.score)
 
 
 async def _compare(metric: Metric, scene: Scene) -> float:
-    """One comparison; upstream leaves a missing file undefined where one of several comparisons is enough: it is 0."""
-    try:
-        result = await GETTERS[metric.result["type"]](scene, metric.result)
-    except MissingFileError:
-        return 0.0
+    """One comparison.
+
+    Raises:
+        MissingFileError: What it compares is not there.
+    """
+    result = await GETTERS[metric.result["type"]](scene, metric.result)
     if metric.expected is None and metric.function not in ALONE:
         raise UnsupportedError(f"the function {metric.function} compares with nothing")
     expected = await GETTERS[metric.expected["type"]](scene, metric.expected) if metric.expected is not None else None

@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from envs.env import EnvSpec, TaskSpec
-from envs.errors import EnvSetupError
+from envs.errors import EnvSetupError, EvaluationError
 from envs.osworld.env import GuestEnv
-from envs.osworld.evaluators import Scene, inside, judge, why_unsupported
+from envs.osworld.evaluators import Compare, Scene, Verdict, compare_here, inside, judge, why_unsupported
+from envs.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
 from envs.osworld.providers import check_options
 from envs.osworld.setup_steps import GuestSetup
 from envs.osworld.task_file import TaskData, TaskFile
@@ -36,6 +37,48 @@ UPSTREAM_TIMING = Timing(start_s=60.0, end_s=30.0)
 UPSTREAM_PAUSE_S = 5.0
 
 
+Evaluator = Literal["auto", "ours", "official"]
+EVALUATORS: tuple[Evaluator, ...] = ("auto", "ours", "official")
+UPSTREAM = "upstream"
+"""Name of the score that upstream's harness would give."""
+_VLC_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """How verdicts are made.
+
+    Attributes:
+        evaluator: `ours`, `official` (OSWorld's own), or `auto`: ours where they know the task, else OSWorld's.
+        official: OSWorld's own, when they are installed.
+        is_parity: Whether the score is the one that upstream's harness would give, its faults included.
+        vlc_port: Of the web interface of the guest's VLC; 0: it cannot be reached.
+    """
+
+    evaluator: Evaluator = "auto"
+    official: OfficialEvaluators | None = None
+    is_parity: bool = False
+    vlc_port: int = _VLC_PORT
+
+    def choose(self, task: TaskFile) -> Literal["ours", "official"]:
+        """Which of the two judges a task."""
+        if self.evaluator != "auto":
+            return self.evaluator
+        return "ours" if why_unsupported(task) is None else "official"
+
+    def why_not(self, task: TaskFile) -> str | None:
+        """Why a task cannot be judged so, in one clause; None: it can."""
+        missing = why_unsupported(task)
+        if task.is_infeasible or (missing is None and self.evaluator != "official"):
+            return None
+        if self.evaluator == "ours":
+            return missing
+        if self.official is None:
+            told = "" if missing is None else f"{missing}, which OSWorld's own evaluators may know: "
+            return f"{told}OSWorld's own evaluators, which are not installed; install them: {INSTALL_LINE}"
+        return self.official.why_unsupported(task)
+
+
 class OsworldTask:
     """One task; implements `envs.env.Task` on a `GuestEnv`.
 
@@ -44,13 +87,19 @@ class OsworldTask:
         cache_dir: Folder with a folder for each task: files that were downloaded before the run.
         timing: Rests around it.
         spec: Which one it is.
+        judging: How its verdict is made.
 
     Attributes:
         warnings: What went wrong in its setup without being an error.
+        other_scores: Once it is judged, the score by the other rules: `upstream`, with parity `default`.
     """
 
-    def __init__(self, file: TaskFile, cache_dir: Path, timing: Timing, spec: TaskSpec) -> None:
+    def __init__(
+        self, file: TaskFile, cache_dir: Path, timing: Timing, spec: TaskSpec, judging: Judging | None = None
+    ) -> None:
         self.file = file
+        self.other_scores: dict[str, float] = {}
+        self._judging = judging or Judging()
         self.instruction = file.instruction
         self.spec = spec
         self.warnings: list[str] = []
@@ -73,9 +122,10 @@ class OsworldTask:
         """The score, once the steps before the verdict are done.
 
         Raises:
-            UnsupportedError: Our evaluators cannot tell.
+            EvaluationError: The evaluators cannot tell.
             EnvError: The guest does not answer.
         """
+        self.other_scores = {}
         has_said_failure = env.terminate is not None and env.terminate.status == "failure"
         await env.release()
         await asyncio.sleep(self._timing.end_s)
@@ -83,7 +133,43 @@ class OsworldTask:
         await steps.run(self.file.postconfig)
         self.warnings += steps.warnings
         scene = Scene(guest=env.guest, cache_dir=self._cache_dir)
-        return await judge(self.file, scene, has_said_failure=has_said_failure)
+        verdict = await judge(
+            self.file,
+            scene,
+            has_said_failure=has_said_failure,
+            has_ended=env.terminate is not None,
+            compare=self._comparer(env),
+        )
+        return self._score(verdict)
+
+    def _comparer(self, env: GuestEnv) -> Compare:
+        judging, options = self._judging, env.options
+        missing = judging.why_not(self.file)
+        if missing is not None:
+            raise EvaluationError(f"the task {self.file.key} needs {missing}")
+        if judging.choose(self.file) == "ours":
+            return compare_here
+        address = GuestAddress(
+            host=options.host,
+            server_port=options.server_port,
+            chromium_port=options.chromium_port,
+            vlc_port=judging.vlc_port,
+            screen_px=env.screen_px,
+            token=options.token,
+            password=options.password,
+        )
+        official = judging.official
+        assert official is not None
+        return lambda task, scene: official.judge(task, scene, address)
+
+    def _score(self, verdict: Verdict) -> float:
+        if not self._judging.is_parity:
+            self.other_scores = {} if verdict.upstream is None else {UPSTREAM: verdict.upstream}
+            return verdict.score
+        self.other_scores = {"default": verdict.score}
+        if verdict.upstream is None:
+            raise EvaluationError("upstream's harness crashes here: it compares a file that is not there")
+        return verdict.upstream
 
     async def teardown(self, env: GuestEnv) -> None:
         """Nothing: what brings a guest to a clean state is its provider's."""
@@ -106,6 +192,7 @@ def make_suite(
     data: str = "",
     cache: str = "",
     parity: bool | str = False,
+    evaluator: Evaluator = "auto",
     **env_options: Any,
 ) -> Suite:
     """Tasks on a guest.
@@ -117,7 +204,8 @@ def make_suite(
         domains: Only these, with commas between them.
         data: Folder like upstream's `evaluation_examples`; "": the files that come with the package.
         cache: Folder with a folder for each task, in which downloaded files lie as in upstream's cache.
-        parity: True or `upstream`: rests as long as upstream's runner does.
+        parity: True or `upstream`: rests and scores as upstream's runner does, its faults included.
+        evaluator: `ours`, `official` or `auto`: ours where they know the task, else OSWorld's own.
         env_options: Options of the env `osworld`.
 
     Raises:
@@ -129,6 +217,16 @@ def make_suite(
     if parity not in (True, False, "upstream", "true", "false"):
         raise ValueError(f"parity is {parity!r}, expected 'upstream' or nothing")
     is_parity = parity in (True, "upstream", "true")
+    if evaluator not in EVALUATORS:
+        raise ValueError(f"evaluator is {evaluator!r}, expected one of {', '.join(EVALUATORS)}")
+    judging = Judging(
+        evaluator=evaluator,
+        official=None if evaluator == "ours" else find_official(),
+        is_parity=is_parity,
+        vlc_port=0 if provider == "local" else _VLC_PORT,
+    )
+    if evaluator == "official" and judging.official is None:
+        raise EnvSetupError(f"OSWorld's own evaluators are not installed; install them: {INSTALL_LINE}")
     tasks = TaskData(Path(data) if data else None)
     keys = tasks.keys(list, [domain.strip() for domain in domains.split(",") if domain.strip()])
     cache_dir = (Path(cache) if cache else Path(platformdirs.user_cache_dir("k25")) / "osworld").absolute()
@@ -144,11 +242,12 @@ def make_suite(
     def make_task(task_id: str, seed: int | None) -> OsworldTask:
         file = tasks.task(task_id.removeprefix(PREFIX))
         metadata: dict[str, Any] = {FAMILY: file.domain, "infeasible": file.is_infeasible}
-        missing = why_unsupported(file)
+        metadata["evaluator"] = judging.choose(file)
+        missing = judging.why_not(file)
         if missing is not None:
             metadata["needs"] = missing
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="osworld", options=options), metadata=metadata)
-        return OsworldTask(file, cache_dir, UPSTREAM_TIMING if is_parity else Timing(), spec)
+        return OsworldTask(file, cache_dir, UPSTREAM_TIMING if is_parity else Timing(), spec, judging)
 
     return Suite(
         name="osworld",

@@ -76,7 +76,7 @@ def test_a_comparison(function: str, result: Any, rules: Any, score: float) -> N
 )
 async def test_lines_of_a_file(scene: Scene, text: str, rules: dict[str, Any], score: float) -> None:
     (scene.cache_dir / "list").write_text(text)
-    assert await judge(task(cached("list", **rules)), scene, has_said_failure=False) == score
+    assert (await judge(task(cached("list", **rules)), scene, has_said_failure=False)).score == score
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_lines_of_a_file(scene: Scene, text: str, rules: dict[str, Any], s
 async def test_settings_of_a_file(scene: Scene, text: str, score: float) -> None:
     (scene.cache_dir / "settings.json").write_text(text)
     metric = cached("settings.json", "check_json_settings", expected={"a": 1, "b": [2]})
-    assert await judge(task(metric), scene, has_said_failure=False) == score
+    assert (await judge(task(metric), scene, has_said_failure=False)).score == score
 
 
 @pytest.mark.parametrize(
@@ -100,20 +100,20 @@ async def test_settings_of_a_file(scene: Scene, text: str, score: float) -> None
 )
 async def test_several_comparisons(scene: Scene, right: tuple[bool, ...], conjunction: str, score: float) -> None:
     judged = task(*map(rule, right), conjunction=conjunction)
-    assert await judge(judged, scene, has_said_failure=False) == score
+    assert (await judge(judged, scene, has_said_failure=False)).score == score
 
 
 @pytest.mark.parametrize(("conjunction", "score"), [("and", 0.0), ("or", 1.0)])
 async def test_a_missing_first_file_counts_nothing(scene: Scene, conjunction: str, score: float) -> None:
     judged = task(cached("none"), rule(True), conjunction=conjunction)
-    assert await judge(judged, scene, has_said_failure=False) == score
+    assert (await judge(judged, scene, has_said_failure=False)).score == score
 
 
 async def test_saying_failure_is_right_for_what_cannot_be_done_alone(scene: Scene) -> None:
     infeasible = task(Metric(function="infeasible", result={}))
-    assert await judge(infeasible, scene, has_said_failure=True) == 1.0
-    assert await judge(infeasible, scene, has_said_failure=False) == 0.0
-    assert await judge(task(rule(True)), scene, has_said_failure=True) == 0.0
+    assert (await judge(infeasible, scene, has_said_failure=True)).score == 1.0
+    assert (await judge(infeasible, scene, has_said_failure=False)).score == 0.0
+    assert (await judge(task(rule(True)), scene, has_said_failure=True)).score == 0.0
 
 
 async def test_what_is_not_known_is_no_zero(scene: Scene) -> None:
@@ -149,6 +149,6 @@ async def test_the_guest_is_asked(tmp_path: Path) -> None:
         result = {"type": "vm_file", "path": path, "dest": "settings.json"}
         wanted = {"type": "rule", "rules": {"expected": {"a": 1}}}
         metric = Metric(function="check_json_settings", result=result, expected=wanted)
-        scores.append(await judge(task(metric), scene, has_said_failure=False))
+        scores.append((await judge(task(metric), scene, has_said_failure=False)).score)
     await guest.close()
     assert scores == [1.0, 0.0]

@@ -1,0 +1,99 @@
+"""`cua setup osworld-evaluators`: OSWorld's own evaluators from PyPI, in a virtual environment of their own."""
+
+import asyncio
+import importlib.util
+import json
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from apps.setup.command import Say, run_command
+from apps.setup.report import Row
+from envs.apps.app import locked
+from envs.errors import EvaluationError
+from envs.osworld.official import (
+    INSTALL_LINE,
+    INSTALLED_FILE,
+    PACKAGE,
+    REQUIREMENTS,
+    ask,
+    find_official,
+    official_dir,
+    python_of,
+)
+
+_TIMEOUT_S = 1800.0
+_NAME = "osworld-evaluators"
+
+
+async def install_official_evaluators(say: Say) -> tuple[Row, ...]:
+    """Install them where they are not there yet; an installation that was broken off is begun anew.
+
+    Returns:
+        One row.
+    """
+    folder = official_dir()
+    await asyncio.to_thread(folder.parent.mkdir, parents=True, exist_ok=True)
+    with locked(folder.parent / f"{_NAME}.lock"):
+        if find_official() is None:
+            failure = await _install(folder, say)
+            if failure is not None:
+                found, fix = failure
+                return (Row(name=_NAME, level="fail", found=found, expected=f"{PACKAGE} from PyPI", fix=fix),)
+            _remove_others(folder)
+    official = find_official()
+    assert official is not None
+    without = f", without {', '.join(official.missing)}" if official.missing else ""
+    found = (
+        f"{PACKAGE}: {len(official.metrics)} functions, {len(official.getters)} kinds of results{without}, in {folder}"
+    )
+    return (Row(name=_NAME, level="ok", found=found),)
+
+
+async def _install(folder: Path, say: Say) -> tuple[str, str] | None:
+    """What was found and the command that mends it; None: they are there, and a file says so that is written last."""
+    if importlib.util.find_spec("pip") is None:
+        return f"{sys.executable} has no pip", f"{shlex.quote(sys.executable)} -m ensurepip"
+    since_s = time.monotonic()
+    say(f"installing OSWorld's own evaluators, {PACKAGE}, into {folder} (some 1.2 GB)")
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    python = python_of(folder)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install", "--no-input")
+    commands = (
+        (sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")),
+        (*pip, "--prefer-binary", *REQUIREMENTS),
+        (*pip, "--no-deps", PACKAGE),
+    )
+    for argv in commands:
+        done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop)
+        if done.code != 0:
+            return done.why, shlex.join(argv)
+    try:
+        names = await ask(python, {"op": "names"})
+    except EvaluationError as error:
+        return str(error), INSTALL_LINE
+    record = {**names, "packages": await _versions(python)}
+    await asyncio.to_thread((folder / INSTALLED_FILE).write_text, json.dumps(record, indent=1), "utf-8")
+    say(f"  ready after {time.monotonic() - since_s:.0f} s")
+    return None
+
+
+async def _versions(python: Path) -> dict[str, Any]:
+    lines: list[str] = []
+    argv = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "freeze")
+    await run_command(argv, timeout_s=_TIMEOUT_S, say=lambda line: lines.append(line.strip()))
+    return dict(line.split("==", 1) for line in lines if line.count("==") == 1)
+
+
+def _remove_others(folder: Path) -> None:
+    """What older lists of packages were installed into."""
+    for other in folder.parent.glob(f"{_NAME}-*"):
+        if other != folder and other.is_dir():
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _drop(line: str) -> None:
+    """Of all that pip prints, the outcome says enough."""

@@ -1,0 +1,284 @@
+"""Calls OSWorld's own evaluators, unmodified, in the Python that they are installed in; a script, not for import.
+
+It reads one JSON request from stdin and writes one JSON answer to stdout; whatever they print goes to stderr. It
+imports nothing of ours. Requests, by `op`:
+
+    names    -> metrics, getters (what the package offers), missing (optional packages that are not there)
+    judge    -> comparisons, upstream: what each comparison gave, and what upstream's loop makes of them
+    metrics  -> results: plain calls of metrics on given values, for tests
+
+Source: `DesktopEnv.evaluate` and `_set_evaluator_info` of xlang-ai/OSWorld, for the order of calls and what `env` has.
+"""
+
+import copy
+import importlib
+import importlib.util
+import inspect
+import io
+import json
+import math
+import os
+import resource
+import sys
+import traceback
+import types
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+OPTIONAL = ("easyocr", "pydrive", "pydrive.auth", "pydrive.drive")
+"""Imported by the package at its top, used in single places, and too large to be installed for those (torch, the client
+of all of Google)."""
+NOT_WITHOUT = {"compare_image_text": "easyocr", "googledrive_file": "pydrive"}
+"""Functions and kinds of results that need one of them."""
+_MAX_CHARS = 2000
+_UNSET = object()
+
+
+def main() -> None:
+    """Answer one request."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    request = json.load(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8"))
+    _limit(request.get("memory_bytes"), request.get("file_bytes"))
+    answer = {"names": _names, "judge": _judge, "metrics": _call_metrics}[request["op"]](request)
+    json.dump(answer, answers)
+    answers.close()
+    os._exit(0)  # threads that evaluators left behind do not keep it
+
+
+def _limit(memory_bytes: int | None, file_bytes: int | None) -> None:
+    for kind, most in ((resource.RLIMIT_DATA, memory_bytes), (resource.RLIMIT_FSIZE, file_bytes)):
+        if most:
+            resource.setrlimit(kind, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _names(request: Mapping[str, Any]) -> dict[str, Any]:
+    missing = _missing()
+    metrics, getters = _load()
+    return {
+        "metrics": sorted(name for name, value in vars(metrics).items() if inspect.isfunction(value)),
+        "getters": sorted(
+            name.removeprefix("get_")
+            for name, value in vars(getters).items()
+            if inspect.isfunction(value) and name.startswith("get_")
+        ),
+        "missing": [name for name in missing if "." not in name],
+    }
+
+
+def _call_metrics(request: Mapping[str, Any]) -> dict[str, Any]:
+    metrics, _ = _load()
+    results: list[dict[str, Any]] = []
+    for call in request["calls"]:
+        try:
+            found = getattr(metrics, call["function"])(*call["arguments"], **(call.get("options") or {}))
+            results.append({"score": _number(found)})
+        except Exception as error:  # it runs code that others wrote
+            results.append({"error": _told(error)})
+    return {"results": results}
+
+
+def _judge(request: Mapping[str, Any]) -> dict[str, Any]:
+    metrics, getters = _load()
+    env = _make_env(request)
+    comparisons = []
+    loop = _UpstreamLoop(request["conj"], is_list=request["is_list"])
+    for given in request["metrics"]:
+        comparison = _compare(env, metrics, getters, given, loop)
+        comparisons.append(comparison)
+        score = comparison.get("score")
+        ended = (0.0, 1.0)[request["conj"] == "or"]
+        if "error" in comparison or score == ended:
+            break
+    return {"comparisons": comparisons, "upstream": loop.score(), "upstream_error": loop.error}
+
+
+class _UpstreamLoop:
+    """What upstream's own loop over several comparisons would have given: a file that is missing leaves the one before.
+
+    Args:
+        conjunction: `and` or `or`.
+        is_list: Whether the task names a list of functions.
+    """
+
+    def __init__(self, conjunction: str, *, is_list: bool) -> None:
+        self.state: object = _UNSET
+        self.error: str | None = None
+        self._conjunction = conjunction
+        self._is_list = is_list
+        self._results: list[float] = []
+        self._ended: float | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        return self._ended is None and self.error is None
+
+    def missing(self, call: Any) -> None:
+        """The result of a comparison is not there; `call` compares another one in its place."""
+        if not self.goes_on:
+            return
+        if self._conjunction == "and" or not self._is_list:
+            self._ended = 0.0
+        elif self.state is _UNSET:
+            self.failed("the first file is missing, and upstream goes on without a result")
+        else:
+            try:
+                self.add(_number(call(self.state)))
+            except Exception as error:  # it runs code that others wrote
+                self.failed(_told(error))
+
+    def add(self, score: float) -> None:
+        if self.goes_on:
+            if self._is_list and score == (0.0, 1.0)[self._conjunction == "or"]:
+                self._ended = score
+            self._results.append(score)
+
+    def failed(self, told: str) -> None:
+        if self.goes_on:
+            self.error = told
+
+    def score(self) -> float | None:
+        if self.error is not None or self._ended is not None or not self._results:
+            return None if self.error is not None else self._ended
+        results = self._results
+        return sum(results) / len(results) if self._conjunction == "and" else max(results)
+
+
+def _compare(env: Any, metrics: Any, getters: Any, given: Mapping[str, Any], loop: _UpstreamLoop) -> dict[str, Any]:
+    """One comparison: its score, or what is missing, or what broke and where."""
+    where = f"the getter {given['result'].get('type')}"
+
+    def call(result: object) -> object:
+        nonlocal where
+        arguments = [result]
+        if given["expected"]:
+            where = f"the getter {given['expected'].get('type')} of what is expected"
+            getter = getattr(getters, f"get_{given['expected'].get('type')}")
+            arguments.append(getter(env, copy.deepcopy(given["expected"])))
+        where = f"the function {given['function']}"
+        return getattr(metrics, given["function"])(*arguments, **(given["options"] or {}))
+
+    try:
+        getter = getattr(getters, f"get_{given['result'].get('type')}")
+        try:
+            result = getter(env, copy.deepcopy(given["result"]))
+        except FileNotFoundError as error:
+            loop.missing(call)
+            return {"score": 0.0, "missing": _told(error)}
+        loop.state = result
+        score = _number(call(result))
+    except Exception as error:  # it runs code that others wrote
+        traceback.print_exc()
+        loop.failed(_told(error))
+        return {"error": f"{where}: {_told(error)}"}
+    loop.add(score)
+    return {"score": score}
+
+
+def _number(found: object) -> float:
+    if found is None or isinstance(found, str):
+        raise TypeError(f"it gives {found!r:.100}, expected a number")
+    number = float(found)  # type: ignore[arg-type]
+    if not (math.isfinite(number) and 0.0 <= number <= 1.0):
+        raise ValueError(f"it gives {number}, expected a number from 0 to 1")
+    return number
+
+
+def _make_env(request: Mapping[str, Any]) -> Any:
+    """What getters look at, as `DesktopEnv` has it; its controllers are upstream's own."""
+    _send_token(request["guest"])
+    controllers = importlib.import_module("desktop_env.controllers.python")
+    setup = importlib.import_module("desktop_env.controllers.setup")
+    guest, cache_dir = request["guest"], request["cache_dir"]
+    controller = controllers.PythonController(vm_ip=guest["host"], server_port=guest["server_port"])
+    width, height = guest["screen_px"]
+    setup_controller = setup.SetupController(
+        vm_ip=guest["host"],
+        server_port=guest["server_port"],
+        chromium_port=guest["chromium_port"],
+        vlc_port=guest["vlc_port"],
+        cache_dir=cache_dir,
+        client_password=request["password"],
+        screen_width=width,
+        screen_height=height,
+    )
+
+    class Env(types.SimpleNamespace):
+        @property
+        def vm_platform(self) -> Any:
+            return self.controller.get_vm_platform()
+
+        @property
+        def vm_screen_size(self) -> Any:
+            return self.controller.get_vm_screen_size()
+
+    return Env(
+        vm_ip=guest["host"],
+        server_port=guest["server_port"],
+        chromium_port=guest["chromium_port"],
+        vlc_port=guest["vlc_port"],
+        controller=controller,
+        setup_controller=setup_controller,
+        cache_dir=cache_dir,
+        current_use_proxy=False,
+        enable_proxy=False,
+        client_password=request["password"],
+        config=request["config"],
+        evaluator=request["evaluator"],
+        task_id=request["task_id"],
+        instruction=request["instruction"],
+        action_history=[],
+    )
+
+
+def _send_token(guest: Mapping[str, Any]) -> None:
+    """The guest's token goes with requests to the guest alone; upstream's client knows none."""
+    if not guest["token"]:
+        return
+    requests = importlib.import_module("requests")
+    base = f"http://{guest['host']}:{guest['server_port']}/"
+    plain = requests.Session.send
+
+    def send(session: Any, prepared: Any, **given: Any) -> Any:
+        if prepared.url.startswith(base):
+            prepared.headers["Authorization"] = f"Bearer {guest['token']}"
+        return plain(session, prepared, **given)
+
+    requests.Session.send = send
+
+
+def _load() -> tuple[Any, Any]:
+    """Upstream's modules; an optional package that is not there is one that says so when it is used."""
+    for name in _missing():
+        sys.modules[name] = _Absent(name)
+    evaluators = "desktop_env.evaluators"
+    return importlib.import_module(f"{evaluators}.metrics"), importlib.import_module(f"{evaluators}.getters")
+
+
+class _Absent(types.ModuleType):
+    """Has every name; what is called by it says that the package is not there."""
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise ImportError(f"the package {self.__name__} is not installed beside the evaluators")
+
+        return refuse
+
+
+def _missing() -> list[str]:
+    """Of `OPTIONAL`, what is not there."""
+    tops = {name.partition(".")[0] for name in OPTIONAL}
+    absent = {top for top in tops if importlib.util.find_spec(top) is None}
+    return [name for name in OPTIONAL if name.partition(".")[0] in absent]
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_MAX_CHARS]
+
+
+if __name__ == "__main__":
+    main()
