@@ -49,9 +49,11 @@ _OFFICE = """<?xml version="1.0" encoding="UTF-8"?>
 _FILES: Mapping[str, str] = {
     "~/.config/libreoffice/4/user/registrymodifications.xcu": _OFFICE,
     "~/.config/vlc/vlcrc": "[qt]\nqt-privacy-ask=0\n[core]\nmetadata-network-access=0\n",
-    "~/.config/vlc/vlc-qt-interface.conf": "[MainWindow]\nstatus-bar-visible=false\n",
+    "~/.config/mimeapps.list": "[Default Applications]\ntext/plain=org.gnome.gedit.desktop;org.xfce.mousepad.desktop\n"
+    "image/png=org.gnome.eog.desktop\nimage/jpeg=org.gnome.eog.desktop\napplication/pdf=org.gnome.Evince.desktop\n"
+    "inode/directory=org.gnome.Nautilus.desktop\nvideo/mp4=vlc.desktop\naudio/mpeg=vlc.desktop\n",
 }
-"""What keeps programs from asking things when they are first started."""
+"""What keeps programs from asking things when they are first started, and which of them opens what, as in the VM."""
 _FIRST_STARTS: Mapping[str, str] = {
     "gsettings": "gsettings set org.gnome.desktop.interface toolkit-accessibility true",
     "google-chrome": "timeout -s TERM 10 google-chrome about:blank; rm -f ~/.config/google-chrome/Singleton*",

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from envs.desktop.screenshot import Camera
 from envs.desktop.x11.backend import X11Backend
@@ -36,6 +37,7 @@ _A11Y_TIMEOUT_S = 60.0
 _ATSPI = Path(__file__).with_name("atspi.py")
 _SYSTEM_PYTHON = "/usr/bin/python3"
 """Bindings of AT-SPI come with the system, for its own Python."""
+_WALLPAPER = ("org.gnome.desktop.background", "picture-uri")
 _POLL_S = 0.2
 _ENDED_POLL_S = 0.005
 _REST_S = 1.0
@@ -172,6 +174,30 @@ class Guest:
     async def window_size_px(self, class_name: str) -> tuple[int, int] | None:
         """Width and height of a program's window; None: there is none."""
         return await self._on_display(partial(self._windows.size_px, class_name))
+
+    async def wallpaper(self) -> Path:
+        """The image that GNOME's settings have behind the windows.
+
+        Raises:
+            RequestError: There is none, or no such settings.
+        """
+        found = await self.run(["gsettings", "get", *_WALLPAPER], shell=False)
+        path = Path(unquote(str(found["output"]).strip().strip("'").removeprefix("file://")))
+        if found["returncode"] != 0 or not path.is_absolute() or not self.path(str(path)).is_file():
+            raise RequestError("there is no wallpaper", 404)
+        return path
+
+    async def change_wallpaper(self, path: Path) -> None:
+        """Have an image behind the windows, as far as the desktop goes by GNOME's settings.
+
+        Raises:
+            RequestError: There is no such file, or no such settings.
+        """
+        if not await asyncio.to_thread(path.is_file):
+            raise RequestError(f"File not found: {path}", 404)
+        done = await self.run(["gsettings", "set", *_WALLPAPER, path.as_uri()], shell=False)
+        if done["returncode"] != 0:
+            raise RequestError(f"the wallpaper cannot be set: {str(done['error']).strip()[-300:]}")
 
     async def start_recording(self) -> None:
         """Record the screen with ffmpeg.

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import hmac
+import http.client
 import json
 import os
 import platform
@@ -19,9 +20,10 @@ import shlex
 import shutil
 import sys
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from envs.errors import EnvSetupError, require
 from envs.osworld.guest import Guest, RequestError
@@ -35,6 +37,8 @@ _PYTHON_TIMEOUT_S = 30.0
 _MAX_BODY_BYTES = 2 * 2**30
 _MAX_JSON_BYTES = 2**24
 _MAX_ENTRIES = 20_000
+_DOWNLOAD_TIMEOUT_S = 60.0
+_RETRY_S = 1.0
 
 
 def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
@@ -131,6 +135,18 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
         is_there = await act(name, strict=bool(body.get("strict")), by_class=bool(body.get("by_class")))
         return PlainTextResponse("Done" if is_there else f"there is no window {name!r}")  # upstream says 200, too
 
+    async def wallpaper(request: Request) -> Response:
+        return FileResponse(await guest.wallpaper())
+
+    async def change_wallpaper(request: Request) -> Response:
+        await guest.change_wallpaper(guest.path((await _json(request)).get("path")))
+        return PlainTextResponse("Wallpaper changed successfully")
+
+    async def download_file(request: Request) -> Response:
+        body = await _json(request)
+        await run_in_threadpool(_download, body.get("url"), guest.path(body.get("path")))
+        return PlainTextResponse("File downloaded successfully")
+
     async def start_recording(request: Request) -> Response:
         await guest.start_recording()
         return JSONResponse({"status": "success"})
@@ -140,7 +156,7 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
 
     async def run_python(request: Request) -> Response:
         code = str((await _json(request)).get("code") or "")
-        found = await guest.run([sys.executable, "-c", code], shell=False, timeout_s=_PYTHON_TIMEOUT_S)
+        found = await guest.run(["python3", "-c", code], shell=False, timeout_s=_PYTHON_TIMEOUT_S)
         return JSONResponse(
             {
                 "status": "success" if found["returncode"] == 0 else "error",
@@ -191,6 +207,9 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
         "/list_directory": list_directory,
         "/file": file,
         "/setup/upload": upload,
+        "/wallpaper": wallpaper,
+        "/setup/change_wallpaper": change_wallpaper,
+        "/setup/download_file": download_file,
         "/setup/open_file": open_file,
         "/setup/activate_window": window,
         "/setup/close_window": window,
@@ -263,6 +282,38 @@ def _save(path: Path, data: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         shutil.copyfileobj(data, file)
+
+
+def _download(url: object, path: Path) -> None:
+    """Get a file from the web, trying three times; one that is not whole is not left.
+
+    Raises:
+        RequestError: No such address, or it does not give the file.
+    """
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        raise RequestError(f"url is {url!r:.200}, expected an address that begins with http", 400)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    for is_last in (False, False, True):
+        try:
+            with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer, part.open("wb") as file:
+                _copy(answer, file)
+            part.replace(path)
+            return
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            part.unlink(missing_ok=True)
+            if is_last:
+                raise RequestError(f"{url} cannot be downloaded: {error}") from error
+            time.sleep(_RETRY_S)
+
+
+def _copy(answer: IO[bytes], file: IO[bytes]) -> None:
+    left = _MAX_BODY_BYTES
+    while chunk := answer.read(2**20):
+        left -= len(chunk)
+        if left < 0:
+            raise ValueError(f"it has more than {_MAX_BODY_BYTES} bytes")
+        file.write(chunk)
 
 
 def main() -> None:

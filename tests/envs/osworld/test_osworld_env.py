@@ -3,9 +3,12 @@
 import asyncio
 import re
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 
+import httpx
 import pytest
 
 from envs import Click, EnvSetupError, Hotkey, InstructionTask, KeyDown, TypeText, Wait
@@ -103,6 +106,37 @@ async def test_the_surface(served: Served) -> None:
         await guest.activate_window("none")
     finally:
         await env.close()
+
+
+async def test_a_guest_downloads_by_itself(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "file.bin").write_bytes(b"content")
+    root = f"--directory={tmp_path}"
+    web = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-um", "http.server", "0", "--bind=127.0.0.1", root),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert web.stdout is not None
+    port = (await web.stdout.readline()).split()[5].decode()
+    token = {"Authorization": f"Bearer {served.options.token}"}
+    try:
+        async with httpx.AsyncClient(base_url=served.options.base_url, headers=token, trust_env=False) as client:
+
+            async def download(url: str) -> int:
+                body = {"url": url, "path": "~/downloads/got.bin"}
+                return (await client.post("/setup/download_file", json=body, timeout=30)).status_code
+
+            got = Path(served.desktop.environment["HOME"]) / "downloads" / "got.bin"
+            assert await download(f"http://127.0.0.1:{port}/none") == 500
+            assert not await asyncio.to_thread(got.exists)
+            assert await download("file:///etc/passwd") == 400
+            assert await download(f"http://127.0.0.1:{port}/file.bin") == 200
+            assert await asyncio.to_thread(got.read_bytes) == b"content"
+            missing = await client.post("/setup/change_wallpaper", json={"path": "/none.png"})
+            assert (missing.status_code, (await client.post("/wallpaper")).status_code) == (404, 404)
+    finally:
+        web.kill()
+        await web.wait()
 
 
 @needs_program("mousepad")
