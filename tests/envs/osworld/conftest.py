@@ -13,6 +13,7 @@ import uvicorn
 
 from envs import InstructionTask
 from envs.desktop import DesktopEnv, DesktopOptions
+from envs.desktop.private_display import find_window_manager, find_xvfb
 from envs.osworld.env import GuestOptions
 from envs.osworld.guest import Guest
 from envs.osworld.guest_server import make_app
@@ -38,6 +39,8 @@ class Served:
 async def served() -> AsyncIterator[Served]:
     if not (GUEST_PROGRAMS / "pyautogui").is_dir():
         pytest.skip("pyautogui is not in .venv/guest: scripts/bootstrap.sh dev puts it there")
+    if find_xvfb() is None or find_window_manager("openbox") is None:
+        pytest.skip("Xvfb and openbox are not installed")
     desktop = DesktopEnv(DesktopOptions(screen_px=SCREEN_PX, env={"NO_AT_BRIDGE": "0"}))
     await desktop.reset(InstructionTask(instruction="Be a guest."))
     places = {"PATH": f"{sys.prefix}/bin:{desktop.environment['PATH']}", "PYTHONPATH": str(GUEST_PROGRAMS)}
