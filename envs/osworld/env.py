@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import itertools
 import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from envs.actions import (
@@ -23,7 +25,7 @@ from envs.actions import (
     Wait,
     normalize_key,
 )
-from envs.env import Task
+from envs.env import Task, spec_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError
 from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
@@ -51,6 +53,7 @@ class GuestOptions:
         pause_s: Rest after the actions of a step, before the screen is looked at; upstream: 5 s.
         settle_timeout_s: After that, wait until two screenshots are the same, at most so long; 0: do not.
         screen_px: What the screen's size has to be; None: whatever it is.
+        recordings_dir: Folder for a recording of the screen of each episode, `ID-NUMBER.mp4`; None: none is made.
     """
 
     host: str = "127.0.0.1"
@@ -61,6 +64,7 @@ class GuestOptions:
     pause_s: float = 0.5
     settle_timeout_s: float = 3.0
     screen_px: tuple[int, int] | None = None
+    recordings_dir: Path | None = None
 
     @property
     def base_url(self) -> str:
@@ -110,6 +114,7 @@ class GuestEnv:
         self._guest: GuestClient | None = None
         self._screen_px = (0, 0)
         self._held: dict[str, Action] = {}
+        self._recorded: str | None = None
 
     @property
     def guest(self) -> GuestClient:
@@ -146,6 +151,9 @@ class GuestEnv:
         try:
             await self._meet()
             await task.setup(self)
+            if self.options.recordings_dir is not None:
+                await self.guest.start_recording()
+                self._recorded = spec_of(task).id or "episode"
             return await self._look(None)
         except BaseException:
             await self.close()
@@ -228,9 +236,19 @@ class GuestEnv:
         try:
             with contextlib.suppress(EnvError):
                 await asyncio.shield(asyncio.ensure_future(self.release()))
+            with contextlib.suppress(EnvError, OSError):  # it is lost with a guest that is gone
+                await self._keep_recording(guest)
         finally:
             self._guest = None
             await guest.close()
+
+    async def _keep_recording(self, guest: GuestClient) -> None:
+        """Save what was recorded since the episode began."""
+        name, self._recorded = self._recorded, None
+        folder = self.options.recordings_dir
+        if name is not None and folder is not None:
+            data = await guest.end_recording()
+            await asyncio.to_thread(_save_anew, folder, name.replace("/", "_"), data)
 
     async def _meet(self) -> None:
         try:
@@ -346,6 +364,15 @@ class GuestEnv:
             if png == before:
                 break
         return png
+
+
+def _save_anew(folder: Path, name: str, data: bytes) -> None:
+    """Write `NAME-1.mp4`, or the next number that is free."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        with contextlib.suppress(FileExistsError), (folder / f"{name}-{number}.mp4").open("xb") as file:
+            file.write(data)
+            return
 
 
 def _may_activate(action: Action) -> bool:

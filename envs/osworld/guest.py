@@ -40,6 +40,7 @@ _SYSTEM_PYTHON = "/usr/bin/python3"
 _WALLPAPER = ("org.gnome.desktop.background", "picture-uri")
 _POLL_S = 0.2
 _ENDED_POLL_S = 0.005
+_RECORDING_START_S = 10.0
 _REST_S = 1.0
 """For the last output of a program that has ended."""
 
@@ -203,7 +204,7 @@ class Guest:
         """Record the screen with ffmpeg.
 
         Raises:
-            RequestError: It does already, or there is no ffmpeg.
+            RequestError: It does already, there is no ffmpeg, or it cannot record.
         """
         if self._recording is not None and self._recording.returncode is None:
             raise RequestError("Recording is already in progress.", 400)
@@ -211,7 +212,13 @@ class Guest:
         grab = ["-f", "x11grab", "-draw_mouse", "1", "-video_size", f"{width}x{height}", "-framerate", "30"]
         coded = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", str(self._recorded)]
         command = ["ffmpeg", "-y", *grab, "-i", self.display, *coded]
-        self._recording = await self._start(command, shell=False, is_read=False)
+        self._recorded.unlink(missing_ok=True)
+        self._recording = recording = await self._start(command, shell=False, is_read=False)
+        until_s = time.monotonic() + _RECORDING_START_S
+        while not await asyncio.to_thread(self._recorded.is_file) and time.monotonic() < until_s:
+            if recording.returncode is not None:
+                raise RequestError(f"ffmpeg ended at once with status {recording.returncode}")
+            await asyncio.sleep(_ENDED_POLL_S)
 
     async def end_recording(self) -> Path:
         """End the recording; the file.

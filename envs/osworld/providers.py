@@ -159,6 +159,8 @@ def parse_guest(given: Mapping[str, Any]) -> GuestOptions:
     for name, kind in _OPTIONS.items():
         if name in given:
             values[name] = _number(name, given[name], kind)
+    if given.get("recordings"):
+        values["recordings_dir"] = Path(str(given["recordings"])).expanduser().absolute()
     return GuestOptions(**values)
 
 
@@ -199,7 +201,7 @@ _ONLY: Mapping[str, tuple[str, ...]] = {
     "vm": ("docker", "vmware"),
     "snapshot": ("docker", "vmware"),
 }
-NAMES = ("provider", "guest", "screen", *_OPTIONS, "home", "memory_mb", "vm", "snapshot")
+NAMES = ("provider", "guest", "screen", "recordings", *_OPTIONS, "home", "memory_mb", "vm", "snapshot")
 """Options of the env by name."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from envs import Click, EnvSetupError, Hotkey, InstructionTask, KeyDown, TypeText, Wait
+from envs import Click, EnvSetupError, Hotkey, InstructionTask, KeyDown, TaskSpec, TypeText, Wait
 from envs.check_env import check_env
 from envs.osworld.atspi import NAMESPACES
 from envs.osworld.env import GuestEnv
@@ -106,6 +106,19 @@ async def test_the_surface(served: Served) -> None:
         await guest.activate_window("none")
     finally:
         await env.close()
+
+
+@needs_program("ffmpeg")
+async def test_each_episode_is_recorded(served: Served, tmp_path: Path) -> None:
+    env = GuestEnv(replace(served.options, recordings_dir=tmp_path / "made"))
+    task = InstructionTask(instruction="Be seen.", spec=TaskSpec(id="osworld/os/a"))
+    await env.reset(task)
+    await env.step([Wait(duration_s=0.5)])
+    await env.reset(task)
+    await env.close()
+    await env.close()
+    found = {path.name: path.read_bytes()[4:8] for path in (tmp_path / "made").iterdir()}
+    assert found == {"osworld_os_a-1.mp4": b"ftyp", "osworld_os_a-2.mp4": b"ftyp"}
 
 
 async def test_a_guest_downloads_by_itself(served: Served, tmp_path: Path) -> None:
