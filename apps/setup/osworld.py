@@ -30,7 +30,7 @@ PROGRAMS: tuple[str, ...] = (
     *("chromium", "libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "libreoffice-gtk3", "gimp"),
     *("vlc", "thunderbird", "nautilus", "gnome-terminal", "gsettings-desktop-schemas", "gnome-shell-common", "eog"),
     *("evince", "file-roller", "gedit", "zip", "unzip", "imagemagick", "file", "curl", "git", "fonts-liberation2"),
-    "fonts-noto-cjk",
+    *("fonts-noto-cjk", "jq", "bc", "xsel", "sysstat"),
 )
 """And for the programs that tasks are about, some 1.4 GB."""
 _PYTHON = ("pyautogui", "pymsgbox", "pytweening", "pyscreeze", "mouseinfo", "pyperclip")

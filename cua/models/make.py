@@ -64,8 +64,9 @@ def make_model(
     """Build a model; nothing is contacted.
 
     Args:
-        name: `literal` for the embedded one, `scripted:FILE` for recorded replies, `baseline:null|fail|random` for
-            agents without skill, anything else is the id of a model at an OpenAI-compatible endpoint.
+        name: `literal` for the embedded one, `scripted:FILE` for recorded replies, `scripted-oracle` for the known
+            solutions of OSWorld's local list, `baseline:null|fail|random` for agents without skill; anything else is
+            the id of a model at an OpenAI-compatible endpoint.
         settings: The rest.
         on_delta: Told each piece of a streamed reply.
         on_retry: Told before each wait for a retry.
@@ -88,6 +89,11 @@ def make_model(
         return LiteralModel()
     if name == "scripted" or name.startswith("scripted:"):
         return _make_scripted(name.removeprefix("scripted").removeprefix(":"))
+    if name == "scripted-oracle":
+        from cua.models.scripted import OracleModel
+        from envs.osworld.local_tasks import load_solutions
+
+        return OracleModel(load_solutions())
     if name.startswith("baseline:"):
         from cua.models.baseline import BaselineModel
 

@@ -1,7 +1,8 @@
-"""A model that replays recorded replies: for tests, examples and benchmarks."""
+"""Models that say what was written down before: for tests, examples and benchmarks."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from cua.model import Tool
 from cua.trajectory.run_files import read_inside
 
 MAX_SCRIPT_BYTES = 256 * 2**20
+
+ORACLE = "scripted-oracle"
+_ORACLE_STEP = re.compile(r"\bDo part \d+ of the \d+ that solve it\b")
 
 Recorded = Reply | str | Exception
 
@@ -83,6 +87,48 @@ class ScriptedModel:
         if isinstance(recorded, Exception):
             raise recorded
         return Reply(content=recorded, model=self.name) if isinstance(recorded, str) else recorded
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+
+class OracleModel:
+    """Knows the solution of each task by heart: a check of tasks and environments, no agent; implements `Model`.
+
+    It looks at no screenshot. The task is known by its instruction, how far it has come by its own earlier replies, so
+    that nothing is kept between calls.
+
+    Args:
+        solutions: pyautogui code by instruction, one piece a step; the last one ends the episode.
+        name: What logs call it.
+    """
+
+    def __init__(self, solutions: Mapping[str, Sequence[str]], *, name: str = ORACLE) -> None:
+        self.name = name
+        self._solutions = solutions
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """The next piece of the solution.
+
+        Raises:
+            ModelError: No solution of this task is known, or it is over already.
+        """
+        asked = messages[-1].text if messages else ""
+        known = max((instruction for instruction in self._solutions if instruction in asked), key=len, default=None)
+        if known is None:
+            raise ModelError(
+                f"{self.name} knows no solution of the task {asked[-200:]!r}; it is for --suite-option list=local of "
+                "the suite osworld",
+                retryable=False,
+            )
+        done = [_ORACLE_STEP.findall(message.text) for message in messages if message.role == "assistant"]
+        number, code = sum(map(len, done)), self._solutions[known]
+        if number >= len(code):
+            raise ModelError(f"{self.name} has no step after the {number} of its solution", retryable=False)
+        action = f"Do part {number + 1} of the {len(code)} that solve it"
+        return Reply(content=f"## Action:\n{action}\n\n## Code:\n```python\n{code[number]}\n```", model=self.name)
 
     async def close(self) -> None:
         """Nothing to let go."""

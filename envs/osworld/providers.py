@@ -210,5 +210,5 @@ def _make(request: EnvRequest) -> Env:
     return make_guest_env(request.options)
 
 
-KIND = EnvKind(make=_make, options=frozenset(NAMES), shown=("provider", "guest"), masks_secrets=False)
+KIND = EnvKind(make=_make, options=frozenset(NAMES), masks_secrets=False)
 """The guest in `envs.registry`."""

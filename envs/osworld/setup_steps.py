@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -200,6 +200,12 @@ class _GuestBrowser:
 def cached_name(url: str, path: str) -> str:
     """Name of a downloaded file in a task's folder, as upstream's cache has it."""
     return f"{uuid.uuid5(uuid.NAMESPACE_URL, url)}_{path.rpartition('/')[2]}"
+
+
+def cached_names(steps: Iterable[SetupStep]) -> dict[str, str]:
+    """Names of all files that steps download, by path on the guest."""
+    files = [file for step in steps if step.kind == "download" for file in step.parameters["files"]]
+    return {file["path"]: cached_name(file["url"], file["path"]) for file in files}
 
 
 def _is_reached(ended: Execution, until: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """The suite `osworld`: OSWorld's tasks on a guest."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,9 +9,10 @@ from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvSetupError, EvaluationError
 from envs.osworld.env import GuestEnv
 from envs.osworld.evaluators import Compare, Scene, Verdict, compare_here, inside, judge, why_unsupported
+from envs.osworld.local_tasks import LOCAL, LocalTask, Wording, load_local_tasks, local_keys, save_standins
 from envs.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
 from envs.osworld.providers import check_options
-from envs.osworld.setup_steps import GuestSetup
+from envs.osworld.setup_steps import GuestSetup, cached_names
 from envs.osworld.task_file import TaskData, TaskFile
 from envs.suite import FAMILY, Suite
 
@@ -88,6 +89,7 @@ class OsworldTask:
         timing: Rests around it.
         spec: Which one it is.
         judging: How its verdict is made.
+        local: What stands in place of its downloads; None: nothing does.
 
     Attributes:
         warnings: What went wrong in its setup without being an error.
@@ -95,11 +97,18 @@ class OsworldTask:
     """
 
     def __init__(
-        self, file: TaskFile, cache_dir: Path, timing: Timing, spec: TaskSpec, judging: Judging | None = None
+        self,
+        file: TaskFile,
+        cache_dir: Path,
+        timing: Timing,
+        spec: TaskSpec,
+        judging: Judging | None = None,
+        local: LocalTask | None = None,
     ) -> None:
         self.file = file
         self.other_scores: dict[str, float] = {}
         self._judging = judging or Judging()
+        self._local = local
         self.instruction = file.instruction
         self.spec = spec
         self.warnings: list[str] = []
@@ -113,6 +122,9 @@ class OsworldTask:
             EnvSetupError: One cannot be done.
         """
         self._cache_dir.mkdir(parents=True, exist_ok=True)
+        if self._local is not None:
+            names = cached_names((*self.file.setup, *self.file.postconfig))
+            await asyncio.to_thread(save_standins, self._cache_dir, self._local.files, names)
         steps = self._steps(env)
         await steps.run(self.file.setup)
         self.warnings = steps.warnings
@@ -188,6 +200,7 @@ def make_suite(
     guest: str = "",
     provider: str = "address",
     list: str = _DEFAULT_LIST,
+    wording: Wording = "goal",
     domains: str = "",
     data: str = "",
     cache: str = "",
@@ -200,7 +213,9 @@ def make_suite(
     Args:
         guest: `HOST` or `HOST:PORT` of one that runs already; "": 127.0.0.1:5000.
         provider: Where guests come from: `address`, `local`, `docker` or `vmware`.
-        list: `all`, `nogdrive`, `small`, `infeasible`, or a file like upstream's `test_all.json`.
+        list: `all`, `nogdrive`, `small`, `infeasible`, or a file like upstream's `test_all.json`; `local`: what a guest
+            of the provider `local` can do, with small files in place of downloads.
+        wording: `goal` says what is wanted; `steps`, with the list `local`, how it is done, step by step.
         domains: Only these, with commas between them.
         data: Folder like upstream's `evaluation_examples`; "": the files that come with the package.
         cache: Folder with a folder for each task, in which downloaded files lie as in upstream's cache.
@@ -228,8 +243,14 @@ def make_suite(
     if evaluator == "official" and judging.official is None:
         raise EnvSetupError(f"OSWorld's own evaluators are not installed; install them: {INSTALL_LINE}")
     tasks = TaskData(Path(data) if data else None)
-    keys = tasks.keys(list, [domain.strip() for domain in domains.split(",") if domain.strip()])
-    cache_dir = (Path(cache) if cache else Path(platformdirs.user_cache_dir("k25")) / "osworld").absolute()
+    if wording not in ("goal", "steps") or (wording == "steps" and list != LOCAL):
+        raise ValueError(f"wording is {wording!r}, expected 'goal', or, with list=local, 'steps'")
+    is_local = list == LOCAL
+    wanted = [domain.strip() for domain in domains.split(",") if domain.strip()]
+    keys = tasks.keys("all", wanted) if is_local else tasks.keys(list, wanted)
+    keys = tuple(key for key in keys if not is_local or key in local_keys(wording))
+    folder = "osworld-local" if is_local else "osworld"
+    cache_dir = (Path(cache) if cache else Path(platformdirs.user_cache_dir("k25")) / folder).absolute()
     is_address = provider == "address"
     named = {"guest": guest or "127.0.0.1:5000"} if is_address else {"provider": provider}
     if guest and not is_address:
@@ -247,14 +268,18 @@ def make_suite(
         if missing is not None:
             metadata["needs"] = missing
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="osworld", options=options), metadata=metadata)
-        return OsworldTask(file, cache_dir, UPSTREAM_TIMING if is_parity else Timing(), spec, judging)
+        local = load_local_tasks()[file.key] if is_local else None
+        if local is not None and wording == "steps":
+            file = replace(file, instruction=local.steps)
+        return OsworldTask(file, cache_dir, UPSTREAM_TIMING if is_parity else Timing(), spec, judging, local)
 
     return Suite(
         name="osworld",
         about=f"OSWorld-Verified: {len(keys)} tasks on a desktop that a guest server shows",
         task_ids=tuple(f"{PREFIX}{key}" for key in keys),
         make_task=make_task,
-        revision=f"{tasks.revision}{'-parity' if is_parity else ''}",
+        revision=f"{tasks.revision}{'-parity' if is_parity else ''}{f'-local-{wording}' if is_local else ''}",
         max_steps=100,
         max_time_s=3600.0,
+        steps_option="wording=steps" if is_local and wording == "goal" else "",
     )
