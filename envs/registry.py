@@ -32,11 +32,13 @@ _OUR_ENVS = {
     "apps": "envs.apps.env:KIND",
     "miniwob": "envs.miniwob.env:KIND",
     "osworld": "envs.osworld.providers:KIND",
+    "webarena": "envs.webarena.env:KIND",
 }
 _OUR_SUITES = {
     "apps": "envs.apps.suite:make_suite",
     "miniwob": "envs.miniwob.tasks:make_suite",
     "osworld": "envs.osworld.tasks:make_suite",
+    "webarena": "envs.webarena.tasks:make_suite",
 }
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 

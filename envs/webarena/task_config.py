@@ -17,6 +17,9 @@ from envs.errors import EnvSetupError, did_you_mean
 
 DATA = Path(__file__).with_name("data") / "webarena_2025_09_05.zip"
 RAW, VERIFIED, HARD = "test.raw.json", "webarena-verified.json", "webarena-verified-hard.ids.json"
+CORRECTIONS = "corrections-1"
+"""Names their revision; a new one for every change."""
+_CORRECTIONS_FILE = Path(__file__).with_name("data") / "corrections.json"
 SITES = ("shopping", "shopping_admin", "reddit", "gitlab", "map", "wikipedia")
 EVAL_TYPES = ("string_match", "url_match", "program_html")
 NOT_ACHIEVABLE = "N/A"
@@ -318,6 +321,31 @@ class Correction:
                 place[name] = value
         changed: Mapping[str, Any] = found
         return changed
+
+
+def load_corrections(path: Path | None = None) -> Sequence[Correction]:
+    """Read corrections.
+
+    Args:
+        path: A file of one's own; None: those that come with the package.
+
+    Raises:
+        EnvSetupError: It cannot be read, or says something else.
+    """
+    path = path or _CORRECTIONS_FILE
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        return tuple(
+            Correction(
+                task_id=int(entry["task_id"]),
+                fields=dict(entry["fields"]),
+                reason=str(entry["reason"]),
+                source=str(entry["source"]),
+            )
+            for entry in content
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EnvSetupError(f"the corrections cannot be read from {path}: {error!r}") from error
 
 
 def fill(content: Any, sites: Mapping[str, str]) -> Any:

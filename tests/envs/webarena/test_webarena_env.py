@@ -1,0 +1,286 @@
+"""WebArena's env and suite in a real browser, on a stand-in for its sites."""
+
+import asyncio
+import multiprocessing
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from envs import EnvSpec, TaskSpec, Terminate
+from envs.browser.launch import find_browser
+from envs.errors import EnvDiedError, EnvError, EnvSetupError
+from envs.registry import load_suite, make_env
+from envs.webarena.env import WebArenaEnv
+from envs.webarena.page_checks import Place, Shop, call_function
+from envs.webarena.sites import Site, hold_sites, make_sites, read_sites
+from envs.webarena.task_config import TaskData, parse_config
+from envs.webarena.tasks import WebArenaTask
+from tests.envs.webarena.stand_in import StandIn
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[StandIn]:
+    server = StandIn()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def sites_file(site: StandIn, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sites") / "sites.toml"
+    path.write_text(
+        f'[reddit]\nurl = "{site.url}/"\n[shopping]\nurl = "{site.url.replace("127.0.0.1", "localhost")}"\n'
+    )
+    return path
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def env(sites_file: Path) -> AsyncIterator[WebArenaEnv]:
+    made = make_env(EnvSpec(name="webarena", options={"sites": str(sites_file)}))
+    assert isinstance(made, WebArenaEnv)
+    yield made
+    await made.close()
+
+
+def post_task(site: StandIn, **changes: Any) -> WebArenaTask:
+    """Task 600 of the file: post something in /f/consoles; here the page says what it wants."""
+    raw = {
+        "task_id": 600,
+        "sites": ["reddit"],
+        "start_url": f"{site.url}/f/pics/1 |AND| {site.url}/f/cars/2",
+        "intent": "Open a post",
+        "eval": {
+            "eval_types": ["string_match", "url_match", "program_html"],
+            "reference_answers": {"must_include": ["racing cars"]},
+            "reference_url": f"{site.url}/f/cars",
+            "program_html": [
+                {
+                    "url": "func:reddit_get_post_url('__last_url__')",
+                    "locator": "document.querySelector('.submission__inner').outerText",
+                    "required_contents": {"must_include": ["racing cars & more", "you are in"]},
+                }
+            ],
+        },
+        **changes,
+    }
+    return WebArenaTask(parse_config(raw), TaskSpec(id="webarena/600"))
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_episode_from_login_to_verdict(env: WebArenaEnv, site: StandIn) -> None:
+    task = post_task(site)
+    before = site.logins
+    observation = await env.reset(task)
+    assert site.logins == before + 1
+    tabs = [(tab.url.removeprefix(site.url), tab.is_active) for tab in observation.tabs]
+    assert tabs == [("/f/pics/1", True), ("/f/cars/2", False)]
+
+    await env.step([Terminate(status="success", answer="It says Racing Cars")])
+    assert await task.evaluate(env) == 0.0  # the wrong page is open
+    await env.goto(f"{site.url}/f/cars/2/a-title")
+    num_pages = len(env.page.context.pages)
+    assert await task.evaluate(env) == 1.0
+    assert await task.evaluate(env) == 1.0
+    assert len(env.page.context.pages) == num_pages and env.page.url == f"{site.url}/f/cars/2/a-title"
+    assert "/f/cars/2/" in site.seen  # the post itself, opened beside
+    await env.step([Terminate(status="success", answer="")])
+    assert await task.evaluate(env) == 0.0
+    await task.teardown(env)
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_login_is_kept_and_made_anew_when_it_is_lost(env: WebArenaEnv, site: StandIn) -> None:
+    task = post_task(site, start_url=f"{site.url}/f/pics/1")
+    await env.reset(task)
+    await task.teardown(env)
+    known = site.logins
+    await env.reset(task)
+    await task.teardown(env)
+    assert site.logins == known
+    site.sessions.clear()
+    await env.reset(task)
+    await task.teardown(env)
+    assert site.logins == known + 1
+    assert "you are in" in await env.page.content()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_nothing_but_the_sites_is_reached(env: WebArenaEnv, site: StandIn) -> None:
+    other = StandIn()
+    try:
+        task = post_task(site, start_url=f"{site.url}/f/pics/1")
+        await env.reset(task)
+        with pytest.raises(EnvSetupError, match="outside of the allowed domains"):
+            await env.goto(other.url)
+        assert not other.seen
+        await task.teardown(env)
+    finally:
+        other.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_refused_account_and_a_site_that_is_gone(site: StandIn, tmp_path: Path) -> None:
+    file = tmp_path / "sites.toml"
+    gone = StandIn()
+    gone.close()
+    for url, password, told in (
+        (site.url, "wrong", "refuses the account"),
+        (gone.url, "test1234", "nobody can sign in"),
+    ):
+        file.write_text(f'[reddit]\nurl = "{url}"\npassword = "{password}"\n')
+        refused = make_env(EnvSpec(name="webarena", options={"sites": str(file)}))
+        task = post_task(site)
+        try:
+            with pytest.raises(EnvSetupError, match=told) as error:
+                await refused.reset(task)
+            assert password not in str(error.value)
+        finally:
+            await task.teardown(refused)  # type: ignore[arg-type]
+            await refused.close()
+
+
+def test_what_the_shop_tells(site: StandIn) -> None:
+    shop = Shop(url=site.url)
+    place: Any = Place(page=type("P", (), {"url": "x"})(), shop=shop)
+
+    def told(text: str) -> str:
+        return asyncio.run(call_function(text, place))
+
+    assert told("shopping_get_latest_order_url()") == f"{site.url}/sales/order/view/order_id/190/"
+    assert told("shopping_get_sku_latest_review_author('B 1/2')") == "Ann"
+    assert told("shopping_get_sku_latest_review_rating('B')") == "80"
+    site.reviews.clear()
+    assert told("shopping_get_sku_latest_review_author('B')") == ""
+    assert told("shopping_get_sku_latest_review_rating('B')") == ""
+    assert "/rest/V1/products/B%201%2F2/reviews" in site.seen
+    with pytest.raises(EnvSetupError, match="does not take these arguments"):
+        told("shopping_get_latest_order_url('x')")
+    wrong: Any = Place(page=place.page, shop=Shop(url=site.url, password="secret"))
+    with pytest.raises(EnvDiedError, match="does not answer") as error:
+        asyncio.run(call_function("shopping_get_latest_order_url()", wrong))
+    assert "secret" not in str(error.value) and "secret" not in repr(wrong.shop)
+    with pytest.raises(EnvSetupError, match="the site shopping is not configured"):
+        asyncio.run(call_function("shopping_get_latest_order_url()", Place(page=place.page)))
+
+
+def test_tasks_of_sites_that_are_not_there_are_left_out(sites_file: Path) -> None:
+    suite = load_suite("webarena", sites=str(sites_file))
+    assert len(suite.task_ids) == 187 + 106 + 5 and "514 need sites that are not configured" in suite.about
+    assert (suite.max_steps, suite.revision) == (30, "7b50386fd691-corrections-1")
+    only = load_suite("webarena", sites=str(sites_file), only="reddit", parity="upstream")
+    assert len(only.task_ids) == 106 and only.revision.endswith("-parity")
+    spec = only.make_task("webarena/600", None).spec  # type: ignore[union-attr]
+    assert (spec.metadata["family"], spec.metadata["template"]) == ("reddit", 3765)
+    assert len(load_suite("webarena", sites=str(sites_file), split="hard").task_ids) < 258
+    for options, told in (
+        ({}, "sites is missing"),
+        ({"sites": str(sites_file), "split": "soft"}, "expected one of all, hard"),
+        ({"sites": str(sites_file), "parity": "x"}, "expected 'upstream' or nothing"),
+        ({"sites": str(sites_file), "only": "map"}, "no task of WebArena is left"),
+        ({"sites": str(sites_file.with_name("none.toml"))}, "the sites cannot be read"),
+    ):
+        with pytest.raises(EnvError, match=told):
+            load_suite("webarena", **options)
+
+
+def test_corrections_are_laid_over_unless_the_run_is_as_published(sites_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text('[shopping_admin]\nurl = "http://shop.test/admin"\n[shopping]\nurl = "http://shop.test"\n')
+
+    def includes(**options: Any) -> tuple[str, ...]:
+        task = load_suite("webarena", sites=str(file), **options).make_task("webarena/43", None)
+        assert isinstance(task, WebArenaTask)
+        return task.config.answers.includes
+
+    assert includes()[-1] == "nike"
+    assert includes(corrected=False) == includes(parity=True) == TaskData().task(43).answers.includes
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("[shopping", "cannot be read"),
+        ("", "names no site"),
+        ('[shoping]\nurl = "http://x"', "'shoping' is no site.*shopping"),
+        ('shopping = "http://x"', "'shopping' is no site"),
+        ('[shopping]\naddress = "http://x"', r"\[shopping\] has 'address'; expected url, user, password"),
+        ('[shopping]\nuser = "x"', "the address of shopping is ''"),
+        ('[shopping]\nurl = "http://x"\npassword = 7', "user and password are texts"),
+        ('judge = 7\n[shopping]\nurl = "http://x"', "judge, judge_url, user and password are texts"),
+    ],
+)
+def test_a_file_of_sites_that_is_none(tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / "sites.toml").write_text(content)
+    with pytest.raises(EnvSetupError, match=told):
+        read_sites(tmp_path / "sites.toml")
+
+
+def test_sites_on_one_host_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "sites.toml"
+    path.write_text(
+        'judge = "m"\n[shopping]\nurl = "http://h:7770/"\n[reddit]\nurl = "http://h:9999"\n[map]\nurl = "http://h:3000"\n'
+    )
+    file = read_sites(path)
+    assert file.shared_hosts() == (("shopping", "reddit"),) and file.judge == "m"
+    assert file.sites["shopping"] == Site(
+        name="shopping", url="http://h:7770", user="emma.lopez@gmail.com", password="Password.123"
+    )
+    assert "Password" not in repr(file) and file.sites["map"].domain == "h:3000"
+
+
+def _hold(url: str, alone: bool, ready: Any, leave: Any) -> None:
+    async def run() -> None:
+        async with hold_sites(make_sites({"reddit": url}).values(), alone=alone, timeout_s=5):
+            ready.set()
+            await asyncio.to_thread(leave.wait)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("theirs", "ours", "waits"), [(True, False, True), (False, True, True), (False, False, False)])
+def test_who_changes_a_site_has_it_alone_across_processes(
+    tmp_path: Path, theirs: bool, ours: bool, waits: bool
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, leave = context.Event(), context.Event()
+    url = f"http://{tmp_path.name}.test"
+    other = context.Process(target=_hold, args=(url, theirs, ready, leave))
+    other.start()
+    assert ready.wait(60)
+
+    async def take(timeout_s: float) -> None:
+        async with hold_sites(make_sites({"reddit": url}).values(), alone=ours, timeout_s=timeout_s):
+            pass
+
+    if waits:
+        with pytest.raises(EnvSetupError, match="another task kept reddit"):
+            asyncio.run(take(0.2))
+    leave.set()
+    asyncio.run(take(60))
+    other.join()
+    assert other.exitcode == 0
+
+
+def test_sites_are_let_go_when_the_wait_for_another_one_fails(tmp_path: Path) -> None:
+    both = make_sites({"reddit": f"http://a-{tmp_path.name}.test", "gitlab": f"http://b-{tmp_path.name}.test"})
+
+    async def run() -> None:
+        async with hold_sites([both["gitlab"]], alone=True, timeout_s=1):
+            with pytest.raises(EnvSetupError, match="another task kept gitlab"):
+                async with hold_sites(both.values(), alone=True, timeout_s=0.2):
+                    pass
+            async with hold_sites([both["reddit"]], alone=True, timeout_s=1):
+                pass
+
+    asyncio.run(run())
