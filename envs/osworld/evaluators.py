@@ -319,7 +319,7 @@ def check_direct_json_object(result: Any, rules: Mapping[str, Any]) -> float:
     if isinstance(result, str):
         result = json.loads(result.strip().replace("'", '"'))
     expected = rules.get("expected") or {}
-    if result is None or _FAILED in expected.values():
+    if not isinstance(result, dict) or _FAILED in expected.values():
         return 0.0
     is_right = _is_in if rules.get("expect_in_result") else _is_equal
     in_any_order = bool(expected.get("ignore_list_order"))

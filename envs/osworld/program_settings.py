@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from envs.errors import EnvError
+from envs.errors import EvaluationError
 
 Rules = Mapping[str, Any]
 
@@ -112,7 +112,7 @@ def is_expected_bookmarks(roots: Mapping[str, Any] | None, rules: Rules) -> floa
             return float({one["url"] for one in children if one["type"] == "url"} == set(rules["urls"]))
         case "liked_authors_websites_urls":
             return float(_has_one_of_each(children, rules))
-    raise EnvError(f"bookmarks are compared by {rules['type']!r}, which is not known", retryable=False)
+    raise EvaluationError(f"bookmarks are compared by {rules['type']!r}, which is not known")
 
 
 def _has_one_of_each(children: Sequence[Mapping[str, Any]], rules: Rules) -> bool:
@@ -241,14 +241,17 @@ def check_json(config: str | None, rules: Rules) -> float:
                 return False
         return fits(value, rule)
 
-    return float(all(map(is_right, rules.get("expect", []))) and not any(map(is_right, rules.get("unexpect", []))))
+    try:
+        return float(all(map(is_right, rules.get("expect", []))) and not any(map(is_right, rules.get("unexpect", []))))
+    except TypeError:  # values of kinds that have no order
+        return 0.0
 
 
 def fits(value: Any, rule: Rules) -> bool:
     """Whether a value is as a rule with `method` and `ref` says: a comparison, or a pattern found in a text.
 
     Raises:
-        EnvError: The method is not known.
+        EvaluationError: The method is not known.
     """
     name, _, flags = str(rule["method"]).partition(".")
     if name == "re":
@@ -258,7 +261,7 @@ def fits(value: Any, rule: Rules) -> bool:
         return isinstance(value, str) and re.search(rule["ref"], value, flag) is not None
     if name in ("eq", "ne", "le", "lt", "ge", "gt"):
         return bool(getattr(operator, name)(value, rule["ref"]))
-    raise EnvError(f"values are compared by {rule['method']!r}, which is not known", retryable=False)
+    raise EvaluationError(f"values are compared by {rule['method']!r}, which is not known")
 
 
 def check_gnome_favorite_apps(printed: str, rules: Rules) -> float:

@@ -54,6 +54,8 @@ def cached(name: str, function: str = "check_list", **rules: Any) -> Metric:
         ("check_direct_json_object", " {'a': 'x'}\n", {"expected": {"a": "x"}}, 1),
         ("check_direct_json_object", {"a": 1}, {"expected": {"a": 2}}, 0),
         ("check_direct_json_object", None, {"expected": {"a": 2}}, 0),
+        ("check_direct_json_object", "1", {"expected": {"a": 2}}, 0),
+        ("check_direct_json_object", "[]", {"expected": {"a": 2}}, 0),
         ("check_direct_json_object", {"a": "abc"}, {"expect_in_result": True, "expected": {"a": "b"}}, 1),
         ("check_direct_json_object", {"a": "abc"}, {"expect_in_result": True, "expected": {"a": ["b", "abc"]}}, 1),
         ("check_direct_json_object", {"a": ["q", "b"]}, {"expect_in_result": True, "expected": {"a": ["b"]}}, 1),

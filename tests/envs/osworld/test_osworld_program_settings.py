@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from envs import EnvError
+from envs.errors import EvaluationError
 from envs.osworld.evaluators import METRICS
 from envs.osworld.program_settings import CHROME_SETTINGS, chrome_setting, commonest, fits
 
@@ -204,5 +204,5 @@ def test_the_commonest_program() -> None:
 
 def test_a_rule_that_is_not_known_is_no_zero() -> None:
     assert fits("A\nb", {"method": "re.S", "ref": "A.b"})
-    with pytest.raises(EnvError, match="range"):
+    with pytest.raises(EvaluationError, match="range"):
         fits(1, {"method": "range.te", "ref": [0, 2]})
