@@ -2,7 +2,8 @@
 
     python -m benchmarks.osworld ORACLE_FOLDER... [--beside NULL_FOLDER...]
 
-Each folder is one of `cua eval osworld --list local`; several together make one table (by domains, for example).
+Each folder is one of `cua eval osworld --list local`; several together make one table (by domains, for example). Of a
+task that several have, the last one counts; tasks that are not in the list any more are left out.
 *Reset* is a clean guest with the task's setup and its rest of 3 s, *step* one action with the screen settled,
 *verdict* the rest of 3 s, what the task does before it, and its evaluator.
 """
@@ -11,7 +12,7 @@ import argparse
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from apps.evals.results import Evaluation, load_evaluation
 from apps.evals.statistics import summarize
 from apps.evals.text import describe_interval, describe_share
 from cua.batch import EpisodeResult
-from envs.osworld.local_tasks import load_local_tasks
+from envs.osworld.local_tasks import load_local_tasks, local_keys
 from envs.osworld.tasks import PREFIX
 
 
@@ -46,24 +47,30 @@ def read_times(run: Path) -> Times | None:
     return Times(seen[0] - at["run"][0], steps_s, at["ended"][-1] - seen[-1])
 
 
-def print_oracle(evaluations: Sequence[Evaluation]) -> None:
+Played = Mapping[str, tuple[Evaluation, EpisodeResult]]
+
+
+def latest(evaluations: Sequence[Evaluation]) -> Played:
+    """Episodes by key of their task, sorted."""
+    valid = local_keys()
+    found = {one.task_id.removeprefix(PREFIX): (each, one) for each in evaluations for one in each.results}
+    return {key: found[key] for key in sorted(found) if key in valid}
+
+
+def print_oracle(played: Played) -> None:
     """A line for each task."""
     print("| task | | score | reset s | step s | steps | verdict s |\n" + "|---" * 7 + "|")
     times: list[Times] = []
-    for evaluation in evaluations:
-        for one in evaluation.results:
-            run = evaluation.find_run(one)
-            found = read_times(evaluation.folder / run) if run else None
-            kind = _kind(one.task_id.removeprefix(PREFIX))
-            score = "error" if one.score is None else f"{one.score:g}"
-            shown = (
-                f"{found.reset_s:.1f} | {found.step_s:.1f} | {one.num_steps} | {found.verdict_s:.1f}"
-                if found
-                else " | | | "
-            )
-            domain, _, id = one.task_id.removeprefix(PREFIX).partition("/")
-            print(f"| `{domain}/{id[:8]}` | {kind} | {score} | {shown} |")
-            times += [found] if found else []
+    for key, (evaluation, one) in played.items():
+        run = evaluation.find_run(one)
+        found = read_times(evaluation.folder / run) if run else None
+        score = "error" if one.score is None else f"{one.score:g}"
+        if found is None:
+            print(f"| `{key[:-28]}` | {_kind(key)} | {score} | | | | |")
+            continue
+        times.append(found)
+        shown = f"{found.reset_s:.1f} | {found.step_s:.1f} | {one.num_steps} | {found.verdict_s:.1f}"
+        print(f"| `{key[:-28]}` | {_kind(key)} | {score} | {shown} |")
     middle = [statistics.median(getattr(one, name) for one in times) for name in ("reset_s", "step_s", "verdict_s")]
     print(f"\nMedian: reset {middle[0]:.1f} s, step {middle[1]:.1f} s, verdict {middle[2]:.1f} s.\n")
 
@@ -94,11 +101,11 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, nargs="*", default=[], help="of other agents on the same list")
     given = parser.parse_args()
     evaluations = [load_evaluation(folder) for folder in given.oracle]
-    print_oracle(evaluations)
-    groups: dict[str, list[EpisodeResult]] = defaultdict(list)
+    print_oracle(latest(evaluations))
+    by_model: dict[str, list[Evaluation]] = defaultdict(list)
     for evaluation in [*evaluations, *map(load_evaluation, given.beside)]:
-        groups[evaluation.plan.model] += evaluation.results
-    print_scores(groups)
+        by_model[evaluation.plan.model].append(evaluation)
+    print_scores({name: [one for _, one in latest(group).values()] for name, group in by_model.items()})
 
 
 if __name__ == "__main__":
