@@ -338,8 +338,8 @@ class _Init:
         while waiting:
             pid = waiting.pop()
             yield pid
-            for children in Path(f"/proc/{pid}/task").glob("*/children"):
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it may end while it is looked at
+                for children in Path(f"/proc/{pid}/task").glob("*/children"):
                     waiting += map(int, children.read_text("ascii").split())
 
 
