@@ -27,6 +27,7 @@ import uvicorn
 from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 from cua.models.make import make_model
+from tests.free_port import find_free_port
 from tests.serve_openai import error_json, event_bytes, make_app
 
 Event = MutableMapping[str, Any]
@@ -143,9 +144,7 @@ def slow_first_byte(seconds: float) -> Fault:
 
 def refused_url() -> str:
     """A base URL at which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    return f"http://127.0.0.1:{find_free_port()}/v1"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import stat
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.cli.running import cua, descendants, press_ctrl_c, start, wait_until_gone
+from tests.free_port import find_free_port
 
 FAKE = Path(__file__).parents[2] / "model_runtime" / "launch" / "fake_vllm.py"
 
@@ -29,9 +29,7 @@ def program(tmp_path: Path) -> str:
 
 @pytest.fixture
 def port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    return str(find_free_port())
 
 
 @pytest.mark.slow

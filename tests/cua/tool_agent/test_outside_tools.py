@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from cua.tool_agent import mcp_servers
 from cua.tool_agent.mcp_file import load_mcp_file
 from cua.tool_agent.mcp_servers import McpConnection
 from cua.trajectory import load_run
+from tests.free_port import find_free_port
 from visual_tools.sandbox import KernelMaker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -184,9 +184,7 @@ class TestMcpServers:
         assert b"tok-123456" not in written
 
     async def test_over_http(self, tmp_path: Path, sandbox: KernelMaker) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = find_free_port()
         process = begin(SERVER, "http", str(port))
         try:
             assert process.stderr is not None

