@@ -240,6 +240,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
         "cua/tools",
         "envs/check_env",
         "envs/check_suite",
+        "envs/osworld/official_runner",
         "envs/remote",
         "cua/check_model",
         "cua/batch/run",
