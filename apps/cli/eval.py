@@ -35,7 +35,7 @@ SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists
 Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored; 2 wrong usage;
 3 a limit of the whole evaluation was reached; 130 stopped."""
 
-EXPORTS = ("inspect", "atif")
+EXPORTS = ("inspect", "atif", "osworld")
 _TELL_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
@@ -94,7 +94,7 @@ def run(
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
     report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
-    export: Annotated[str | None, Flag(help="Write it for another program, too: inspect or atif.")] = None,
+    export: Annotated[str | None, Flag(help="Write it for another program, too: inspect, atif or osworld.")] = None,
 ) -> None:
     """Run a suite: `cua eval SUITE` for short."""
     from apps.evals.request import prepare
@@ -185,7 +185,12 @@ def compare(
 @app.command("export")
 def export_evaluation(
     folder: FolderArgument,
-    to: Annotated[str, Flag(help="inspect (a log of inspect_ai) or atif (a trajectory for each run).")] = "inspect",
+    to: Annotated[
+        str,
+        Flag(
+            help="inspect (a log of inspect_ai), atif (a trajectory for each run) or osworld (its harness's results)."
+        ),
+    ] = "inspect",
     out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
 ) -> None:
     """Write an evaluation for other programs."""
@@ -200,7 +205,12 @@ def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
 
     if kind == "inspect":
         return export_inspect(evaluation, out)
-    target, lost = export_trajectories(evaluation, out)
+    if kind == "osworld":
+        from apps.evals.osworld import export_result_tree
+
+        target, lost = export_result_tree(evaluation, out)
+    else:
+        target, lost = export_trajectories(evaluation, out)
     for why in lost:
         terminal.echo(f"left out: {why}", err=True)
     return target
@@ -377,6 +387,11 @@ def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:
         return
     for line in describe_evaluation(evaluation):
         terminal.echo(line)
+    if evaluation.plan.suite_name == "osworld" and evaluation.results:
+        from apps.evals.osworld import describe_groups
+
+        for line in ("", *describe_groups(evaluation)):
+            terminal.echo(line)
     for name, path in files.items():
         terminal.echo(f"{name}: {path}", err=True)
 

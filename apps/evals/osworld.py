@@ -1,0 +1,243 @@
+"""An evaluation of the suite `osworld` as its own harness tells it: groups, upstream's score, the result tree.
+
+    ACTION_SPACE/OBSERVATION_TYPE/MODEL/DOMAIN/TASK_ID/result.txt, traj.jsonl, step_*.png
+    ACTION_SPACE/OBSERVATION_TYPE/MODEL/args.json
+
+Source: `lib_run_single.py`, `show_result.py` and the Kimi runner of xlang-ai/OSWorld.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.evals.results import Evaluation
+from apps.evals.text import describe_key, describe_share
+from cua.batch import EpisodeResult
+from cua.errors import TrajectoryError
+from cua.trajectory import load_run
+from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.images import write_atomically
+from cua.trajectory.osworld_export import OSWorldNames, export_osworld
+from cua.trajectory.runs import summarize
+from envs.errors import EnvSetupError
+from envs.osworld.task_file import DOMAINS, GROUPS, TaskData
+
+SUITE = "osworld"
+TREE = "osworld"
+_MAX_RESULT_BYTES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """Of some episodes by one of the two rules.
+
+    Attributes:
+        sum: Of all scores.
+        num_finished: Episodes that have one.
+        num_episodes: All.
+    """
+
+    sum: float
+    num_finished: int
+    num_episodes: int
+
+    @property
+    def mean_all(self) -> float | None:
+        """Over all, one without a score counted 0; None: there are none."""
+        return self.sum / self.num_episodes if self.num_episodes else None
+
+    @property
+    def mean_finished(self) -> float | None:
+        """Over those that have a score, as the harness counts; None: none has."""
+        return self.sum / self.num_finished if self.num_finished else None
+
+
+def upstream_scores(evaluation: Evaluation) -> dict[tuple[str, int | None, int], float]:
+    """What the harness would write for each episode that is scored.
+
+    It replaces the action of the last step that is allowed by FAIL, whatever the agent does there, and takes an agent
+    that never ends for one that fails: right where a task cannot be done, and wrong everywhere else.
+    """
+    infeasible = _infeasible(evaluation)
+    found = {}
+    for one in evaluation.results:
+        if one.score is not None:
+            is_infeasible = one.task_id.partition("/")[2] in infeasible
+            found[one.key] = float(is_infeasible) if _fails_upstream(evaluation, one) else one.score
+    return found
+
+
+def _fails_upstream(evaluation: Evaluation, one: EpisodeResult) -> bool:
+    if one.num_steps >= evaluation.plan.max_steps:
+        return True
+    run = evaluation.find_run(one)
+    return run is not None and summarize(evaluation.folder / run).status == "capped"
+
+
+def _infeasible(evaluation: Evaluation) -> frozenset[str]:
+    """Keys of the tasks that cannot be done, in the data that was evaluated; in ours where that is gone."""
+    given = str(evaluation.plan.suite_options.get("data") or "")
+    try:
+        data = TaskData(Path(given) if given else None)
+    except EnvSetupError:
+        data = TaskData()
+    return frozenset(data.keys("infeasible"))
+
+
+def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[Scores, Scores]]:
+    """Scores by our rules and by upstream's, of each domain, each group of domains and `all` that has episodes."""
+    theirs = upstream_scores(evaluation)
+    groups = {**{domain: (domain,) for domain in DOMAINS}, **GROUPS, "all": DOMAINS}
+    found = {}
+    for name, domains in groups.items():
+        members = [
+            one for one in evaluation.results if one.task_id.split("/")[1:2] and one.task_id.split("/")[1] in domains
+        ]
+        if members:
+            ours = [one.score for one in members if one.score is not None]
+            upstream = [theirs[one.key] for one in members if one.key in theirs]
+            found[name] = (_scores(ours, len(members)), _scores(upstream, len(members)))
+    return found
+
+
+def _scores(scores: list[float], num_episodes: int) -> Scores:
+    return Scores(sum=math.fsum(scores), num_finished=len(scores), num_episodes=num_episodes)
+
+
+def describe_groups(evaluation: Evaluation) -> Iterator[str]:
+    """The table of domains and groups, by both rules, line by line."""
+    yield f"{'':<20}  episodes  finished     score  finished  upstream  finished"
+    for name, (ours, theirs) in summarize_groups(evaluation).items():
+        shares = (ours.mean_all, ours.mean_finished, theirs.mean_all, theirs.mean_finished)
+        columns = "  ".join(f"{describe_share(share):>8}" for share in shares)
+        yield f"{name:<20}  {ours.num_episodes:>8}  {ours.num_finished:>8}  {columns}"
+    yield "score: an episode without one counts 0; finished: it is left out; upstream: as the harness would score it"
+
+
+def export_result_tree(
+    evaluation: Evaluation, folder: Path | None = None, *, by_upstream: bool = False
+) -> tuple[Path, list[str]]:
+    """Write the harness's result tree.
+
+    Args:
+        evaluation: Which one.
+        folder: Its root; None for `osworld/` in the evaluation's folder.
+        by_upstream: Write the scores of upstream's rules.
+
+    Returns:
+        The root, and why episodes were left out, a line each.
+
+    Raises:
+        TrajectoryError: It is no evaluation of OSWorld, or the folder cannot be written.
+    """
+    plan = evaluation.plan
+    if plan.suite_name != SUITE:
+        raise TrajectoryError(f"this evaluation is of {plan.suite_name!r}; the harness's result tree is for {SUITE!r}")
+    root, lost = folder or evaluation.folder / TREE, []
+    theirs = upstream_scores(evaluation) if by_upstream else {}
+    for one in evaluation.results:
+        run = evaluation.find_run(one)
+        names = _names(plan.model, one)
+        if run is None or names is None:
+            lost.append(f"{describe_key(one.key)}: it has no record")
+            continue
+        try:
+            place = export_osworld(load_run(evaluation.folder / run), root, names)
+        except TrajectoryError as error:
+            lost.append(f"{describe_key(one.key)}: {error}")
+            continue
+        score = theirs.get(one.key, one.score) if by_upstream else one.score
+        with translate_os_errors("write", place):
+            if score is None:
+                (place / "result.txt").unlink(missing_ok=True)
+            else:
+                write_atomically(place / "result.txt", f"{float(score)}\n".encode())
+    _save_arguments(evaluation, root)
+    return root, lost
+
+
+def _names(model: str, one: EpisodeResult) -> OSWorldNames | None:
+    """Where an episode lies; a repeat lies as if another model had made it."""
+    parts = one.task_id.split("/")
+    name = "".join(char if char.isalnum() or char in "._-" else "_" for char in model).strip(".") or "model"
+    if len(parts) != 3:
+        return None
+    return OSWorldNames(domain=parts[1], task_id=parts[2], model=name + (f"-{one.repeat + 1}" if one.repeat else ""))
+
+
+def _save_arguments(evaluation: Evaluation, root: Path) -> None:
+    """What was run, beside each model's results: the revision of the task data as well."""
+    plan = evaluation.plan
+    told: dict[str, Any] = {
+        "model": plan.model,
+        "max_steps": plan.max_steps,
+        "task_data_revision": plan.revision,
+        "suite_options": plan.suite_options,
+        "settings": plan.settings,
+    }
+    for place in root.glob("*/*/*"):
+        if place.is_dir():
+            with translate_os_errors("write", place):
+                write_atomically(place / "args.json", json.dumps(told, ensure_ascii=False, indent=1).encode())
+
+
+def read_result_tree(folder: Path) -> tuple[Mapping[str, float | None], list[str]]:
+    """The scores of a result tree below one model, whoever wrote it.
+
+    Args:
+        folder: `ACTION_SPACE/OBSERVATION_TYPE/MODEL` of it.
+
+    Returns:
+        By `DOMAIN/TASK_ID`, a score in [0, 1] or None where there is none yet; and what was not understood, line by
+        line.
+
+    Raises:
+        TrajectoryError: There is no such folder.
+    """
+    if not folder.is_dir():
+        raise TrajectoryError(
+            f"there is no folder {folder}; expected ACTION_SPACE/OBSERVATION_TYPE/MODEL of a result tree"
+        )
+    found: dict[str, float | None] = {}
+    odd: list[str] = []
+    for place in sorted(folder.glob("*/*")):
+        key = f"{place.parent.name}/{place.name}"
+        if not place.is_dir():
+            continue
+        if place.parent.name not in DOMAINS:
+            odd.append(f"{key}: OSWorld has no domain {place.parent.name!r}")
+            continue
+        found[key], why = _read_score(place / "result.txt")
+        odd += [f"{key}: {line}" for line in (why, _why_torn(place / "traj.jsonl")) if line]
+    return found, odd
+
+
+def _read_score(path: Path) -> tuple[float | None, str]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MAX_RESULT_BYTES).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        return None, f"result.txt cannot be read: {error.strerror}"
+    try:
+        score = {"True": 1.0, "False": 0.0}.get(text)
+        score = float(text) if score is None else score
+    except ValueError:
+        return None, f"result.txt is {text[:40]!r}, expected a number"
+    return (score, "") if 0.0 <= score <= 1.0 else (None, f"result.txt is {text[:40]!r}, expected a number from 0 to 1")
+
+
+def _why_torn(path: Path) -> str:
+    """Why the last line of a trajectory is not whole; "": it is, or there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            size = file.tell()
+            file.seek(max(0, size - 1))
+            return "traj.jsonl ends within a line" if size and file.read(1) != b"\n" else ""
+    except OSError:
+        return ""
