@@ -83,6 +83,7 @@ def run(
     ] = None,
     guest: Annotated[str | None, Flag(help="osworld: HOST:PORT of a guest that runs already.")] = None,
     list_name: Annotated[str | None, Flag("--list", help="osworld: list of tasks, by name or file.")] = None,
+    allow_net: Annotated[bool, Flag("--allow-net", help="osworld: let a local guest reach the network.")] = False,
     doctor: Annotated[bool, Flag("--doctor", help="osworld: only check what a run needs.")] = False,
     executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
@@ -256,6 +257,7 @@ def _request(given: typer.Context) -> "EvalRequest":
 def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
     """Options of suites that are flags, too."""
     named = {"provider": flags["provider"], "guest": flags["guest"], "list": flags["list_name"]}
+    named["allow_net"] = "yes" if flags["allow_net"] else None
     return {name: value for name, value in named.items() if value is not None}
 
 

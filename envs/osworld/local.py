@@ -17,11 +17,10 @@ import json
 import os
 import select
 import shutil
-import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,21 +32,22 @@ from envs.osworld.local_sandbox import (
     BIN,
     TEMPLATE,
     Files,
+    FirstProcess,
     bubblewrap_arguments,
     choose_user,
     find_python_packages,
     local_dir,
     package_folders,
+    read_first_process,
 )
-from envs.osworld.local_session import HOME, RUN, SERVER_PORT, SessionPlan, Streams, join_streams, session_argv
+from envs.osworld.local_session import SERVER_PORT, SessionPlan, Streams, join_streams, session_argv
 
 CHROMIUM_PORT = 9222
 _PORTS = (SERVER_PORT, CHROMIUM_PORT)
 _MONITOR_S = 1.0
-_END_TIMEOUT_S = 20.0
+_NETWORK_TIMEOUT_S = 20.0
 _MAX_WORDS_LINES = 20
 _MAX_NUM_FILES = 300_000
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 INSTALL_LINE = "apt-get install -y --no-install-recommends bubblewrap xvfb openbox dbus xterm"
 """What an operator of a Debian-like system types to get a guest with a terminal."""
 
@@ -64,6 +64,7 @@ class LocalOptions:
         disk_bytes: Of its home, and as much again of /tmp; they lie in memory.
         file_bytes: Largest file.
         num_processes: Processes and threads.
+        allow_net: Let it reach what this machine reaches, but for the loopback of this machine; needs slirp4netns.
         start_timeout_s: Longest wait for it to answer.
     """
 
@@ -73,6 +74,7 @@ class LocalOptions:
     disk_bytes: int = 2**30
     file_bytes: int = 2**29
     num_processes: int = 1500
+    allow_net: bool = False
     start_timeout_s: float = 90.0
 
 
@@ -145,11 +147,13 @@ class _Sandbox:
         self._template = options.template or local_dir() / "home"
         self._servers: list[asyncio.Server] = []
         self._process: asyncio.subprocess.Process | None = None
-        self._init: _Init | None = None
+        self._init: FirstProcess | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._words: deque[str] = deque(maxlen=_MAX_WORDS_LINES)
         self._told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._why_gone: str | None = None
+        self._network: asyncio.subprocess.Process | None = None
+        self._ending: int | None = None
         self._control, self._control_inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     @property
@@ -225,7 +229,39 @@ class _Sandbox:
         finally:
             os.close(told_inside)
         self._keep(self._listen(self._process))
-        self._init = await asyncio.to_thread(_read_init, told)
+        self._init = await asyncio.to_thread(read_first_process, told)
+        if self.options.allow_net and self._init is not None:
+            await self._connect(self._init.pid, user)
+
+    async def _connect(self, pid: int, user: int | None) -> None:
+        """Give the guest's network a way out.
+
+        Raises:
+            EnvSetupError: slirp4netns is missing, or cannot do it here.
+        """
+        program = shutil.which("slirp4netns")
+        if program is None:
+            raise EnvSetupError("a guest with a network needs slirp4netns: apt-get install slirp4netns")
+        ready, ready_inside = os.pipe()
+        ending_inside, self._ending = os.pipe()  # it ends when this process, and with it the other end, does
+        argv = [program, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox"]
+        argv += ["--ready-fd", str(ready_inside), "--exit-fd", str(ending_inside)]
+        argv += [] if user is not None else [f"--userns-path=/proc/{pid}/ns/user"]
+        try:
+            self._network = await asyncio.create_subprocess_exec(
+                *(*argv, str(pid), "tap0"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                pass_fds=(ready_inside, ending_inside),
+            )
+            os.close(ready_inside)
+            found, _, _ = await asyncio.to_thread(select.select, [ready], [], [], _NETWORK_TIMEOUT_S)
+            if not found or os.read(ready, 1) != b"1":
+                raise EnvSetupError("slirp4netns cannot give the guest a network on this machine")
+        finally:
+            os.close(ending_inside)
+            os.close(ready)
 
     def _session_argv(self, user: int | None) -> list[str]:
         options = self.options
@@ -296,72 +332,18 @@ class _Sandbox:
         init, self._init = self._init, None
         if init is not None:
             await asyncio.to_thread(init.end)
+        ending, self._ending = self._ending, None
+        if ending is not None:
+            os.close(ending)
+        if self._network is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._network.kill()
+            await self._network.wait()
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class _Init:
-    """The first process of a guest's namespace, as seen from outside: with it everything inside ends."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._fd = os.pidfd_open(pid)
-
-    def end(self) -> None:
-        """Kill it, and wait until it is gone, which it is after all others."""
-        try:
-            signal.pidfd_send_signal(self._fd, signal.SIGKILL)
-            select.select([self._fd], [], [], _END_TIMEOUT_S)
-        except ProcessLookupError:
-            pass
-        finally:
-            os.close(self._fd)
-
-    def usage(self) -> tuple[int, int]:
-        """Bytes of memory, files in memory included, and how many files there are."""
-        private, shared, num_bytes, num_files = 0, 0, 0, 0
-        for status in map(_read_status, self._pids()):
-            private += status.get("RssAnon", 0)
-            shared = max(shared, status.get("RssShmem", 0))
-        with contextlib.suppress(OSError):
-            for place in (HOME, RUN, Path("/tmp"), Path("/dev/shm")):
-                found = os.statvfs(f"/proc/{self.pid}/root{place}")
-                num_bytes += (found.f_blocks - found.f_bfree) * found.f_frsize
-                num_files += found.f_files - found.f_ffree
-        return (private + shared) * 1024 + num_bytes, num_files
-
-    def _pids(self) -> Iterator[int]:
-        waiting = [self.pid]
-        while waiting:
-            pid = waiting.pop()
-            yield pid
-            with contextlib.suppress(OSError):  # it may end while it is looked at
-                for children in Path(f"/proc/{pid}/task").glob("*/children"):
-                    waiting += map(int, children.read_text("ascii").split())
-
-
-def _read_status(pid: int) -> dict[str, int]:
-    """Kilobytes by name."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return {}
-    pairs = (line.split(":\t") for line in lines if line.startswith("Rss"))
-    return {name: int(value.split()[0]) for name, value in pairs}
-
-
-def _read_init(told: int) -> "_Init | None":
-    """The first process, as bubblewrap tells it; None: there is none."""
-    text = b""
-    while chunk := os.read(told, 4096):
-        text += chunk
-    try:
-        return _Init(json.loads(text)["child-pid"])
-    except (ValueError, KeyError, OSError):
-        return None
 
 
 def _count_threads() -> int:

@@ -1,14 +1,23 @@
-"""What a local guest sees of this machine: arguments of bubblewrap, small files of its own, programs by other names."""
+"""What a local guest sees of this machine: arguments of bubblewrap, small files of its own, programs by other names.
 
+And what is seen of a guest from here: its first process, and what all of them use.
+"""
+
+import contextlib
+import json
 import os
+import select
+import signal
 import site
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import envs
 from envs.osworld.local_session import HOME, RUN
 
+_END_TIMEOUT_S = 20.0
 _FIRST_USER = 1_800_000_000
 """Users of guests that root starts; a guest's port is added, so that no two have the same and share its limits."""
 _NOBODY = 65534
@@ -135,6 +144,7 @@ def _etc_files(user: int) -> dict[str, str]:
         "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
         "/etc/hosts": "127.0.0.1 localhost osworld\n",
         "/etc/hostname": "osworld\n",
+        "/etc/resolv.conf": "nameserver 10.0.2.3\n",
         "/etc/machine-id": "6f73776f726c642d6c6f63616c2d3131\n",
     }
 
@@ -174,3 +184,64 @@ def choose_user(port: int) -> int | None:
     first, _, count = map(int, Path("/proc/self/uid_map").read_text("ascii").split()[:3])
     wanted = _FIRST_USER + port
     return wanted if first <= wanted < first + count else _NOBODY
+
+
+class FirstProcess:
+    """The first process of a guest's namespace, as seen from outside: with it everything inside ends."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._fd = os.pidfd_open(pid)
+
+    def end(self) -> None:
+        """Kill it, and wait until it is gone, which it is after all others."""
+        try:
+            signal.pidfd_send_signal(self._fd, signal.SIGKILL)
+            select.select([self._fd], [], [], _END_TIMEOUT_S)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(self._fd)
+
+    def usage(self) -> tuple[int, int]:
+        """Bytes of memory, files in memory included, and how many files there are."""
+        private, shared, num_bytes, num_files = 0, 0, 0, 0
+        for status in map(_read_status, self._pids()):
+            private += status.get("RssAnon", 0)
+            shared = max(shared, status.get("RssShmem", 0))
+        with contextlib.suppress(OSError):
+            for place in (HOME, RUN, Path("/tmp"), Path("/dev/shm")):
+                found = os.statvfs(f"/proc/{self.pid}/root{place}")
+                num_bytes += (found.f_blocks - found.f_bfree) * found.f_frsize
+                num_files += found.f_files - found.f_ffree
+        return (private + shared) * 1024 + num_bytes, num_files
+
+    def _pids(self) -> Iterator[int]:
+        waiting = [self.pid]
+        while waiting:
+            pid = waiting.pop()
+            yield pid
+            with contextlib.suppress(OSError):  # it may end while it is looked at
+                for children in Path(f"/proc/{pid}/task").glob("*/children"):
+                    waiting += map(int, children.read_text("ascii").split())
+
+
+def _read_status(pid: int) -> dict[str, int]:
+    """Kilobytes by name."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.split(":\t") for line in lines if line.startswith("Rss"))
+    return {name: int(value.split()[0]) for name, value in pairs}
+
+
+def read_first_process(told: int) -> "FirstProcess | None":
+    """The first process, as bubblewrap tells it; None: there is none."""
+    text = b""
+    while chunk := os.read(told, 4096):
+        text += chunk
+    try:
+        return FirstProcess(json.loads(text)["child-pid"])
+    except (ValueError, KeyError, OSError):
+        return None

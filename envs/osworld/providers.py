@@ -172,7 +172,16 @@ def _local_options(given: Mapping[str, Any], screen_px: tuple[int, int]) -> Loca
             raise ValueError(f"home is {given['home']!r}, which is no folder")
     if "memory_mb" in given:
         chosen["memory_bytes"] = _number("memory_mb", given["memory_mb"], int) * 2**20
+    if "allow_net" in given:
+        chosen["allow_net"] = _yes_or_no("allow_net", given["allow_net"])
     return LocalOptions(**chosen)
+
+
+def _yes_or_no(name: str, value: Any) -> bool:
+    found = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
+    if found is None:
+        raise ValueError(f"{name} is {value!r}, expected yes or no")
+    return found
 
 
 def _number(name: str, value: Any, kind: type[Any]) -> Any:
@@ -198,10 +207,11 @@ _ONLY: Mapping[str, tuple[str, ...]] = {
     "token": ("address",),
     "home": ("local",),
     "memory_mb": ("local",),
+    "allow_net": ("local",),
     "vm": ("docker", "vmware"),
     "snapshot": ("docker", "vmware"),
 }
-NAMES = ("provider", "guest", "screen", "recordings", *_OPTIONS, "home", "memory_mb", "vm", "snapshot")
+NAMES = ("provider", "guest", "screen", "recordings", *_OPTIONS, "home", "memory_mb", "allow_net", "vm", "snapshot")
 """Options of the env by name."""
 
 

@@ -5,6 +5,8 @@ import contextlib
 import functools
 import os
 import select
+import shutil
+import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -207,3 +209,30 @@ async def test_a_guest_ends_with_whoever_started_it() -> None:
     await holder.wait()
     assert await asyncio.to_thread(select.select, [first], [], [], 60.0) != ([], [], [])
     os.close(first)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="slirp4netns is not installed")
+async def test_a_network_when_it_is_allowed() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no network")
+        here = probe.getsockname()[0]
+    server = await asyncio.start_server(lambda _, writer: writer.close(), here, 0)
+    secret = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    places = [(here, server.sockets[0].getsockname()[1]), ("10.0.2.2", secret.sockets[0].getsockname()[1])]
+    code = f"""import socket
+for place in {places}:
+    try: socket.create_connection(place, 5).close(); print("reached")
+    except OSError: print("not")
+"""
+    async with LocalGuest(replace(SMALL, allow_net=True)) as guest:
+        client = GuestClient((await guest.fresh(GuestOptions())).base_url)
+        assert (await client.execute(["python3", "-c", code])).stdout.split() == ["reached", "not"]
+        network = guest._sandbox._network  # type: ignore[union-attr]
+        await client.close()
+    assert network is not None and network.returncode is not None
+    server.close()
+    secret.close()
