@@ -19,10 +19,17 @@ from typing import Any, Literal
 
 from envs.errors import EnvSetupError
 from envs.osworld.task_file import TaskData, TaskFile
+from envs.suite import Baseline
 
 LOCAL = "local"
 """Name of the list."""
 DATA = Path(__file__).with_name("data") / "local_tasks.toml"
+BASELINES: Mapping[str, Baseline] = {
+    "null": Baseline(
+        score=0.0, num_episodes=69, command="cua eval osworld --list local --provider local --baseline null"
+    )
+}
+"""By definition of a valid task, and as measured."""
 Wording = Literal["goal", "steps"]
 _TERMINAL_START_S = 4.0
 _TERMINAL_END_S = 3.0

@@ -9,7 +9,7 @@ from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvSetupError, EvaluationError
 from envs.osworld.env import GuestEnv
 from envs.osworld.evaluators import Compare, Scene, Verdict, compare_here, inside, judge, why_unsupported
-from envs.osworld.local_tasks import LOCAL, LocalTask, Wording, load_local_tasks, local_keys, save_standins
+from envs.osworld.local_tasks import BASELINES, LOCAL, LocalTask, Wording, load_local_tasks, local_keys, save_standins
 from envs.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
 from envs.osworld.providers import check_options
 from envs.osworld.setup_steps import GuestSetup, cached_names
@@ -286,4 +286,5 @@ def make_suite(
         max_steps=100,
         max_time_s=3600.0,
         steps_option="wording=steps" if is_local and wording == "goal" else "",
+        baselines=BASELINES if is_local and wording == "goal" and not wanted else {},
     )

@@ -109,6 +109,7 @@ def test_the_suite() -> None:
     suite = load_suite("osworld", list="local", provider="local")
     assert set(suite.task_ids) == {f"osworld/{key}" for key in local_keys()}
     assert suite.steps_option == "wording=steps"
+    assert suite.baselines["null"].num_episodes == len(suite.task_ids)
     steps = load_suite("osworld", list="local", provider="local", wording="steps", domains="os,vlc")
     task = steps.make_task(steps.task_ids[0], None)
     assert task.instruction == TASKS[steps.task_ids[0].removeprefix("osworld/")].steps

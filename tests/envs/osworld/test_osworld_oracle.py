@@ -3,8 +3,8 @@
 One task of each kind of program; `cua eval osworld --provider local --list local --model scripted-oracle` plays all.
 """
 
-import functools
 import shutil
+import tempfile
 
 import pytest
 
@@ -18,9 +18,8 @@ from tests.envs.osworld.test_osworld_local import why_skip
 pytestmark = pytest.mark.skipif(bool(why_skip()), reason=why_skip())
 
 
-@functools.cache
-def make_task(beginning: str) -> OsworldTask:
-    suite = load_suite("osworld", list="local", provider="local")
+def make_task(beginning: str, cache: str) -> OsworldTask:
+    suite = load_suite("osworld", list="local", provider="local", cache=cache)
     (task_id,) = (id for id in suite.task_ids if id.startswith(f"osworld/{beginning}"))
     task = suite.make_task(task_id, None)
     assert isinstance(task, OsworldTask)
@@ -29,7 +28,11 @@ def make_task(beginning: str) -> OsworldTask:
 
 async def play(beginning: str, model: str) -> float | None:
     """The score of one episode."""
-    task = make_task(beginning)
+    with tempfile.TemporaryDirectory() as cache:
+        return await play_task(make_task(beginning, cache), model)
+
+
+async def play_task(task: OsworldTask, model: str) -> float | None:
     env = make_env(task.spec.env)
     try:
         agent = Agent(model=make_model(model), env=env, options=AgentOptions(caps=Caps(max_steps=9)))
