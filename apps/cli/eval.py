@@ -1,6 +1,5 @@
 """`cua eval`: how good a model is on a suite of tasks."""
 
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -99,6 +98,7 @@ def run(
 ) -> None:
     """Run a suite: `cua eval SUITE` for short."""
     from apps.evals.request import prepare
+    from apps.evals.text import resume_command
 
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
     kind = choice("--executor", executor, ("local", "process", "ray"))
@@ -115,7 +115,7 @@ def run(
         files["export"] = str(_export(evaluation, export, None))
     _print(evaluation, form, files)
     if evaluation.num_unfinished and form == "text":
-        terminal.echo(f"go on with: {_resume_command(sys.argv[1:], evaluation.folder)}", err=True)
+        terminal.echo(f"go on with: {resume_command(sys.argv[1:], evaluation.folder)}", err=True)
     sys.exit(code)
 
 
@@ -396,15 +396,3 @@ def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:
             terminal.echo(line)
     for name, path in files.items():
         terminal.echo(f"{name}: {path}", err=True)
-
-
-def _resume_command(words: list[str], folder: Path) -> str:
-    """The same command, but that it goes on in the folder."""
-    kept: list[str] = []
-    is_value = False
-    for word in words:
-        name = word.partition("=")[0]
-        if not is_value and name not in ("--out", "-o", "--resume"):
-            kept.append(word)
-        is_value = not is_value and name in ("--out", "-o", "--resume") and "=" not in word
-    return shlex.join(["cua", *kept, "--resume", str(folder)])

@@ -1,6 +1,8 @@
 """An evaluation and a comparison in words, for a terminal."""
 
+import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from apps.evals.compare import Comparison
 from apps.evals.results import Evaluation, Standing
@@ -210,3 +212,20 @@ def _flips(comparison: Comparison, before: Evaluation, after: Evaluation) -> Ite
                 yield f"      {which}: {evaluation.folder / run}"
     if len(comparison.flips) > _MAX_FLIPS:
         yield f"  and {len(comparison.flips) - _MAX_FLIPS} more; --json lists all"
+
+
+def resume_command(words: list[str], folder: Path) -> str:
+    """The same command, but that it goes on in the folder.
+
+    Args:
+        words: Of the command line, without the program.
+        folder: Of the evaluation.
+    """
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        name = word.partition("=")[0]
+        if not is_value and name not in ("--out", "-o", "--resume"):
+            kept.append(word)
+        is_value = not is_value and name in ("--out", "-o", "--resume") and "=" not in word
+    return shlex.join(["cua", *kept, "--resume", str(folder)])
