@@ -17,7 +17,7 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, spec_of
+from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, other_scores_of, spec_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Element, Observation, StepResult, Tab
@@ -60,5 +60,6 @@ __all__ = [
     "Terminate",
     "TypeText",
     "Wait",
+    "other_scores_of",
     "spec_of",
 ]

@@ -215,3 +215,15 @@ def spec_of(task: Task) -> TaskSpec:
     if not isinstance(spec, TaskSpec):
         raise TypeError(f"the spec of a task is a TaskSpec, got {type(spec).__name__}")
     return spec
+
+
+def other_scores_of(task: Task) -> dict[str, float]:
+    """By name, what other rules than the task's own give, once `evaluate` has; from its `other_scores`, if it has any.
+
+    What is no number in [0, 1] is left out.
+    """
+    given: object = getattr(task, "other_scores", None)
+    if not isinstance(given, Mapping):
+        return {}
+    numbers = {str(name): score for name, score in given.items() if isinstance(score, int | float)}
+    return {name: float(score) for name, score in numbers.items() if 0.0 <= score <= 1.0}

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from envs import registry
 from envs.actions import Action, Terminate
-from envs.env import Env, EnvSpec, Task, TaskSpec
+from envs.env import Env, EnvSpec, Task, TaskSpec, other_scores_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.observation import Observation, StepResult
 from envs.target import Check, Target
@@ -81,13 +81,15 @@ class RemoteTask:
     def __init__(self, task: Task, spec: TaskSpec) -> None:
         self.spec = spec
         self.instruction = task.instruction
+        self.other_scores: dict[str, float] = {}
 
     async def setup(self, env: Any) -> None:
         """Done by `RemoteEnv.reset`."""
 
     async def evaluate(self, env: Any) -> float | None:
         """Its verdict, told there."""
-        score: float | None = await env.ask("evaluate")
+        score: float | None
+        score, self.other_scores = await env.ask("evaluate")
         return score
 
     async def teardown(self, env: Any) -> None:
@@ -239,9 +241,10 @@ class EnvServer:
         question.cancel()
         return "result", self._step.result(), self._env.terminate
 
-    async def _evaluate(self) -> float | None:
+    async def _evaluate(self) -> tuple[float | None, dict[str, float]]:
         assert self._task is not None
-        return await self._task.evaluate(self._env)
+        score = await self._task.evaluate(self._env)
+        return score, other_scores_of(self._task)
 
     async def _teardown(self) -> None:
         if self._task is not None:

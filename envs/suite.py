@@ -41,6 +41,7 @@ class Suite:
         max_time_s: Seconds of an episode by default.
         steps_option: The option that words the tasks as plain steps, such as `"wording=steps"`, for agents that
             follow nothing else; empty: there is none, or they are in use.
+        groups: Families that are summed up together, by the name of the sum, as a benchmark publishes its score.
         baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (clicks anywhere).
     """
 
@@ -54,6 +55,7 @@ class Suite:
     max_steps: int = 100
     max_time_s: float = 600.0
     steps_option: str = ""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -17,8 +17,8 @@ from apps.cli.doctor import examine_osworld
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest, Prepared
-    from apps.evals.results import Evaluation, Standing
-    from apps.evals.run import Listener
+    from apps.evals.results import Evaluation
+    from apps.evals.run import Listener, Standing
     from cua.batch import EpisodeResult
     from cua.run.control import Control
 
@@ -186,12 +186,7 @@ def compare(
 @app.command("export")
 def export_evaluation(
     folder: FolderArgument,
-    to: Annotated[
-        str,
-        Flag(
-            help="inspect (a log of inspect_ai), atif (a trajectory for each run) or osworld (its harness's results)."
-        ),
-    ] = "inspect",
+    to: Annotated[str, Flag(help="inspect (inspect_ai's log), atif (runs) or osworld (its result tree).")] = "inspect",
     out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
 ) -> None:
     """Write an evaluation for other programs."""
@@ -203,15 +198,11 @@ def export_evaluation(
 
 def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
     from apps.evals.export import export_inspect, export_trajectories
+    from apps.evals.osworld import export_result_tree
 
     if kind == "inspect":
         return export_inspect(evaluation, out)
-    if kind == "osworld":
-        from apps.evals.osworld import export_result_tree
-
-        target, lost = export_result_tree(evaluation, out)
-    else:
-        target, lost = export_trajectories(evaluation, out)
+    target, lost = (export_result_tree if kind == "osworld" else export_trajectories)(evaluation, out)
     for why in lost:
         terminal.echo(f"left out: {why}", err=True)
     return target
@@ -392,7 +383,6 @@ def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:
     if evaluation.plan.suite_name == "osworld" and evaluation.results:
         from apps.evals.osworld import describe_groups
 
-        for line in ("", *describe_groups(evaluation)):
-            terminal.echo(line)
+        terminal.echo("\n".join(("", *describe_groups(evaluation))))
     for name, path in files.items():
         terminal.echo(f"{name}: {path}", err=True)

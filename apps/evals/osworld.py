@@ -23,7 +23,7 @@ from cua.trajectory.images import write_atomically
 from cua.trajectory.osworld_export import OSWorldNames, export_osworld
 from cua.trajectory.runs import summarize
 from envs.errors import EnvSetupError
-from envs.osworld.task_file import DOMAINS, GROUPS, TaskData
+from envs.osworld.task_file import DOMAINS, GROUPS, UPSTREAM, TaskData
 
 SUITE = "osworld"
 TREE = "osworld"
@@ -66,7 +66,8 @@ def upstream_scores(evaluation: Evaluation) -> dict[tuple[str, int | None, int],
     for one in evaluation.results:
         if one.score is not None:
             is_infeasible = one.task_id.partition("/")[2] in infeasible
-            found[one.key] = float(is_infeasible) if _fails_upstream(evaluation, one) else one.score
+            recorded = one.other_scores.get(UPSTREAM, one.score)
+            found[one.key] = float(is_infeasible) if _fails_upstream(evaluation, one) else recorded
     return found
 
 

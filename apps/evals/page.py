@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from apps.evals import osworld
 from apps.evals.charts import Chart, make_charts
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import Interval, Key, Summary, is_success
@@ -62,7 +63,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyRow:
-    """One family, or all of them."""
+    """One family, or several of them: a group of the suite's, or all."""
 
     name: str
     is_all: bool
@@ -221,6 +222,10 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     each += [f"{len(plan.seeds)} seeds"] if len(plan.seeds) > 1 else []
     each += [f"{plan.repeats} repeats"] if plan.repeats > 1 else []
     yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each)
+    if plan.suite_name == osworld.SUITE and evaluation.results:
+        _, upstream = osworld.summarize_groups(evaluation)["all"]
+        told = f"{describe_share(upstream.mean_finished)} of the {upstream.num_finished} that it scores"
+        yield "Score by upstream's rules", describe_share(upstream.mean_all), told
     yield "Succeeded", str(whole.num_succeeded), describe_share(whole.success_full)
     num_errors = sum(whole.errors.values())
     yield "Errors", str(num_errors), "counted 0 in the score" if num_errors else "every episode has a score"
@@ -234,7 +239,8 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
 def _families(evaluation: Evaluation, kinds: Sequence[str]) -> Iterator[FamilyRow]:
     by_family, whole = evaluation.figures.by_family, evaluation.figures.all
     rows = [(name or "-", one, False) for name, one in by_family.items()] if len(by_family) > 1 else []
-    for name, one, is_all in [*rows, ("all", whole, True)]:
+    groups = [(name, one, True) for name, one in evaluation.figures.by_group.items()]
+    for name, one, is_all in [*rows, *groups, ("all", whole, True)]:
         yield _family(name, one, kinds, is_all=is_all)
 
 

@@ -99,7 +99,7 @@ def prepare(request: EvalRequest) -> Prepared:
     folder = kept.folder if kept is not None else _make_folder(request.out, plan)
     evaluation = kept or Evaluation(folder=folder, plan=plan, started_at=time.time())
     return Prepared(
-        evaluation=replace(evaluation, plan=plan, baselines=known, why_stopped=""),
+        evaluation=replace(evaluation, plan=plan, baselines=known, groups=suite.groups, why_stopped=""),
         suite=SuiteRef(name=path, options=dict(request.suite_options)),
         settings=flags,
         caps=_caps(resolved),

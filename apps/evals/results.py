@@ -10,7 +10,6 @@ The figures of `results.json` are for other programs: here they are computed fro
 
 import json
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -65,12 +64,14 @@ class Figures:
     Attributes:
         all: Of all episodes that are over.
         by_family: Of those of each family; tasks without one stand under "".
+        by_group: Of families together, as the suite groups them; groups without an episode are left out.
         tries: pass@k and pass^k; empty when nothing was tried twice.
         tries_over: What counts as tries of one thing: its `repeats`, or the `seeds` of a task.
     """
 
     all: Summary
     by_family: dict[Line, Summary]
+    by_group: dict[Line, Summary] = field(default_factory=dict)
     tries: tuple[Tries, ...] = ()
     tries_over: Literal["repeats", "seeds"] = "repeats"
 
@@ -90,6 +91,7 @@ class ResultsFile:
         versions: Of Python, the system, ourselves and the packages that matter.
         checkout: The source that ran; null where it is no git checkout.
         baselines: What agents without skill get, by name: `null`, `fail`, `random`.
+        groups: Families that are summed up together, by the name of the sum.
         figures: The statistics over the episodes that are over.
     """
 
@@ -104,6 +106,7 @@ class ResultsFile:
     checkout: Checkout | None
     baselines: dict[Line, KnownBaseline]
     figures: Figures
+    groups: dict[Line, tuple[Line, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +124,7 @@ class Evaluation:
         versions: See `ResultsFile`.
         checkout: See `ResultsFile`.
         baselines: See `ResultsFile`.
+        groups: See `ResultsFile`.
     """
 
     folder: Path
@@ -133,6 +137,7 @@ class Evaluation:
     versions: Mapping[str, str] = field(default_factory=dict)
     checkout: Checkout | None = None
     baselines: Mapping[str, KnownBaseline] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def num_unfinished(self) -> int:
@@ -146,9 +151,17 @@ class Evaluation:
         return Figures(
             all=summarize(self.results),
             by_family=summarize_by(self.results, lambda one: families.get(one.task_id, "")),
+            by_group=self._by_group(families),
             tries=count_tries(self.results),
             tries_over="repeats" if self.plan.repeats > 1 else "seeds",
         )
+
+    def _by_group(self, families: Mapping[str, str]) -> dict[str, Summary]:
+        grouped = {
+            name: [one for one in self.results if families.get(one.task_id) in members]
+            for name, members in self.groups.items()
+        }
+        return {name: summarize(some) for name, some in grouped.items() if some}
 
     def find_run(self, result: EpisodeResult) -> str | None:
         """The folder of an episode's run, below the evaluation's; None when it is not there."""
@@ -160,35 +173,6 @@ class Evaluation:
         """The report of an episode's run, below the evaluation's folder; None when there is none."""
         run = self.find_run(result)
         return f"{run}/{REPORT}" if run is not None and (self.folder / run / REPORT).is_file() else None
-
-
-@dataclass(slots=True, kw_only=True)
-class Standing:
-    """How an evaluation stands while it goes.
-
-    Attributes:
-        plan: What is evaluated.
-        results: The episodes that are over, those of earlier processes first.
-        num_earlier: How many were over before this process began.
-        num_running: Episodes that are played now.
-        num_failed_tries: Tries that failed or were cut short and are made again.
-        started: When this process began, monotonic seconds.
-    """
-
-    plan: EvalPlan
-    results: list[EpisodeResult]
-    num_earlier: int
-    num_running: int = 0
-    num_failed_tries: int = 0
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def eta_s(self) -> float | None:
-        """Seconds that the rest may take, by the pace of this process; None before its first episode is over."""
-        num_done = len(self.results) - self.num_earlier
-        if not num_done:
-            return None
-        return (time.monotonic() - self.started) / num_done * (self.plan.num_episodes - len(self.results))
 
 
 _RESULTS_FILE: TypeAdapter[ResultsFile] = TypeAdapter(ResultsFile)
@@ -212,6 +196,7 @@ class _EpisodeLine:
     duration_s: Amount = 0.0
     run_dir: str | None = None
     is_retryable: bool = False
+    other_scores: dict[Line, Share] = field(default_factory=dict)
 
 
 _EPISODE_LINE: TypeAdapter[_EpisodeLine] = TypeAdapter(_EpisodeLine)
@@ -278,6 +263,7 @@ def results_object(evaluation: Evaluation) -> dict[str, Any]:
         versions=dict(evaluation.versions),
         checkout=evaluation.checkout,
         baselines=dict(evaluation.baselines),
+        groups=dict(evaluation.groups),
         figures=evaluation.figures,
     )
     return asdict(content)
@@ -302,6 +288,7 @@ def load_evaluation(folder: Path) -> Evaluation:
         versions=content.versions,
         checkout=content.checkout,
         baselines=content.baselines,
+        groups=content.groups,
     )
 
 

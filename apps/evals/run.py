@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from apps.evals.page import write_page
-from apps.evals.plan import find_checkout, plan_keys
-from apps.evals.results import RUNS, Evaluation, Standing, load_episodes, save_results
+from apps.evals.plan import EvalPlan, find_checkout, plan_keys
+from apps.evals.results import RUNS, Evaluation, load_episodes, save_results
 from cua.assemble import PACKAGES, env_spec, make_settings_model, versions_of
 from cua.batch import (
     AgentPlayer,
@@ -61,6 +61,35 @@ class EvalOptions:
     caps: Caps = field(default_factory=lambda: Caps(max_steps=None))
     max_tries: int = 3
     with_reports: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """How an evaluation stands while it goes.
+
+    Attributes:
+        plan: What is evaluated.
+        results: The episodes that are over, those of earlier processes first.
+        num_earlier: How many were over before this process began.
+        num_running: Episodes that are played now.
+        num_failed_tries: Tries that failed or were cut short and are made again.
+        started: When this process began, monotonic seconds.
+    """
+
+    plan: EvalPlan
+    results: list[EpisodeResult]
+    num_earlier: int
+    num_running: int = 0
+    num_failed_tries: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that the rest may take, by the pace of this process; None before its first episode is over."""
+        num_done = len(self.results) - self.num_earlier
+        if not num_done:
+            return None
+        return (time.monotonic() - self.started) / num_done * (self.plan.num_episodes - len(self.results))
 
 
 Listener = Callable[[Standing, EpisodeResult | None], None]

@@ -3,12 +3,16 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from apps.evals.compare import Comparison
-from apps.evals.results import Evaluation, Standing
+from apps.evals.results import Evaluation
 from apps.evals.statistics import NUM_RESAMPLES, Interval, Key, Summary, by_task, mean_interval, mean_of
 from cua.batch import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens
+
+if TYPE_CHECKING:
+    from apps.evals.run import Standing
 
 ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
 """Kinds of ends without a score, and what stands above their columns."""
@@ -42,7 +46,7 @@ def describe_score_so_far(results: Sequence[EpisodeResult]) -> str:
     return f"score {describe_share(mean_of(groups))} ({describe_interval(interval)})"
 
 
-def describe_standing(standing: Standing) -> str:
+def describe_standing(standing: "Standing") -> str:
     """`2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
     errors = sum(one.score is None for one in standing.results)
     again = f", {standing.num_failed_tries} tried again" if standing.num_failed_tries else ""

@@ -1,6 +1,6 @@
 """One episode of a batch: which task, seed and repeat it is, how it is made, and how it ended."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -109,6 +109,7 @@ class EpisodeResult:
         duration_s: Seconds of this try.
         run_dir: Folder of its record, relative to the batch's where it lies in there; None when nothing was recorded.
         is_retryable: For errors: whether another try may help. An agent's failure is never tried again.
+        other_scores: By name, the score by other rules, where the task tells such.
     """
 
     task_id: str
@@ -123,6 +124,7 @@ class EpisodeResult:
     duration_s: float = 0.0
     run_dir: str | None = None
     is_retryable: bool = False
+    other_scores: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, int | None, int]:

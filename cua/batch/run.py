@@ -241,6 +241,7 @@ class _Batch:
             duration_s=time.monotonic() - started,
             run_dir=_within(self._journal.folder, run.run_dir),
             is_retryable=kind in ("env_error", "model_error") and run.end.retryable,
+            other_scores=dict(run.end.other_scores) if kind == "scored" else {},
         )
 
 

@@ -21,7 +21,7 @@ from cua.run.scope import RunScope, Spent
 from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, spec_of
+from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, other_scores_of, spec_of
 from envs.errors import EvaluationError
 
 
@@ -45,6 +45,7 @@ async def evaluate(task: Task, env: Env) -> float | None:
 async def judge(task: Task, env: Env, terminate: Terminate | None) -> End:
     """How a run ends whose episode is over: the agent said so, or, without a `terminate`, the env did."""
     score = await evaluate(task, env)
+    others = other_scores_of(task)
     answer = terminate.answer if terminate else None
     if score is None and terminate is None:
         reason = "the environment ended the episode; this task has no check of its own"
@@ -55,9 +56,11 @@ async def judge(task: Task, env: Env, terminate: Terminate | None) -> End:
         reason = "the agent reports success; this task has no check of its own"
         return End(status="unverified", reason=reason, answer=answer)
     if score >= 1.0:
-        return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer)
+        return End(
+            status="succeeded", reason="the task's own check passed", score=score, answer=answer, other_scores=others
+        )
     reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
-    return End(status="failed", reason=reason, score=score, answer=answer)
+    return End(status="failed", reason=reason, score=score, answer=answer, other_scores=others)
 
 
 def _claim(terminate: Terminate | None) -> str:
@@ -75,7 +78,7 @@ async def judge_capped(task: Task, env: Env, cap: CapReachedError) -> End:
     except EnvError as error:
         reason = f"{cap}; the task's verdict could not be reached: {error}"
         return End(status="capped", cap=cap.cap, source="env", reason=reason, retryable=error.retryable)
-    return End(status="capped", cap=cap.cap, reason=str(cap), score=score)
+    return End(status="capped", cap=cap.cap, reason=str(cap), score=score, other_scores=other_scores_of(task))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

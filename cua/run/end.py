@@ -1,6 +1,7 @@
 """How a run ends: a closed set. A loop that ran out can never read as success."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from cua.messages import Usage
@@ -25,6 +26,7 @@ class End:
         retryable: Where something broke: whether running again may help.
         score: The task's verdict in [0, 1], when it gave one.
         answer: The agent's answer, when it gave one.
+        other_scores: By name, the score that other rules give, when the task tells (`envs.other_scores_of`).
     """
 
     status: Status
@@ -34,6 +36,7 @@ class End:
     retryable: bool = False
     score: float | None = None
     answer: str | None = None
+    other_scores: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:

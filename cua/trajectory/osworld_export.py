@@ -19,6 +19,8 @@ from cua.trajectory.run_files import check_name
 from cua.trajectory.run_record import ActionsOutcome, RunRecord
 from envs import Action, Terminate, Wait
 
+ACTION_SPACE, OBSERVATION_TYPE = "pyautogui", "screenshot"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OSWorldNames:
@@ -35,8 +37,8 @@ class OSWorldNames:
     domain: str
     task_id: str
     model: str
-    action_space: str = "pyautogui"
-    observation_type: str = "screenshot"
+    action_space: str = ACTION_SPACE
+    observation_type: str = OBSERVATION_TYPE
 
 
 def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldNames) -> Path:

@@ -37,6 +37,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Workflow": ("multi_apps",),
 }
 INFEASIBLE = "infeasible"
+UPSTREAM = "upstream"
+"""Name of the score that upstream's harness would give."""
 _MAX_FILE_BYTES = 2**20
 _MAX_FILES = 10_000
 

@@ -1,6 +1,7 @@
 """The suite `osworld`: OSWorld's tasks on a guest."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +14,8 @@ from envs.osworld.local_tasks import BASELINES, LOCAL, LocalTask, Wording, load_
 from envs.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
 from envs.osworld.providers import check_options
 from envs.osworld.setup_steps import GuestSetup, cached_names
-from envs.osworld.task_file import TaskData, TaskFile
-from envs.suite import FAMILY, Suite
+from envs.osworld.task_file import GROUPS, UPSTREAM, TaskData, TaskFile
+from envs.suite import FAMILY, Baseline, Suite
 
 PREFIX = "osworld/"
 _DEFAULT_LIST = "nogdrive"
@@ -42,8 +43,6 @@ BROWSER_TIMING = Timing(end_s=12.0)
 
 Evaluator = Literal["auto", "ours", "official"]
 EVALUATORS: tuple[Evaluator, ...] = ("auto", "ours", "official")
-UPSTREAM = "upstream"
-"""Name of the score that upstream's harness would give."""
 _VLC_PORT = 8080
 
 
@@ -277,14 +276,26 @@ def make_suite(
         timing = UPSTREAM_TIMING if is_parity else BROWSER_TIMING if is_read_at_once else Timing()
         return OsworldTask(file, cache_dir, timing, spec, judging, local)
 
+    known = BASELINES if is_local and wording == "goal" and not wanted else {}
     return Suite(
         name="osworld",
         about=f"OSWorld-Verified: {len(keys)} tasks on a desktop that a guest server shows",
         task_ids=tuple(f"{PREFIX}{key}" for key in keys),
         make_task=make_task,
         revision=f"{tasks.revision}{'-parity' if is_parity else ''}{f'-local-{wording}' if is_local else ''}",
+        groups=GROUPS,
         max_steps=100,
         max_time_s=3600.0,
         steps_option="wording=steps" if is_local and wording == "goal" else "",
-        baselines=BASELINES if is_local and wording == "goal" and not wanted else {},
+        baselines={"fail": _score_of_failure(tasks, keys), **known},
+    )
+
+
+def _score_of_failure(tasks: TaskData, keys: Sequence[str]) -> Baseline:
+    """What an agent gets that says failure at once: 1 where nothing can be done, else 0, whatever the guest holds."""
+    num_infeasible = sum(tasks.task(key).is_infeasible for key in keys)
+    return Baseline(
+        score=num_infeasible / len(keys),
+        num_episodes=len(keys),
+        command=f"by rule: {num_infeasible} tasks cannot be done",
     )

@@ -16,12 +16,14 @@ from apps.evals.osworld import (
     summarize_groups,
     upstream_scores,
 )
-from apps.evals.results import Evaluation
+from apps.evals.page import render_page
+from apps.evals.results import Evaluation, load_evaluation, save_results
 from apps.evals.run import finish
+from apps.evals.text import describe_share
 from cua.errors import TrajectoryError
 from cua.run.end import End
 from cua.trajectory import TrajectoryWriter
-from envs.osworld.task_file import TaskData
+from envs.osworld.task_file import GROUPS, TaskData
 from tests.apps.evals.test_results import PLAN, line, write_journal
 from tests.cua.trajectory import samples
 
@@ -90,6 +92,23 @@ def test_what_the_harness_would_have_scored(tmp_path: Path) -> None:
     assert groups["OS"][0].mean_finished is None
     rows = {row.split()[0]: row.split() for row in describe_groups(found) if row.strip()}
     assert rows["all"] == ["all", "6", "5", "58.3", "%", "70.0", "%", "41.7", "%", "50.0", "%"]
+
+
+def test_the_score_that_the_harness_would_give_is_recorded_with_the_verdict(tmp_path: Path) -> None:
+    given = evaluation(tmp_path / "e")
+    first = replace(given.results[2], other_scores={"upstream": 1.0})
+    assert first.score == 0.5 and upstream_scores(given)[first.key] == 0.5
+    recorded = replace(given, results=(*given.results[:2], first, *given.results[3:]), groups=GROUPS)
+    assert upstream_scores(recorded)[first.key] == 1.0
+    by_group = recorded.figures.by_group
+    assert {name: one.num_episodes for name, one in by_group.items()} == {"Daily": 5, "OS": 1}
+    assert by_group["Daily"].mean_full == 0.7
+    _, upstream = summarize_groups(recorded)["all"]
+    page = render_page(recorded)
+    assert "Score by upstream&#39;s rules" in page and describe_share(upstream.mean_all) in page
+    assert ">Daily<" in page and ">Daily<" not in render_page(given)
+    save_results(recorded)
+    assert load_evaluation(tmp_path / "e").groups == GROUPS
 
 
 def test_the_result_tree(tmp_path: Path) -> None:

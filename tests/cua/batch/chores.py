@@ -1,7 +1,7 @@
 """A suite as a user writes it, with an env of its own; loaded by path in several processes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Click:
 
     instruction: str
     spec: TaskSpec
+    other_scores: dict[str, float] = field(default_factory=dict)
 
     async def setup(self, env: Any) -> None:
         self.instruction = f"Click {self.spec.seed} times"  # known only now
@@ -42,7 +43,9 @@ class Click:
         if self.spec.id == "click/broken":
             raise ZeroDivisionError("in the task's own code")
         clicks = [action for action in env.actions if getattr(action, "x_px", None) is not None]
-        return min(1.0, len(clicks) / max(1, self.spec.seed or 1))
+        score = min(1.0, len(clicks) / max(1, self.spec.seed or 1))
+        self.other_scores = {"half": score / 2, "too much": 2.0}
+        return score
 
     async def teardown(self, env: Any) -> None:
         pass

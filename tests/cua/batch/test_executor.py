@@ -67,6 +67,9 @@ async def test_agents_play_with_records_of_their_own(tmp_path: Path, kind: Execu
         ("scored", 0.5),
         ("evaluator_error", None),
     ]
+    assert [result.other_scores for result in summary.results] == [{"half": 0.5}, {"half": 0.25}, {}]
+    with EpisodeJournal(tmp_path) as journal:
+        assert journal.ended == {result.key: result for result in summary.results}
     assert "ZeroDivisionError: in the task's own code" in summary.results[2].reason
     broken = load_run(tmp_path / str(summary.results[2].run_dir))
     assert broken.result is not None

@@ -1,5 +1,6 @@
 """Tasks on a real guest: setup, act, verdict; and steps that cannot be done."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,20 @@ import pytest
 
 from envs import EnvSetupError, Hotkey, PressKey, Terminate, TypeText, Wait
 from envs.osworld.env import GuestEnv
+from envs.osworld.evaluators import Scene, judge
+from envs.osworld.guest_client import GuestClient
 from envs.osworld.setup_steps import cached_name
+from envs.osworld.task_file import TaskFile
 from envs.osworld.tasks import OsworldTask, Timing, make_suite
 from envs.registry import load_suite
+from envs.suite import Suite
 from tests.envs.desktop.conftest import needs_display, needs_program
 from tests.envs.osworld.conftest import Served
 
 pytestmark = needs_display
 NO_REST = Timing(start_s=0.0, end_s=0.0)
+NOBODY = Scene(guest=GuestClient("http://127.0.0.1:1"), cache_dir=Path("/nonexistent"))
+"""Who asks this one gets an error."""
 
 
 def make_task(cache: Path, setup: list[dict[str, Any]], evaluator: dict[str, Any]) -> OsworldTask:
@@ -140,3 +147,22 @@ def test_a_checkout_of_ones_own(tmp_path: Path) -> None:
     (folder / "mine.json").write_text(json.dumps(content))
     suite = load_suite("osworld", data=str(tmp_path), list="all")
     assert suite.task_ids == ("osworld/os/mine",)
+
+
+@pytest.mark.parametrize(("options", "num_tasks"), [({"list": "all"}, 369), ({}, 361), ({"list": "infeasible"}, 29)])
+def test_who_says_failure_at_once_gets_what_the_suite_says(options: dict[str, Any], num_tasks: int) -> None:
+    suite = make_suite(**options)
+    verdicts = [
+        asyncio.run(judge(_file(suite, id), scene=NOBODY, has_said_failure=True)).score for id in suite.task_ids
+    ]
+    baseline = suite.baselines["fail"]
+    assert (len(verdicts), sum(verdicts)) == (num_tasks, 29)
+    assert (baseline.score, baseline.num_episodes) == (sum(verdicts) / num_tasks, num_tasks)
+    families = {suite.make_task(id, None).spec.metadata["family"] for id in suite.task_ids}
+    assert families <= {domain for group in suite.groups.values() for domain in group}
+
+
+def _file(suite: Suite, task_id: str) -> TaskFile:
+    task = suite.make_task(task_id, None)
+    assert isinstance(task, OsworldTask)
+    return task.file
