@@ -24,6 +24,8 @@ from cua.trajectory.writer import TrajectoryWriter
 from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, other_scores_of, spec_of
 from envs.errors import EvaluationError
 
+_MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
+
 
 async def evaluate(task: Task, env: Env) -> float | None:
     """The task's verdict.
@@ -177,8 +179,11 @@ class Agent:
             self._executor.typed(start.steps)
             seen = await self.control.unless_stopped(self.env.reset(task))
             self._take_instruction(task, episode)
+            num_told = self._note_warnings(task)
             observation = await self._executor.without_secrets(seen)
-            return await self._loop(task, episode, _with_note(observation, start.note))
+            end = await self._loop(task, episode, _with_note(observation, start.note))
+            self._note_warnings(task, num_told)
+            return end
         finally:
             await task.teardown(self.env)
 
@@ -221,6 +226,13 @@ class Agent:
         episode.add([step])
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
         return replace(outcome, observation=_with_note(outcome.observation, nudge))
+
+    def _note_warnings(self, task: Task, num_told: int = 0) -> int:
+        """Tell what went wrong without being an error, where a task keeps a list of that; how many were told in all."""
+        warnings = list(getattr(task, "warnings", ()))[:_MAX_WARNINGS]
+        for text in warnings[num_told:]:
+            self.scope.note("task", str(text)[:_MAX_WARNING_CHARS])
+        return max(num_told, len(warnings))
 
     def _note_short_secrets(self) -> None:
         short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_CHARS]

@@ -111,6 +111,7 @@ NoteKind = Literal[
     "secrets",
     "resumed",
     "tools",
+    "task",
 ]
 
 

@@ -93,7 +93,7 @@ class OsworldTask:
         local: What stands in place of its downloads; None: nothing does.
 
     Attributes:
-        warnings: What went wrong in its setup without being an error.
+        warnings: What went wrong around it without being an error, for the record.
         other_scores: Once it is judged, the score by the other rules: `upstream`, with parity `default`.
     """
 
@@ -178,6 +178,9 @@ class OsworldTask:
     def _score(self, verdict: Verdict) -> float:
         if not self._judging.is_parity:
             self.other_scores = {} if verdict.upstream is None else {UPSTREAM: verdict.upstream}
+            if verdict.upstream != verdict.score:
+                told = "crash" if verdict.upstream is None else f"give {verdict.upstream:g}"
+                self.warnings.append(f"upstream's harness would {told} here, not give {verdict.score:g}")
             return verdict.score
         self.other_scores = {"default": verdict.score}
         if verdict.upstream is None:

@@ -95,6 +95,24 @@ async def test_the_task_is_set_up_evaluated_and_torn_down() -> None:
     assert task.calls == ["setup", f"evaluate {Terminate(status='success', answer='42')}", "teardown"]
 
 
+async def test_what_a_task_warns_of_is_told_around_the_episode() -> None:
+    @dataclass
+    class WarningTask(ScoredTask):
+        warnings: list[str] = field(default_factory=list)
+
+        async def setup(self, env: Any) -> None:
+            self.warnings.append("a command ended with status 3: no such user")
+
+        async def evaluate(self, env: Any) -> float:
+            self.warnings.append("x" * 10_000)
+            return self.score
+
+    agent, _, events = make([DONE])
+    await agent.run(WarningTask(1.0))
+    told = [event.text for event in events if isinstance(event, Noted) and event.kind == "task"]
+    assert told == ["a command ended with status 3: no such user", "x" * 500]
+
+
 @pytest.mark.parametrize(
     ("task", "status", "reason"),
     [
