@@ -6,6 +6,7 @@ evaluators.
 Source: `evaluators` of xlang-ai/OSWorld, for what each function and each kind of result means.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.errors import EnvError, EvaluationError
+from envs.osworld.downloads import get_file
 from envs.osworld.guest_client import Command, GuestClient
 from envs.osworld.program_settings import (
     ALONE,
@@ -27,8 +29,11 @@ from envs.osworld.program_settings import (
     chrome_setting,
     commonest,
 )
+from envs.osworld.tables import compare_table, why_not_compared
 from envs.osworld.task_file import INFEASIBLE, Conjunction, Metric, TaskFile
 
+COMPARE_TABLE = "compare_table"
+"""Takes its rules as options, beside both files."""
 _MAX_FILE_BYTES = 256 * 2**20
 _MAX_PATTERN_CHARS = 1000
 _FAILED = "__EVALUATION_FAILED__"
@@ -61,8 +66,10 @@ def why_unsupported(task: TaskFile) -> str | None:
     for metric in task.metrics:
         if metric.function == INFEASIBLE:
             continue
-        if metric.function not in METRICS:
+        if metric.function not in (*METRICS, COMPARE_TABLE):
             return f"the function {metric.function}"
+        if metric.function == COMPARE_TABLE and (why := why_not_compared(metric.options)) is not None:
+            return why
         for where, config in (("result", metric.result), ("expected", metric.expected)):
             if config is not None and config.get("type") not in GETTERS:
                 return f"the {where} {config.get('type')}"
@@ -148,9 +155,11 @@ async def _compare(metric: Metric, scene: Scene) -> float:
         MissingFileError: What it compares is not there.
     """
     result = await GETTERS[metric.result["type"]](scene, metric.result)
-    if metric.expected is None and metric.function not in ALONE:
+    if metric.expected is None and metric.function not in (*ALONE, COMPARE_TABLE):
         raise UnsupportedError(f"the function {metric.function} compares with nothing")
     expected = await GETTERS[metric.expected["type"]](scene, metric.expected) if metric.expected is not None else None
+    if metric.function == COMPARE_TABLE:
+        return await asyncio.to_thread(compare_table, result, expected, metric.options)
     return METRICS[metric.function](result, expected)
 
 
@@ -177,16 +186,35 @@ async def _get_rule(scene: Scene, config: Mapping[str, Any]) -> Any:
 
 
 async def _get_guest_file(scene: Scene, config: Mapping[str, Any]) -> str | None:
-    """Path of a copy of a file of the guest; None: it has none."""
-    if config.get("multi") or config.get("time_suffix"):
-        raise UnsupportedError("a result of several files, or one named by the time")
-    data = await scene.guest.read_file(str(config["path"]), max_bytes=_MAX_FILE_BYTES)
+    """Path of a copy of a file of the guest; None: it has none. Of several files the first is what is judged."""
+    if config.get("time_suffix"):
+        raise UnsupportedError("a result that is named by the time")
+    copies = [await _copy(scene, path, dest) for path, dest in _files(config)]
+    return copies[0]
+
+
+async def _copy(scene: Scene, source: str, dest: str) -> str | None:
+    data = await scene.guest.read_file(source, max_bytes=_MAX_FILE_BYTES)
+    path = inside(scene.cache_dir, dest)
     if data is None:
+        path.unlink(missing_ok=True)  # of an earlier try
         return None
-    path = inside(scene.cache_dir, str(config["dest"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return str(path)
+
+
+def _files(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where files come from and what they are called here.
+
+    Raises:
+        UnsupportedError: Others than the first one are judged.
+    """
+    if not config.get("multi"):
+        return [(str(config["path"]), str(config["dest"]))]
+    if config.get("gives", [0]) != [0]:
+        raise UnsupportedError("several files that are judged together")
+    return list(zip(map(str, config["path"]), map(str, config["dest"]), strict=True))
 
 
 async def _get_cached_file(scene: Scene, config: Mapping[str, Any]) -> str:
@@ -197,12 +225,10 @@ async def _get_cached_file(scene: Scene, config: Mapping[str, Any]) -> str:
 
 
 async def _get_reference_file(scene: Scene, config: Mapping[str, Any]) -> str:
-    if config.get("multi"):
-        raise UnsupportedError("a reference of several files")
-    path = inside(scene.cache_dir, str(config["dest"]))
-    if not path.is_file():
-        raise UnsupportedError(f"the reference file {path.name}, which is downloaded from {config.get('path')}")
-    return str(path)
+    paths = [(inside(scene.cache_dir, dest), source) for source, dest in _files(config)]
+    for path, source in paths:
+        await get_file(source, path)
+    return str(paths[0][0])
 
 
 async def _get_vlc_config(scene: Scene, config: Mapping[str, Any]) -> str | None:

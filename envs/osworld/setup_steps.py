@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.errors import EnvSetupError, did_you_mean, require
+from envs.osworld.downloads import get_file
 from envs.osworld.evaluators import inside
 from envs.osworld.guest_client import Command, Execution, GuestClient
 from envs.osworld.guest_http import UncertainError
@@ -35,7 +36,7 @@ class GuestSetup:
 
     Attributes:
         guest: What they are done to.
-        cache_dir: The task's folder here: files that were downloaded before, and what commands print.
+        cache_dir: The task's folder here: files that are downloaded, or were before, and what commands print.
         password: Put in place of `{CLIENT_PASSWORD}`.
         screen_px: Put in place of `{SCREEN_WIDTH}` and the like.
         browser_url: Debugging port of the guest's browser.
@@ -76,10 +77,7 @@ class GuestSetup:
     async def _download(self, files: Sequence[Mapping[str, str]]) -> None:
         for file in files:
             cached = self.cache_dir / cached_name(file["url"], file["path"])
-            if not cached.is_file():
-                raise EnvSetupError(
-                    f"the file {cached.name} is not in {self.cache_dir}; put it there, as downloaded from {file['url']}"
-                )
+            await get_file(file["url"], cached)
             await self.guest.upload(file["path"], await asyncio.to_thread(cached.read_bytes))
 
     async def _upload(self, files: Sequence[Mapping[str, str]]) -> None:

@@ -165,6 +165,8 @@ SHARDS = re.compile(r"checkpoint shards:\s*(\d+)% Completed \| (\d+)/(\d+)")
 STOPPED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask to end; the last one comes when the terminal is closed."""
+_LAST_LINES_S = 15.0
+"""Longest wait for lines that an ended process has written."""
 KEPT_LINES = 2000
 POLL_S = 0.2
 
@@ -243,6 +245,7 @@ def _serve(watched: "_Watched", address: tuple[str, int], when_ready: Callable[[
         time.sleep(POLL_S)
     if watched.is_asked_to_end:
         return STOPPED
+    watched.send(signal.SIGKILL)  # what it started and left, which would hold the pipe open
     watched.join()
     text = explain_exit(watched.process.returncode, list(watched.lines))
     raise (EngineDead if has_served else RuntimeFault)(text)
@@ -295,8 +298,8 @@ class _Watched:
         return f"its last line: {self.lines[-1].strip()}" if self.lines else "it wrote nothing"
 
     def join(self) -> None:
-        """Wait for output that is still in the pipe; a child that outlives the process may hold the pipe open."""
-        self._reader.join(timeout=2)
+        """Wait for output that is still in the pipe; what has left the process group may hold the pipe open."""
+        self._reader.join(timeout=_LAST_LINES_S)
 
     def _read(self) -> None:
         progress = Progress()

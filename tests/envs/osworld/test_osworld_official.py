@@ -260,4 +260,4 @@ async def test_the_published_evaluators_on_a_real_guest(served: Served, tmp_path
 def test_ours_and_theirs_together() -> None:
     data = TaskData()
     ours = [key for key in data.keys("all") if why_unsupported(data.task(key)) is None]
-    assert len(ours) == 107
+    assert len(ours) == 144

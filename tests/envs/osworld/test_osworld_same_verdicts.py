@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from envs.errors import EvaluationError
 from envs.osworld.evaluators import METRICS
 from envs.osworld.official import ask, find_official
 from envs.osworld.program_settings import ALONE
@@ -296,3 +298,55 @@ def test_they_agree(cases: list[Case]) -> None:
         if own != their and not any(explains(one, own, their) for explains in DIFFERENCES.values())
     ]
     assert odd == []
+
+
+def test_they_agree_on_sheets(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("pandas")
+    from envs.osworld.tables import compare_table
+
+    assert OFFICIAL is not None
+    rng = random.Random(0)
+    cells: list[Any] = [None, "", "a", "A", 0, 1, 1.0, 1.00004, 1.00006, True, "1", "=1+1", -2.5, 10**12]
+    calls: list[dict[str, Any]] = []
+    mine = []
+    for number in range(150):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        rows = [[rng.choice(cells) for _ in range(3)] for _ in range(rng.randrange(4))]
+        for name in ("r", "e"):
+            book = openpyxl.Workbook()
+            book.active.title = rng.choice(("S", "S", "T"))
+            for row in rows:
+                book.active.append([rng.choice(cells) if rng.random() < 0.05 else cell for cell in row])
+            book.save(folder / f"{name}.xlsx")
+            if rng.random() < 0.8:
+                ends = rng.choice(("", "\n", "\n\n "))
+                text = "\n".join(",".join(map(str, row)) for row in rows)
+                (folder / f"{name}-S.csv").write_text(text.swapcase() + ends if rng.random() < 0.2 else text + ends)
+        rules: list[dict[str, Any]] = [
+            {
+                "type": rng.choice(("sheet_data", "sheet_data", "sheet_print", "sheet_name")),
+                "sheet_idx0": rng.choice((0, 1, "RI0", "RNS", "RNT", "RNx")),
+                "sheet_idx1": rng.choice(("EI0", "EI0", "ENS", "EI3", "RI0")),
+                "ignore_case": rng.random() < 0.5,
+            }
+            for _ in range(rng.choice((1, 1, 2)))
+        ]
+        paths = [str(folder / f"{name}.xlsx") for name in ("r", "e")]
+        calls.append({"function": "compare_table", "arguments": paths, "options": {"rules": rules}})
+        try:
+            mine.append(compare_table(*paths, {"rules": rules}))
+        except EvaluationError:
+            mine.append(None)
+    answer = asyncio.run(ask(OFFICIAL.python, {"op": "metrics", "calls": calls}, folder=tmp_path))
+    theirs = [found.get("score") for found in answer["results"]]
+    odd = [
+        (call["options"], own, their)
+        for call, own, their in zip(calls, mine, theirs, strict=True)
+        if own != their
+        and not (own == 0.0 and their is None)  # the first rule that fails ends ours
+        and not (own is None and their == 0.0)  # a reference that lacks its sheet is an error
+    ]
+    assert odd == []
+    assert {0.0, 1.0, None} <= set(mine)

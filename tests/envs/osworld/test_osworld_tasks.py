@@ -98,7 +98,10 @@ async def test_steps_of_every_simple_kind(served: Served, tmp_path: Path) -> Non
         (step("lunch", command="x"), r"step 1 \(lunch\) is none that is known; did you mean 'launch'"),
         (step("googledrive", settings_file="x"), "needs an account at Google Drive"),
         (step("launch", comand="x"), "has parameters that it does not take"),
-        (step("download", files=[{"url": "https://files.example/b", "path": "/b"}]), "put it there, as downloaded"),
+        (
+            step("download", files=[{"url": "https://files.example/b", "path": "/b"}]),
+            "as downloaded from https://files.example/b",
+        ),
         (step("execute", command=["true"], stdout="../../out"), "leads out"),
         (step("launch", command="no-such-program"), "with 500"),
         (step("open", path="~/none.txt"), "with 404: File not found"),
