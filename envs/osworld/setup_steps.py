@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from envs.osworld.downloads import get_file
 from envs.osworld.evaluators import inside
 from envs.osworld.guest_client import Command, Execution, GuestClient
 from envs.osworld.guest_http import UncertainError
-from envs.osworld.task_file import SetupStep
+from envs.osworld.task_file import SetupStep, TaskFile
 
 _MAX_SLEEP_S = 600.0
 _UNTIL_TIMEOUT_S = 300.0
@@ -204,6 +204,20 @@ def cached_names(steps: Iterable[SetupStep]) -> dict[str, str]:
     """Names of all files that steps download, by path on the guest."""
     files = [file for step in steps if step.kind == "download" for file in step.parameters["files"]]
     return {file["path"]: cached_name(file["url"], file["path"]) for file in files}
+
+
+def downloads_of(task: TaskFile) -> Iterator[tuple[str, str]]:
+    """Addresses of all files that a task brings along, references too, each with its name in the task's folder."""
+    for step in (*task.setup, *task.postconfig):
+        files = step.parameters.get("files") if step.kind == "download" else None
+        for file in files if isinstance(files, list) else ():  # what is damaged is told when the step is done
+            if isinstance(file, Mapping) and {"url", "path"} <= file.keys():
+                yield file["url"], cached_name(file["url"], file["path"])
+    for metric in task.metrics:
+        for source in (metric.result, metric.expected or {}):
+            if source.get("type") == "cloud_file":
+                urls, names = source["path"], source["dest"]
+                yield from zip(urls, names, strict=True) if source.get("multi") else [(urls, names)]
 
 
 def _is_reached(ended: Execution, until: Mapping[str, Any]) -> bool:

@@ -1,6 +1,8 @@
 """The suite `osworld`: OSWorld's tasks on a guest."""
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,12 +10,13 @@ from typing import Any, Literal
 
 from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvSetupError, EvaluationError
+from envs.osworld.downloads import get_file
 from envs.osworld.env import GuestEnv
 from envs.osworld.evaluators import Compare, Scene, Verdict, compare_here, inside, judge, why_unsupported
 from envs.osworld.local_tasks import BASELINES, LOCAL, LocalTask, Wording, load_local_tasks, local_keys, save_standins
 from envs.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
 from envs.osworld.providers import check_options
-from envs.osworld.setup_steps import GuestSetup, cached_names
+from envs.osworld.setup_steps import GuestSetup, cached_names, downloads_of
 from envs.osworld.task_file import GROUPS, UPSTREAM, TaskData, TaskFile
 from envs.suite import FAMILY, Baseline, Suite
 
@@ -113,7 +116,8 @@ class OsworldTask:
         self.instruction = file.instruction
         self.spec = spec
         self.warnings: list[str] = []
-        self._cache_dir = inside(cache_dir, file.id)
+        self._files_dir = inside(cache_dir, file.id)
+        self._episode_dir: tempfile.TemporaryDirectory[str] | None = None
         self._timing = timing
 
     async def setup(self, env: GuestEnv) -> None:
@@ -122,10 +126,13 @@ class OsworldTask:
         Raises:
             EnvSetupError: One cannot be done.
         """
-        self._cache_dir.mkdir(parents=True, exist_ok=True)
+        self._files_dir.mkdir(parents=True, exist_ok=True)
         if self._local is not None:
             names = cached_names((*self.file.setup, *self.file.postconfig))
-            await asyncio.to_thread(save_standins, self._cache_dir, self._local.files, names)
+            await asyncio.to_thread(save_standins, self._files_dir, self._local.files, names)
+        for url, name in downloads_of(self.file):
+            await get_file(url, inside(self._files_dir, name))
+        await asyncio.to_thread(shutil.copytree, self._files_dir, self.work_dir(), dirs_exist_ok=True)
         steps = self._steps(env)
         await steps.run(self.file.setup)
         self.warnings = steps.warnings
@@ -145,7 +152,7 @@ class OsworldTask:
         steps = self._steps(env)
         await steps.run(self.file.postconfig)
         self.warnings += steps.warnings
-        scene = Scene(guest=env.guest, cache_dir=self._cache_dir)
+        scene = Scene(guest=env.guest, cache_dir=self.work_dir())
         verdict = await judge(
             self.file,
             scene,
@@ -188,12 +195,21 @@ class OsworldTask:
         return verdict.upstream
 
     async def teardown(self, env: GuestEnv) -> None:
-        """Nothing: what brings a guest to a clean state is its provider's."""
+        """Remove what the episode has stored here; what brings a guest to a clean state is its provider's."""
+        folder, self._episode_dir = self._episode_dir, None
+        if folder is not None:
+            await asyncio.to_thread(folder.cleanup)
+
+    def work_dir(self) -> Path:
+        """The episode's own copy of the task's files, so that another try of the task does not meet this one's."""
+        if self._episode_dir is None:
+            self._episode_dir = tempfile.TemporaryDirectory(prefix="k25-osworld-", ignore_cleanup_errors=True)
+        return Path(self._episode_dir.name)
 
     def _steps(self, env: GuestEnv) -> GuestSetup:
         return GuestSetup(
             guest=env.guest,
-            cache_dir=self._cache_dir,
+            cache_dir=self.work_dir(),
             password=env.options.password,
             screen_px=env.screen_px,
             browser_url=f"http://{env.options.host}:{env.options.chromium_port}",

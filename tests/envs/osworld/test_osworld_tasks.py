@@ -83,11 +83,21 @@ async def test_steps_of_every_simple_kind(served: Served, tmp_path: Path) -> Non
     env = GuestEnv(served.options)
     try:
         await env.reset(task)
-        assert (tmp_path / "a-task" / "printed.txt").read_text() == "asset"
-        assert (tmp_path / "a-task" / "filled").read_text() == "800x300 password\n"
+        assert (task.work_dir() / "printed.txt").read_text() == "asset"
+        assert (task.work_dir() / "filled").read_text() == "800x300 password\n"
         assert task.warnings == ["sh -c echo why >&2; exit 3 ended with status 3: why"]
         assert await task.evaluate(env) == 1.0
+        other = make_task(
+            tmp_path, [step("sleep", seconds=0)], says("3\n", "true")
+        )  # another try of it, beside this one
+        await env.reset(other)
+        assert [file.name for file in other.work_dir().iterdir()] == [cached_name(url, "/x/a.txt")]
+        folders = [one.work_dir() for one in (task, other)]
+        await other.teardown(env)
+        assert [folder.exists() for folder in folders] == [True, False]
+        assert [file.name for file in (tmp_path / "a-task").iterdir()] == [cached_name(url, "/x/a.txt")]
     finally:
+        await task.teardown(env)
         await env.close()
 
 
