@@ -28,6 +28,9 @@ _MIN_SIDE_COVER = 0.65
 _MAX_CARET_PX = (3, 60)
 """How wide a text caret is with the pixels beside it at most, and how high a field whose inside it cuts in two."""
 
+_CARET_HEIGHT_PX = (9, 48)
+_CARET_CONTRAST = 90
+_NEAR_CARET_PX = 4
 _MIN_LINE_PX = 48
 _MAX_LINE_THICKNESS_PX = 4
 
@@ -45,6 +48,50 @@ class Rectangle:
     box_px: Box
     colour: tuple[int, int, int]
     fill: float
+
+
+def without_carets(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The image without text carets that stand right behind a letter: they join it, and cut its field in two.
+
+    A caret is a stroke of one colour, one or two pixels wide, on plain ground, taller than the letters before it at
+    both ends; no letter's stem is (an l stands on the base line).
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+
+    Returns:
+        The same array where there is none, a copy else.
+    """
+    cv2 = require("cv2", "literal")
+    least, most = _CARET_HEIGHT_PX
+    if image.shape[0] <= least or image.shape[1] <= _NEAR_CARET_PX:
+        return image
+    steps = largest_channel(cv2.absdiff(image[:, 1:], image[:, :-1]))
+    is_end = (steps[:, :-1] > _CARET_CONTRAST) & (steps[:, 1:] == 0)
+    tall = cv2.morphologyEx(is_end.astype(np.uint8), cv2.MORPH_OPEN, np.ones((least, 1), np.uint8))
+    plain = image
+    for left, top, width, height, _ in cv2.connectedComponentsWithStats(tall, connectivity=4)[2][1:].tolist():
+        caret = _find_caret(image, left, top, top + height) if width == 1 and height <= most else None
+        if caret is not None:
+            plain = image.copy() if plain is image else plain
+            plain[caret.top : caret.bottom, caret.left : caret.right] = image[top, left + 1]
+    return plain
+
+
+def _find_caret(image: NDArray[np.uint8], right: int, top: int, bottom: int) -> Box | None:
+    """The caret whose last column is known, if what stands there is one."""
+    if right < _NEAR_CARET_PX or right + _NEAR_CARET_PX >= image.shape[1] or top < 1 or bottom >= image.shape[0]:
+        return None
+    ground, colour = image[top, right + 1], image[top, right]
+    beside = image[top - 1 : bottom + 1, right + 1 : right + _NEAR_CARET_PX]
+    ends = image[[top - 1, bottom], right]
+    if (beside != ground).any() or (ends != ground).any() or (image[top:bottom, right] != colour).any():
+        return None
+    left = right - 1 if (image[top:bottom, right - 1] == colour).all() else right
+    letters = image[top - 1 : bottom + 1, left - _NEAR_CARET_PX : left]
+    rows = np.flatnonzero((letters != ground).any(axis=(1, 2)))
+    is_taller = rows.size > 0 and rows[0] > 1 and rows[-1] < letters.shape[0] - 2
+    return Box(left, top, right + 1, bottom) if is_taller else None
 
 
 def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

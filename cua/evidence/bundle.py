@@ -10,6 +10,7 @@ from cua.answer import Claim, find_claims
 from cua.evidence.notebook import cell_data, code_of, make_notebook
 from cua.evidence.recorded_inputs import listed_inputs
 from cua.messages import ImagePart
+from cua.run.end import End
 from cua.step import CallOutcome
 from cua.trajectory.chain import ChainStatus
 from cua.trajectory.disk import translate_os_errors
@@ -117,12 +118,17 @@ def _earlier(record: RunRecord) -> Mapping[str, Any]:
             "question": turn.words,
             "answer": turn.result.end.answer if turn.result else None,
             "text": turn.answer_text,
-            "end": asdict(turn.result.end) if turn.result else None,
+            "end": _end(turn.result.end) if turn.result else None,
             "claims": [_claim(claim, record) for claim in find_claims(turn.answer_text, record.tool_steps)],
         }
         for turn in record.turns[:-1]
     ]
     return {"earlier": turns} if turns else {}
+
+
+def _end(end: End) -> dict[str, Any]:
+    """How a run ended; scores by other rules only where there are any, as earlier versions wrote none."""
+    return {name: value for name, value in asdict(end).items() if name != "other_scores" or value}
 
 
 def _last_words(record: RunRecord) -> str:
@@ -137,7 +143,7 @@ def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verificati
         **_earlier(record),
         "answer": record.end.answer if record.end else None,
         "text": _last_words(record),
-        "end": asdict(record.end) if record.end else None,
+        "end": _end(record.end) if record.end else None,
         "claims": [_claim(claim, record) for claim in claims],
         "fingerprint": record.chain.fingerprint if record.chain.status == "whole" else None,
         "verification": verification.to_json() if verification else None,

@@ -16,7 +16,7 @@ from envs.observation import Dialog, Observation, Tab
 from envs.secret_texts import without_login
 
 _CAPTURE_TIMEOUT_S = 5.0
-_TREE_TIMEOUT_S = 3.0
+_TREE_TIMEOUT_S = 5.0
 _REJOIN_S = 0.5
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
-from visual_tools.widgets import find_dialog, find_lines, find_rectangles
+from visual_tools.widgets import find_dialog, find_lines, find_rectangles, without_carets
 
 
 def boxes(canvas: Canvas) -> list[Box]:
@@ -55,6 +55,30 @@ def test_a_caret_does_not_cut_a_field_in_two(width: int) -> None:
 
     assert Box(51, 41, 199, 59) in boxes(canvas)
     assert not any(box.width < 100 for box in boxes(canvas))
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_caret_behind_a_letter_is_taken_out_of_the_image(width: int) -> None:
+    field = Canvas().box(50, 40, 200, 64, outline="#767676").text(56, 42, "Ann", size=16).array
+    end = int(np.flatnonzero((field[42:62, 52:198] < 128).any(axis=(0, 2)))[-1]) + 53
+    typed = field.copy()
+    typed[43:61, end : end + width] = 0
+
+    assert (without_carets(typed) == field).all()
+    assert without_carets(field) is field
+
+
+def test_what_stands_on_the_base_line_or_holds_text_behind_it_is_no_caret() -> None:
+    stroke = Canvas().box(100, 50, 108, 60, fill="#444").box(109, 44, 110, 60, fill="black").array
+    between = (
+        Canvas()
+        .box(100, 50, 108, 60, fill="#444")
+        .box(109, 44, 110, 64, fill="black")
+        .box(111, 50, 115, 60, fill="#444")
+    )
+
+    assert without_carets(stroke) is stroke
+    assert without_carets(between.array).min(axis=2)[45, 109] == 0
 
 
 def test_a_line_from_border_to_border_parts_two_cells() -> None:

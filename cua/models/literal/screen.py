@@ -13,7 +13,7 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel, measure_contrast, read_sign
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
-from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles
+from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles, without_carets
 
 _NUM_REMEMBERED = 4
 _DIMMED_CONTRAST = 185
@@ -33,7 +33,7 @@ class Screen:
     """One image with what was found on it; all boxes in its pixels.
 
     Attributes:
-        image: (H, W, 3) uint8 RGB.
+        image: (H, W, 3) uint8 RGB, without a text caret behind a letter.
         lines: Text, top to bottom.
         rectangles: Flat regions, smallest first.
     """
@@ -194,7 +194,7 @@ def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
         if known is not None:
             _screens.move_to_end(key)
             return known
-    image = decode_image(encoded)
+    image = without_carets(decode_image(encoded))
     reader = engine or shared_engine()
     rectangles = find_rectangles(image)
     lines = split_at_rectangles(reader.read_text(image), rectangles)

@@ -92,6 +92,11 @@ SENTENCES = re.compile("|".join(f"(?:{part})" for part in _SENTENCES), re.I)
 PLAIN = re.compile(rf"\b(?:{_PLAIN})\b", re.I)
 """Words that tables and headings hold too: they count in red, in a red box, or close to a field."""
 
+THANKS = re.compile(
+    r"^\W*(?:thanks?|done|success\w*|saved|sent|ok|welcome|danke|merci|gracias|grazie|obrigad[oa])\b", re.I
+)
+"""How a message begins that confirms, whatever its colour."""
+
 PAGES = re.compile(_PAGES, re.I)
 """What a page says that stands in the place of the wanted one."""
 
@@ -210,8 +215,8 @@ def _is_named(words: str, named: Sequence[str]) -> bool:
 
 
 def _is_message_like(screen: Screen, line: TextLine, named: Sequence[str]) -> bool:
-    """Whether a text is long enough for a message, is no button, and holds nothing that was typed."""
-    if len(line.text) < _MIN_MESSAGE_CHARS or find_button(screen, line.box_px) is not None:
+    """Whether a text is long enough for a message, confirms nothing, is no button, and holds nothing that was typed."""
+    if len(line.text) < _MIN_MESSAGE_CHARS or THANKS.search(line.text) or find_button(screen, line.box_px) is not None:
         return False
     quoted = {words for text in named for words in re.findall(r'"([^"]{3,})"', text)}
     return not any(fit.score >= CONTAINED for words in quoted for fit in fit_texts(words, line.text))

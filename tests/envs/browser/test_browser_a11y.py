@@ -18,12 +18,18 @@ pytestmark = pytest.mark.browser
 TASK = InstructionTask(instruction="test")
 
 
+LATE = "the accessibility tree could not be read in time"
+
+
 async def look(url: str, *, script: str = "", **options: object) -> Observation:
+    """The page as it is observed; where a busy machine reads the tree too late, which is said, it is read again."""
     env = BrowserEnv(BrowserOptions(start_url=url, viewport_px=(1000, 500), a11y_tree=True, **options))  # type: ignore[arg-type]
     try:
         seen = await env.reset(TASK)
         if script:
             await env.page.evaluate(script)
+            seen = (await env.step([])).observation
+        while LATE in seen.notes:
             seen = (await env.step([])).observation
         return seen
     finally:
