@@ -64,7 +64,8 @@ def find_inputs(screen: Screen) -> list[Box]:
     others = [box for box in find_fields(screen) if not any(box.intersection(one) > 0.5 * box.area for one in outlined)]
     boxes = [*outlined, *others]
     buttons = [found for line in screen.lines if (found := find_button(screen, line.box_px)) is not None]
-    free = [box for box in boxes if not is_cell(box, boxes) and not is_list(screen, box)]
+    grid = [*boxes, *find_field_boxes(screen)]
+    free = [box for box in boxes if not is_cell(box, boxes) and not _is_in_grid(box, grid) and not is_list(screen, box)]
     free = [box for box in free if not any(box.intersection(button) > 0.8 * box.area for button in buttons)]
     return sorted(free, key=lambda box: (round(box.center[1] / 8), box.left))
 
@@ -168,6 +169,16 @@ def is_cell(box: Box, boxes: list[Box]) -> bool:
         and abs(other.top - box.top) <= 2
         and abs(other.bottom - box.bottom) <= 2
         and min(abs(other.left - box.right), abs(box.left - other.right)) <= 3
+        for other in boxes
+    )
+
+
+def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
+    """Whether neighbours touch a rectangle at a side and above or below, even such as look like buttons."""
+    return is_cell(box, boxes) and any(
+        abs(other.left - box.left) <= 2
+        and abs(other.right - box.right) <= 2
+        and min(abs(other.top - box.bottom), abs(box.top - other.bottom)) <= 3
         for other in boxes
     )
 

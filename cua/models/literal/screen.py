@@ -26,6 +26,8 @@ _HEADING_RATIO = 1.3
 _HOME_RATIO = 0.75
 _SIDES = "[]|(){}"
 _SIDE_PX = 5
+_LINE_GAP_PX = 3
+_MAX_LINE_SHARE = 0.75
 
 
 @dataclass(eq=False)
@@ -197,7 +199,10 @@ def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
     image = without_carets(decode_image(encoded))
     reader = engine or shared_engine()
     rectangles = find_rectangles(image)
-    lines = split_at_rectangles(reader.read_text(image), rectangles)
+    whole = reader.read_text(image)
+    lines = [
+        line if line in whole else _read_again(line, image, reader) for line in split_at_rectangles(whole, rectangles)
+    ]
     screen = Screen(image=image, engine=reader, lines=lines, rectangles=rectangles)
     with _screens_lock:
         _screens[key] = screen
@@ -218,6 +223,18 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
         raise ValueError("the screenshot is neither PNG nor JPEG nor WebP")
     image: NDArray[np.uint8] = cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
     return image
+
+
+def _read_again(part: TextLine, image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
+    """A part of a line without the high border that it was read with, which left its letters small."""
+    box = part.box_px
+    rows = find_runs(find_ink(image[box.top : box.bottom, box.left : box.right]).any(axis=1), max_gap=_LINE_GAP_PX)
+    if len(rows) != 1 or rows[0][1] - rows[0][0] > _MAX_LINE_SHARE * box.height:
+        return part
+    tight = Box(box.left, box.top + rows[0][0], box.right, box.top + rows[0][1])
+    near = tight.padded(3).clipped(image.shape[1], image.shape[0])
+    text, confidence = engine.read_crop(image[near.top : near.bottom, near.left : near.right], scale=2.0)
+    return _line(text, tight, confidence) if text and confidence > part.confidence else part
 
 
 def split_at_rectangles(lines: list[TextLine], rectangles: list[Rectangle]) -> list[TextLine]:
