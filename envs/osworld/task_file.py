@@ -5,7 +5,6 @@ Source: `evaluation_examples` of xlang-ai/OSWorld. The files that come with the 
 """
 
 import hashlib
-import json
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envs.errors import EnvSetupError, did_you_mean
+from envs.json_fields import as_mapping, as_text, load_json
 
 DATA = Path(__file__).with_name("data") / "osworld_2026_04_29.zip"
 LISTS = ("all", "nogdrive", "small", "infeasible")
@@ -128,9 +128,9 @@ def parse_task(domain: str, content: object, where: str) -> TaskFile:
     Raises:
         EnvSetupError: Something is missing or of another kind than it has to be.
     """
-    task = _mapping(content, where)
-    evaluator = _mapping(task.get("evaluator"), f"{where}: evaluator")
-    instruction = _text(task.get("instruction"), f"{where}: instruction")
+    task = as_mapping(content, where)
+    evaluator = as_mapping(task.get("evaluator"), f"{where}: evaluator")
+    instruction = as_text(task.get("instruction"), f"{where}: instruction")
     if not instruction.strip():
         raise EnvSetupError(f"{where}: instruction is blank")
     setup = parse_steps(task.get("config"), f"{where}: config")
@@ -139,7 +139,7 @@ def parse_task(domain: str, content: object, where: str) -> TaskFile:
         raise EnvSetupError(f"{where}: evaluator: conj is {conjunction!r}, expected 'and' or 'or'")
     apps = task.get("related_apps")
     return TaskFile(
-        id=_text(task.get("id"), f"{where}: id"),
+        id=as_text(task.get("id"), f"{where}: id"),
         domain=domain,
         instruction=instruction,
         setup=setup,
@@ -165,13 +165,13 @@ def parse_steps(content: object, where: str) -> tuple[SetupStep, ...]:
         raise EnvSetupError(f"{where} is a {type(content).__name__}, expected a list of steps")
     steps = []
     for number, entry in enumerate(content, 1):
-        step = _mapping(entry, f"{where}: step {number}")
-        kind = _text(step.get("type"), f"{where}: step {number}: type")
+        step = as_mapping(entry, f"{where}: step {number}")
+        kind = as_text(step.get("type"), f"{where}: step {number}: type")
         parameters = step.get("parameters")
         steps.append(
             SetupStep(
                 kind=kind,
-                parameters={} if parameters is None else _mapping(parameters, f"{where}: step {number}: parameters"),
+                parameters={} if parameters is None else as_mapping(parameters, f"{where}: step {number}: parameters"),
             )
         )
     return tuple(steps)
@@ -209,7 +209,7 @@ class TaskData:
             raise EnvSetupError(f"{told} of OSWorld with {key!r}{'' if found else did_you_mean(key, self._keys)}")
         name = self._keys[found[0]]
         domain = found[0].partition("/")[0]
-        return parse_task(domain, _load(self._tasks[name], f"{self._path.name}: {name}"), name)
+        return parse_task(domain, load_json(self._tasks[name], f"{self._path.name}: {name}"), name)
 
     def keys(self, list_name: str = "all", domains: Iterable[str] = ()) -> tuple[str, ...]:
         """Keys of the tasks of a list, in its order.
@@ -237,14 +237,14 @@ class TaskData:
         if name == "all" and "test_all.json" not in self._lists:
             return list(self._keys)
         if f"test_{name}.json" in self._lists:
-            content = _load(self._lists[f"test_{name}.json"], f"test_{name}.json")
+            content = load_json(self._lists[f"test_{name}.json"], f"test_{name}.json")
         elif Path(name).is_file():
-            content = _load(_read_bounded(Path(name)), name)
+            content = load_json(_read_bounded(Path(name)), name)
         else:
             raise EnvSetupError(
                 f"there is no list {name!r}{did_you_mean(name, LISTS)}; a list of your own is a file like test_all.json"
             )
-        domains = _mapping(content, name)
+        domains = as_mapping(content, name)
         return [f"{domain}/{id}" for domain, ids in domains.items() if isinstance(ids, list) for id in ids]
 
 
@@ -258,7 +258,7 @@ def _parse_metrics(evaluator: Mapping[str, Any], where: str) -> tuple[Metric, ..
         for name in ("result", "expected", "options")
     }
     return tuple(
-        Metric(function=_text(name, f"{where}: func"), result=result, expected=expected or None, options=options)
+        Metric(function=as_text(name, f"{where}: func"), result=result, expected=expected or None, options=options)
         for name, result, expected, options in zip(names, *columns.values(), strict=True)
     )
 
@@ -270,7 +270,7 @@ def _column(given: object, count: int, is_list: bool, where: str) -> list[Mappin
         entries = [None] * count
     if len(entries) != count or (isinstance(given, list) and not is_list):
         raise EnvSetupError(f"{where} has {len(entries)} entries for {count} functions")
-    return [{} if entry is None else _mapping(entry, where) for entry in entries]
+    return [{} if entry is None else as_mapping(entry, where) for entry in entries]
 
 
 def _read_zip(path: Path) -> dict[str, bytes]:
@@ -318,22 +318,3 @@ def _digest(files: Mapping[str, bytes]) -> str:
         digest.update(f"{name}\0{len(files[name])}\0".encode())
         digest.update(files[name])
     return digest.hexdigest()[:12]
-
-
-def _load(data: bytes, where: str) -> object:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise EnvSetupError(f"{where} is no JSON: {error}") from error
-
-
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise EnvSetupError(f"{where} is {'missing' if value is None else type(value).__name__}, expected an object")
-    return value
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise EnvSetupError(f"{where} is {'missing' if value is None else type(value).__name__}, expected a text")
-    return value

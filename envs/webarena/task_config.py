@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envs.errors import EnvSetupError, did_you_mean
+from envs.json_fields import as_mapping, as_text, as_texts, load_json
 
 DATA = Path(__file__).with_name("data") / "webarena_2025_09_05.zip"
 RAW, VERIFIED, HARD = "test.raw.json", "webarena-verified.json", "webarena-verified-hard.ids.json"
@@ -127,13 +128,13 @@ def parse_config(content: object, where: str = "a task of WebArena") -> TaskConf
     Raises:
         EnvSetupError: Something is missing or of another kind than it has to be.
     """
-    task = _mapping(content, where)
+    task = as_mapping(content, where)
     id = task.get("task_id")
     if isinstance(id, bool) or not isinstance(id, int):
         raise EnvSetupError(f"{where}: task_id is {id!r}, expected a whole number")
     where = f"task {id} of WebArena"
-    evaluation = _mapping(task.get("eval"), f"{where}: eval")
-    types = tuple(_texts(evaluation.get("eval_types"), f"{where}: eval_types"))
+    evaluation = as_mapping(task.get("eval"), f"{where}: eval")
+    types = tuple(as_texts(evaluation.get("eval_types"), f"{where}: eval_types"))
     if not types or (unknown := set(types) - set(EVAL_TYPES)):
         told = f"{min(unknown)!r}" if types else "empty"
         raise EnvSetupError(f"{where}: eval_types has {told}; expected one of {', '.join(EVAL_TYPES)}")
@@ -144,16 +145,16 @@ def parse_config(content: object, where: str = "a task of WebArena") -> TaskConf
     if "url_match" in types:
         if (rule := evaluation.get("url_note", "GOLD in PRED")) != "GOLD in PRED":
             raise EnvSetupError(f"{where}: url_note is {rule!r}; the only rule for addresses is 'GOLD in PRED'")
-        urls = tuple(_text(evaluation.get("reference_url"), f"{where}: reference_url").split(_OR))
+        urls = tuple(as_text(evaluation.get("reference_url"), f"{where}: reference_url").split(_OR))
     checks = evaluation.get("program_html") if "program_html" in types else []
     if not isinstance(checks, list):
         raise EnvSetupError(f"{where}: program_html is a {type(checks).__name__}, expected a list")
     template = task.get("intent_template_id")
     return TaskConfig(
         id=id,
-        sites=tuple(_texts(task.get("sites"), f"{where}: sites")),
-        start_urls=tuple(_text(task.get("start_url"), f"{where}: start_url").split(_AND)),
-        intent=_text(task.get("intent"), f"{where}: intent"),
+        sites=tuple(as_texts(task.get("sites"), f"{where}: sites")),
+        start_urls=tuple(as_text(task.get("start_url"), f"{where}: start_url").split(_AND)),
+        intent=as_text(task.get("intent"), f"{where}: intent"),
         template_id=template if isinstance(template, int) else -1,
         eval_types=types,
         answers=answers,
@@ -164,33 +165,33 @@ def parse_config(content: object, where: str = "a task of WebArena") -> TaskConf
 
 
 def _parse_answers(evaluation: Mapping[str, Any], where: str) -> Answers:
-    given = _mapping(evaluation.get("reference_answers"), f"{where}: reference_answers")
+    given = as_mapping(evaluation.get("reference_answers"), f"{where}: reference_answers")
     if unknown := set(given) - {"exact_match", "must_include", "fuzzy_match"}:
         raise EnvSetupError(f"{where}: reference_answers has {min(unknown)!r}, which nothing compares")
     fuzzy = given.get("fuzzy_match", [])
     is_not_achievable = fuzzy == NOT_ACHIEVABLE
     exact = given.get("exact_match")
     return Answers(
-        exact=None if exact is None else _text(exact, f"{where}: exact_match"),
-        includes=tuple(_texts(given.get("must_include", []), f"{where}: must_include")),
-        alike=() if is_not_achievable else tuple(_texts(fuzzy, f"{where}: fuzzy_match")),
+        exact=None if exact is None else as_text(exact, f"{where}: exact_match"),
+        includes=tuple(as_texts(given.get("must_include", []), f"{where}: must_include")),
+        alike=() if is_not_achievable else tuple(as_texts(fuzzy, f"{where}: fuzzy_match")),
         is_not_achievable=is_not_achievable,
-        why=_text(evaluation.get("string_note"), f"{where}: string_note") if is_not_achievable else "",
+        why=as_text(evaluation.get("string_note"), f"{where}: string_note") if is_not_achievable else "",
     )
 
 
 def _parse_check(content: object, where: str) -> PageCheck:
-    check = _mapping(content, f"{where}: program_html")
-    wanted = _mapping(check.get("required_contents"), f"{where}: required_contents")
+    check = as_mapping(content, f"{where}: program_html")
+    wanted = as_mapping(check.get("required_contents"), f"{where}: required_contents")
     if "exact_match" not in wanted and "must_include" not in wanted:
         raise EnvSetupError(f"{where}: required_contents has neither exact_match nor must_include")
     exact = wanted.get("exact_match")
-    includes = () if exact is not None else _texts(wanted["must_include"], f"{where}: must_include")
+    includes = () if exact is not None else as_texts(wanted["must_include"], f"{where}: must_include")
     return PageCheck(
-        url=_text(check.get("url"), f"{where}: url"),
-        locator=_text(check.get("locator"), f"{where}: locator").strip(),
-        prepare=tuple(_texts(check.get("prep_actions", []), f"{where}: prep_actions")),
-        exact=None if exact is None else _text(exact, f"{where}: exact_match"),
+        url=as_text(check.get("url"), f"{where}: url"),
+        locator=as_text(check.get("locator"), f"{where}: locator").strip(),
+        prepare=tuple(as_texts(check.get("prep_actions", []), f"{where}: prep_actions")),
+        exact=None if exact is None else as_text(exact, f"{where}: exact_match"),
         includes=tuple(tuple(part.split(_OR)) for part in includes),
     )
 
@@ -208,12 +209,12 @@ class TaskData:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or DATA
         raw = self._read(RAW)
-        content = _load(raw, str(self._path))
+        content = load_json(raw, str(self._path))
         if not isinstance(content, list) or not content:
             raise EnvSetupError(f"{self._path} holds no list of tasks")
         self._tasks: dict[int, Mapping[str, Any]] = {}
         for number, entry in enumerate(content):
-            task = _mapping(entry, f"{self._path}: entry {number}")
+            task = as_mapping(entry, f"{self._path}: entry {number}")
             id = task.get("task_id")
             if isinstance(id, bool) or not isinstance(id, int) or id in self._tasks:
                 raise EnvSetupError(f"{self._path}: entry {number} has the task_id {id!r}, missing or there twice")
@@ -256,7 +257,7 @@ class TaskData:
 
     def hard_ids(self) -> tuple[int, ...]:
         """The 258 tasks that the audited set calls hard."""
-        content = _load(self._read(HARD), HARD)
+        content = load_json(self._read(HARD), HARD)
         ids = content.get("task_ids") if isinstance(content, dict) else content
         if not isinstance(ids, list):
             raise EnvSetupError(f"{HARD} is no list of task ids")
@@ -264,7 +265,7 @@ class TaskData:
 
     def verified(self) -> dict[int, Mapping[str, Any]]:
         """The audited configs by task id, which have a schema of their own."""
-        content = _load(self._read(VERIFIED), VERIFIED)
+        content = load_json(self._read(VERIFIED), VERIFIED)
         if not isinstance(content, list):
             raise EnvSetupError(f"{VERIFIED} is no list of tasks")
         return {task["task_id"]: task for task in content}
@@ -362,30 +363,3 @@ def fill(content: Any, sites: Mapping[str, str]) -> Any:
     if isinstance(content, Sequence):
         return [fill(value, sites) for value in content]
     return content
-
-
-def _load(data: bytes, where: str) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise EnvSetupError(f"{where} is no JSON: {error}") from error
-
-
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise EnvSetupError(f"{where} is {'missing' if value is None else type(value).__name__}, expected an object")
-    return value
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise EnvSetupError(f"{where} is {'missing' if value is None else type(value).__name__}, expected a text")
-    return value
-
-
-def _texts(value: object, where: str) -> list[str]:
-    if not isinstance(value, list):
-        raise EnvSetupError(
-            f"{where} is {'missing' if value is None else type(value).__name__}, expected a list of texts"
-        )
-    return [_text(entry, where) for entry in value]
