@@ -17,7 +17,7 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, other_scores_of, spec_of
+from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, other_scores_of, spec_of, warnings_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Element, Observation, StepResult, Tab
@@ -62,4 +62,5 @@ __all__ = [
     "Wait",
     "other_scores_of",
     "spec_of",
+    "warnings_of",
 ]

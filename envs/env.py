@@ -23,6 +23,8 @@ from envs.actions import Action, Terminate
 from envs.observation import Observation, StepResult
 from envs.target import Check, Target
 
+_MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
+
 
 class Env(Protocol):
     """A screen that can be looked at and acted on. `envs.check_env` checks this contract.
@@ -227,3 +229,12 @@ def other_scores_of(task: Task) -> dict[str, float]:
         return {}
     numbers = {str(name): score for name, score in given.items() if isinstance(score, int | float)}
     return {name: float(score) for name, score in numbers.items() if 0.0 <= score <= 1.0}
+
+
+def warnings_of(task: Task) -> list[str]:
+    """What went wrong around a task without being an error, in order; from its `warnings`, if it has any.
+
+    Of many the first are taken, and of long ones the beginning.
+    """
+    given: object = getattr(task, "warnings", None)
+    return [str(text)[:_MAX_WARNING_CHARS] for text in given[:_MAX_WARNINGS]] if isinstance(given, list | tuple) else []

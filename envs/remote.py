@@ -1,37 +1,29 @@
 """An env in another process: agent and model stay here, the env and its tasks' code run there.
 
 `RemoteEnv` is an `Env`; what it is asked goes through a `Channel` to an `EnvServer`, which has the real one. Here a
-channel is a process of this machine (`ProcessChannel`); `cua.batch.executor` has one to an actor of a Ray cluster.
+channel is a process of this machine (`envs.remote_process`); `cua.batch.executor` has one to an actor of a Ray cluster.
 Tasks are not sent: the other side makes them from the name of their suite, their id and their seed.
 
-Both sides are this program, so what travels is pickled; nothing of it comes from a page or a model but as plain data.
+Both sides are this program, so objects travel; nothing of them comes from a page or a model but as plain data.
 """
 
 import asyncio
 import contextlib
-import os
-import pickle
-import struct
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from envs import registry
 from envs.actions import Action, Terminate
-from envs.env import Env, EnvSpec, Task, TaskSpec, other_scores_of
+from envs.env import Env, EnvSpec, Task, TaskSpec, other_scores_of, warnings_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.observation import Observation, StepResult
 from envs.target import Check, Target
 
-MAX_MESSAGE_BYTES = 2**28
-"""A screenshot of 8 megapixels of noise takes 24 MB."""
-_LENGTH = struct.Struct("<Q")
-_CLOSE_TIMEOUT_S = 4.0
-_MAX_STDERR_CHARS = 2000
-_ERRORS: dict[str, type[EnvError]] = {
+ERRORS: dict[str, type[EnvError]] = {
     kind.__name__: kind for kind in (EnvError, EnvSetupError, EnvDiedError, MissingDependencyError)
 }
+"""What is raised there and here again, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +74,7 @@ class RemoteTask:
         self.spec = spec
         self.instruction = task.instruction
         self.other_scores: dict[str, float] = {}
+        self.warnings: list[str] = []
 
     async def setup(self, env: Any) -> None:
         """Done by `RemoteEnv.reset`."""
@@ -89,7 +82,7 @@ class RemoteTask:
     async def evaluate(self, env: Any) -> float | None:
         """Its verdict, told there."""
         score: float | None
-        score, self.other_scores = await env.ask("evaluate")
+        score, self.other_scores = await env.ask_for(self, "evaluate")
         return score
 
     async def teardown(self, env: Any) -> None:
@@ -124,7 +117,7 @@ class RemoteEnv:
         if self._channel is None:
             self._channel = await self._open_channel(self._spec, self._suite)
         self.terminate = None
-        observation, task.instruction = await self.ask("reset", task.spec.id, task.spec.seed)
+        observation, task.instruction = await self.ask_for(task, "reset", task.spec.id, task.spec.seed)
         return observation  # type: ignore[no-any-return]
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
@@ -165,9 +158,20 @@ class RemoteEnv:
         if kind == "ok":
             return found[0]
         name, text, retryable = found
-        if name in _ERRORS:
-            raise _ERRORS[name](text, retryable=retryable)
+        if name in ERRORS:
+            raise ERRORS[name](text, retryable=retryable)
         raise TaskCodeError(f"{name}: {text}")
+
+    async def ask_for(self, task: RemoteTask, verb: str, *values: Any) -> Any:
+        """`ask`; what the task warns of there is known afterwards, also when it failed."""
+        try:
+            answer = await self.ask(verb, *values)
+        except (EnvError, TaskCodeError):
+            with contextlib.suppress(EnvError):  # it may be gone
+                task.warnings = await self.ask("warnings")
+            raise
+        task.warnings = await self.ask("warnings")
+        return answer
 
     async def close(self) -> None:
         """End the other side."""
@@ -204,6 +208,7 @@ class EnvServer:
             "find_targets": self._env.find_targets,
             "describe_point": self._env.describe_point,
             "evaluate": self._evaluate,
+            "warnings": self._warnings,
             "teardown": self._teardown,
             "close": self._close,
         }
@@ -214,6 +219,7 @@ class EnvServer:
             return "error", type(error).__name__, "".join(text), getattr(error, "retryable", False)
 
     async def _reset(self, task_id: str, seed: int | None) -> tuple[Observation, str]:
+        self._task = None
         self._task = self._make_task(task_id, seed)
         observation = await self._env.reset(self._task)
         return observation, self._task.instruction
@@ -246,6 +252,9 @@ class EnvServer:
         score = await self._task.evaluate(self._env)
         return score, other_scores_of(self._task)
 
+    async def _warnings(self) -> list[str]:
+        return warnings_of(self._task) if self._task is not None else []
+
     async def _teardown(self) -> None:
         if self._task is not None:
             await self._task.teardown(self._env)
@@ -257,144 +266,9 @@ class EnvServer:
         await self._env.close()
 
 
-class ProcessChannel:
-    """An `EnvServer` in a process of its own on this machine, which ends with this one, however that comes about."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Not for callers: see `open`."""
-        self._process = process
-        self._lock = asyncio.Lock()
-        self._errors = ""
-        self._reading = asyncio.create_task(self._read_errors())
-
-    @classmethod
-    async def open(cls, spec: EnvSpec, suite: SuiteRef) -> "ProcessChannel":
-        """Start the process and the env in it.
-
-        Raises:
-            EnvError: As making the suite or the env raises it.
-        """
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            "from envs.remote import serve; serve()",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            start_new_session=True,  # a terminal's Ctrl-C is for the parent
-        )
-        channel = cls(process)
-        try:
-            kind, *told = await channel.call("open", spec, suite)
-            if kind == "error":
-                name, text, retryable = told
-                raise _ERRORS.get(name, EnvSetupError)(text, retryable=retryable)
-        except BaseException:
-            await channel.close()
-            raise
-        return channel
-
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self._process.pid
-
-    async def call(self, verb: str, *values: Any) -> Any:
-        """As `Channel.call`. One that is cancelled ends the process: its answer belongs to nobody."""
-        is_done = False
-        async with self._lock:
-            try:
-                answer = await self._exchange((verb, values))
-                is_done = True
-                return answer
-            except (OSError, EOFError, asyncio.IncompleteReadError) as error:
-                await self._process.wait()
-                last = self._errors.strip().splitlines()[-1:]
-                told = f": {last[0]}" if last else ""
-                raise EnvDiedError(f"the env's process ended (exit code {self._process.returncode}){told}") from error
-            finally:
-                if not is_done:
-                    self._kill()
-
-    async def close(self) -> None:
-        """End the process, in order if it lets itself."""
-        if self._process.returncode is None:
-            with contextlib.suppress(EnvDiedError, TimeoutError):
-                await asyncio.wait_for(self.call("close"), _CLOSE_TIMEOUT_S)
-        self._kill()
-        await self._process.wait()
-        await asyncio.wait({self._reading})
-
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-
-    async def _exchange(self, message: Any) -> Any:
-        writer, reader = self._process.stdin, self._process.stdout
-        assert writer is not None and reader is not None
-        data = pickle.dumps(message)
-        writer.write(_LENGTH.pack(len(data)) + data)
-        await writer.drain()
-        (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-        if size > MAX_MESSAGE_BYTES:
-            raise EOFError(f"an answer of {size} bytes")
-        return pickle.loads(await reader.readexactly(size))
-
-    async def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        while text := await self._process.stderr.read(4096):
-            self._errors = (self._errors + text.decode("utf-8", "replace"))[-_MAX_STDERR_CHARS:]
-
-
-def serve() -> None:
-    """Be the process of a `ProcessChannel`: answer on standard output until standard input ends."""
-    answers = os.dup(1)
-    os.dup2(2, 1)  # what a task prints is no answer
-    asyncio.run(_serve(answers))
-
-
-async def _serve(answers: int) -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=2**20)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-    server: EnvServer | None = None
-    with os.fdopen(answers, "wb") as output:
-        try:
-            with contextlib.suppress(asyncio.IncompleteReadError, BrokenPipeError):  # the parent has gone
-                while True:
-                    verb, values = pickle.loads(await reader.readexactly(*_LENGTH.unpack(await reader.readexactly(8))))
-                    if verb == "open":
-                        server, answer = open_server(*values)
-                    else:
-                        assert server is not None
-                        answer = await _unless_gone(server.call(verb, *values), reader)
-                    data = pickle.dumps(answer)
-                    output.write(_LENGTH.pack(len(data)) + data)
-                    output.flush()
-                    if verb == "close":
-                        server = None
-                        return
-        finally:
-            if server is not None:
-                await server.call("close")
-
-
 def open_server(spec: EnvSpec, suite: SuiteRef) -> tuple[EnvServer | None, tuple[Any, ...]]:
     """A server, if it can be made; and the answer to who asked for it."""
     try:
         return EnvServer(spec, suite), ("ok", None)
     except EnvError as error:
         return None, ("error", type(error).__name__, str(error), error.retryable)
-
-
-async def _unless_gone(work: Awaitable[Any], reader: asyncio.StreamReader) -> Any:
-    """The answer; a parent that goes meanwhile, and asks for nothing more, ends the work."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        await asyncio.wait({task}, timeout=1.0)
-        if not task.done() and reader.at_eof():
-            task.cancel()
-            await asyncio.wait({task})
-            raise BrokenPipeError
-    return task.result()

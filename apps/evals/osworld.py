@@ -7,13 +7,12 @@ Source: `lib_run_single.py`, `show_result.py` and the Kimi runner of xlang-ai/OS
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from apps.evals.results import Evaluation
+from apps.evals.statistics import Key, Summary, rescored, summarize
 from apps.evals.text import describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
@@ -21,7 +20,7 @@ from cua.trajectory import load_run
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.osworld_export import OSWorldNames, export_osworld
-from cua.trajectory.runs import summarize
+from cua.trajectory.runs import summarize as summarize_run
 from envs.errors import EnvSetupError
 from envs.osworld.task_file import DOMAINS, GROUPS, UPSTREAM, TaskData
 
@@ -30,32 +29,7 @@ TREE = "osworld"
 _MAX_RESULT_BYTES = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """Of some episodes by one of the two rules.
-
-    Attributes:
-        sum: Of all scores.
-        num_finished: Episodes that have one.
-        num_episodes: All.
-    """
-
-    sum: float
-    num_finished: int
-    num_episodes: int
-
-    @property
-    def mean_all(self) -> float | None:
-        """Over all, one without a score counted 0; None: there are none."""
-        return self.sum / self.num_episodes if self.num_episodes else None
-
-    @property
-    def mean_finished(self) -> float | None:
-        """Over those that have a score, as the harness counts; None: none has."""
-        return self.sum / self.num_finished if self.num_finished else None
-
-
-def upstream_scores(evaluation: Evaluation) -> dict[tuple[str, int | None, int], float]:
+def upstream_scores(evaluation: Evaluation) -> dict[Key, float]:
     """What the harness would write for each episode that is scored.
 
     It replaces the action of the last step that is allowed by FAIL, whatever the agent does there, and takes an agent
@@ -75,7 +49,7 @@ def _fails_upstream(evaluation: Evaluation, one: EpisodeResult) -> bool:
     if one.num_steps >= evaluation.plan.max_steps:
         return True
     run = evaluation.find_run(one)
-    return run is not None and summarize(evaluation.folder / run).status == "capped"
+    return run is not None and summarize_run(evaluation.folder / run).status == "capped"
 
 
 def _infeasible(evaluation: Evaluation) -> frozenset[str]:
@@ -88,33 +62,28 @@ def _infeasible(evaluation: Evaluation) -> frozenset[str]:
     return frozenset(data.keys("infeasible"))
 
 
-def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[Scores, Scores]]:
-    """Scores by our rules and by upstream's, of each domain, each group of domains and `all` that has episodes."""
-    theirs = upstream_scores(evaluation)
+def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[Summary, Summary]]:
+    """Figures by our rules and by upstream's, of each domain, each group of domains and `all` that has episodes."""
+    ours = rescored(
+        evaluation.results, {one.key: one.other_scores.get("default", one.score) for one in evaluation.results}
+    )
+    theirs = rescored(evaluation.results, upstream_scores(evaluation))
     groups = {**{domain: (domain,) for domain in DOMAINS}, **GROUPS, "all": DOMAINS}
     found = {}
     for name, domains in groups.items():
-        members = [
-            one for one in evaluation.results if one.task_id.split("/")[1:2] and one.task_id.split("/")[1] in domains
-        ]
-        if members:
-            ours = [one.score for one in members if one.score is not None]
-            upstream = [theirs[one.key] for one in members if one.key in theirs]
-            found[name] = (_scores(ours, len(members)), _scores(upstream, len(members)))
+        pairs = [pair for pair in zip(ours, theirs, strict=True) if f"{pair[0].task_id}/".split("/")[1] in domains]
+        if pairs:
+            found[name] = (summarize(one for one, _ in pairs), summarize(other for _, other in pairs))
     return found
-
-
-def _scores(scores: list[float], num_episodes: int) -> Scores:
-    return Scores(sum=math.fsum(scores), num_finished=len(scores), num_episodes=num_episodes)
 
 
 def describe_groups(evaluation: Evaluation) -> Iterator[str]:
     """The table of domains and groups, by both rules, line by line."""
     yield f"{'':<20}  episodes  finished     score  finished  upstream  finished"
     for name, (ours, theirs) in summarize_groups(evaluation).items():
-        shares = (ours.mean_all, ours.mean_finished, theirs.mean_all, theirs.mean_finished)
+        shares = (ours.mean_full, ours.mean_scored, theirs.mean_full, theirs.mean_scored)
         columns = "  ".join(f"{describe_share(share):>8}" for share in shares)
-        yield f"{name:<20}  {ours.num_episodes:>8}  {ours.num_finished:>8}  {columns}"
+        yield f"{name:<20}  {ours.num_episodes:>8}  {ours.num_scored:>8}  {columns}"
     yield "score: an episode without one counts 0; finished: it is left out; upstream: as the harness would score it"
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from apps.evals import osworld
 from apps.evals.charts import Chart, make_charts
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import Interval, Key, Summary, is_success
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 _MAX_GROUPS, _MAX_CELLS_OF_GROUP = 50, 40
 _MAX_REASON_CHARS = 300
 _MAX_SETTING_CHARS = 2_000
+_RULES = {"upstream": "upstream's", "default": "our own"}
 _MARKS = {"env_error": "env", "model_error": "model", "evaluator_error": "eval", "timeout": "time"}
 
 
@@ -222,10 +222,9 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     each += [f"{len(plan.seeds)} seeds"] if len(plan.seeds) > 1 else []
     each += [f"{plan.repeats} repeats"] if plan.repeats > 1 else []
     yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each)
-    if plan.suite_name == osworld.SUITE and evaluation.results:
-        _, upstream = osworld.summarize_groups(evaluation)["all"]
-        told = f"{describe_share(upstream.mean_finished)} of the {upstream.num_finished} that it scores"
-        yield "Score by upstream's rules", describe_share(upstream.mean_all), told
+    for name, other in evaluation.figures.by_rule.items():
+        told = f"{describe_share(other.mean_scored)} of the {other.num_scored} that it scores"
+        yield f"Score by {_RULES.get(name, name)} rules", describe_share(other.mean_full), told
     yield "Succeeded", str(whole.num_succeeded), describe_share(whole.success_full)
     num_errors = sum(whole.errors.values())
     yield "Errors", str(num_errors), "counted 0 in the score" if num_errors else "every episode has a score"

@@ -9,7 +9,7 @@ from tasks drawn anew (a bootstrap by clusters) instead of from a formula for in
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TypeVar
 
@@ -222,6 +222,11 @@ def summarize_by(results: Iterable[EpisodeResult], name: Callable[[EpisodeResult
     for one in results:
         groups.setdefault(name(one), []).append(one)
     return {key: summarize(groups[key]) for key in sorted(groups)}
+
+
+def rescored(results: Iterable[EpisodeResult], scores: Mapping[Key, float | None]) -> tuple[EpisodeResult, ...]:
+    """Episodes with the scores that other rules give them; those that are not named have none."""
+    return tuple(replace(one, score=scores.get(one.key)) for one in results)
 
 
 def count_tries(results: Iterable[EpisodeResult]) -> tuple[Tries, ...]:

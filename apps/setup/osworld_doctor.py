@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import json
 import shlex
 import shutil
 import time
@@ -25,6 +26,33 @@ _A11Y_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 5.0
 _PLACES_OF_TASKS = "282 of the 369 task files name /home/user"
 _CHECK_WEB = "import socket; socket.create_connection(('example.com', 443), 5).close()"
+_CHECK_PROXY = """
+import base64, json, socket, subprocess, urllib.parse, urllib.request
+told = {"url": "", "said": "", "mode": ""}
+proxies = urllib.request.getproxies()
+url = proxies.get("https") or proxies.get("all") or proxies.get("http") or ""
+if url:
+    parts = urllib.parse.urlsplit(url if "://" in url else "http://" + url)
+    told["url"] = f"{parts.scheme}://{parts.hostname}:{parts.port or 80}"
+    key = urllib.parse.unquote(f"{parts.username}:{parts.password or ''}") if parts.username else ""
+    head = "CONNECT example.com:443 HTTP/1.1\\r\\nHost: example.com:443\\r\\n"
+    if key:
+        head += f"Proxy-Authorization: Basic {base64.b64encode(key.encode()).decode()}\\r\\n"
+    try:
+        with socket.create_connection((parts.hostname, parts.port or 80), 10) as way:
+            way.settimeout(10)
+            way.sendall((head + "\\r\\n").encode())
+            told["said"] = (way.recv(200).decode("latin-1").splitlines() or ["no answer"])[0]
+    except OSError as error:
+        told["said"] = str(error) or "no answer"
+try:
+    asked = ["gsettings", "get", "org.gnome.system.proxy", "mode"]
+    told["mode"] = subprocess.run(asked, capture_output=True, text=True, timeout=10).stdout.strip()
+except (OSError, subprocess.SubprocessError):
+    pass
+print(json.dumps(told))
+"""
+"""What stands in the environment of the guest's programs, whether it lets them through, and what the desktop says."""
 
 
 async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
@@ -108,6 +136,7 @@ async def _ask(given: GuestOptions, found: str, options: Mapping[str, Any]) -> l
             ("browser", lambda: _look_at_browser(guest, given)),
             ("sudo", lambda: _look_at_sudo(guest, given.password)),
             ("web", lambda: _look_at_web(guest)),
+            ("proxy", lambda: _look_at_proxy(guest)),
         )
         return [first, *[await _judged(name, look) for name, look in looks]]
     finally:
@@ -189,6 +218,30 @@ async def _look_at_sudo(guest: GuestClient, password: str) -> Row:
 async def _look_at_web(guest: GuestClient) -> Row:
     ended = await guest.execute(["python3", "-c", _CHECK_WEB])
     if ended.returncode == 0:
-        return Row(name="web", level="ok", found="the guest reaches example.com; no proxy is set for it")
-    told = "the guest does not reach the web: 51 tasks need live sites, 52 are marked for a proxy"
+        return Row(name="web", level="ok", found="the guest reaches example.com by itself")
+    told = "the guest does not reach the web by itself: 51 tasks need live sites"
     return Row(name="web", level="warn", found=told)
+
+
+async def _look_at_proxy(guest: GuestClient) -> Row:
+    """The proxy that the guest's programs are told of, by its environment or its desktop; its password is not shown."""
+    name = "proxy"
+    ended = await guest.execute(["python3", "-c", _CHECK_PROXY])
+    try:
+        told = {key: str(value)[:200] for key, value in json.loads(ended.stdout).items()}
+        url, said, mode = told["url"], told["said"], told["mode"]
+    except (ValueError, KeyError, AttributeError):
+        return Row(name=name, level="warn", found="the guest does not tell", expected="python3 on the guest")
+    of_desktop = f"; its desktop's: {mode}" if mode not in ("", "'none'") else ""
+    if not url:
+        return Row(
+            name=name, level="ok", found=f"none is set on the guest{of_desktop}; upstream opens 52 tasks through one"
+        )
+    if not url.startswith("http://"):
+        return Row(name=name, level="ok", found=f"{url}, of a kind that is not tried{of_desktop}")
+    if said.startswith("HTTP/1.") and said.split()[1:2] == ["200"]:
+        return Row(name=name, level="ok", found=f"{url} leads to example.com{of_desktop}")
+    fix = "mend or unset http_proxy and https_proxy of the guest's server"
+    return Row(
+        name=name, level="warn", found=f"{url}: {said}{of_desktop}", expected="a way to example.com:443", fix=fix
+    )

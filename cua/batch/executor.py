@@ -12,7 +12,8 @@ from typing import Any, Literal
 from envs import Env, EnvDiedError, EnvSetupError, EnvSpec, Task, registry, spec_of
 from envs.errors import require
 from envs.pool import EnvPool
-from envs.remote import OpenChannel, ProcessChannel, RemoteEnv, RemoteTask, SuiteRef
+from envs.remote import OpenChannel, RemoteEnv, RemoteTask, SuiteRef
+from envs.remote_process import ProcessChannel
 
 _RAY_START_TIMEOUT_S = 120.0
 _RAY_CLOSE_TIMEOUT_S = 4.0

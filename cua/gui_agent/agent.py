@@ -21,10 +21,8 @@ from cua.run.scope import RunScope, Spent
 from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, other_scores_of, spec_of
+from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, other_scores_of, spec_of, warnings_of
 from envs.errors import EvaluationError
-
-_MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
 
 
 async def evaluate(task: Task, env: Env) -> float | None:
@@ -174,6 +172,7 @@ class Agent:
         return await self.scope.finish(end, num_steps=len(episode.steps))
 
     async def _episode(self, task: Task, episode: Episode, start: Start) -> End:
+        num_told = 0
         try:
             self._note_short_secrets()
             self._executor.typed(start.steps)
@@ -181,11 +180,12 @@ class Agent:
             self._take_instruction(task, episode)
             num_told = self._note_warnings(task)
             observation = await self._executor.without_secrets(seen)
-            end = await self._loop(task, episode, _with_note(observation, start.note))
-            self._note_warnings(task, num_told)
-            return end
+            return await self._loop(task, episode, _with_note(observation, start.note))
         finally:
-            await task.teardown(self.env)
+            try:
+                self._note_warnings(task, num_told)
+            finally:
+                await task.teardown(self.env)
 
     async def _loop(self, task: Task, episode: Episode, observation: Observation) -> End:
         try:
@@ -229,9 +229,9 @@ class Agent:
 
     def _note_warnings(self, task: Task, num_told: int = 0) -> int:
         """Tell what went wrong without being an error, where a task keeps a list of that; how many were told in all."""
-        warnings = list(getattr(task, "warnings", ()))[:_MAX_WARNINGS]
+        warnings = warnings_of(task)
         for text in warnings[num_told:]:
-            self.scope.note("task", str(text)[:_MAX_WARNING_CHARS])
+            self.scope.note("task", text)
         return max(num_told, len(warnings))
 
     def _note_short_secrets(self) -> None:

@@ -90,20 +90,26 @@ def bubblewrap_arguments(files: Files, *, template: Path, disk_bytes: int, user:
         argv += ["--unshare-user", "--disable-userns", "--uid", str(_USER_INSIDE), "--gid", str(_USER_INSIDE)]
     else:
         argv += [part for name in ("SETUID", "SETGID", "CHOWN") for part in ("--cap-add", f"CAP_{name}")]
-    argv += _system_arguments(template)
-    small, large = str(64 * 2**20), str(disk_bytes)
-    for place, size in ((HOME, large), (RUN, small)):
-        argv += ["--perms", "0755", "--dir", str(place.parent)]
-        argv += ["--perms", "0755", "--size", size, "--tmpfs", str(place)]
-    argv += ["--dev", "/dev", "--proc", "/proc"]
-    for shared in ("/tmp", "/dev/shm"):
-        argv += ["--perms", "1777", "--size", large, "--tmpfs", shared]
+    argv += _writable_arguments(str(disk_bytes))
+    argv += _system_arguments(template)  # after those: this Python may lie in one of them
     argv += ["--perms", "1777", "--dir", "/tmp/.X11-unix", "--symlink", "/tmp", "/var/tmp"]
     for path, text in _etc_files(_USER_INSIDE if user is None else user).items():
         argv += files.arguments(path, text)
     for name, text in _shims().items():
         argv += ["--perms", "0755", "--dir", BIN, *files.arguments(f"{BIN}/{name}", text, "0755")]
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+
+
+def _writable_arguments(size: str) -> list[str]:
+    """Empty folders in memory, devices and processes."""
+    argv = []
+    for place, most in ((HOME, size), (RUN, str(64 * 2**20))):
+        argv += ["--perms", "0755", "--dir", str(place.parent)]
+        argv += ["--perms", "0755", "--size", most, "--tmpfs", str(place)]
+    argv += ["--dev", "/dev", "--proc", "/proc"]
+    for shared in ("/tmp", "/dev/shm"):
+        argv += ["--perms", "1777", "--size", size, "--tmpfs", shared]
+    return argv
 
 
 def _system_arguments(template: Path) -> list[str]:

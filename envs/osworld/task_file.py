@@ -242,7 +242,8 @@ class TaskData:
             content = load_json(_read_bounded(Path(name)), name)
         else:
             raise EnvSetupError(
-                f"there is no list {name!r}{did_you_mean(name, LISTS)}; a list of your own is a file like test_all.json"
+                f"there is no list {name!r}{did_you_mean(name, (*LISTS, 'local'))}; expected {', '.join(LISTS)}, local, "
+                "or a file like upstream's test_all.json"
             )
         domains = as_mapping(content, name)
         return [f"{domain}/{id}" for domain, ids in domains.items() if isinstance(ids, list) for id in ids]

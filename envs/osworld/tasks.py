@@ -134,8 +134,8 @@ class OsworldTask:
             await get_file(url, inside(self._files_dir, name))
         await asyncio.to_thread(shutil.copytree, self._files_dir, self.work_dir(), dirs_exist_ok=True)
         steps = self._steps(env)
+        self.warnings = steps.warnings  # those before a step that fails, too
         await steps.run(self.file.setup)
-        self.warnings = steps.warnings
         await asyncio.sleep(self._timing.start_s)
 
     async def evaluate(self, env: GuestEnv) -> float:
@@ -150,8 +150,10 @@ class OsworldTask:
         await env.release()
         await asyncio.sleep(self._timing.end_s)
         steps = self._steps(env)
-        await steps.run(self.file.postconfig)
-        self.warnings += steps.warnings
+        try:
+            await steps.run(self.file.postconfig)
+        finally:
+            self.warnings += steps.warnings
         scene = Scene(guest=env.guest, cache_dir=self.work_dir())
         verdict = await judge(
             self.file,

@@ -86,10 +86,10 @@ def test_what_the_harness_would_have_scored(tmp_path: Path) -> None:
     groups = summarize_groups(found)
     assert set(groups) == {"vlc", "os", "Daily", "OS", "all"}
     ours, upstream = groups["all"]
-    assert (ours.sum, ours.num_finished, ours.num_episodes) == (3.5, 5, 6)
-    assert (ours.mean_all, ours.mean_finished) == (3.5 / 6, 0.7)
-    assert (upstream.mean_all, upstream.mean_finished) == (2.5 / 6, 0.5)
-    assert groups["OS"][0].mean_finished is None
+    assert (ours.num_scored, ours.num_episodes) == (5, 6)
+    assert (ours.mean_full, ours.mean_scored) == (3.5 / 6, 0.7)
+    assert (upstream.mean_full, upstream.mean_scored) == (2.5 / 6, 0.5)
+    assert groups["OS"][0].mean_scored is None
     rows = {row.split()[0]: row.split() for row in describe_groups(found) if row.strip()}
     assert rows["all"] == ["all", "6", "5", "58.3", "%", "70.0", "%", "41.7", "%", "50.0", "%"]
 
@@ -105,10 +105,24 @@ def test_the_score_that_the_harness_would_give_is_recorded_with_the_verdict(tmp_
     assert by_group["Daily"].mean_full == 0.7
     _, upstream = summarize_groups(recorded)["all"]
     page = render_page(recorded)
-    assert "Score by upstream&#39;s rules" in page and describe_share(upstream.mean_all) in page
+    assert "Score by upstream&#39;s rules" in page and describe_share(upstream.mean_full) in page
     assert ">Daily<" in page and ">Daily<" not in render_page(given)
     save_results(recorded)
     assert load_evaluation(tmp_path / "e").groups == GROUPS
+    told = json.loads((tmp_path / "e" / "results.json").read_text())["figures"]["by_rule"]
+    assert told.keys() == {"upstream"}
+    assert (told["upstream"]["mean_full"], told["upstream"]["mean_scored"]) == (3.0 / 6, 0.6)
+
+
+def test_our_score_of_a_run_by_upstreams_rules(tmp_path: Path) -> None:
+    given = evaluation(tmp_path / "e")
+    first = replace(given.results[2], other_scores={"default": 0.25})
+    recorded = replace(given, results=(*given.results[:2], first, *given.results[3:]))
+    ours, upstream = summarize_groups(recorded)["all"]
+    assert (ours.mean_scored, upstream.mean_scored) == (3.25 / 5, 0.5)
+    assert recorded.figures.by_rule.keys() == {"default", "upstream"}
+    assert recorded.figures.by_rule["default"].mean_scored == 3.25 / 5
+    assert "Score by our own rules" in render_page(recorded)
 
 
 def test_the_result_tree(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`cua eval osworld --doctor`: what a run would find; a real guest server, a local guest, and nobody."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.setup.osworld_doctor import run_osworld_doctor
-from tests.envs.osworld.conftest import SCREEN_PX, TOKEN, Served, served  # noqa: F401
+from tests.envs.osworld.conftest import SCREEN_PX, TOKEN, Served, serve, served  # noqa: F401
 from tests.envs.osworld.test_osworld_local import why_skip
 
 
@@ -41,8 +42,36 @@ async def test_a_guest_that_runs(served: Served) -> None:  # noqa: F811
     rows = await levels(guest=f"127.0.0.1:{served.options.server_port}", token=TOKEN, chromium_port=9)
     assert rows["screen"] == ("warn", f"{SCREEN_PX[0]}x{SCREEN_PX[1]} px")
     assert rows["actions"][0] == "ok" and rows["home"][0] == "warn"
+    assert rows["proxy"] == ("ok", "none is set on the guest; upstream opens 52 tasks through one")
     wrong = await levels(guest=f"127.0.0.1:{served.options.server_port}", token="other")
     assert wrong["guest"][0] == "fail" and "bearer token" in wrong["guest"][1]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.desktop
+@pytest.mark.parametrize(
+    ("answer", "level", "told"),
+    [
+        (b"HTTP/1.1 200 Connection established\r\n\r\n", "ok", " leads to example.com"),
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "warn", ": HTTP/1.1 407 Proxy Authentication Required"),
+        (b"", "warn", ": no answer"),
+    ],
+)
+async def test_the_proxy_of_a_guest(served: Served, answer: bytes, level: str, told: str) -> None:  # noqa: F811
+    asked: list[bytes] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with serve(served.desktop, https_proxy=f"http://me:secret@127.0.0.1:{port}") as guest:
+        rows = await levels(guest=f"127.0.0.1:{guest.options.server_port}", token=TOKEN, chromium_port=9)
+    server.close()
+    assert rows["proxy"] == (level, f"http://127.0.0.1:{port}{told}")
+    assert b"CONNECT example.com:443" in asked[0] and b"Basic bWU6c2VjcmV0" in asked[0]
 
 
 @pytest.mark.slow
@@ -55,4 +84,4 @@ def test_the_command() -> None:
     assert {name: rows[name] for name in ("guest", "screen", "home", "actions")} == dict.fromkeys(
         ("guest", "screen", "home", "actions"), "ok"
     )
-    assert rows["sudo"] == rows["web"] == "warn"
+    assert rows["sudo"] == rows["web"] == "warn" and rows["proxy"] == "ok"

@@ -35,11 +35,14 @@ class Click:
     instruction: str
     spec: TaskSpec
     other_scores: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     async def setup(self, env: Any) -> None:
         self.instruction = f"Click {self.spec.seed} times"  # known only now
+        self.warnings = ["set up"]
 
     async def evaluate(self, env: Any) -> float:
+        self.warnings.append("judged")
         if self.spec.id == "click/broken":
             raise ZeroDivisionError("in the task's own code")
         clicks = [action for action in env.actions if getattr(action, "x_px", None) is not None]

@@ -30,7 +30,8 @@ from envs.check_env import check_env
 from envs.fake import FakeEnv, FakeOptions
 from envs.pool import EnvPool
 from envs.registry import load_suite
-from envs.remote import ProcessChannel, RemoteEnv, RemoteTask, SuiteRef
+from envs.remote import RemoteEnv, RemoteTask, SuiteRef
+from envs.remote_process import ProcessChannel
 from tests.cua.batch import chores
 
 SUITE = SuiteRef(name=chores.__file__)
@@ -80,6 +81,8 @@ async def test_agents_play_with_records_of_their_own(tmp_path: Path, kind: Execu
     record = load_run(tmp_path / run_dir)
     assert record.header.task == {"id": "click/left", "seed": 2, "metadata": {"family": "click"}}
     assert len(record.steps) == 2
+    for one in (record, broken):
+        assert [note.text for note in one.notes if note.kind == "task"] == ["set up", "judged"]
 
 
 @pytest.mark.parametrize("kind", ["local", "process"])
@@ -138,7 +141,7 @@ async def test_an_env_that_cannot_be_made_there_says_so_here(tmp_path: Path) -> 
 PARENT = """
 import asyncio, sys
 from tests.cua.batch.test_executor import SUITE, chores
-from envs.remote import ProcessChannel
+from envs.remote_process import ProcessChannel
 
 async def main():
     channel = await ProcessChannel.open(chores.ENV, SUITE)

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,18 @@ async def served() -> AsyncIterator[Served]:
         pytest.skip("Xvfb and openbox are not installed")
     desktop = DesktopEnv(DesktopOptions(screen_px=SCREEN_PX, env={"NO_AT_BRIDGE": "0"}))
     await desktop.reset(InstructionTask(instruction="Be a guest."))
+    try:
+        async with serve(desktop) as made:
+            yield made
+    finally:
+        await desktop.close()
+
+
+@asynccontextmanager
+async def serve(desktop: DesktopEnv, **environment: str) -> AsyncIterator[Served]:
+    """A guest server in front of a desktop, whose programs have these variables as well."""
     places = {"PATH": f"{sys.prefix}/bin:{desktop.environment['PATH']}", "PYTHONPATH": str(GUEST_PROGRAMS)}
-    guest = Guest(desktop.display, environment={**desktop.environment, **places})
+    guest = Guest(desktop.display, environment={**desktop.environment, **places, **environment})
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(make_app(guest, token=TOKEN), log_level="warning"))
@@ -55,4 +66,3 @@ async def served() -> AsyncIterator[Served]:
     finally:
         server.should_exit = True
         await serving
-        await desktop.close()

@@ -9,8 +9,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from envs.osworld.env import GuestEnv, GuestOptions
 from envs.osworld.guest_client import GuestClient
 from envs.osworld.guest_http import UncertainError
 from envs.osworld.local import LocalGuest, LocalOptions, why_impossible
+from envs.osworld.local_sandbox import Files, bubblewrap_arguments
 from tests.envs.desktop.conftest import needs_program
 
 SCREEN_PX = (800, 600)
@@ -100,6 +103,24 @@ async def test_the_home_is_that_of_the_template(tmp_path: Path) -> None:
         await client.execute("echo other > ~/.config/app", shell=True)
         await client.close()
     assert (tmp_path / ".config" / "app").read_text() == "set"
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
+async def test_this_python_may_lie_where_the_guest_has_a_folder_of_its_own(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not os.access(place, os.W_OK):
+        pytest.skip(f"{place} cannot be written to")
+    with tempfile.TemporaryDirectory(dir=place) as name, ExitStack() as opened:
+        (Path(name) / "venv").mkdir()
+        for file in ("venv/python3", "private"):
+            (Path(name) / file).write_text(file)
+        monkeypatch.setattr(sys, "prefix", f"{name}/venv")
+        files = Files(opened)
+        arguments = bubblewrap_arguments(files, template=Path("/none"), disk_bytes=2**20, user=None)
+        argv = ["bwrap", *arguments, "--", "/bin/sh", "-c", f"cat {name}/venv/python3; ls {name}; echo > {name}/venv/x"]
+        done = await asyncio.to_thread(subprocess.run, argv, pass_fds=files.fds, capture_output=True, text=True)
+    assert (done.stdout, "Read-only" in done.stderr) == ("venv/python3venv\n", True), done.stderr
 
 
 async def test_guests_do_not_meet(env: GuestEnv) -> None:
