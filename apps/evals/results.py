@@ -167,14 +167,14 @@ class Evaluation:
         return {name: summarize(some) for name, some in grouped.items() if some}
 
     def _by_rule(self) -> dict[str, Summary]:
-        from apps.evals.osworld import SUITE, UPSTREAM, upstream_scores  # it reads evaluations
+        from apps.evals.osworld import SUITE, upstream_scores  # it reads evaluations
 
         names = {name for one in self.results for name in one.other_scores}
         scores: dict[str, Mapping[Key, float | None]] = {
             name: {one.key: one.other_scores.get(name, one.score) for one in self.results} for name in names
         }
         if self.plan.suite_name == SUITE and self.results:
-            scores[UPSTREAM] = upstream_scores(self)
+            scores["upstream"] = upstream_scores(self)
         return {name: summarize(rescored(self.results, scores[name])) for name in sorted(scores)}
 
     def find_run(self, result: EpisodeResult) -> str | None:

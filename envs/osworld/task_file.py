@@ -241,9 +241,10 @@ class TaskData:
         elif Path(name).is_file():
             content = load_json(_read_bounded(Path(name)), name)
         else:
+            names = (*LISTS, "local")
             raise EnvSetupError(
-                f"there is no list {name!r}{did_you_mean(name, (*LISTS, 'local'))}; expected {', '.join(LISTS)}, local, "
-                "or a file like upstream's test_all.json"
+                f"there is no list {name!r}{did_you_mean(name, names)}; expected {', '.join(names)}, or a file like "
+                "upstream's test_all.json"
             )
         domains = as_mapping(content, name)
         return [f"{domain}/{id}" for domain, ids in domains.items() if isinstance(ids, list) for id in ids]
