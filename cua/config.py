@@ -100,6 +100,11 @@ class Settings:
     )
     tools: tuple[str, ...] = _about("tools of your own for `cua ask`: names of entry points of the group k25.tools", ())
     mcp: Path | None = _about("mcp.json that names MCP servers whose tools `cua ask` may call", None)
+    search: str = _about(
+        "web tools for `cua ask`: searxng:URL, brave, tavily, local:FOLDER, or local:world; empty for none", ""
+    )
+    search_allow: tuple[str, ...] = _about("HOST:PORT that web tools may open although they are private", ())
+    search_robots: bool = _about("ask robots.txt before a page is fetched", True)
     tool_images: Literal["auto", "tool", "user"] = _about(
         "images of tool results go in the tool message, or in a user message behind it", "auto"
     )

@@ -39,6 +39,7 @@ _OUR_SUITES = {
     "miniwob": "envs.miniwob.tasks:make_suite",
     "osworld": "envs.osworld.tasks:make_suite",
     "webarena": "envs.webarena.tasks:make_suite",
+    "widesearch": "envs.widesearch.tasks:make_suite",
 }
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 

@@ -93,9 +93,24 @@ def ask_profile(settings: Settings) -> Profile:
     return Profile(
         name="ask",
         system_prompt=prompt.replace("{date}", time.strftime("%Y-%m-%d")),
-        tools=VISUAL_TOOLS,
+        tools=VISUAL_TOOLS + _web_tools(settings),
         caps=make_caps(settings),
         context=ContextOptions(strategy=settings.context, max_tokens=settings.max_context),
+    )
+
+
+def _web_tools(settings: Settings) -> tuple[ToolMaker, ...]:
+    """Search, browse and download when the settings name a search engine."""
+    if not settings.search:
+        return ()
+    from cua.research.fetch import make_web
+    from cua.tools.research import BrowseTool, DownloadTool, SearchTool
+
+    web = make_web(settings.search, allow_hosts=settings.search_allow, obeys_robots=settings.search_robots)
+    return (
+        lambda place: SearchTool(web),
+        lambda place: BrowseTool(web, place.kernel.folder),
+        lambda place: DownloadTool(web, place.kernel.folder),
     )
 
 

@@ -1,0 +1,387 @@
+"""Pages and files by address: redirects, robots.txt, limits, a cache for the run, and who may be asked how often."""
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urljoin, urlsplit
+
+from cua.errors import ConfigError
+from cua.research.engines import FOLDER_URL, SUFFIXES, LocalIndex, SearchEngine, find_files, make_remote_engine
+from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, Response, request, resolve
+from cua.research.pages import Document, read_document
+from envs.errors import require
+
+MAX_REDIRECTS = 5
+MAX_ROBOTS_BYTES = 512 * 1024
+MAX_WAIT_S = 10.0
+"""A server that asks for more patience than this is told of, not waited for."""
+_TRIES = 3
+_BUSY = (429, 503)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """What one run may take from the web.
+
+    Attributes:
+        page_bytes: Of one page, decompressed.
+        file_bytes: Of one download.
+        timeout_s: Of one address, redirects and all.
+        num_pages: Addresses that are fetched; those of the cache do not count.
+        total_bytes: Of all of them; they are kept in memory.
+        per_host: Requests to one host at a time.
+        at_once: Requests at a time.
+    """
+
+    page_bytes: int = 5 * 2**20
+    file_bytes: int = 50 * 2**20
+    timeout_s: float = 20.0
+    num_pages: int = 5000
+    total_bytes: int = 256 * 2**20
+    per_host: int = 2
+    at_once: int = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What an address holds.
+
+    Attributes:
+        url: Where it was in the end.
+        media_type: Without parameters, lower case; "" when unknown.
+        body: The content.
+    """
+
+    url: str
+    media_type: str
+    body: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """Of the content."""
+        return hashlib.sha256(self.body).hexdigest()
+
+
+class Corpus(Protocol):
+    """Pages that are there without a network.
+
+    Attributes:
+        base_url: What their addresses begin with.
+    """
+
+    base_url: str
+
+    def read(self, url: str) -> Response | None:
+        """What an address of it holds; None when there is nothing."""
+        ...
+
+
+class FolderCorpus:
+    """The files of a folder; implements `Corpus`."""
+
+    def __init__(self, root: Path, base_url: str = FOLDER_URL) -> None:
+        self.base_url = base_url
+        self._root = root.resolve()
+
+    def read(self, url: str) -> Response | None:
+        """A file; nothing outside the folder, and no hidden one."""
+        inner = unquote(urlsplit(url).path).lstrip("/")
+        path = self._root / inner
+        if (
+            "\0" in inner
+            or any(part.startswith(".") for part in Path(inner).parts)
+            or path.suffix.lower() not in SUFFIXES
+        ):
+            return None
+        try:
+            if not path.resolve().is_relative_to(self._root) or path.is_symlink() or not path.is_file():
+                return None
+            body = path.read_bytes()
+        except OSError:
+            return None
+        return Response(status=200, headers={"content-type": SUFFIXES[path.suffix.lower()]}, body=body)
+
+
+class Fetcher:
+    """Fetches each address once in a run, however many ask for it at the same time.
+
+    Args:
+        rules: Which addresses may be reached.
+        limits: How much.
+        corpora: Pages that are there without a network.
+        is_offline: Whether nothing else may be reached at all.
+        obeys_robots: Whether robots.txt is asked before.
+        look_up: Gives the addresses of a name, as `cua.research.network.resolve`.
+
+    Attributes:
+        browser_slot: Held while a browser is open for a page; one at a time.
+        num_fetched: Addresses that were asked for.
+        num_bytes: Of what they hold.
+    """
+
+    def __init__(
+        self,
+        *,
+        rules: AddressRules = PUBLIC,
+        limits: FetchLimits = FetchLimits(),
+        corpora: tuple[Corpus, ...] = (),
+        is_offline: bool = False,
+        obeys_robots: bool = True,
+        look_up: Any = resolve,
+    ) -> None:
+        self.limits = limits
+        self._rules, self._corpora = rules, corpora
+        self._is_offline, self._obeys_robots, self._look_up = is_offline, obeys_robots, look_up
+        self._got: dict[Any, _Shared] = {}
+        self._documents: dict[Any, _Shared] = {}
+        self._robots: dict[Any, _Shared] = {}
+        self._hosts: dict[str, asyncio.Semaphore] = {}
+        self._slots = asyncio.Semaphore(limits.at_once)
+        self.browser_slot = asyncio.Semaphore(1)
+        self.num_fetched = 0
+        self.num_bytes = 0
+
+    async def fetch(self, url: str, *, is_file: bool = False) -> Fetched:
+        """What an address holds; from the cache when it was fetched before.
+
+        Args:
+            url: The address; what follows a # is left out.
+            is_file: Whether the larger limit of downloads holds.
+
+        Raises:
+            FetchError: It cannot be had; the text tells the model why.
+        """
+        url = url.strip().partition("#")[0]
+        max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
+        got: Fetched = await _once(self._got, (url, max_bytes), lambda: self._fetch(url, max_bytes))
+        return got
+
+    async def read(self, got: Fetched) -> Document:
+        """What was fetched, as text; read once.
+
+        Raises:
+            FetchError: It is no text.
+        """
+
+        async def reading() -> Document:
+            try:
+                return await asyncio.to_thread(read_document, got.body, got.media_type, got.url)
+            except ValueError as error:
+                raise FetchError(f"{got.url} cannot be shown: {error}") from None
+
+        document: Document = await _once(self._documents, f"{got.sha256} {got.url}", reading)
+        return document
+
+    async def _fetch(self, url: str, max_bytes: int) -> Fetched:
+        if self.num_fetched >= self.limits.num_pages or self.num_bytes >= self.limits.total_bytes:
+            raise FetchError(
+                f"the run's limit is reached ({self.num_fetched} pages, {self.num_bytes} bytes); "
+                "answer from what there is"
+            )
+        self.num_fetched += 1
+        async with self._slots:
+            for _ in range(MAX_REDIRECTS + 1):
+                response = await self._ask(url, max_bytes)
+                if response.status not in (301, 302, 303, 307, 308):
+                    return self._checked(url, response)
+                url = urljoin(url, response.headers.get("location", ""))
+        raise FetchError(f"{url[:200]} leads on more than {MAX_REDIRECTS} times")
+
+    def _checked(self, url: str, response: Response) -> Fetched:
+        if response.status != 200:
+            raise FetchError(f"{url} answered {response.status}", status=response.status)
+        self.num_bytes += len(response.body)
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return Fetched(url=url, media_type=media_type, body=response.body)
+
+    async def _ask(self, url: str, max_bytes: int) -> Response:
+        for corpus in self._corpora:
+            if url.startswith(corpus.base_url):
+                found = await asyncio.to_thread(corpus.read, url)
+                return found or Response(status=404, headers={}, body=b"")
+        host, _ = self._rules.check_url(url)
+        if self._is_offline and not self._rules.allow_hosts:
+            raise FetchError(f"{url[:200]} is not part of what is searched here, and nothing else can be reached")
+        if self._obeys_robots and not await self._may_fetch(url):
+            raise FetchError(f"robots.txt of {host} does not allow programs to fetch {url[:200]}; find it elsewhere")
+        async with self._hosts.setdefault(host, asyncio.Semaphore(self.limits.per_host)):
+            return await self._patiently(url, max_bytes)
+
+    async def _patiently(self, url: str, max_bytes: int) -> Response:
+        """The answer; a server that is busy is asked again when it says so."""
+        for number in range(_TRIES):
+            response = await self._get(url, max_bytes)
+            wait_s = _retry_after_s(response, number)
+            if response.status not in _BUSY or wait_s > MAX_WAIT_S or number == _TRIES - 1:
+                break
+            await asyncio.sleep(wait_s)
+        return response
+
+    async def _get(self, url: str, max_bytes: int) -> Response:
+        return await request(
+            url, rules=self._rules, max_bytes=max_bytes, timeout_s=self.limits.timeout_s, look_up=self._look_up
+        )
+
+    async def _may_fetch(self, url: str) -> bool:
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        robots = await _once(self._robots, origin, lambda: self._read_robots(origin))
+        return bool(robots.can_fetch(url, USER_AGENT))
+
+    async def _read_robots(self, origin: str) -> Any:
+        """The rules of a site. Without a file all is allowed; a broken server allows nothing (RFC 9309)."""
+        protego: Any = require("protego", "search")
+        url = f"{origin}/robots.txt"
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._get(url, MAX_ROBOTS_BYTES)
+            if response.status not in (301, 302, 303, 307, 308):
+                break
+            url = urljoin(url, response.headers.get("location", ""))
+        if response.status >= 500:
+            return protego.Protego.parse("User-agent: *\nDisallow: /")
+        return protego.Protego.parse(response.body.decode("utf-8", "replace") if response.status == 200 else "")
+
+
+def _retry_after_s(response: Response, number: int) -> float:
+    told = response.headers.get("retry-after", "")
+    return float(told) if re.fullmatch(r"\d{1,6}", told) else 0.5 * 2**number
+
+
+@dataclass(slots=True)
+class _Shared:
+    """Work that several wait for."""
+
+    task: asyncio.Task[Any]
+    num_waiting: int = 0
+
+    @property
+    def has_failed(self) -> bool:
+        return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
+
+
+async def _once(kept: dict[Any, _Shared], key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """The value of a key: made for the first who asks, awaited by the others; what failed is tried again for the next.
+
+    It ends when nobody waits for it any more.
+    """
+    shared = kept.get(key)
+    if shared is None or shared.has_failed:
+        shared = kept[key] = _Shared(asyncio.ensure_future(make()))
+    shared.num_waiting += 1
+    try:
+        return await asyncio.shield(shared.task)
+    finally:
+        shared.num_waiting -= 1
+        if not shared.num_waiting and not shared.task.done():
+            shared.task.cancel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """What all agents of a run search and read.
+
+    Attributes:
+        engine: Finds pages.
+        fetcher: Fetches them.
+    """
+
+    engine: SearchEngine
+    fetcher: Fetcher
+
+
+def make_web(
+    search: str,
+    *,
+    allow_hosts: tuple[str, ...] = (),
+    obeys_robots: bool = True,
+    limits: FetchLimits = FetchLimits(),
+    environ: Mapping[str, str] | None = None,
+) -> Web:
+    """Search engine and fetcher by setting; `local` reads its folder here, which may take a while.
+
+    Args:
+        search: `searxng:URL`, `brave`, `tavily`, `local:FOLDER`, or `local:world` with `:SEED` behind it for the corpus
+            of the suite `widesearch`.
+        allow_hosts: `HOST:PORT` that may be fetched although they are private.
+        obeys_robots: Whether robots.txt is asked before.
+        limits: How much may be fetched.
+        environ: Holds keys; the process's own when left out.
+
+    Raises:
+        ConfigError: No such engine, or what it needs is not there.
+        EnvError: A package is not installed.
+    """
+    for module in ("trafilatura", "markdownify", "protego"):
+        require(module, "search")
+    name, _, where = search.partition(":")
+    rules = AddressRules.parse(allow_hosts)
+    if name == "local" and where:
+        return _make_local(where, rules, limits)
+    if name not in ("searxng", "brave", "tavily"):
+        raise ConfigError(
+            f"search is {search!r}; expected searxng:URL, brave, tavily, local:FOLDER, or local:world for a corpus "
+            "that is made here"
+        )
+    engine = make_remote_engine(name, where, os.environ if environ is None else environ)
+    return Web(engine=engine, fetcher=Fetcher(rules=rules, limits=limits, obeys_robots=obeys_robots))
+
+
+def _make_local(where: str, rules: AddressRules, limits: FetchLimits) -> Web:
+    kind, _, seed = where.partition(":")
+    if kind == "world":
+        if seed and not re.fullmatch(r"\d{1,9}", seed):
+            raise ConfigError(f"search is 'local:{where}'; expected local:world or local:world:SEED, a whole number")
+        return make_world_web(int(seed or 0), limits=limits)
+    root = Path(where).expanduser()
+    find_files(root)
+    index = LocalIndex(_index_path(root))
+    index.update(root, FOLDER_URL)
+    fetcher = Fetcher(rules=rules, limits=limits, corpora=(FolderCorpus(root),), is_offline=True)
+    return Web(engine=index, fetcher=fetcher)
+
+
+def _index_path(root: Path) -> Path:
+    """Where the index of a folder is kept between runs."""
+    import platformdirs
+
+    folder = Path(platformdirs.user_cache_dir("k25")) / "search"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]}.sqlite"
+
+
+def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = FetchLimits()) -> Web:
+    """The corpus of the suite `widesearch`, made here and searched in memory.
+
+    Args:
+        seed: Which one.
+        size: As for `envs.widesearch.world.make_world`.
+        limits: How much may be fetched.
+    """
+    from envs.widesearch.world import make_world
+
+    world = make_world(seed, size=size)
+    index = LocalIndex()
+    index.add(
+        (world.base_url + page.path, page.title, page.words, page.date) for page in world.pages.values() if page.words
+    )
+    return Web(engine=index, fetcher=Fetcher(limits=limits, corpora=(_WorldCorpus(world),), is_offline=True))
+
+
+class _WorldCorpus:
+    """A generated world; implements `Corpus`."""
+
+    def __init__(self, world: Any) -> None:
+        self.base_url: str = world.base_url
+        self._world = world
+
+    def read(self, url: str) -> Response | None:
+        """A page of it."""
+        page = self._world.pages.get(url.removeprefix(self.base_url))
+        if page is None or page.status == 404:
+            return None
+        return Response(status=200, headers={"content-type": page.media_type}, body=page.body)

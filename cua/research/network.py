@@ -1,0 +1,265 @@
+"""One request to the web: which addresses may be reached, and a connection that goes to the address that was checked.
+
+A name is resolved once, in the moment of connecting; every address that it has is checked, and the connection goes to
+one of them. Nothing is looked up a second time, so a name that changes its mind in between (DNS rebinding) gains
+nothing.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from cua.errors import ConfigError
+
+if TYPE_CHECKING:
+    import httpcore
+
+USER_AGENT = "cua-k25"
+PORTS = {"http": 80, "https": 443}
+_EMBEDDING = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
+"""Networks whose addresses lead to an IPv4 address of somebody else's choice: NAT64, 6to4, Teredo, IPv4-compatible."""
+
+
+class FetchError(Exception):
+    """An address could not be had; the text tells the model why.
+
+    Attributes:
+        status: Of HTTP, where there was an answer.
+        retry_after_s: What the server asked for.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What a server answered, decompressed.
+
+    Attributes:
+        status: Of HTTP.
+        headers: Names in lower case.
+        body: At most what was asked for.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressRules:
+    """Which addresses may be reached.
+
+    Attributes:
+        allow_hosts: `HOST` or `HOST:PORT` that a person has allowed although they are private or use another port.
+    """
+
+    allow_hosts: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, hosts: Iterable[str]) -> "AddressRules":
+        """Rules from a setting.
+
+        Raises:
+            ConfigError: An entry is no host.
+        """
+        named = frozenset(host.strip().lower() for host in hosts)
+        for host in named:
+            if not host or "/" in host or " " in host or "*" in host:
+                raise ConfigError(f"search_allow holds {host!r}; expected a host such as 127.0.0.1:8080 or wiki.intern")
+        return cls(allow_hosts=named)
+
+    def allows(self, host: str, port: int) -> bool:
+        """Whether a person has named this place."""
+        bare = host.lower().strip("[]").rstrip(".")
+        return bare in self.allow_hosts or f"{bare}:{port}" in self.allow_hosts
+
+    def check_url(self, url: str) -> tuple[str, int]:
+        """Host and port of an address.
+
+        Raises:
+            FetchError: It is none that may be opened.
+        """
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
+        except ValueError as error:
+            raise FetchError(f"{url[:200]!r} is no address: {error}") from None
+        if parts.scheme not in PORTS or not host:
+            raise FetchError(
+                f"{url[:200]!r} cannot be opened; expected an address that begins with http:// or https://"
+            )
+        if parts.username is not None or parts.password is not None:
+            raise FetchError("an address with a user name in it is not opened; leave the part before @ out")
+        if port != PORTS[parts.scheme] and not self.allows(host, port):
+            raise FetchError(f"port {port} of {host} is not opened; only the usual ports 80 and 443 are")
+        return host, port
+
+    def check_address(self, host: str, address: str, port: int) -> None:
+        """Check an address that a name resolved to.
+
+        Raises:
+            FetchError: It is not public, and nobody has allowed the name.
+        """
+        if not is_public(address) and not self.allows(host, port):
+            raise FetchError(
+                f"{host} leads to {address}, which is no public address; a person can allow it with "
+                f"--set search_allow={host}:{port}"
+            )
+
+
+PUBLIC = AddressRules()
+"""The public internet only."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet, and not a way round to one that is not."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return is_public(str(ip.ipv4_mapped))
+        if any(ip in network for network in _EMBEDDING) or ip.is_site_local:
+            return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
+
+
+async def resolve(host: str, port: int) -> tuple[str, ...]:
+    """The addresses of a name.
+
+    Raises:
+        FetchError: It has none.
+    """
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise FetchError(f"there is no host {host!r} ({error})") from None
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def make_backend(rules: AddressRules, look_up: Any = resolve) -> "httpcore.AsyncNetworkBackend":
+    """What opens connections: only to addresses that the rules let through.
+
+    Args:
+        rules: Which ones.
+        look_up: Gives the addresses of a host and port, as `resolve`.
+    """
+    import httpcore
+
+    class CheckedBackend(httpcore.AsyncNetworkBackend):
+        def __init__(self) -> None:
+            self._inner = httpcore.AnyIOBackend()
+
+        async def connect_tcp(
+            self,
+            host: str,
+            port: int,
+            timeout: float | None = None,
+            local_address: str | None = None,
+            socket_options: Any = None,
+        ) -> httpcore.AsyncNetworkStream:
+            addresses = await look_up(host, port)
+            for address in addresses:
+                rules.check_address(host, address, port)
+            return await self._connect_first(addresses, port, timeout)
+
+        async def _connect_first(
+            self, addresses: Sequence[str], port: int, timeout: float | None
+        ) -> httpcore.AsyncNetworkStream:
+            for address in addresses[:-1]:
+                try:
+                    return await self._inner.connect_tcp(address, port, timeout)
+                except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                    continue
+            return await self._inner.connect_tcp(addresses[-1], port, timeout)
+
+        async def connect_unix_socket(self, path: str, timeout: float | None = None, socket_options: Any = None) -> Any:
+            raise FetchError("sockets of this machine are not opened")
+
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.sleep(seconds)
+
+    return CheckedBackend()
+
+
+async def request(
+    url: str,
+    *,
+    rules: AddressRules,
+    max_bytes: int,
+    timeout_s: float,
+    headers: Mapping[str, str] | None = None,
+    look_up: Any = resolve,
+) -> Response:
+    """GET one address; redirects are the caller's.
+
+    Args:
+        url: The address.
+        rules: Where it may lead.
+        max_bytes: Of the decompressed body.
+        timeout_s: For the whole of it.
+        headers: Besides our own.
+        look_up: As for `make_backend`.
+
+    Raises:
+        FetchError: It may not be opened, did not answer, or is too large.
+    """
+    import httpcore
+
+    rules.check_url(url)
+    sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*", **(headers or {})}
+    pool = httpcore.AsyncConnectionPool(network_backend=make_backend(rules, look_up), ssl_context=_ssl_context())
+    try:
+        async with (
+            asyncio.timeout(timeout_s),
+            pool,
+            pool.stream("GET", ascii_url(url), headers=list(sent.items())) as got,
+        ):
+            found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in got.headers}
+            body = await _read(got, found.get("content-encoding", ""), max_bytes)
+            return Response(status=got.status, headers=found, body=body)
+    except TimeoutError:
+        raise FetchError(f"{url[:200]} did not answer whole within {timeout_s:g} s") from None
+    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
+        raise FetchError(f"{url[:200]} cannot be reached: {type(error).__name__} {error}".rstrip()) from None
+
+
+def ascii_url(url: str) -> str:
+    """An address as it is sent: other characters as percent escapes, the host in its ASCII form."""
+    import httpx
+
+    try:
+        return str(httpx.URL(url))
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise FetchError(f"{url[:200]!r} is no address: {error}") from None
+
+
+def _ssl_context() -> Any:
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+async def _read(response: Any, encoding: str, max_bytes: int) -> bytes:
+    """The body; what is compressed is counted as it comes out."""
+    unzip = zlib.decompressobj(wbits=47) if encoding.strip().lower() in ("gzip", "x-gzip", "deflate") else None
+    body = bytearray()
+    async for chunk in response.aiter_stream():
+        room = max_bytes + 1 - len(body)
+        try:
+            body += unzip.decompress(chunk, room) if unzip else chunk[:room]
+        except zlib.error as error:
+            raise FetchError(f"the answer is damaged: {error}") from None
+        if len(body) > max_bytes:
+            raise FetchError(f"it is larger than {max_bytes} bytes, the limit")
+    return bytes(body)

@@ -1,0 +1,323 @@
+"""`search`, `browse` and `download`: the web, or a folder that stands for it. What comes back is foreign data.
+
+The fetcher is shared by all agents of a run; each agent's tools keep copies of what it has read in its own folder, and
+the result of a call holds their hashes, so that a citation `[^index^]` leads to the very bytes.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field
+
+from cua.messages import TextPart, ToolResult
+from cua.model import Tool
+from cua.research.engines import Hit
+from cua.research.fetch import Fetched, Web
+from cua.research.network import FetchError
+from cua.research.pages import Document, read_document
+from cua.research.render import render
+from cua.tools.toolset import Arguments, failed, read_arguments, read_description, schema_of
+from cua.trajectory.describe import printable
+
+KIND = "web"
+"""`kind` in the data of a result: it is no cell, and what the web says may change; its stored copies are evidence."""
+SHOWN_CHARS = 12_000
+MAX_QUERIES = 8
+MAX_URLS = 20
+MAX_FOUND = 12
+PAGES, DOWNLOADS = "pages", "downloads"
+_AROUND = 240
+_SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "application/pdf": ".pdf", "text/plain": ".txt"}
+_TYPES: tuple[tuple[bytes, str], ...] = (
+    (b"%PDF-", "pdf"),
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"GIF8", "gif"),
+    (b"PK\x03\x04", "zip"),
+    (b"\x1f\x8b", "gz"),
+    (b"7z\xbc\xaf\x27\x1c", "7z"),
+)
+_CONTAINERS = {"zip": {"zip", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "jar"}, "jpeg": {"jpeg", "jpg"}}
+_TEXTS = {"txt", "csv", "tsv", "json", "jsonl", "xml", "md", "text", "yaml", "svg"}
+
+
+class SearchArguments(Arguments):
+    """Arguments of `search`."""
+
+    queries: list[str] = Field(
+        description="What to search for; each is a search of its own.", min_length=1, max_length=MAX_QUERIES
+    )
+    count: int = Field(default=10, ge=1, le=20, description="Results for each query.")
+
+
+class BrowseArguments(Arguments):
+    """Arguments of `browse`."""
+
+    url: str = Field(description="Address of the page or PDF.", min_length=1, max_length=4000)
+    click: int = Field(default=0, ge=0, description="Number of a link on that page, to open it instead; 0 for none.")
+    find: str = Field(default="", max_length=200, description="Text to find on the page.")
+    scroll: int = Field(default=0, ge=0, description="Character to begin at.")
+    page: int = Field(default=0, ge=0, description="Page of a PDF, from 1; 0 for all.")
+
+
+class DownloadArguments(Arguments):
+    """Arguments of `download`."""
+
+    urls: list[str] = Field(description="Addresses of the files.", min_length=1, max_length=MAX_URLS)
+    expect: str = Field(default="", max_length=10, description='Type that they must have, such as "pdf".')
+
+
+class SearchTool:
+    """Searches; implements `cua.model.Tool`."""
+
+    name = "search"
+
+    def __init__(self, web: Web) -> None:
+        self._engine = web.engine
+        where = "the pages that are kept here" if web.engine.name == "local" else "the web"
+        self.description = read_description("search", where=where)
+        self.parameters: Mapping[str, Any] = schema_of(SearchArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Search for all queries at the same time."""
+        asked = read_arguments(SearchArguments, arguments)
+        found = await asyncio.gather(*(self._search(query, asked.count) for query in asked.queries))
+        text = "\n\n".join(told for told, _ in found)
+        urls = list(dict.fromkeys(hit.url for _, hits in found for hit in hits))
+        is_error = all(hits is _NOTHING for _, hits in found)
+        return ToolResult(parts=(TextPart(text=text),), is_error=is_error, data={"kind": KIND, "urls": urls})
+
+    async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit]]:
+        if not query.strip():
+            return "Query: (empty)\nError: a query is a few words.", _NOTHING
+        try:
+            hits = await self._engine.search(query, count)
+        except FetchError as error:
+            return f"Query: {query}\nError: {error}", _NOTHING
+        lines = [_hit_lines(number, hit) for number, hit in enumerate(hits, 1)]
+        return "\n".join([f"Query: {query}", *lines] if lines else [f"Query: {query}", "Nothing was found."]), hits
+
+
+_NOTHING: Sequence[Hit] = ()
+
+
+def _hit_lines(number: int, hit: Hit) -> str:
+    about = " | ".join(_line(text) for text in (hit.site, hit.date, hit.snippet) if text)
+    return f"{number}. {_line(hit.title) or '(no title)'}\n   {_line(hit.url)}\n   {about}"
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))
+
+
+class BrowseTool:
+    """Reads pages; implements `cua.model.Tool`.
+
+    Args:
+        web: Where they come from.
+        folder: Where copies are kept; None keeps none.
+    """
+
+    name = "browse"
+
+    def __init__(self, web: Web, folder: Path | None) -> None:
+        self._fetcher = web.fetcher
+        self._folder = folder
+        self.description = read_description("browse", chars=f"{SHOWN_CHARS:,}")
+        self.parameters: Mapping[str, Any] = schema_of(BrowseArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Read one page."""
+        asked = read_arguments(BrowseArguments, arguments)
+        try:
+            got, document = await self._open(asked.url)
+            if asked.click:
+                got, document = await self._open(_link(document, asked.click, got.url))
+            shown = _shown(document, asked)
+        except FetchError as error:
+            return failed(str(error))
+        stored = await asyncio.to_thread(_store, self._folder, got) if self._folder else ""
+        text = _fenced(got, document, shown, stored)
+        data = {"kind": KIND, "url": got.url, "sha256": got.sha256, "stored": stored, "links": list(document.links)}
+        return ToolResult(parts=(TextPart(text=text),), data=data)
+
+    async def _open(self, url: str) -> tuple[Fetched, Document]:
+        """A page as text; by a browser when scripts have to fill it, and there is one."""
+        got = await self._fetcher.fetch(url)
+        document = await self._fetcher.read(got)
+        if not document.needs_browser:
+            return got, document
+        rendered = await render(got, self._fetcher)
+        if rendered is None:
+            return got, document
+        return rendered, await asyncio.to_thread(read_document, rendered.body, rendered.media_type, rendered.url)
+
+
+def _link(document: Document, number: int, url: str) -> str:
+    if number > len(document.links):
+        raise FetchError(f"{url} has {len(document.links)} links; there is no number {number}")
+    return document.links[number - 1]
+
+
+def _shown(document: Document, asked: BrowseArguments) -> str:
+    """The part of the text that was asked for."""
+    text = document.text
+    if asked.page:
+        if not document.pages:
+            raise FetchError("`page` is for PDFs; this is none. Use `scroll`")
+        if asked.page > len(document.pages):
+            raise FetchError(f"the PDF has {len(document.pages)} pages; there is no page {asked.page}")
+        text = document.pages[asked.page - 1]
+    if asked.find:
+        return _found(text, asked.find)
+    if asked.scroll and asked.scroll >= len(text):
+        raise FetchError(f"the text has {len(text)} characters; nothing stands at {asked.scroll}")
+    part, end = text[asked.scroll : asked.scroll + SHOWN_CHARS], asked.scroll + SHOWN_CHARS
+    more = f"\n[{len(text) - end} more characters; scroll={end} goes on]" if end < len(text) else ""
+    return (part if part.strip() else "(no text)") + more
+
+
+def _found(text: str, wanted: str) -> str:
+    """The places of a text, each with what stands around it; how words are spaced does not matter."""
+    pattern = re.compile(r"\s+".join(map(re.escape, wanted.split())) or re.escape(wanted), re.I)
+    places: list[tuple[int, int]] = []
+    count = 0
+    for match in pattern.finditer(text):
+        count += 1
+        start, end = max(0, match.start() - _AROUND), min(len(text), match.end() + _AROUND)
+        if places and start <= places[-1][1]:
+            places[-1] = places[-1][0], end
+        elif len(places) < MAX_FOUND:
+            places.append((start, end))
+    if not places:
+        return f"{wanted!r} does not stand on this page ({len(text)} characters)."
+    shown = [f"... at {start}:\n{text[start:end]}" for start, end in places]
+    return f"{count} places with {wanted!r}:\n" + "\n".join(shown)
+
+
+def _fenced(got: Fetched, document: Document, shown: str, stored: str) -> str:
+    """The text between marks that it cannot forge: they hold its own hash."""
+    mark = got.sha256[:8]
+    clean = "\n".join(printable(line) for line in shown.split("\n"))
+    pages = f", {len(document.pages)} pages" if document.pages else ""
+    kept = f"\nKept as: {stored}" if stored else ""
+    length = f"Length: {len(document.text)} characters{pages}{kept}"
+    return f"Title: {_line(document.title)}\nAddress: {_line(got.url)}\n{length}\n<<page {mark}\n{clean}\npage {mark}>>"
+
+
+def _store(folder: Path, got: Fetched) -> str:
+    """Keep a copy, named by its hash; the name relative to the folder."""
+    name = f"{PAGES}/{got.sha256[:16]}{_SUFFIXES.get(got.media_type, '.bin')}"
+    _write(folder, name, got.body)
+    return name
+
+
+def _write(folder: Path, name: str, body: bytes) -> None:
+    """Write a new file; code of the model works in the same folder, and a link that it has planted is not followed."""
+    inner = folder / Path(name).parent
+    if inner.is_symlink():
+        raise FetchError(f"{Path(name).parent} is a link; it is left alone")
+    inner.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    try:
+        with path.open("xb") as file:
+            file.write(body)
+    except FileExistsError:
+        if path.is_symlink() or path.read_bytes() != body:
+            raise FetchError(f"{name} is there already and holds something else") from None
+
+
+class DownloadTool:
+    """Downloads files; implements `cua.model.Tool`.
+
+    Args:
+        web: Where they come from.
+        folder: Where they are put, below `downloads/`.
+    """
+
+    name = "download"
+
+    def __init__(self, web: Web, folder: Path) -> None:
+        self._fetcher = web.fetcher
+        self._folder = folder
+        self.description = read_description("download")
+        self.parameters: Mapping[str, Any] = schema_of(DownloadArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Download all at the same time."""
+        asked = read_arguments(DownloadArguments, arguments)
+        wanted = asked.expect.lower().lstrip(".")
+        done = await asyncio.gather(*(self._one(url, wanted) for url in asked.urls))
+        files = [entry for _, entry in done if entry]
+        text = "\n".join(line for line, _ in done)
+        return ToolResult(parts=(TextPart(text=text),), is_error=not files, data={"kind": KIND, "files": files})
+
+    async def _one(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
+        try:
+            got = await self._fetcher.fetch(url, is_file=True)
+            found = type_of(got.body)
+            check_type(got, found, wanted)
+            name = await asyncio.to_thread(self._keep, got)
+        except FetchError as error:
+            return f"{_line(url)}: Error: {error}", None
+        entry = {"url": got.url, "file": name, "size_bytes": len(got.body), "sha256": got.sha256, "type": found}
+        return f"{_line(url)}: {name}, {len(got.body)} bytes, {found}, sha256 {got.sha256}", entry
+
+    def _keep(self, got: Fetched) -> str:
+        """Write it under its own name; under one with its hash when that is taken."""
+        last = unquote(urlsplit(got.url).path).rstrip("/").rpartition("/")[2]
+        safe = re.sub(r"[^\w.-]+", "_", last).strip("._")[-100:] or "file"
+        try:
+            _write(self._folder, f"{DOWNLOADS}/{safe}", got.body)
+        except FetchError:
+            safe = f"{hashlib.sha256(got.body).hexdigest()[:8]}-{safe}"
+            _write(self._folder, f"{DOWNLOADS}/{safe}", got.body)
+        return f"{DOWNLOADS}/{safe}"
+
+
+def type_of(body: bytes) -> str:
+    """The type of a file by its content: `pdf`, `png`, `zip`, ..., `html`, `text` or `binary`."""
+    for magic, name in _TYPES:
+        if body.startswith(magic):
+            return name
+    if b"\0" in body[:4096]:
+        return "binary"
+    begin = body[:1024].lstrip().lower()
+    return "html" if begin.startswith((b"<!doctype html", b"<html")) or b"<html" in begin else "text"
+
+
+def check_type(got: Fetched, found: str, wanted: str) -> None:
+    """Check that a file is what was wanted, or what its name says.
+
+    Raises:
+        FetchError: It is something else, such as the error page of a server.
+    """
+    suffix = Path(urlsplit(got.url).path).suffix.lower().lstrip(".")
+    expected = wanted or (
+        suffix if suffix in {"pdf", "png", "jpg", "jpeg", "gif", "zip", "docx", "xlsx", "pptx"} else ""
+    )
+    if not expected:
+        return
+    is_same = expected == found or expected in _CONTAINERS.get(found, ()) or (found == "text" and expected in _TEXTS)
+    is_page = found == "html" and expected in ("html", "htm", "xhtml")
+    if not got.body:
+        raise FetchError("the file is empty")
+    if not is_same and not is_page:
+        what = "a page of HTML (perhaps an error page)" if found == "html" else found
+        raise FetchError(f"it is {what} and not {expected}, as was expected; nothing was kept")
+
+
+def make_research_tools(web: Web, folder: Path | None) -> tuple[Tool, ...]:
+    """The tools of one agent.
+
+    Args:
+        web: Shared by all agents of a run.
+        folder: Where this agent's copies and downloads are kept; without one nothing can be downloaded.
+    """
+    tools: list[Tool] = [SearchTool(web), BrowseTool(web, folder)]
+    return (*tools, DownloadTool(web, folder)) if folder is not None else tuple(tools)

@@ -1,0 +1,130 @@
+"""The suite `widesearch`: collect a table from a generated world; the score is item-F1."""
+
+import functools
+from typing import Any
+
+from envs.env import EnvSpec, TaskSpec
+from envs.suite import FAMILY, Suite
+from envs.widesearch.scoring import Judge, ScoredColumn, Scores, score_table
+from envs.widesearch.server import WorldServer
+from envs.widesearch.world import REVISION, SIZES, Table, World, make_world, slug
+
+PREFIX = "widesearch/"
+
+
+class WideSearchTask:
+    """One table to collect; implements `envs.env.Task`.
+
+    In a browser it starts a server of its own for the corpus. Agents with search tools need none: `score` judges their
+    answer.
+
+    Args:
+        table: What is true.
+        spec: Which task it is.
+        size: Of the world.
+        judge: Compares texts that may be worded differently.
+    """
+
+    def __init__(self, table: Table, spec: TaskSpec, *, size: str, judge: Judge | None = None) -> None:
+        self.table = table
+        self.spec = spec
+        self.columns = columns_of(table)
+        self.other_scores: dict[str, float] = {}
+        self._size = size
+        self._server: WorldServer | None = None
+        self._judge = judge
+
+    @property
+    def instruction(self) -> str:
+        """What is to be collected, and how the answer has to look."""
+        names = " | ".join(column.name for column in self.columns)
+        where = "" if self._server is None else f" The encyclopedia is at {self._server.url}; it has a search field."
+        return (
+            f"Collect {', '.join(column.name for column in self.columns)} of all {self.table.family.many} "
+            f'in {self.table.country} that are listed on "{self.table.list_title}".{where}\n\n'
+            "Answer with one table in Markdown, in a fenced block with the tag markdown, one row for each, and exactly "
+            f"these columns:\n| {names} |\nDates as YYYY-MM-DD, numbers without unit. The pages of the atlas are "
+            "right; mirrors of it may be out of date, and things of the same name exist in other countries."
+        )
+
+    def score(self, answer: str | None) -> Scores:
+        """How good an answer is."""
+        keys = (self.table.family.key,)
+        return score_table(answer, self.table.rows, self.columns, keys=keys, judge=self._judge)
+
+    async def setup(self, env: Any) -> None:
+        """Serve the corpus, and open it."""
+        self._server = await WorldServer.start(self.spec.seed or 0, self._size)
+        try:
+            await env.goto(self._server.url)
+        except BaseException:
+            await self.teardown(env)
+            raise
+
+    async def evaluate(self, env: Any) -> float:
+        """Item-F1 of the answer that the agent ended with."""
+        scores = self.score(env.terminate.answer if env.terminate is not None else None)
+        self.other_scores = {"row_f1": scores.row_f1, "success": scores.success}
+        return min(scores.item_f1, 1.0)
+
+    async def teardown(self, env: Any) -> None:
+        """Stop the server."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+
+def columns_of(table: Table) -> tuple[ScoredColumn, ...]:
+    """How the columns of a table are compared."""
+    family = table.family
+    key = ScoredColumn(name=family.key, metric="exact", aliases=("Name",))
+    others = [
+        ScoredColumn(name=column.name, metric=column.metric, aliases=column.labels[:1]) for column in family.columns
+    ]
+    return (key, *others)
+
+
+@functools.lru_cache(maxsize=4)
+def _world(seed: int, size: str) -> World:
+    return make_world(seed, size=size)
+
+
+def make_suite(size: str = "small", num_seeds: int = 3) -> Suite:
+    """Tasks to collect all things of a family in a country.
+
+    Args:
+        size: `tiny`, `small` or `full`; see `envs.widesearch.world.SIZES`.
+        num_seeds: Worlds.
+
+    Raises:
+        ValueError: A value that is not taken.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size is {size!r}, expected one of {', '.join(SIZES)}")
+    if not 1 <= int(num_seeds) <= 1000:
+        raise ValueError(f"num_seeds is {num_seeds}, expected 1 to 1000")
+    ids = tuple(f"{PREFIX}{_id(table)}" for table in _world(0, size).tables)
+
+    def make_task(task_id: str, seed: int | None) -> WideSearchTask:
+        tables = {f"{PREFIX}{_id(table)}": table for table in _world(seed or 0, size).tables}
+        if task_id not in tables:
+            raise ValueError(f"the suite widesearch has no task {task_id!r} here; expected one such as {ids[0]!r}")
+        table = tables[task_id]
+        metadata = {FAMILY: table.family.many, "rows": len(table.rows), "size": size}
+        spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=metadata)
+        return WideSearchTask(table, spec, size=size)
+
+    return Suite(
+        name="widesearch",
+        about=f"Wide search on generated corpora: {len(ids)} tables to collect, {size}; score: item-F1",
+        task_ids=ids,
+        make_task=make_task,
+        seeds=tuple(range(int(num_seeds))),
+        revision=REVISION,
+        max_steps=100,
+        max_time_s=1800.0,
+    )
+
+
+def _id(table: Table) -> str:
+    return f"{table.family.many}-{slug(table.country)}"

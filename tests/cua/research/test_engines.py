@@ -1,0 +1,114 @@
+"""Search engines, against servers that speak their wire formats, and the index over a folder."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cua.research.engines import BraveEngine, Hit, LocalIndex, SearxngEngine, TavilyEngine
+from cua.research.network import FetchError
+from envs.widesearch.world import make_pdf
+from tests.cua.research.site import Answer, serving
+
+pytest.importorskip("trafilatura")
+
+SEARXNG = b"""{"query": "q", "number_of_results": 0, "results": [
+ {"url": "https://a.example/1", "title": "One", "content": "First <b>words</b>", "publishedDate": "2024-01-02T00:00:00",
+  "engine": "x", "score": 1.0},
+ {"url": "javascript:alert(1)", "title": "bad"}, {"title": "no address"}, 7]}"""
+BRAVE = b"""{"type": "search", "web": {"type": "search", "results": [
+ {"title": "One", "url": "https://a.example/1", "description": "First <strong>words</strong>",
+  "age": "2 January 2024"}]}}"""
+TAVILY = b"""{"query": "q", "answer": null, "images": [], "response_time": 0.5, "results": [
+ {"title": "One", "url": "https://a.example/1", "content": "First words", "score": 0.9, "raw_content": null}]}"""
+
+
+def one(date: str = "") -> list[Hit]:
+    return [Hit(url="https://a.example/1", title="One", snippet="First words", date=date)]
+
+
+async def test_searxng() -> None:
+    with serving(lambda asked: Answer(SEARXNG)) as site:
+        assert await SearxngEngine(site.url + "/").search("two words & more", 5) == one("2024-01-02T00:00:00")
+        assert site.asked[0].path == "/search?q=two+words+%26+more&format=json"
+
+
+async def test_a_searxng_that_gives_no_json_says_what_to_set() -> None:
+    with serving(lambda asked: Answer(status=403)) as site, pytest.raises(FetchError, match=r"formats: \[html, json\]"):
+        await SearxngEngine(site.url).search("q", 5)
+
+
+async def test_brave() -> None:
+    with serving(lambda asked: Answer(BRAVE)) as site:
+        assert await BraveEngine("k3y", site.url).search("q", 50) == one("2 January 2024")
+        assert site.asked[0].path == "/res/v1/web/search?q=q&count=20"
+        assert site.asked[0].headers["x-subscription-token"] == "k3y"
+
+
+async def test_tavily() -> None:
+    with serving(lambda asked: Answer(TAVILY)) as site:
+        assert await TavilyEngine("k3y", site.url).search("q", 3) == one()
+        assert (site.asked[0].path, site.asked[0].body) == ("/search", {"query": "q", "max_results": 3})
+        assert site.asked[0].headers["authorization"] == "Bearer k3y"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer(b"Invalid token", status=401), "answered 401: Invalid token"),
+        (Answer(b"<html>", status=200), "no JSON"),
+        (Answer(b"x" * 6_000_000), "larger than"),
+    ],
+)
+async def test_an_engine_that_fails_says_how(answer: Answer, why: str) -> None:
+    with serving(lambda asked: answer) as site, pytest.raises(FetchError, match=why):
+        await BraveEngine("k", site.url).search("q", 5)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"web": 7}', b'{"web": {"results": [null, {"url": 7}]}}', b"null"])
+async def test_an_answer_without_results_gives_none(body: bytes) -> None:
+    with serving(lambda asked: Answer(body)) as site:
+        assert await BraveEngine("k", site.url).search("q", 5) == []
+
+
+async def test_an_index_over_a_folder_follows_its_files(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "iron.html").write_text("<title>Iron bridge</title><p>Opened in 1931.<script>var hidden</script>")
+    (docs / "notes.md").write_text("# Notes\nBridges need paint.")
+    (docs / "sheet.pdf").write_bytes(make_pdf(["The viaduct of Velmark"]))
+    (docs / "broken.pdf").write_bytes(b"%PDF-nothing")
+    index = LocalIndex(tmp_path / "index.sqlite")
+    base = "http://folder.invalid/"
+    assert index.update(docs, base) == 4
+    assert [hit.url for hit in await index.search("iron bridge", 5)] == [f"{base}iron.html", f"{base}notes.md"]
+    assert (await index.search("viaducts", 5))[0].url == f"{base}sheet.pdf"  # word stems are the same
+    assert await index.search("hidden", 5) == []
+    (docs / "iron.html").write_text("<title>Iron tower</title>")
+    (docs / "notes.md").unlink()
+    index.update(docs, base)
+    assert [hit.title for hit in await index.search("bridge tower", 5)] == ["Iron tower"]
+    index.close()
+    again = LocalIndex(tmp_path / "index.sqlite")
+    assert again.update(docs, base) == 3
+    assert [hit.title for hit in await again.search("tower", 5)] == ["Iron tower"]
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "query", ["", "   ", '"', "a AND OR NOT (", "x*", 'title:"', "'; DROP TABLE pages; --", "é" * 5000, "\x00"]
+)
+async def test_a_query_is_words_and_no_syntax(query: str) -> None:
+    index = LocalIndex()
+    index.add([("http://x.test/", "A page", "about nothing", "")])
+    assert isinstance(await index.search(query, 3), list)
+    assert len(await index.search("page", 3)) == 1
+    index.close()
+
+
+async def test_many_search_at_the_same_time() -> None:
+    index = LocalIndex()
+    index.add((f"http://x.test/{n}", f"Page {n}", f"number{n}", "") for n in range(500))
+    found = await asyncio.gather(*(index.search(f"number{n}", 1) for n in range(100)))
+    assert [hits[0].title for hits in found] == [f"Page {n}" for n in range(100)]
+    index.close()
