@@ -62,6 +62,13 @@ class ContextOverflowError(ModelError):
         super().__init__(message, retryable=False)
 
 
+class ModelAccessError(ModelError):
+    """The key is refused, or the account may not or cannot pay: no agent of this process gets further."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
+
+
 class TrajectoryError(CuaError):
     """A run's record cannot be written or read."""
 

@@ -121,7 +121,7 @@ def stream_listener() -> Listener:
     """Events as JSON, one object a line, on stdout; images stay in the run folder."""
 
     def listen(event: Event) -> None:
-        record = _event_object(event)
+        record = event_object(event)
         if record is not None:
             terminal.echo_json(record)
             sys.stdout.flush()
@@ -152,7 +152,8 @@ def print_files(files: Mapping[str, str]) -> None:
         terminal.echo(f"{name}: {path}", err=True)
 
 
-def _event_object(event: Event) -> dict[str, Any] | None:
+def event_object(event: Event) -> dict[str, Any] | None:
+    """An event as a JSON object; None for one that a stream leaves out."""
     match event:
         case RunStarted():
             return {"event": "run_started", "instruction": event.instruction, "run_dir": event.run_dir}

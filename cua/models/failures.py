@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cua.errors import ContextOverflowError, ModelError, name_choices
+from cua.errors import ContextOverflowError, ModelAccessError, ModelError, name_choices
 from cua.json_text import read_json
 from cua.models.endpoint import Endpoint
 from cua.models.gate import OverloadedError
@@ -87,6 +87,8 @@ def status_failure(
     hint = _hint(status, text, endpoint, model, known_models)
     if status in (400, 413, 422) and re.search(_CONTEXT, text, re.IGNORECASE):
         return ContextOverflowError(_with_hint(shown, hint))
+    if status in (401, 402, 403) or is_quota:
+        return ModelAccessError(_with_hint(shown, hint))
     return ModelError(_with_hint(shown, hint), retryable=False)
 
 

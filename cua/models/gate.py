@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -150,6 +151,9 @@ def _why_not_again(number: int, error: ModelError, wait_s: float, elapsed_s: flo
     return ""
 
 
+ON_WAIT: ContextVar[Callable[[bool], None] | None] = ContextVar("ON_WAIT", default=None)
+"""Told by a gate that the agent of this context waits at it (True), and that it goes on (False)."""
+
 _DECREASE = 0.5
 _JITTER = 0.1
 MAX_OPEN = 256
@@ -182,9 +186,12 @@ class EndpointGate:
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
         """One try of a call. A refusal inside it is seen and passed on."""
+        is_told = self._tell_of_wait()
         await self._take_place()
         try:
             await self._wait_while_held()
+            if is_told:
+                self._tell(is_waiting=False)
             started = self._clock.now()
             try:
                 yield
@@ -195,6 +202,20 @@ class EndpointGate:
         finally:
             self.num_open -= 1
             self._hand_out_places()
+
+    def _tell_of_wait(self) -> bool:
+        """Whether a call must wait now; who listens in this context is told."""
+        is_full = self.num_open >= max(1, int(self.limit)) or bool(self._waiting)
+        must_wait = is_full or self._held_until > self._clock.now()
+        if must_wait:
+            self._tell(is_waiting=True)
+        return must_wait
+
+    @staticmethod
+    def _tell(*, is_waiting: bool) -> None:
+        on_wait = ON_WAIT.get()
+        if on_wait is not None:
+            on_wait(is_waiting)
 
     async def _take_place(self) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()

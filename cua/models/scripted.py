@@ -1,8 +1,10 @@
 """Models that say what was written down before: for tests, examples and benchmarks."""
 
 import asyncio
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,12 +47,12 @@ class ScriptedModel:
         self._latency_s = latency_s
 
     @classmethod
-    def from_file(cls, path: str | Path, *, latency_s: float = 0.0) -> "ScriptedModel":
+    def from_file(cls, path: str | Path, *, latency_s: float = 0.0) -> "ScriptedModel | ConversationScript":
         """Read replies from a JSONL file.
 
         A line is a JSON string (the content), an object with the fields of `Reply` (`{"content": "...",
         "reasoning": "..."}`), or an error to raise (`{"error": "server down", "retryable": true}`).
-        Empty lines are skipped.
+        Empty lines are skipped. Lines with `"for"` make a `ConversationScript`.
 
         Raises:
             ConfigError: The file cannot be read, or a line is none of these; the text says which.
@@ -60,6 +62,8 @@ class ScriptedModel:
             lines = read_inside(file.parent, file.name, max_bytes=MAX_SCRIPT_BYTES).decode().split("\n")
         except (OSError, UnicodeDecodeError, RuntimeError, TrajectoryError) as error:
             raise ConfigError(f"the script {path} cannot be read: {error}") from error
+        if any('"for"' in line for line in lines):
+            return ConversationScript.read(lines, str(path))
         replies = [_read_line(line, f"{path}, line {i}") for i, line in enumerate(lines, 1) if line.strip()]
         if not replies:
             raise ConfigError(f"the script {path} holds no replies: expected one JSON value a line")
@@ -87,6 +91,79 @@ class ScriptedModel:
         if isinstance(recorded, Exception):
             raise recorded
         return Reply(content=recorded, model=self.name) if isinstance(recorded, str) else recorded
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+
+class ConversationScript:
+    """Recorded replies for many conversations at once, such as those of a swarm; implements `cua.model.Model`.
+
+    A line has besides the fields of a reply `"for"`, a text: it belongs to the conversations whose first question holds
+    that text; the first match in the file's order names the conversation's script. Which reply is due follows from the
+    number of replies that the conversation has, so nothing is kept between calls and a resumed run goes on there.
+    `{{question}}` stands for the first question, in the content and in the arguments of calls; `"after_s"` is how
+    long the reply takes. An error is raised once for each question.
+
+    Args:
+        scripts: Replies and errors with their seconds, by the text that questions hold.
+        name: What logs call it.
+    """
+
+    def __init__(self, scripts: Mapping[str, Sequence[tuple[Recorded, float]]], *, name: str = "scripted") -> None:
+        self.name = name
+        self._scripts = scripts
+        self._num_raised: dict[str, int] = {}
+
+    @classmethod
+    def read(cls, lines: Sequence[str], where: str) -> "ConversationScript":
+        """Read the lines of a file.
+
+        Raises:
+            ConfigError: A line is none.
+        """
+        scripts: dict[str, list[tuple[Recorded, float]]] = {}
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            value = read_json(line)
+            if not isinstance(value, dict) or not isinstance(value.get("for"), str):
+                raise ConfigError(f'{where}, line {number}: expected an object with "for", as the other lines have')
+            after_s = value.pop("after_s", 0.0)
+            key = value.pop("for")
+            recorded = _read_line(json.dumps(value), f"{where}, line {number}")
+            scripts.setdefault(key, []).append((recorded, float(after_s)))
+        return cls(scripts, name=f"scripted:{where}")
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """The reply that is due in this conversation.
+
+        Raises:
+            ModelError: The script has none, or says so.
+        """
+        question = next((message.text for message in messages if message.role == "user"), "")
+        replies = next((replies for key, replies in self._scripts.items() if key in question), ())
+        number = sum(message.role == "assistant" for message in messages) + self._num_raised.get(question, 0)
+        if number >= len(replies):
+            raise ModelError(
+                f"the script holds {len(replies)} replies for {question[:80]!r}, and this is call {number + 1}",
+                retryable=False,
+            )
+        recorded, after_s = replies[number]
+        if after_s:
+            await asyncio.sleep(after_s)
+        if isinstance(recorded, Exception):
+            self._num_raised[question] = self._num_raised.get(question, 0) + 1
+            raise recorded
+        reply = Reply(content=recorded) if isinstance(recorded, str) else recorded
+        quoted = json.dumps(question)[1:-1]
+        calls = tuple(
+            replace(call, arguments=call.arguments.replace("{{question}}", quoted)) for call in reply.tool_calls
+        )
+        content = reply.content.replace("{{question}}", question)
+        return replace(reply, content=content, tool_calls=calls, model=self.name)
 
     async def close(self) -> None:
         """Nothing to let go."""

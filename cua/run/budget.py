@@ -189,6 +189,11 @@ class Budget:
                 level._settle(reservation.usage)
             self._settled.set()
 
+    def add(self, used: Usage) -> None:
+        """Count what was used without room being asked for: the last reply after a limit, an earlier process."""
+        for level in self._levels():
+            level.usage += used
+
     def _levels(self) -> Iterator["Budget"]:
         level: Budget | None = self
         while level is not None:

@@ -112,6 +112,8 @@ NoteKind = Literal[
     "resumed",
     "tools",
     "task",
+    "budget",
+    "child",
 ]
 
 

@@ -210,6 +210,16 @@ class RunScope:
         self.record.note(kind, text, **data)
         self.emit(Noted(kind=kind, text=text))
 
+    def note_child(self, agent_id: str, text: str) -> None:
+        """Tell of a change of an agent that works for this one; its own record has it already."""
+        if self._listener is not None:
+            ids = replace(self.ids, agent_id=agent_id, parent_id=self.ids.agent_id)
+            self._listener(Noted(kind="child", text=text, ids=ids))
+
+    def listen(self, listener: Listener) -> None:
+        """Have another one told what happens from now on."""
+        self._listener = listener
+
     def emit(self, event: Event) -> None:
         """Send an event to the listener, with the ids of this agent."""
         if self._listener is not None:

@@ -1,15 +1,17 @@
 """The tool-using agent: ask, call, look, until the model answers without a call or somebody ends it; then again."""
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cua.answer import AnswerSchema, find_claims
-from cua.errors import ContextOverflowError, TruncatedReplyError
+from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
 from cua.guard import Guard
-from cua.messages import Message, Part, Reply, TextPart, Usage
+from cua.messages import Message, Part, Reply, TextPart, ToolCall, Usage
 from cua.model import Model
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import Control, StoppedError
@@ -33,6 +35,9 @@ CUT = (
     "with a tool call, or give the answer."
 )
 EMPTY = "Your reply held neither an answer nor a tool call. Call a tool, or answer the question."
+LOOP_NUDGE = "This was the same call with the same arguments {times} times in a row. Do something else, or answer."
+LAST_CALL_S = 300.0
+"""Seconds that the last reply after a limit may take."""
 UNKNOWN_END = "the model's answer; nothing checks it but its own evidence"
 UNCITED_END = "the model's answer; it cites no result, so nothing checks it"
 CUT_CALL = "This call was ended before it came back, with the question that it was made for: what it did is unknown."
@@ -58,6 +63,7 @@ class ToolStart:
         spent: What they used.
         cut: Number and reply of a step whose calls were begun and never came back.
         end: How the last question ended, if it did.
+        compaction: What of the steps was given up.
     """
 
     asked: tuple[Asked, ...]
@@ -65,6 +71,7 @@ class ToolStart:
     spent: Spent = field(default_factory=Spent)
     cut: tuple[int, Reply] | None = None
     end: End | None = None
+    compaction: Compaction = field(default_factory=Compaction)
 
 
 class ToolAgent:
@@ -133,7 +140,12 @@ class ToolAgent:
     def load(self, start: ToolStart) -> None:
         """Take an earlier part of the run as what was done; before the first question."""
         self._asked, self.steps, self._cut, self._end = list(start.asked), list(start.steps), start.cut, start.end
-        self._spent, self._cut_note = start.spent, LOST_CALL
+        self._spent, self._cut_note, self._compaction = start.spent, LOST_CALL, start.compaction
+
+    def take_over(self, other: "ToolAgent") -> None:
+        """Go on in the place of an agent of this process whose run broke; before the first question."""
+        self._asked, self.steps, self._cut, self._end = other._asked, other.steps, other._cut, other._end
+        self._compaction = other._compaction
 
     async def run(
         self, question: Sequence[Part], *, inputs: Sequence[Mapping[str, Any]] = (), prepare: Prepare | None = None
@@ -200,20 +212,57 @@ class ToolAgent:
             yield UNANSWERED.format(status="interrupted", reason="the run broke off")
 
     async def _close_cut(self) -> None:
-        """Write a step down whose calls never came back, so that the model knows of them."""
+        """Finish a step whose calls never came back: what may be made again is; of the others the model is told."""
         if self._cut is None:
             return
-        (index, reply), why = self._cut, self._cut_note
-        outcomes = tuple(
-            CallOutcome(number=number, call=call, result=failed(why))
-            for number, call in enumerate(reply.tool_calls, start=self.num_calls)
-        )
-        self._cut, self._cut_note = None, CUT_CALL
-        for outcome in outcomes:
+        (index, reply), why, started = self._cut, self._cut_note, time.monotonic()
+        numbered = list(enumerate(reply.tool_calls, start=self.num_calls))
+        again = [(n, call) for n, call in numbered if call.name in self.toolset.repeatable and why is LOST_CALL]
+        repeated = await self._caller().repeat(again)
+        lost = {n: CallOutcome(number=n, call=call, result=failed(why)) for n, call in numbered if n not in repeated}
+        for outcome in lost.values():
             self._returned(outcome)
-        await self._finish(ToolStep(index=index, reply=reply, outcomes=outcomes, started_at=time.time()))
+        self._cut, self._cut_note = None, CUT_CALL
+        outcomes = tuple(repeated.get(n) or lost[n] for n, _ in numbered)
+        timings = {"tools": time.monotonic() - started}
+        step = ToolStep(index=index, reply=reply, outcomes=outcomes, started_at=time.time(), timings=timings)
+        await self._finish(step)
+
+    def _caller(self) -> Caller:
+        return Caller(
+            toolset=self.toolset,
+            guard=self.guard.waiting_by(self._turn.control.away),
+            scope=self._turn,
+            is_isolated=self.is_isolated,
+            returned=self._returned,
+        )
 
     async def _loop(self) -> End:
+        try:
+            return await self._until_answered()
+        except CapReachedError as cap:
+            if not self.profile.last_request or cap.cap == "loop":
+                raise
+            return End(status="capped", cap=cap.cap, reason=str(cap), answer=await self._last_answer(str(cap)))
+
+    async def _last_answer(self, why: str) -> str | None:
+        """What the model says when a limit is used up and it is asked once more, without tools."""
+        await self._close_cut()
+        self._asked.append(Asked(parts=(TextPart(text=self.profile.last_request.format(why=why)),), at=len(self.steps)))
+        await self.scope.record.asked(self._asked[-1].parts)
+        index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
+        with suppress(ModelError, TimeoutError):
+            async with asyncio.timeout(LAST_CALL_S):
+                asking = self.model.generate(self._messages(), (), self.profile.sampling)
+                reply = replace(await asking, tool_calls=())
+            self._turn.budget.add(reply.usage)
+            await self.scope.record.replied(index, reply)
+            timings = {"model": time.monotonic() - started}
+            await self._finish(ToolStep(index=index, reply=reply, started_at=started_at, timings=timings))
+            return reply.content.strip() or None
+        return None
+
+    async def _until_answered(self) -> End:
         while True:
             await self._turn.control.checkpoint()
             await self._compact_if_long()
@@ -239,7 +288,7 @@ class ToolAgent:
             index=index,
             reply=reply,
             outcomes=outcomes,
-            remark=remark,
+            remark=remark or self._loop_remark(reply),
             started_at=started_at,
             timings={"model": model_s, "tools": time.monotonic() - started},
         )
@@ -247,16 +296,9 @@ class ToolAgent:
         return answer
 
     async def _call(self, index: int, reply: Reply) -> tuple[CallOutcome, ...]:
-        caller = Caller(
-            toolset=self.toolset,
-            guard=self.guard.waiting_by(self._turn.control.away),
-            scope=self._turn,
-            is_isolated=self.is_isolated,
-            returned=self._returned,
-        )
         self._cut = index, reply
         try:
-            outcomes = await caller.run(reply.tool_calls, self.num_calls)
+            outcomes = await self._caller().run(reply.tool_calls, self.num_calls)
         except (StoppedError, CapReachedError) as why:
             self.scope.note("cut", f"step {index} was cut off: its {len(reply.tool_calls)} calls were ended ({why})")
             raise
@@ -319,11 +361,35 @@ class ToolAgent:
         self.steps.append(step)
         await self.scope.record.called(step)
         self.scope.emit(ToolStepDone(step=step, usage=self.scope.budget.usage))
-        why = step.remark or _why_unusable(step)
+        why = _why_unusable(step) if step.outcomes else step.remark
         if why is None:
             self._turn.reply_usable()
         else:
             self._turn.reply_unusable(why)
+
+        self._end_loop()
+
+    def _num_alike(self, calls: Sequence[ToolCall]) -> int:
+        """How many of the last finished steps made just these calls."""
+        wanted = [(call.name, call.arguments) for call in calls]
+        alike = (wanted == [(call.name, call.arguments) for call in step.reply.tool_calls] for step in self.steps[::-1])
+        return next((count for count, is_alike in enumerate(alike) if not is_alike), len(self.steps)) if wanted else 0
+
+    def _loop_remark(self, reply: Reply) -> str | None:
+        times = self._num_alike(reply.tool_calls) + 1
+        is_due = self.profile.is_loop_capped and reply.tool_calls and times >= self.scope.caps.loop_nudge
+        return LOOP_NUDGE.format(times=times) if is_due else None
+
+    def _end_loop(self) -> None:
+        """End the run when its last steps are all the same.
+
+        Raises:
+            CapReachedError: They are.
+        """
+        times = self._num_alike(self.steps[-1].reply.tool_calls)
+        if self.profile.is_loop_capped and times >= self.scope.caps.loop_cap:
+            call = self.steps[-1].reply.tool_calls[0]
+            raise CapReachedError("loop", f"the same call {times} times in a row: {call.name}({call.arguments[:200]})")
 
     async def _compact_if_long(self) -> None:
         most = self.profile.context.max_tokens
@@ -335,7 +401,7 @@ class ToolAgent:
         strategy = self.profile.context.strategy
         self._compaction, note = await compact(self._compaction, self.steps, why, strategy, self._sum_up)
         self._last_usage = None
-        self.scope.note("context", f"{strategy}: {note}")
+        self.scope.note("context", f"{strategy}: {note}", **asdict(self._compaction))
 
     @property
     def system_prompt(self) -> str:

@@ -8,6 +8,7 @@ before the reply becomes history. Source: reference tool guide of Kimi K2.
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,9 @@ from cua.messages import Reply, ToolCall, ToolResult
 from cua.run.scope import RunScope
 from cua.step import CallOutcome
 from cua.tools.toolset import Toolset, failed
+
+CALL_NUMBER: ContextVar[int] = ContextVar("CALL_NUMBER")
+"""Number of the call that a tool is being called for."""
 
 NO_MORE_CALLS = "This call was not made: the run's limit of tool calls is reached."
 
@@ -52,12 +56,19 @@ class Caller:
         ]
         return tuple(await self.scope.control.unless_stopped(_all(work)))
 
+    async def repeat(self, calls: Sequence[tuple[int, ToolCall]]) -> dict[int, CallOutcome]:
+        """Calls of an earlier process by number, made again; they are counted already."""
+        work = [self._one(call, number, await self._refusal(call)) for number, call in calls]
+        outcomes = await self.scope.control.unless_stopped(_all(work)) if work else []
+        return {outcome.number: outcome for outcome in outcomes}
+
     async def _refusal(self, call: ToolCall) -> str | None:
         is_outside = call.name in self.toolset.outside
         verdict = await check_call(self.guard, call, is_isolated=self.is_isolated, is_outside=is_outside)
         return None if verdict.decision == "allow" else f"This call was refused: {verdict.reason}"
 
     async def _one(self, call: ToolCall, number: int, refusal: str | None) -> CallOutcome:
+        CALL_NUMBER.set(number)
         started = time.monotonic()
         result: ToolResult = failed(refusal) if refusal else await self.toolset.call(call)
         outcome = CallOutcome(number=number, call=call, result=result, duration_s=time.monotonic() - started)

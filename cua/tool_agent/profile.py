@@ -77,6 +77,9 @@ class Profile:
         sampling: For every call; `max_tokens` bounds one step. None leaves it to the model's client.
         context: What happens when the conversation grows too long.
         name: What records call it.
+        last_request: Said to the model when a limit is used up: one more reply, without tools, is its answer.
+            "" for none.
+        is_loop_capped: Whether the same calls so many times in a row end it (`Caps.loop_nudge`, `Caps.loop_cap`).
     """
 
     system_prompt: str
@@ -85,6 +88,8 @@ class Profile:
     sampling: Sampling | None = None
     context: ContextOptions = field(default_factory=ContextOptions)
     name: str = "custom"
+    last_request: str = ""
+    is_loop_capped: bool = False
 
 
 def ask_profile(settings: Settings) -> Profile:

@@ -17,7 +17,7 @@ from cua.guard.guard import check_call
 from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.agent import ToolAgent, ToolStart
-from cua.tool_agent.conversation import Asked
+from cua.tool_agent.conversation import Asked, Compaction
 from cua.tool_agent.profile import Workplace
 from cua.tools.service import SPARE_S
 from cua.trajectory.chain import FILES
@@ -52,6 +52,18 @@ def start_of(record: RunRecord) -> ToolStart:
         ),
         cut=record.pending_calls,
         end=record.end,
+        compaction=_last_compaction(record),
+    )
+
+
+def _last_compaction(record: RunRecord) -> Compaction:
+    """What of the conversation was given up last, so that the model is shown the same as before."""
+    data = next((note.data for note in reversed(record.notes) if note.kind == "context" and note.data), {})
+    summary = data.get("summary")
+    return Compaction(
+        num_discarded=int(data.get("num_discarded", 0)),
+        num_hidden=int(data.get("num_hidden", 0)),
+        summary=summary if isinstance(summary, str) else None,
     )
 
 

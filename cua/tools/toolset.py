@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from cua.errors import ConfigError, name_choices
+from cua.errors import ConfigError, ModelAccessError, TrajectoryError, name_choices
 from cua.json_text import read_json
 from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
@@ -37,11 +37,14 @@ class Toolset:
     Attributes:
         tools: In the order in which the model is shown them.
         outside: Names of the tools that work outside any sandbox.
+        repeatable: Names of the tools whose calls may be made again after a crash (`is_repeatable`): the same call
+            does nothing twice.
     """
 
     def __init__(self, tools: Sequence[Tool], outside: Sequence[Tool] = ()) -> None:
         self.tools = (*tools, *outside)
         self.outside = frozenset(tool.name for tool in outside)
+        self.repeatable = frozenset(tool.name for tool in self.tools if getattr(tool, "is_repeatable", False))
         self._by_name = {tool.name: tool for tool in self.tools}
         if len(self._by_name) != len(self.tools):
             raise ConfigError(f"two tools have the same name: {', '.join(sorted(tool.name for tool in self.tools))}")
@@ -55,6 +58,8 @@ class Toolset:
 
         Raises:
             SandboxError: Code cannot be run any more; not the model's mistake.
+            ModelAccessError: A tool that asks a model of its own is refused for good.
+            TrajectoryError: A tool cannot write down what it does.
         """
         tool = self._by_name.get(call.name)
         if tool is None:
@@ -67,7 +72,7 @@ class Toolset:
             return failed(f"The arguments of {call.name} do not fit: {wrong}", is_unusable=True)
         try:
             return await tool.call(arguments)
-        except SandboxError:
+        except (SandboxError, ModelAccessError, TrajectoryError):
             raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]

@@ -89,6 +89,10 @@ class Journal:
         if writer is not None and self._committer is not None:
             self._committer.write_later(lambda: writer.note(kind, text, **data))
 
+    async def noted(self, kind: str, text: str, **data: Any) -> None:
+        """Something that is not a step, and that something else waits for. On disk when this returns."""
+        await self._done(lambda writer: writer.note(kind, text, is_durable=True, **data))
+
     async def close(self) -> None:
         """Write what is queued and end the thread; the writer stays open. Does nothing for a child agent."""
         if self._committer is not None and not self._is_shared:

@@ -200,18 +200,19 @@ class TrajectoryWriter:
             )
         )
 
-    def note(self, kind: str, text: str, **data: Any) -> None:
+    def note(self, kind: str, text: str, *, is_durable: bool = False, **data: Any) -> None:
         """Write a note: a guard's decision, a nudge, a pause, an unreadable reply.
 
         Args:
             kind: One word: `guard`, `loop`, `parse_error`, `pause`, `redirect`, ...
             text: One line for a person.
+            is_durable: Wait for the disk.
             data: Details.
 
         Raises:
             TrajectoryError: It cannot be written.
         """
-        self._append(Note(at=time.time(), kind=kind, text=text, index=self._index, data=data))
+        self._append(Note(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable)
 
     def ended(self, result: RunResult) -> None:
         """Keep how the run ended. On disk when this returns.

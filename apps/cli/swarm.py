@@ -1,0 +1,238 @@
+"""`cua swarm`: an orchestrator with sub-agents, watched as a grid on a terminal and as lines in a pipe."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from apps.cli import terminal
+from apps.cli.config import choice, chosen_settings
+from apps.cli.task import own_run
+
+if TYPE_CHECKING:
+    from cua.run.events import Event
+    from cua.swarm import SwarmOptions
+    from cua.swarm.session import SwarmResult
+    from cua.swarm.swarm import Swarm
+
+Flag = typer.Option
+_REFRESH_S = 0.2
+_CELLS = 60
+_MARKS = {
+    "created": "+",
+    "queued": ".",
+    "running": ">",
+    "waiting": "~",
+    "finished": "=",
+    "capped": "^",
+    "failed": "x",
+    "stopped": "-",
+}
+
+
+def swarm(
+    given: typer.Context,
+    question: Annotated[str | None, typer.Argument(help="What to find out or do; - reads it from stdin.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Files for the orchestrator's folder.")] = None,
+    resume: Annotated[str | None, Flag(help="Go on with this run; id, unique prefix, folder, or last.")] = None,
+    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    preset: Annotated[str, Flag(help="Limits: standard, browsecomp, widesearch or in-house.")] = "standard",
+    max_children: Annotated[int, Flag(min=1, help="Sub-agents in the run.")] = 100,
+    max_parallel: Annotated[int, Flag(min=1, help="Sub-agents at work at the same time.")] = 100,
+    max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
+    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    restart_children: Annotated[
+        bool, Flag("--restart-children", help="With --resume: half-done sub-agents start anew.")
+    ] = False,
+    extended: Annotated[
+        bool, Flag("--extended", help="Tell the model of kinds, models and files of sub-agents (not published).")
+    ] = False,
+    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+) -> None:
+    """Have an orchestrator and up to 100 sub-agents answer a question.
+
+    The model makes sub-agents and assigns tasks to them, which run at the same time; each gives back one message. All
+    share one budget. A run that broke off goes on with --resume: finished sub-agents are not run again.
+    """
+    chosen = chosen_settings(given)
+    form = choice("--output-format", output_format, ("text", "json", "stream-json"))
+    if (question is None) == (resume is None):
+        raise typer.BadParameter('name a question, or a run with --resume, such as: cua swarm "Compare ..."')
+    options = _options(preset, max_children, max_parallel, restart_children, extended)
+    run_dir = own_run(resume, chosen) if resume is not None else None
+    words = sys.stdin.read() if question == "-" else question
+    result = _watched(words, files or [], run_dir, options, form, chosen)
+    _print(result, form, write_report=report)
+    sys.exit(result.run.end.exit_code)
+
+
+def _options(preset: str, max_children: int, max_parallel: int, restarts: bool, is_extended: bool) -> "SwarmOptions":
+    from cua.swarm import PRESETS, SwarmOptions
+
+    chosen = PRESETS[choice("--preset", preset, tuple(PRESETS))]
+    options = SwarmOptions(preset=chosen, restarts_children=restarts, is_extended=is_extended)
+    limits = replace(
+        options.limits, max_children=max_children, max_parallel=max_parallel, child_calls=chosen.child_calls
+    )
+    return replace(options, limits=limits)
+
+
+def _watched(
+    question: str | None,
+    files: list[Path],
+    run_dir: Path | None,
+    options: "SwarmOptions",
+    form: str,
+    chosen: dict[str, Any],
+) -> "SwarmResult":
+    from apps.cli.running import StopSwitch, terminal_approver
+    from cua import Watch
+    from cua.swarm import resume_swarm, run_swarm
+
+    switch, view = StopSwitch(), _View(form)
+    watch = Watch(listener=view.listen, approver=terminal_approver(), on_control=switch.connect)
+
+    async def work() -> "SwarmResult":
+        given: dict[str, Any] = {"options": options, "watch": watch, "on_swarm": view.follow, **chosen}
+        if run_dir is not None:
+            return await resume_swarm(run_dir, **given)
+        return await run_swarm(question or "", files, **given)
+
+    with view:
+        return asyncio.run(switch.guarded(work()))
+
+
+class _View:
+    """What a person or a program sees while the swarm works: a grid on a terminal, lines in a pipe, JSON on request."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._swarm: Swarm | None = None
+        self._stack = ExitStack()
+        self._listener = _json_listener() if form == "stream-json" else self._tell
+        self._is_live = form != "stream-json" and sys.stderr.isatty()
+
+    def __enter__(self) -> "_View":
+        if self._is_live:
+            from rich.console import Console
+            from rich.live import Live
+
+            live = Live(
+                console=Console(stderr=True),
+                get_renderable=self._grid,
+                refresh_per_second=1 / _REFRESH_S,
+                transient=True,
+            )
+            self._stack.enter_context(live)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def follow(self, swarm: "Swarm") -> None:
+        """This is the swarm to be shown."""
+        self._swarm = swarm
+
+    def listen(self, event: "Event") -> None:
+        """Something happened."""
+        self._listener(event)
+
+    def _tell(self, event: "Event") -> None:
+        from cua.run.events import CallsStarted, Noted, RunStarted
+
+        if self._is_live:
+            return
+        match event:
+            case RunStarted(run_dir=run_dir) if event.ids.agent_id == "main":
+                terminal.echo(f"run {run_dir}", err=True)
+            case CallsStarted(reply=reply) if event.ids.agent_id == "main":
+                names = [call.name for call in reply.tool_calls]
+                counted = ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
+                terminal.echo(f"orchestrator: {counted}", err=True)
+            case Noted(kind="child", text=text):
+                terminal.echo(f"{text}   {self._totals()}", err=True)
+            case Noted(kind=kind, text=text) if kind in ("budget", "retry", "context"):
+                terminal.echo(f"{kind}: {text}", err=True)
+            case _:
+                pass
+
+    def _totals(self) -> str:
+        if self._swarm is None:
+            return ""
+        swarm = self._swarm
+        states = [child.state for child in swarm.children]
+        counted = " ".join(f"{states.count(state)} {state}" for state in _MARKS if state in states)
+        used = swarm.scope.budget
+        cost = f" {used.usage.cost_usd:.4f} USD" if used.usage.cost_usd else ""
+        most = swarm.limits.run.max_calls
+        longest = max((child.num_steps for child in swarm.children), default=0)
+        calls = f"{used.num_calls}/{most}" if most else f"{used.num_calls}"
+        return f"[{counted} | {calls} calls | {used.usage.total_tokens} tokens{cost} | longest {longest} steps]"
+
+    def _grid(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        from cua.trajectory.describe import printable
+
+        table = Table.grid(padding=(0, 2))
+        for _ in range(6):
+            table.add_column(no_wrap=True, overflow="ellipsis")
+        children = list(self._swarm.children) if self._swarm else []
+        at_work = [child for child in children if child.state in ("running", "waiting", "queued", "created")]
+        ended = [child for child in children if child not in at_work]
+        for child in [*at_work, *ended[::-1]][:_CELLS]:
+            cost = f"{child.usage.cost_usd:.4f} USD" if child.usage.cost_usd else f"{child.usage.total_tokens} tokens"
+            name = child.assignment.config.name
+            cells = (f"{_MARKS[child.state]} {child.id}", name[:20], child.state, f"{child.num_calls} calls", cost)
+            table.add_row(*map(Text, (*cells, printable(child.last_action)[:60])))
+        return Group(table, Text(self._totals()))
+
+
+def _json_listener() -> "Callable[[Event], None]":
+    """Events as JSON lines on stdout, each with the agent whose it is."""
+    from apps.cli.progress import event_object
+
+    def listen(event: "Event") -> None:
+        found = event_object(event)
+        if found is not None:
+            terminal.echo_json({"agent": event.ids.agent_id, **found})
+            sys.stdout.flush()
+
+    return listen
+
+
+def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:
+    from apps.cli.running import fingerprint_of, print_outcome
+
+    run, measures = result.run, result.measures
+    more: dict[str, Any] = {}
+    if run.run_dir is not None:
+        if write_report:
+            from apps.cli.running import write_run_report
+
+            more["report"] = write_run_report(run)
+        more["fingerprint"] = fingerprint_of(run)
+    if form == "text":
+        terminal.echo(
+            f"{len(result.children)} sub-agents, {measures.total_steps} steps, {measures.critical_steps} critical: "
+            f"{measures.step_speedup:.2f} times faster in steps, {measures.wall_speedup:.2f} times by the clock; "
+            f"{measures.num_calls} calls, {100 * measures.efficiency:.0f} % busy",
+            err=True,
+        )
+    else:
+        more |= result.to_json()
+    print_outcome(run, form, more)

@@ -1,0 +1,138 @@
+"""What a swarm took: critical steps by the published formula, speed-up, efficiency, idle time. Pure functions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cua.messages import Usage
+from cua.step import ToolStep
+from cua.swarm.child import Child
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One reply of the orchestrator, with the children that it started.
+
+    Attributes:
+        index: Number of the orchestrator's step.
+        children: Ids of the children it started.
+        longest: The one with the most steps; "" without children.
+        steps: Of the longest one.
+        seconds: Model and tools of the orchestrator, and of the child that was busy longest.
+    """
+
+    index: int
+    children: tuple[str, ...] = ()
+    longest: str = ""
+    steps: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwarmMeasures:
+    """Figures of one swarm.
+
+    `critical_steps` is the sum over all stages of 1 + the steps of the stage's longest child. Source: Kimi K2.5
+    technical report, section 3. A step is one reply of a model, with the calls that it makes.
+
+    Attributes:
+        critical_steps: See above.
+        total_steps: Of the orchestrator and all children.
+        step_speedup: Total over critical.
+        num_calls: Tool calls of all.
+        critical_s: Seconds along the longest branches: what no more children at once would make shorter.
+        busy_s: Seconds of model and tools, summed over all agents: a bound of what one agent alone would take.
+        wall_s: From begin to end.
+        wall_speedup: Busy over wall.
+        efficiency: Busy seconds of children over the seconds for which they were held, waiting in the queue included.
+        idle_s: The rest of those seconds: queue, gate, places in the sandbox.
+        longest: The longest branch, stage by stage.
+        usage: Tokens and money of all.
+        by_state: Number of children by state.
+    """
+
+    critical_steps: int
+    total_steps: int
+    step_speedup: float
+    num_calls: int
+    critical_s: float
+    busy_s: float
+    wall_s: float
+    wall_speedup: float
+    efficiency: float
+    idle_s: float
+    longest: tuple[str, ...]
+    usage: Usage
+    by_state: Mapping[str, int]
+    stages: tuple[Stage, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object of JSON values."""
+        return {name: _rounded(value) for name, value in asdict(self).items()}
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def measure(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: float) -> SwarmMeasures:
+    """Figures of a swarm, finished or at work.
+
+    Args:
+        steps: Of the orchestrator; a stage whose calls are still out is not among them.
+        children: All.
+        wall_s: Seconds from begin to now.
+    """
+    stages = _stages(steps, children)
+    main_s = sum(_own_seconds(step) for step in steps)
+    busy_s = main_s + sum(child.busy_s for child in children)
+    critical = sum(1 + stage.steps for stage in stages)
+    total = len(stages) + sum(child.num_steps for child in children)
+    held_s = sum(max(child.ended_at - child.started_at, child.busy_s) for child in children if child.ended_at)
+    child_s = sum(child.busy_s for child in children if child.ended_at)
+    usage = sum((step.reply.usage for step in steps), sum((child.usage for child in children), Usage()))
+    states = [child.state for child in children]
+    return SwarmMeasures(
+        critical_steps=critical,
+        total_steps=total,
+        step_speedup=total / critical if critical else 1.0,
+        num_calls=sum(len(step.outcomes) for step in steps) + sum(child.num_calls for child in children),
+        critical_s=sum(stage.seconds for stage in stages),
+        busy_s=busy_s,
+        wall_s=wall_s,
+        wall_speedup=busy_s / wall_s if wall_s else 1.0,
+        efficiency=child_s / held_s if held_s else 1.0,
+        idle_s=held_s - child_s,
+        longest=tuple(stage.longest for stage in stages if stage.longest),
+        usage=usage,
+        by_state={state: states.count(state) for state in dict.fromkeys(states)},
+        stages=stages,
+    )
+
+
+def _stages(steps: Sequence[ToolStep], children: Sequence[Child]) -> tuple[Stage, ...]:
+    by_call = {child.call: child for child in children}
+    stages = []
+    for step in steps:
+        started = [by_call.pop(outcome.number) for outcome in step.outcomes if outcome.number in by_call]
+        stages.append(_stage(step.index, started, _own_seconds(step)))
+    if by_call:  # the stage that is going on
+        stages.append(_stage(len(steps) + 1, list(by_call.values()), 0.0))
+    return tuple(stages)
+
+
+def _stage(index: int, started: Sequence[Child], own_s: float) -> Stage:
+    longest = max(started, key=lambda child: (child.num_steps, child.busy_s), default=None)
+    return Stage(
+        index=index,
+        children=tuple(child.id for child in started),
+        longest=longest.id if longest else "",
+        steps=longest.num_steps if longest else 0,
+        seconds=own_s + max((child.busy_s for child in started), default=0.0),
+    )
+
+
+def _own_seconds(step: ToolStep) -> float:
+    """Of the orchestrator itself: its model, and its tools but for the wait for children."""
+    has_children = any(outcome.call.name == "assign_task" for outcome in step.outcomes)
+    return step.timings.get("model", 0.0) + (0.0 if has_children else step.timings.get("tools", 0.0))

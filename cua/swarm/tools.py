@@ -1,0 +1,91 @@
+"""The orchestrator's own tools: the two that are published, and one to read on in what was cut."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cua.messages import TextPart, ToolResult
+from cua.swarm.child import MESSAGE_CHARS, SubagentConfig
+from cua.swarm.protocol import ASSIGN_MORE, ASSIGN_TASK, CREATE_MORE, CREATE_SUBAGENT
+from cua.swarm.swarm import Swarm
+from cua.tool_agent.calls import CALL_NUMBER
+from cua.tools.toolset import failed
+
+_READ_RESULT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "string", "description": "The task, such as t005"},
+        "offset": {"type": "integer", "minimum": 0, "description": "First character, from 0"},
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+def _with_more(schema: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    return {**schema, "properties": {**schema["properties"], **more}, "additionalProperties": False}
+
+
+class CreateSubagentTool:
+    """Makes a configuration; implements `cua.model.Tool`.
+
+    Args:
+        swarm: Keeps it.
+        is_extended: Whether the model is shown what it may say besides the published arguments.
+    """
+
+    name: str = CREATE_SUBAGENT["name"]
+    is_repeatable = True
+
+    def __init__(self, swarm: Swarm, *, is_extended: bool = False) -> None:
+        self._swarm = swarm
+        self.description: str = CREATE_SUBAGENT["description"]
+        self.checked_parameters: Mapping[str, Any] = _with_more(CREATE_SUBAGENT["parameters"], CREATE_MORE)
+        self.parameters = self.checked_parameters if is_extended else CREATE_SUBAGENT["parameters"]
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Make it."""
+        return await self._swarm.create(SubagentConfig(**arguments))
+
+
+class AssignTaskTool:
+    """Starts a child and waits for its one message; implements `cua.model.Tool`. Args as for `CreateSubagentTool`."""
+
+    name: str = ASSIGN_TASK["name"]
+    is_repeatable = True
+
+    def __init__(self, swarm: Swarm, *, is_extended: bool = False) -> None:
+        self._swarm = swarm
+        self.description: str = ASSIGN_TASK["description"]
+        self.checked_parameters: Mapping[str, Any] = _with_more(ASSIGN_TASK["parameters"], ASSIGN_MORE)
+        self.parameters = self.checked_parameters if is_extended else ASSIGN_TASK["parameters"]
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Have it done."""
+        more = {name: tuple(arguments[name]) for name in ("files", "returns") if name in arguments}
+        if "url" in arguments:
+            more["url"] = arguments["url"]
+        return await self._swarm.assign(CALL_NUMBER.get(), arguments["agent"], arguments["prompt"], **more)
+
+
+class ReadResultTool:
+    """Reads on in the whole text of a child; implements `cua.model.Tool`."""
+
+    name = "read_result"
+    description = "Read on in the message of a sub-agent that was cut."
+    parameters = _READ_RESULT
+    is_repeatable = True
+
+    def __init__(self, swarm: Swarm) -> None:
+        self._swarm = swarm
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """A piece of it."""
+        known = {child.id: child for child in self._swarm.children if child.ended_at}
+        child = known.get(arguments["task"])
+        if child is None:
+            return failed(f"No task {arguments['task']!r} has ended. Ended: {', '.join(known) or 'none'}.")
+        offset = arguments.get("offset", 0)
+        piece = child.answer[offset : offset + MESSAGE_CHARS]
+        end = offset + len(piece)
+        more = f"\n[{len(child.answer) - end} more characters, from offset {end}]" if end < len(child.answer) else ""
+        return ToolResult(parts=(TextPart(text=(piece or "[nothing from there on]") + more),))
