@@ -81,10 +81,11 @@ install_other_triton() {  # only compiles, so that it needs nothing beside it; P
     --target "$target" "triton==$other_triton" >&2 || die "pip could not install triton: see its message above"
 }
 
-install_guest_programs() {  # pyautogui for the tests' guest; alone, since its python3-xlib would replace python-xlib
+# pyautogui for the tests' guest; alone, since its python3-xlib would replace python-xlib, and its mouseinfo needs tkinter
+install_guest_programs() {
   say "installing pyautogui into $venv/guest, for programs on the tests' desktops"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --upgrade \
-    --target "$venv/guest" pyautogui pymsgbox pytweening pyscreeze mouseinfo pyperclip >&2 \
+    --target "$venv/guest" pyautogui pymsgbox pytweening pyscreeze pyperclip >&2 \
     || say "pip could not install pyautogui: the tests that need it skip"
 }
 

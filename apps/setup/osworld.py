@@ -33,8 +33,8 @@ PROGRAMS: tuple[str, ...] = (
     *("fonts-noto-cjk", "jq", "bc", "xsel", "sysstat"),
 )
 """And for the programs that tasks are about; 335 MB to download, 1.6 GB on disk."""
-_PYTHON = ("pyautogui", "pymsgbox", "pytweening", "pyscreeze", "mouseinfo", "pyperclip")
-"""Not what they depend on: python3-xlib and the like are the system's."""
+_PYTHON = ("pyautogui", "pymsgbox", "pytweening", "pyscreeze", "pyperclip")
+"""Not what they depend on: python3-xlib and the like are the system's, and mouseinfo ends programs without tkinter."""
 _MAX_HOME_BYTES = 400 * 2**20
 
 _OFFICE = """<?xml version="1.0" encoding="UTF-8"?>

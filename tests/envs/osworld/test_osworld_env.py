@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -17,13 +16,9 @@ from envs.osworld.atspi import NAMESPACES
 from envs.osworld.env import GuestEnv
 from tests.envs.desktop.conftest import needs_display, needs_program
 from tests.envs.osworld.conftest import SCREEN_PX, Served
+from tests.envs.osworld.test_osworld_local import has_atspi
 
 pytestmark = [*needs_display, pytest.mark.asyncio(loop_scope="module")]
-
-
-def has_atspi() -> bool:
-    code = "import gi; gi.require_version('Atspi', '2.0')"
-    return subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True).returncode == 0
 
 
 TASK = InstructionTask(instruction="Act on the guest.")

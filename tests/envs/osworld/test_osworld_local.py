@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import json
 import os
 import select
 import shutil
@@ -24,8 +25,9 @@ from envs.osworld.env import GuestEnv, GuestOptions
 from envs.osworld.guest_client import GuestClient
 from envs.osworld.guest_http import UncertainError
 from envs.osworld.local import LocalGuest, LocalOptions, why_impossible
-from envs.osworld.local_sandbox import Files, bubblewrap_arguments
+from envs.osworld.local_sandbox import Files, bubblewrap_arguments, find_python_packages
 from tests.envs.desktop.conftest import needs_program
+from tests.ordinary_user import ROOT, as_ordinary_user, find_obstacle
 
 SCREEN_PX = (800, 600)
 SMALL = LocalOptions(
@@ -37,6 +39,11 @@ SMALL = LocalOptions(
     num_processes=200,
 )
 TASK = InstructionTask(instruction="Use the guest.")
+
+
+def has_atspi() -> bool:
+    code = "import gi; gi.require_version('Atspi', '2.0')"
+    return subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True).returncode == 0
 
 
 @functools.cache
@@ -139,6 +146,7 @@ async def test_guests_do_not_meet(env: GuestEnv) -> None:
 
 
 @needs_program("mousepad")
+@pytest.mark.skipif(not has_atspi(), reason="gir1.2-atspi-2.0 is not installed")
 async def test_text_is_typed_and_read(env: GuestEnv) -> None:
     await env.reset(TASK)
     await env.guest.launch(["mousepad"])
@@ -230,6 +238,53 @@ async def test_a_guest_ends_with_whoever_started_it() -> None:
     await holder.wait()
     assert await asyncio.to_thread(select.select, [first], [], [], 60.0) != ([], [], [])
     os.close(first)
+
+
+OF_AN_ORDINARY_USER = """
+import asyncio, json, os
+from pathlib import Path
+from envs import InstructionTask, TypeText
+from envs.osworld.env import GuestEnv, GuestOptions
+from envs.osworld.local import LocalGuest, LocalOptions
+async def main():
+    options = LocalOptions(template=Path("/none"), screen_px=(800, 600))
+    env = GuestEnv(GuestOptions(pause_s=0.05, settle_timeout_s=0.5), LocalGuest(options))
+    told = {"user": os.geteuid()}
+    for number in range(2):
+        await env.reset(InstructionTask(instruction="Use the guest."))
+        told["left"] = await env.guest.read_file("~/mine") is not None
+        await env.guest.upload("~/mine", b"1")
+    result = await env.step([TypeText(text="a")])
+    told["screen"], told["error"] = env.screen_px, result.observation.last_action_error
+    asked = "whoami; id -u; echo ~; grep CapEff /proc/self/status; unshare -U true 2>&1 >/dev/null | wc -l"
+    told["said"] = (await env.guest.execute(asked, shell=True)).stdout.split()
+    await env.close()
+    print(json.dumps(told))
+asyncio.run(main())
+"""
+
+
+def open_to_all(folder: Path) -> None:
+    """Let everybody read a folder, and have pyautogui for guests in there."""
+    folder.chmod(0o755)
+    shutil.copytree(find_python_packages() or "", folder / "k25" / "osworld-local" / "python")
+
+
+async def test_an_ordinary_user_has_guests() -> None:
+    if obstacle := find_obstacle():
+        pytest.skip(obstacle)
+    with tempfile.TemporaryDirectory(prefix="k") as name:
+        open_to_all(Path(name))
+        argv = [*as_ordinary_user(Path(name)), sys.executable, "-c", OF_AN_ORDINARY_USER]
+        places = {"HOME": name, "XDG_DATA_HOME": name, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = await asyncio.to_thread(
+            subprocess.run, argv, env={**os.environ, **places}, cwd=ROOT, capture_output=True, text=True, timeout=120
+        )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told.pop("user") != 0
+    assert told.pop("said") == ["user", "1000", "/home/user", "CapEff:", "0000000000000000", "1"]
+    assert told == {"left": False, "screen": [800, 600], "error": None}
 
 
 @pytest.mark.slow
