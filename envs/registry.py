@@ -40,6 +40,7 @@ _OUR_SUITES = {
     "osworld": "envs.osworld.tasks:make_suite",
     "webarena": "envs.webarena.tasks:make_suite",
     "widesearch": "envs.widesearch.tasks:make_suite",
+    "webarena-lite": "envs.webarena.lite:make_suite",
 }
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 

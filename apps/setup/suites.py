@@ -160,6 +160,7 @@ InstallSuite = Callable[[Say], Awaitable[tuple[Row, ...]]]
 SUITES: Mapping[str, InstallSuite] = {
     "miniwob": _install_miniwob,
     "apps": install_apps,
+    "webarena-lite": install_apps,  # its sites are these apps
     "osworld-local": install_osworld_local,
     "osworld-local-minimal": install_osworld_minimal,
     "osworld-evaluators": install_official_evaluators,

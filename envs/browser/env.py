@@ -83,6 +83,12 @@ class BrowserEnv:
         """Where downloads are saved."""
         return self._open_folders().downloads
 
+    async def show(self, page: "Page") -> None:
+        """Make a page the active one, if it is there still."""
+        tabs = self._open_episode().session.tabs
+        tabs.activate(page)
+        await tabs.bring_to_front()
+
     async def goto(self, url: str, *, settle: bool = True) -> None:
         """Open an address in the active tab and wait for it, for a task's setup.
 

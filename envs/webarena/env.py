@@ -89,12 +89,6 @@ class WebArenaEnv(BrowserEnv):
         if len(urls) > 1:
             await self.show(first)
 
-    async def show(self, page: "Page") -> None:
-        """Make a page the active one, if it is there still."""
-        tabs = self._open_episode().session.tabs
-        tabs.activate(page)
-        await tabs.bring_to_front()
-
     def site(self, name: str) -> Site:
         """A site by name.
 
