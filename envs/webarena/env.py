@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from envs.browser.env import BrowserEnv, OpenBrowser
 from envs.browser.options import BrowserOptions
@@ -16,9 +16,6 @@ from envs.webarena.judge import EndpointJudge
 from envs.webarena.page_checks import Shop
 from envs.webarena.sites import Site, SiteFile, read_sites
 from envs.webarena.verdict import Grader
-
-if TYPE_CHECKING:
-    from playwright.async_api import Page
 
 JUDGE_KEY = "K25_JUDGE_API_KEY"
 """Environment variable with the key of the judge."""
