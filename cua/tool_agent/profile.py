@@ -98,13 +98,13 @@ def ask_profile(settings: Settings) -> Profile:
     return Profile(
         name="ask",
         system_prompt=prompt.replace("{date}", time.strftime("%Y-%m-%d")),
-        tools=VISUAL_TOOLS + _web_tools(settings),
+        tools=VISUAL_TOOLS + web_tools(settings),
         caps=make_caps(settings),
         context=ContextOptions(strategy=settings.context, max_tokens=settings.max_context),
     )
 
 
-def _web_tools(settings: Settings) -> tuple[ToolMaker, ...]:
+def web_tools(settings: Settings) -> tuple[ToolMaker, ...]:
     """Search, browse and download when the settings name a search engine."""
     if not settings.search:
         return ()

@@ -13,6 +13,7 @@ from cua.model import Tool
 from cua.models.literal.grammar import FORMS, parse_instruction
 from cua.models.literal.plan import PlannedStep, decide, give_up
 from cua.models.literal.progress import read_progress
+from cua.models.literal.research import can_research, research
 from cua.models.literal.screen import Sight, decode_image
 from cua.models.literal.steps import PlainStep, Unreadable
 from visual_tools.errors import MissingPackageError
@@ -37,12 +38,14 @@ class LiteralModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer with the next action.
+        """Answer with the next action; with tools to search and read, as `cua.models.literal.research`.
 
         Raises:
             ModelError: There is no screenshot in the messages, or the OCR packages are missing.
         """
         started = time.monotonic()
+        if can_research(tools):
+            return await asyncio.to_thread(research, tuple(messages), tuple(tools), self.name)
         try:
             decision = await asyncio.to_thread(answer, messages)
         except (MissingPackageError, ValueError) as error:
