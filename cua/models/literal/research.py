@@ -278,7 +278,8 @@ def _read_page(number: int, text: str) -> _Page | None:
 def _look_up(thing: _Thing, columns: Sequence[str], done: _Done) -> list[str]:
     """The cells of one row, with the calls that they rest on behind the name."""
     page = _open(done, thing.url, thing.click) if thing.url else _open_found(thing.name, done)
-    cited, facts = [], {}
+    cited: list[int] = []
+    facts: dict[str, str] = {}
     for _ in range(2):  # the page, and a data sheet that it points to
         if page is None:
             break
