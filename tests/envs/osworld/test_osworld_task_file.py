@@ -104,6 +104,16 @@ def test_what_may_be_left_out() -> None:
     assert task.metrics[0].expected is None
 
 
+def test_options_that_are_null_and_a_config_that_is_missing() -> None:
+    evaluator = {"func": ["a", "b"], "result": [{}, {}], "options": [None, {"x": 1}]}
+    task = parse_task(
+        "os", {name: value for name, value in TASK.items() if name != "config"} | {"evaluator": evaluator}, "x"
+    )
+    assert (task.setup, [dict(metric.options) for metric in task.metrics]) == ((), [{}, {"x": 1}])
+    null = parse_task("os", {**TASK, "evaluator": {**TASK["evaluator"], "options": None}}, "x")
+    assert [dict(metric.options) for metric in null.metrics] == [{}]
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip"])
 def test_an_archive_that_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data.zip").write_bytes(content)

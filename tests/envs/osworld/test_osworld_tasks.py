@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from envs import EnvSetupError, Hotkey, PressKey, Terminate, TypeText, Wait
+from envs import EnvDiedError, EnvError, EnvSetupError, Hotkey, PressKey, Terminate, TypeText, Wait
+from envs.errors import EvaluationError
 from envs.osworld.env import GuestEnv
 from envs.osworld.evaluators import Scene, judge
 from envs.osworld.guest_client import GuestClient
@@ -17,7 +18,7 @@ from envs.osworld.tasks import OsworldTask, Timing, make_suite
 from envs.registry import load_suite
 from envs.suite import Suite
 from tests.envs.desktop.conftest import needs_display, needs_program
-from tests.envs.osworld.conftest import Served
+from tests.envs.osworld.conftest import Served, serve
 
 pytestmark = needs_display
 NO_REST = Timing(start_s=0.0, end_s=0.0)
@@ -120,11 +121,48 @@ async def test_steps_of_every_simple_kind(served: Served, tmp_path: Path) -> Non
 async def test_a_step_that_cannot_be_done_is_told(
     served: Served, tmp_path: Path, setup: dict[str, Any], told: str
 ) -> None:
-    from envs import EnvError
-
     env = GuestEnv(served.options)
     with pytest.raises(EnvError, match=told):
         await env.reset(make_task(tmp_path, [setup], says("", "true")))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_evaluator_that_nobody_knows_is_no_zero(served: Served, tmp_path: Path) -> None:
+    task = make_task(tmp_path, [], says("", "true") | {"func": "exact_macth"})
+    env = GuestEnv(served.options)
+    try:
+        await env.reset(task)
+        with pytest.raises(EvaluationError, match="needs the function exact_macth, which OSWorld's own evaluators may"):
+            await task.evaluate(env)
+    finally:
+        await task.teardown(env)
+        await env.close()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_guest_that_dies_within_a_task_is_told_and_left(served: Served, tmp_path: Path) -> None:
+    task = make_task(tmp_path, [step("execute", command=["sh", "-c", "echo why >&2; exit 3"])], says("", "true"))
+    async with serve(served.desktop) as own:
+        env = GuestEnv(own.options)
+        await env.reset(task)
+    try:
+        with pytest.raises(EnvDiedError, match="does not answer"):
+            await env.step([PressKey(key="a")])
+        with pytest.raises(EnvError, match="does not answer"):
+            await task.evaluate(env)
+        assert task.warnings == ["sh -c echo why >&2; exit 3 ended with status 3: why"]
+    finally:
+        await task.teardown(env)
+        await env.close()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_setup_that_breaks_keeps_what_it_warned_of(served: Served, tmp_path: Path) -> None:
+    task = make_task(tmp_path, [step("execute", command=["sh", "-c", "exit 3"]), step("lunch")], says("", "true"))
+    with pytest.raises(EnvSetupError, match=r"step 2 \(lunch\)"):
+        await GuestEnv(served.options).reset(task)
+    assert task.warnings == ["sh -c exit 3 ended with status 3: it says nothing"]
+    await task.teardown(GuestEnv(served.options))
 
 
 def test_the_suite() -> None:
