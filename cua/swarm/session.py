@@ -37,7 +37,7 @@ from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import Given, make_parts, make_tools_header, start_sandbox
 from cua.tool_agent.inputs import copy_inputs, find_inputs, make_question
 from cua.tool_agent.outside import make_user_tools
-from cua.tool_agent.profile import VISUAL_TOOLS, Profile, ToolMaker, Workplace
+from cua.tool_agent.profile import Profile, ToolMaker, Workplace
 from cua.tool_agent.resume import names_after, start_of
 from cua.tools import Toolset
 from cua.tools.service import Service
@@ -63,7 +63,8 @@ class SwarmOptions:
     Attributes:
         preset: Limits and context strategies.
         limits: Of the run; `child_calls` and what the settings name go before.
-        tools: Makers of the core tools, which orchestrator and children have alike.
+        tools: Makers of the core tools, which orchestrator and children have alike; None: those of `cua ask`, which
+            search and browse when the settings name a search engine; all agents share it.
         is_extended: Whether the orchestrator is told of the arguments that are not published.
         num_kernels: Children that may have a sandbox open at the same time.
         num_envs: Children that may have a browser open at the same time.
@@ -74,7 +75,7 @@ class SwarmOptions:
 
     preset: SwarmPreset = PRESETS["standard"]
     limits: SwarmLimits = field(default_factory=SwarmLimits)
-    tools: tuple[ToolMaker, ...] = VISUAL_TOOLS
+    tools: tuple[ToolMaker, ...] | None = None
     is_extended: bool = False
     num_kernels: int = field(default_factory=lambda: max(4, 2 * (os.cpu_count() or 1)))
     num_envs: int = 4
@@ -390,7 +391,8 @@ class _Session:
         return replace(limits, run=run)
 
     def _core_tools(self, place: _Place) -> list[Tool]:
-        made = [make(place.workplace) for make in self._options.tools]
+        makers = self._parts.profile.tools if self._options.tools is None else self._options.tools
+        made = [make(place.workplace) for make in makers]
         return [*made, *make_user_tools(self._parts.user_tools, place.workplace, self._parts.secrets.redact)]
 
     async def _play(self, swarm: Swarm, child: Child, scope: RunScope) -> Played:
