@@ -67,10 +67,16 @@ def report(
     full: Annotated[bool, typer.Option("--full", help="Keep the screenshots as PNG: larger, to the pixel.")] = False,
 ) -> None:
     """Write the report of a run: one self-contained HTML file."""
+    from cua.swarm.report import is_swarm, write_swarm_report
+    from cua.trajectory import load_run
     from cua.trajectory.report import write_report
     from cua.trajectory.runs import find_run
 
-    terminal.echo(str(write_report(find_run(run, _runs_dir()), out, "png" if full else "small")))
+    run_dir = find_run(run, _runs_dir())
+    if out is None and is_swarm(load_run(run_dir, images=0)):
+        terminal.echo(str(write_swarm_report(run_dir)))
+        return
+    terminal.echo(str(write_report(run_dir, out, "png" if full else "small")))
 
 
 def export(

@@ -222,9 +222,9 @@ def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:
     more: dict[str, Any] = {}
     if run.run_dir is not None:
         if write_report:
-            from apps.cli.running import write_run_report
+            from cua.swarm.report import write_swarm_report
 
-            more["report"] = write_run_report(run)
+            more["report"] = str(write_swarm_report(run.run_dir))
         more["fingerprint"] = fingerprint_of(run)
     if form == "text":
         terminal.echo(

@@ -29,6 +29,7 @@ from cua.swarm.child import (
     state_of,
 )
 from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
+from cua.tool_agent.calls import NO_MORE_CALLS
 from cua.tools.toolset import failed
 
 WARN_SHARE = 0.8
@@ -259,8 +260,8 @@ class Swarm:
             case CallsStarted(reply=reply):
                 call = reply.tool_calls[0]
                 child.last_action = f"{call.name} {call.arguments}"[:120]
-            case CallReturned():
-                child.num_calls += 1
+            case CallReturned(outcome=outcome):
+                child.num_calls += outcome.result.text != NO_MORE_CALLS
             case Decided(turn=turn):
                 child.last_action = turn.action_text[:120]
             case ToolStepDone(step=step) | StepDone(step=step):

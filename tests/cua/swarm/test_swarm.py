@@ -250,3 +250,16 @@ def test_final_states_are_left_by_nothing() -> None:
     child.state = "finished"
     with pytest.raises(ValueError, match="cannot become"):
         child.check_next("running")
+
+
+async def test_the_page_leads_to_each_child_and_shows_no_markup_of_theirs(tmp_path: Path) -> None:
+    from cua.swarm.report import write_swarm_report
+
+    done = await play(tmp_path, Cast(["<b>a</b> 2", "b 4"]))
+    page = write_swarm_report(str(done.run.run_dir))
+    text = page.read_text("utf-8")
+    assert "<b>a</b>" not in text
+    assert text.count('fill="#8fb3e8" stroke="#c2410c"') == 1  # the longest branch
+    for child in done.children:
+        assert f'href="children/{child.id}/report.html"' in text
+        assert (page.parent / "children" / child.id / "report.html").is_file()
