@@ -145,7 +145,8 @@ def _gantt(record: RunRecord, children: Sequence[Child], figures: SwarmMeasures)
         pieces.append(f'<text x="0" y="{y + 10}">{_safe(name)}</text>')
         pieces.append(
             f'<a href="children/{child.id}/{REPORT}"><rect x="{x:.1f}" y="{y + 2}" width="{width:.1f}" '
-            f'height="{_ROW - 4}" fill="{_FILLS.get(child.state, "#d8dde6")}"{outline}><title>{_safe(child.assignment.prompt[:200])} '
+            f'height="{_ROW - 4}" fill="{_FILLS.get(child.state, "#d8dde6")}"{outline}>'
+            f"<title>{_safe(child.assignment.prompt[:200])} "
             f"({child.state}, {child.num_steps} steps)</title></rect></a>"
         )
     return "".join((*pieces, "</svg>"))
