@@ -82,6 +82,7 @@ def run(
     ] = None,
     guest: Annotated[str | None, Flag(help="osworld: HOST:PORT of a guest that runs already.")] = None,
     list_name: Annotated[str | None, Flag("--list", help="osworld: list of tasks, by name or file.")] = None,
+    sites: Annotated[str | None, Flag(help="webarena: TOML file with the sites that you host.")] = None,
     allow_net: Annotated[bool, Flag("--allow-net", help="osworld: let a local guest reach the network.")] = False,
     doctor: Annotated[bool, Flag("--doctor", help="osworld: only check what a run needs.")] = False,
     executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
@@ -247,7 +248,12 @@ def _request(given: typer.Context) -> "EvalRequest":
 
 def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
     """Options of suites that are flags, too."""
-    named = {"provider": flags["provider"], "guest": flags["guest"], "list": flags["list_name"]}
+    named = {
+        "provider": flags["provider"],
+        "guest": flags["guest"],
+        "list": flags["list_name"],
+        "sites": flags["sites"],
+    }
     named["allow_net"] = "yes" if flags["allow_net"] else None
     return {name: value for name, value in named.items() if value is not None}
 
