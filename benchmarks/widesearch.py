@@ -64,11 +64,11 @@ async def swarm(task: WideSearchTask, web: Web) -> tuple[float, int, int, int]:
     return score, measures.critical_steps, measures.total_steps, len(result.children)
 
 
-async def measure(size: str, num_seeds: int) -> list[Row]:
+async def measure(size: str, num_seeds: int, part: str) -> list[Row]:
     suite = load_suite("widesearch", size=size, num_seeds=num_seeds)
     rows = []
     for seed in suite.seeds:
-        for task_id in suite.task_ids:
+        for task_id in (task_id for task_id in suite.task_ids if part in task_id):
             task = suite.make_task(task_id, seed)
             assert isinstance(task, WideSearchTask)
             f1, steps = await alone(task, make_world_web(seed or 0, size=size))
@@ -109,9 +109,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", default="small", choices=("tiny", "small", "full"))
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--part", default="", help="Only tasks with this in their id.")
     given = parser.parse_args()
-    rows = asyncio.run(measure(given.size, given.seeds))
-    print(table(rows, f"python benchmarks/widesearch.py --size {given.size} --seeds {given.seeds}"))
+    rows = asyncio.run(measure(given.size, given.seeds, given.part))
+    print(
+        table(
+            rows,
+            f"python benchmarks/widesearch.py --size {given.size} --seeds {given.seeds}"
+            + (f" --part {given.part}" if given.part else ""),
+        )
+    )
 
 
 if __name__ == "__main__":
