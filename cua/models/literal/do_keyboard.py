@@ -3,6 +3,7 @@
 import re
 from datetime import date, datetime
 
+from cua.models.literal.differences import find_effects
 from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_text import find_text
@@ -111,6 +112,9 @@ def _format_month(text: str, shown: str) -> str | None:
 
 
 _MAX_TRIES = 2
+_SENDING = ("Search", "Go", "Find", "Submit", "Send", "Add", "Enter", "OK")
+"""Texts of buttons beside a field that do what Enter in it would."""
+
 _SELECT_ALL = "pyautogui.hotkey('ctrl', 'a')"
 
 
@@ -119,10 +123,37 @@ def plan_type(step: TypeText, sight: Sight, progress: Progress) -> Move:
     after = ("pyautogui.press('enter')",) if step.enter else ()
     if step.field is None:
         return Act(code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into what has the focus.")
+    if progress.last == "enter" and sight.before is not None:
+        return _check_sent(step.field, sight.back(2) or sight.before, sight.before, sight.now)
+    if progress.last == "press":
+        return Already(thought="The button beside it is pressed.")
     move = type_and_check(step.field, step.text, sight, progress, append=step.append)
     if isinstance(move, Already) and after:
-        return Act(code=after, thought=move.thought)
+        return Act(code=after, thought=move.thought, phase="enter")
     return move
+
+
+def _check_sent(field: Target, empty: Screen, before: Screen, now: Screen) -> Move:
+    """After Enter: when nothing but the field looks different, the button beside it sends what was typed."""
+    found = find_field(empty, field, kind="text")
+    if found is None or find_effects(before, now, found.box_px.padded(4)):
+        return Already(thought="Enter sent it.")
+    box = found.box_px
+    beside = [
+        place
+        for word in _SENDING
+        for place in find_text(now, word)
+        if place.fit >= WHOLE
+        and place.button is not None
+        and place.box_px.overlap_y(box) > 0
+        and not box.contains(place.box_px)
+    ]
+    if not beside:
+        return Already(thought="Nothing seems to have changed.")
+    place = min(beside, key=lambda place: abs(place.box_px.left - box.right))
+    return Act(
+        code=(f"pyautogui.click({at(now, place.point)})",), thought="Enter did nothing; I press it.", phase="press"
+    )
 
 
 def type_and_check(field: Target, text: str, sight: Sight, progress: Progress, *, append: bool = False) -> Move:

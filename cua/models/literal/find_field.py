@@ -60,6 +60,10 @@ class Field:
         return " ".join(self.texts)
 
 
+_NAMED_FIELD = re.compile(r"(?:password|search|date)(?=\s)", re.I)
+"""Kinds of fields whose word may be the label, too."""
+
+
 def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
     """The field that a target means, or None when neither field nor label is on the screen.
 
@@ -71,6 +75,9 @@ def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
     boxes = find_field_boxes(screen)
     if not target.text and target.phrase and target.role in _NO_FIELDS:
         target = replace(target, text=target.phrase)  # "Link" is the name of a field when it is to be filled
+    named = _NAMED_FIELD.match(target.phrase) if not target.text and target.ordinal is None else None
+    if named is not None and _find_labels(screen, Target(text=named[0], role="field")):
+        target = Target(text=named[0], role="field", relation=target.relation)  # "the password field"
     if not target.text:
         return _find_unnamed(screen, target, boxes)
     labels = _find_labels(screen, target)
@@ -187,7 +194,10 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
     line_height = max(label.height, 10)
     if (
         gap_x >= -4
-        and abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8)
+        and (
+            abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8)
+            or abs(label.bottom - box.bottom) <= line_height  # a large field that stands on its label's base line
+        )
         and box.top < label.bottom
     ):
         if _lines_between(screen, Box(label.right + 2, label.top, box.left - 2, label.bottom)):

@@ -4,19 +4,27 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cua.models.literal.field_boxes import find_field_boxes, find_home
-from cua.models.literal.find_text import Found, find_text, keep_best
+from cua.models.literal.find_text import Found, find_button, find_text, keep_best
 from cua.models.literal.screen import Screen
 from cua.models.literal.targets import Relation, Role, Target
-from cua.models.literal.text_match import CONTAINED, WHOLE, squash
+from cua.models.literal.text_match import CONTAINED, WHOLE, normalize, squash
 from visual_tools.box import Box
+from visual_tools.ocr import TextLine
 
 _PRESSED: frozenset[Role] = frozenset({"button", "link", "tab", "menu"})
 _ROW_REACH = 1.0
 _NEAR_REACH = 3.0
 _NEAR_SHARE = 0.5
-_CARD_REACH = 9.0
+_CARD_REACH = 14.0
 """How far apart, in heights of a line and in shares of the screen's width, two texts are one row, next to each other,
 or in one card."""
+
+_MAX_DEED_CHARS = 32
+_ANY_NOUN = ("now", "it", "changes", "all changes", "this")
+_LOG_IN = ("log in", "login", "sign in", "signin", "log on")
+_SIGN_UP = ("sign up", "signup", "register", "create account")
+_ALIKE_DEEDS = dict.fromkeys(_LOG_IN, _LOG_IN) | dict.fromkeys(_SIGN_UP[:3], _SIGN_UP)
+"""What buttons are called that do the same."""
 
 _OTHER_LINE_PX = 400.0
 """What counts against a text in another line when one is asked for next to something."""
@@ -39,6 +47,8 @@ def choose(screen: Screen, target: Target, *, to_press: bool = False, typed: Col
         to_press: Whether it is to be pressed: then buttons and links come before headings that hold their words.
         typed: What was typed before: a field that shows it is not what is meant when it stands somewhere else as well.
     """
+    if target.deed:
+        return _choose_deed(screen, target)
     if target.phrase and target.phrase != target.text:
         named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
         if named and not (named[0].is_heading and target.role in _PRESSED):
@@ -49,6 +59,46 @@ def choose(screen: Screen, target: Target, *, to_press: bool = False, typed: Col
     if target.relation is not None:
         return _choose_related(screen, found, target, target.relation)
     return _choose_ordinal(found, target)
+
+
+def _choose_deed(screen: Screen, target: Target) -> Choice | None:
+    """The button or link that does what is said: by all of the words, by verb and noun, or by the verb alone.
+
+    Without a noun ("order it") any button with the verb will do ("Place order"), if there is only one. In a dialog that
+    dims its page, only its own count.
+    """
+    texts = {normalize(line.text): line for line in reversed(screen.lines) if _may_do(screen, line)}
+    verbs = _ALIKE_DEEDS.get(target.deed, (target.deed,))
+    noun = target.text.removeprefix(target.deed).split()
+    tiers = [
+        [text for text in texts if text in {f"{verb} {' '.join(noun)}".strip() for verb in verbs}],
+        [text for text in texts if noun and _begins(text, verbs) and _stem(noun[-1]) in map(_stem, text.split())],
+        [
+            text
+            for text in texts
+            if text in verbs or any(text == f"{verb} {more}" for verb in verbs for more in _ANY_NOUN)
+        ],
+        [text for text in texts if not noun and any(verb in text.split() or _begins(text, (verb,)) for verb in verbs)],
+    ]
+    found = next((tier for tier in tiers if tier), [])
+    if len(found) != 1:
+        return None
+    line = texts[found[0]]
+    place = next((place for place in find_text(screen, line.text) if place.line is line), None)
+    return None if place is None else Choice(place=place, why=f'I see "{line.text}", which does that')
+
+
+def _may_do(screen: Screen, line: TextLine) -> bool:
+    is_inside = screen.dialog is None or screen.dialog.contains(line.box_px)
+    return is_inside and len(line.text) <= _MAX_DEED_CHARS and find_button(screen, line.box_px) is not None
+
+
+def _begins(text: str, verbs: Collection[str]) -> bool:
+    return any(text == verb or text.startswith(f"{verb} ") for verb in verbs)
+
+
+def _stem(word: str) -> str:
+    return word.rstrip("s")
 
 
 def _pressable_first(found: list[Found], target: Target) -> list[Found]:

@@ -18,6 +18,7 @@ _HEADING_COST = 0.12
 _LOOSE_PX = 4
 _MIN_BUTTON_RATIO = 0.8
 _MIN_CUT = 6
+_NEARLY, _MAX_CLOSER = 0.8, 6
 _MARK_PX, _MARK_GAP_PX = 12, 3
 
 
@@ -71,8 +72,14 @@ def find_text(screen: Screen, text: str) -> list[Found]:
     if not found and len(text) >= _MIN_CUT:
         covered = [line for line in screen.lines if _is_covered(screen, line, text)]
         whole = [replace(line, text=text, char_x_px=(*line.char_x_px, line.char_x_px[-1])) for line in covered]
-        found = _find_in(screen, text, whole)
+        found = _find_in(screen, text, whole) or _find_in(screen, text, _read_closer(screen, text))
     return sorted(found, key=lambda place: (-round(place.score, 2), place.box_px.top, place.box_px.left))
+
+
+def _read_closer(screen: Screen, text: str) -> list[TextLine]:
+    """The lines that are nearly a wanted one, read again at twice their size: a letter of it may have been misread."""
+    near = [line for line in screen.lines if nearness(text, line.text) >= _NEARLY and not line.angle_deg]
+    return [screen.read_closer(line) for line in near[:_MAX_CLOSER]]
 
 
 def keep_best(found: list[Found], at_least: int = 1) -> list[Found]:

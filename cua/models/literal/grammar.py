@@ -7,6 +7,7 @@ from dataclasses import replace
 from cua.models.literal.clauses import Quotes, mask_quotes, split_clauses
 from cua.models.literal.moves import NotUnderstoodError
 from cua.models.literal.rules import RULES
+from cua.models.literal.rules.words import DEEDS, NOUN_DEEDS
 from cua.models.literal.rules.working import read_opener
 from cua.models.literal.steps import (
     CheckShown,
@@ -50,11 +51,20 @@ _VERB = re.compile(
     r"back$|make\s+certain|(?:but\s+)?(?:do\s+not|don't|never)\s+(?:submit|send|save)|note|find\s+out|print|highlight|make\s+(?:everything|all|the|it|\ue000)|underline|solve|calculate|compute|slide|adjust)\b",
     re.I,
 )
+_END = r"(?=\s*(?:$|[,.;!]|\s(?:and|then)\s))"
+_THE_NOUN = r"(?:it|them|this|that|(?:the|your|my|all)\s+(?:[\w-]+\s+)?[\w-]+|changes)"
+_DEED = re.compile(rf"(?:{DEEDS}(?:\s+{_THE_NOUN})?|{NOUN_DEEDS}\s+{_THE_NOUN}){_END}", re.I)
+"""A button's verb that ends what stands before it: "... and save", "... and update the cart"."""
+_PRESSING = re.compile(r"(?:left\s|double\s)?(?:click|tap|press|hit|push)\b|(?:button|link|tab)\b.*$", re.I)
 _PAIR_VERB = re.compile(
     r"(?:set|change|update)\b.*\s(?P<to>to)\s|(?:fill|complete|replace)\b.*\s(?P<with>with)\s"
     r"|(?:type|enter|write|put|input|insert|fill\s+in|select|choose|pick)\b.*\ue001\s+(?P<into>into|in|from|as|for)\s",
     re.I | re.S,
 )
+_FIELD_VERB = re.compile(
+    r"(?:type|enter|write|put|input|insert|fill\s+in)\b.*\s(?:into|in)\s.*\b(?:field|box|input)$", re.I
+)
+_FIELD_PAIR = re.compile(r"\S+(?:\s\S+){0,3}?\s(?:into|in)\s+(?:the\s+)?(?:[\w-]+\s+){1,3}(?:field|box|input)\b", re.I)
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
 _NOTHING = re.compile(
     r"that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thank(?:s|\s+you)+"
@@ -124,6 +134,10 @@ def _starts_step_after(before: str, text: str) -> bool:
     """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
     if starts_step(text):
         return True
+    if _DEED.match(text) is not None and not _PRESSING.match(_POLITE.sub("", before.strip())):
+        return True
+    if _FIELD_VERB.match(_POLITE.sub("", before.strip())) and _FIELD_PAIR.match(text):
+        return True
     verb = _PAIR_VERB.match(_POLITE.sub("", before.strip()))
     if verb is None:
         return False
@@ -188,6 +202,6 @@ def _read_with(verb: str, text: str, quotes: Quotes) -> list[PlainStep] | NotUnd
         pair = re.fullmatch(r"([^:=]{1,60}?)\s*[:=]\s+(.+)", text, re.S)
         if pair is not None:
             return _read(f"set {pair[1]} to {pair[2]}", quotes)
-    if text[0].islower() and not quotes.marks(text):
+    if text[0].islower() and not quotes.marks(text) and not _FIELD_PAIR.match(text):
         return None  # more likely a verb that is not known than a name
     return _read(f"{verb} {text}", quotes)

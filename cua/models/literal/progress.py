@@ -9,7 +9,7 @@ from cua.messages import Message
 _ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
 _MARK = re.compile(
     r"\[(?P<step>\d+)/(?P<total>\d+)\] (?:.*?)(?: · (?P<kind>scroll down|scroll up|panels down|panels up|wait|open"
-    r"|find option|pick|keys|type|toggle|look|seek|turn|nudge|part|send)"
+    r"|find option|pick|keys|type|toggle|look|seek|turn|nudge|part|send|enter|press)"
     r" (?P<number>\d+)(?: of \"(?P<label>.*?)\")?)?(?: · saw \"(?P<seen>.*?)\")?(?: => (?P<answer>.*))?$",
     re.S,
 )

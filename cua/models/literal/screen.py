@@ -28,6 +28,9 @@ _SIDES = "[]|(){}"
 _SIDE_PX = 5
 _LINE_GAP_PX = 3
 _MAX_LINE_SHARE = 0.75
+_MIN_SIDE = 0.8
+_LESS_SURE = 0.02
+_RING_PX = 4
 
 
 @dataclass(eq=False)
@@ -44,6 +47,7 @@ class Screen:
     engine: OcrEngine = field(repr=False)
     lines: list[TextLine]
     rectangles: list[Rectangle]
+    _closer: dict[Box, TextLine] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def width(self) -> int:
@@ -149,6 +153,13 @@ class Screen:
         inside = box.clipped(self.width, self.height)
         return self.image[inside.top : inside.bottom, inside.left : inside.right]
 
+    def read_closer(self, line: TextLine) -> TextLine:
+        """A line as it reads at twice its size; unchanged where that is less sure."""
+        box = line.box_px
+        if box not in self._closer:
+            self._closer[box] = _read_again(line, box, self.image, self.engine)
+        return self._closer[box]
+
     def _read_glyph(self, box: Box) -> TextLine | None:
         inner = box.padded(-2)
         ink = find_ink(self.crop(inner))
@@ -199,10 +210,8 @@ def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
     image = without_carets(decode_image(encoded))
     reader = engine or shared_engine()
     rectangles = find_rectangles(image)
-    whole = reader.read_text(image)
-    lines = [
-        line if line in whole else _read_again(line, image, reader) for line in split_at_rectangles(whole, rectangles)
-    ]
+    found = split_at_rectangles(reader.read_text(image), rectangles)
+    lines = [_without_side(line, rectangles, image, reader) for line in found]
     screen = Screen(image=image, engine=reader, lines=lines, rectangles=rectangles)
     with _screens_lock:
         _screens[key] = screen
@@ -225,16 +234,37 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
     return image
 
 
-def _read_again(part: TextLine, image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
-    """A part of a line without the high border that it was read with, which left its letters small."""
-    box = part.box_px
-    rows = find_runs(find_ink(image[box.top : box.bottom, box.left : box.right]).any(axis=1), max_gap=_LINE_GAP_PX)
+def _without_side(line: TextLine, rectangles: list[Rectangle], image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
+    """A label that was read together with a side of its field, which is higher: read again without it."""
+    box = line.box_px
+    if line.angle_deg:
+        return line
+    sides = [
+        each.box_px
+        for each in rectangles
+        if each.box_px.overlap_y(box) > 0.7 * box.height
+        and _MIN_SIDE * box.height < each.box_px.height < 3 * box.height
+    ]
+    right = min(
+        (side.left - _RING_PX for side in sides if box.center[0] < side.left <= box.right + 1), default=box.right
+    )
+    left = max(
+        (side.right + _RING_PX for side in sides if box.left - 1 <= side.right < box.center[0]), default=box.left
+    )
+    inside = Box(left, box.top, right, box.bottom)
+    if inside.width < 4:
+        return line
+    rows = find_runs(find_ink(image[box.top : box.bottom, left:right]).any(axis=1), max_gap=_LINE_GAP_PX)
     if len(rows) != 1 or rows[0][1] - rows[0][0] > _MAX_LINE_SHARE * box.height:
-        return part
-    tight = Box(box.left, box.top + rows[0][0], box.right, box.top + rows[0][1])
+        return line
+    return _read_again(line, Box(left, box.top + rows[0][0], right, box.top + rows[0][1]), image, engine)
+
+
+def _read_again(line: TextLine, tight: Box, image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
+    """What a box reads at twice its size, if that is as sure as the line was."""
     near = tight.padded(3).clipped(image.shape[1], image.shape[0])
     text, confidence = engine.read_crop(image[near.top : near.bottom, near.left : near.right], scale=2.0)
-    return _line(text, tight, confidence) if text and confidence > part.confidence else part
+    return _line(text, tight, confidence) if text and confidence >= line.confidence - _LESS_SURE else line
 
 
 def split_at_rectangles(lines: list[TextLine], rectangles: list[Rectangle]) -> list[TextLine]:

@@ -39,6 +39,13 @@ _EDGE = re.compile(
     re.I,
 )
 """Told by the edge: the first or the last one of its name."""
+_ANYWHERE = re.compile(
+    r"the\s+(?:(?:main|top|left|right|side|navigation|following)\s+)*"
+    r"(?:list|table|menu|navigation|nav(?:igation)?\s?bar|menu\s?bar|side\s?bar|tool\s?bar|header|footer)"
+    r"(?:\s+(?:below|above))?",
+    re.I,
+)
+"""Where things stand that are named well enough by their text."""
 _COUNTED = re.compile(
     r"item|option|entry|icon|row|line|card|image|picture|photo|element|thing|message|e-?mail|post|article|product|paragraph"
     r"|section",
@@ -99,6 +106,8 @@ def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None, in
     for kind, pattern in RELATIONS:
         for match in pattern.finditer(words):
             before, after = words[: match.start()].strip(), _trim(words[match.end() :])
+            if kind == "inside" and before and _ANYWHERE.fullmatch(after):
+                return before, None, None
             if before and after and not _is_inside_name(before, after, kind, quotes):
                 return before, Relation(kind=kind, anchor=_parse_anchor(after, quotes)), None
     return words, None, None

@@ -50,6 +50,8 @@ class Target:
         whole: For a part of a list written without quotes: the list's words, which may be one name after all
             ("Terms and Conditions"); the screen decides.
         is_rest: Whether it is not the first part of `whole`.
+        deed: The verb, where the words say what is to be done instead of naming the button that does it: "save" for
+            "save the changes", whose text is "save changes".
     """
 
     text: str = ""
@@ -60,6 +62,7 @@ class Target:
     position: tuple[float, float] | None = None
     whole: str = ""
     is_rest: bool = False
+    deed: str = ""
 
     def __str__(self) -> str:
         words = [f'"{self.text}"'] if self.text else [f"the {self.role or 'text area'}"]

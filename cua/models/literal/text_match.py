@@ -104,7 +104,7 @@ def _loose_pattern(wanted: str) -> str:
     for char in normalize(wanted):
         base = squash(char)
         if char.isspace():
-            pieces.append(r"\s*")
+            pieces.append(r"[\s_]*")  # an underlined blank is read as an underscore
         elif base and base in "ols":
             pieces.append({"o": "[0oöóòô]", "l": "[1il|!íìî]", "s": "[5sš]"}[base])
         elif base and base != char:

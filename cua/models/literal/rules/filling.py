@@ -9,6 +9,7 @@ from cua.models.literal.moves import NotUnderstoodError
 from cua.models.literal.rules.words import FIELD_NOUN, MARK, TEXT_NOUN, Rule, click_path, rule, typed
 from cua.models.literal.steps import (
     ClearField,
+    Click,
     PickSuggestion,
     PlainStep,
     PressKeys,
@@ -214,6 +215,15 @@ def _log_in(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep] | None:
     return None if steps is None else [*steps, PressKeys(keys=("enter",))]
 
 
+def _log_in_as(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
+    """A name and a password without quotes: "log in as kim with password x"."""
+    kind = (match["kind"] or "username").strip().lower()
+    name, secret = (typed(match[part], quotes) for part in ("name", "secret"))
+    log_in = Click(target=Target(text="log in", deed="log in"))
+    field = parse_target(kind, quotes)
+    return [SetValue(field=field, value=name), SetValue(field=Target(text="password"), value=secret), log_in]
+
+
 def _split(words: str) -> list[tuple[str, str]]:
     """The pairs of noun and marked text."""
     found = []
@@ -235,6 +245,12 @@ PAIRS: tuple[Rule, ...] = (
         r"(?:log ?in|sign ?in|log on|log yourself in)(?: to (?:the|this|your) (?:site|page|account|app|application))?"
         rf" (?:with|using|by entering) (?P<pairs>{_PAIRS})",
         _log_in,
+    ),
+    rule(
+        r"(?:log ?in|sign ?in|log on)(?: to (?:the|this|your) (?:site|page|account|app|application))?"
+        r" (?:with|as|using) (?:the )?(?P<kind>(?:user ?name|user|e-?mail(?: address)?|login|account) )?"
+        rf"(?P<name>{MARK}|\S+)(?:,? (?:and|with)(?: the)?|,) password (?P<secret>{MARK}|\S+)",
+        _log_in_as,
     ),
 )
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from cua.models.literal.clauses import Quotes
 from cua.models.literal.moves import NotUnderstoodError
-from cua.models.literal.rules.words import MARK, NUMBER, URL, Rule, click_path, fixed, number, rule
+from cua.models.literal.rules.words import DEEDS, MARK, NOUN_DEEDS, NUMBER, URL, Rule, click_path, fixed, number, rule
 from cua.models.literal.steps import AnswerDialog, Click, Drag, OpenAddress, PlainStep, PressKeys
 from cua.models.literal.target_phrase import parse_path, parse_target, parse_targets
 from cua.models.literal.target_words import TAIL
+from cua.models.literal.targets import Relation, Target
 from envs.actions import MODIFIERS, normalize_key
 
 
@@ -200,11 +201,48 @@ GOING: tuple[Rule, ...] = (
     ),
 )
 
+_NO_NOUN = r"(?:it|them|this|that|these|those|everything|all|your\s+(?:work|changes|input))"
+_DEED_NOUN = re.compile(
+    r"(?!.*\b(?:first|second|third|fourth|fifth|last|other|every|each|any|both|all|and|or|of|in|on|at|to|from|with|for|by"
+    r"|named|called|if|when|until|that|which|\d+)\b)(?:(?:the|your|my|this|a|an)\s+)?(?P<noun>[a-z-]+(?:\s[a-z-]+){0,2})"
+)
+"""What may follow the verb of a button; nothing that counts or describes."""
+
+
+def _deed(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+    """What is to be done, for which a button stands there: "save the changes", "place the order"."""
+    verb, words = " ".join(match["verb"].lower().split()), (match["noun"] or "").strip()
+    if not words or re.fullmatch(_NO_NOUN, words, re.I):
+        return Click(target=Target(text=verb, deed=verb))
+    noun = _DEED_NOUN.fullmatch(words)
+    return Click(target=Target(text=f"{verb} {noun['noun']}", deed=verb)) if noun is not None else None
+
+
+def _add_to(match: re.Match[str], quotes: Quotes) -> PlainStep:
+    """Put a thing into a cart: the button beside it that says so."""
+    beside = Relation(kind="near", anchor=parse_target(match["what"], quotes).text)
+    return Click(target=Target(text=f"Add to {match['where']}", role="button", relation=beside))
+
+
 CLICKING: tuple[Rule, ...] = (
+    rule(
+        rf"(?!.*{MARK}.*by )(?:[a-z'-]+ ){{2,8}}by (?:clicking|pressing|tapping|hitting)(?: on)? (?P<target>.+)",
+        _click_by,
+    ),
+    rule(
+        r"add (?P<what>.+) to (?:the |my |your )?(?:shopping )?"
+        r"(?P<where>cart|basket|bag|wish ?list|favou?rites|bookmarks|playlist)",
+        _add_to,
+    ),
     rule(
         r"(?:go to|open|expand|focus(?: on)?|launch|start|close|visit|use|toggle|activate|navigate to|follow|collapse"
         r"|show|view) (?P<target>.+)",
         _follow,
     ),
     rule(r"submit(?: the form| it)?", fixed(PressKeys(keys=("enter",), is_submit=True))),
+    rule(
+        r"(?:confirm|accept)(?: (?:it|this|that|the (?:deletion|change|choice|selection)))?",
+        fixed(AnswerDialog(accept=True)),
+    ),
+    rule(rf"(?P<verb>{DEEDS}|{NOUN_DEEDS})(?: (?P<noun>.+))?", _deed),
 )

@@ -34,6 +34,15 @@ GONE = (
     r"|(?:is not|isn't|is not any more)(?: shown| visible| displayed| there| present| listed| on the (?:page|screen)))"
 )
 
+DEEDS = (
+    r"(?:save|send|submit|publish|apply|continue|proceed|register|subscribe|unsubscribe|log\s?in|log\s?out|sign\s?in"
+    r"|sign\s?out|sign\s?up|upload|download|pay|check\s?out|redeem|install|delete|remove|discard|archive|create|buy)"
+)
+NOUN_DEEDS = (
+    r"(?:order|book|post|update|share|reply|export|import|search|finish|reset|print|calculate|add|cancel|place)"
+)
+"""What buttons do; words of the second list are names as well."""
+
 _NUMBER_WORDS = {"half a": 0.5, "a": 1.0, "an": 1.0, "once": 1.0, "twice": 2.0} | {
     word: float(value)
     for value, word in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)

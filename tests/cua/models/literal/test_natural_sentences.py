@@ -151,6 +151,24 @@ PARAGRAPHS = (
     f"{SERIF}<p style='width:300px'>Rain is expected in the north.</p><p style='width:300px'>The south stays dry.</p>"
 )
 
+BUTTONS = """<!doctype html><meta charset=utf-8>
+<style>body{font:16px/1.5 'Segoe UI',Arial,sans-serif;margin:32px;max-width:760px;color:#212529}
+label{display:block;margin-top:12px}
+input,select,textarea{font:inherit;padding:6px 12px;border:1px solid #ced4da;border-radius:6px;width:320px;
+box-sizing:border-box}
+input[type=checkbox],input[type=radio]{width:auto}
+button,.btn{font:inherit;padding:6px 14px;border-radius:6px;border:1px solid #0d6efd;background:#0d6efd;
+color:#fff;cursor:pointer}
+.o{background:#fff;color:#0d6efd}.alert{padding:12px;border-radius:6px;margin-top:16px}nav a{margin-right:18px}
+</style>"""
+PAPER = """<!doctype html><meta charset=utf-8>
+<style>body{font:14px Roboto,Helvetica,sans-serif;margin:0;background:#fafafa;color:#222}
+header{background:#3f51b5;color:#fff;padding:16px 24px;font-size:20px}main{padding:24px}
+.f{border:0;border-bottom:1px solid #888;background:transparent;padding:8px 0;font-size:16px;width:260px}
+.b{background:#3f51b5;color:#fff;border:0;padding:10px 18px;text-transform:uppercase;letter-spacing:1px;
+border-radius:4px;font-weight:500}
+.chip{display:inline-block;background:#e0e0e0;border-radius:16px;padding:6px 12px;margin:4px;cursor:pointer}
+.card{background:#fff;box-shadow:0 1px 4px #0004;padding:16px;margin:12px 0;width:420px}</style>"""
 DONE: dict[str, tuple[str, str, str, object]] = {
     "bordered tabs": (
         tabs(BORDERED, ["Prices", "Service", "News"], BODIES),
@@ -245,6 +263,130 @@ DONE: dict[str, tuple[str, str, str, object]] = {
         "Select the text in the 2nd paragraph.",
         "getSelection().toString().trim()",
         "The south stays dry.",
+    ),
+    "a search whose field takes no Enter": (
+        BUTTONS
+        + """<input id=a placeholder='Search products'><button onclick="o.textContent='3 results for '+a.value">Search
+</button><p id=o>""",
+        "Search for blue kettle.",
+        "o.textContent",
+        "3 results for blue kettle",
+    ),
+    "a thing into the cart": (
+        PAPER
+        + """<header>Shop</header><main><div class=card><b>Lamp</b><p>20 EUR<p>
+<button class=b onclick="o.textContent+='Lamp;'">Add to cart</button></div><div class=card><b>Chair</b><p>45 EUR
+<p><button class=b onclick="o.textContent+='Chair;'">Add to cart</button></div><div class=card><b>Desk</b>
+<p>120 EUR<p><button class=b onclick="o.textContent+='Desk;'">Add to cart</button></div><p id=o></main>""",
+        "Add the chair to the cart.",
+        "o.textContent",
+        "Chair;",
+    ),
+    "two named fields, then by clicking": (
+        PAPER
+        + """<header>Sign up</header><main>
+<p>Email<br><input class=f id=a><p>Password<br><input class=f id=b type=password>
+<p><button class=b onclick="o.textContent='Welcome '+a.value">Create account</button><p id=o></main>""",
+        (
+            "Type kim@example.org in the email field and s3cret!pw in the password field, then create "
+            "the account by clicking Create account."
+        ),
+        "[a.value,b.value,o.textContent]",
+        ["kim@example.org", "s3cret!pw", "Welcome kim@example.org"],
+    ),
+    "a large field on the base line of its label": (
+        BUTTONS
+        + """<label>Subject<input id=a></label><label>Message<textarea id=b rows=4></textarea></label><p>
+<button onclick="o.textContent='Message sent'">Send</button><div id=o></div>""",
+        "Write 'Order 1182' as the subject and 'The parcel has not arrived.' as the message and send it.",
+        "[a.value,b.value,o.textContent]",
+        ["Order 1182", "The parcel has not arrived.", "Message sent"],
+    ),
+    "a tab with a clipped letter": (
+        BUTTONS
+        + """<div><button class=o onclick="o.textContent='General panel'">General</button>
+<button class=o onclick="o.textContent='Security panel'">Security</button>
+<button class=o onclick="o.textContent='Billing panel'">Billing</button></div><p id=o>General panel""",
+        "Open the Billing tab.",
+        "o.textContent",
+        "Billing panel",
+    ),
+    "update the cart": (
+        BUTTONS
+        + """<label>Quantity<input type=number id=a value=1></label><p>
+<button onclick="o.textContent='Total '+a.value*5">Update cart</button><p id=o>""",
+        "Change the quantity to 4 and update the cart.",
+        "[a.value,o.textContent]",
+        ["4", "Total 20"],
+    ),
+    "the second in the list": (
+        BUTTONS
+        + """<ol><li><a href='#' onclick="o.textContent='Alpha report'">Alpha report</a><li>
+<a href='#' onclick="o.textContent='Beta report'">Beta report</a><li>
+<a href='#' onclick="o.textContent='Gamma report'">Gamma report</a></ol><p id=o>""",
+        "Open the second report in the list.",
+        "o.textContent",
+        "Beta report",
+    ),
+    "delete and confirm": (
+        BUTTONS
+        + """<button onclick="m.style.display='block'">Delete project</button>
+<div id=m style='display:none;position:fixed;left:0;top:0;right:0;bottom:0;background:#0008'>
+<div style='background:#fff;width:380px;margin:140px auto;padding:20px;border-radius:8px'>
+<p>Delete this project? This cannot be undone.<p><button class=o onclick="m.style.display='none'">Cancel
+</button>
+<button style='background:#dc3545;border-color:#dc3545'
+onclick="m.style.display='none';o.textContent='Project deleted'">Delete</button></div></div><p id=o>""",
+        "Delete the project and confirm.",
+        "o.textContent",
+        "Project deleted",
+    ),
+    "and save, without quotes": (
+        BUTTONS
+        + """<label>Display name<input id=a value='Old Name'></label><p>
+<button onclick="o.textContent='Profile updated'">Save</button><p id=o>""",
+        "Replace the display name with New Name and save.",
+        "[a.value,o.textContent]",
+        ["New Name", "Profile updated"],
+    ),
+    "a name and a password without quotes": (
+        BUTTONS
+        + """<label>Username<input id=a></label><label>Password<input id=b type=password></label><p>
+<button onclick="o.textContent=a.value=='jo'&&b.value=='abc12'?'Dashboard':'Invalid credentials'">Log in
+</button><p id=o>""",
+        "Log in with username jo and password abc12.",
+        "o.textContent",
+        "Dashboard",
+    ),
+    "then order": (
+        BUTTONS
+        + """<p>Toppings<p><label><input type=checkbox value=Cheese> Cheese</label><label>
+<input type=checkbox value=Ham> Ham
+</label><label><input type=checkbox value=Olives> Olives</label><label><input type=checkbox value=Onion> Onion
+</label><p>
+<button onclick="o.textContent=[...document.querySelectorAll(':checked')].map(e=>e.value).join()">Order</button>
+<p id=o>""",
+        "Choose Cheese, Olives and Onion, then order.",
+        "o.textContent",
+        "Cheese,Olives,Onion",
+    ),
+    "a list beside its label": (
+        BUTTONS
+        + """<label>Country<select id=a><option>Austria<option>Belgium<option>Croatia<option>Denmark<option>Estonia
+<option>Finland<option>France<option>Germany<option>Greece<option>Hungary<option>Ireland<option>Italy
+<option>Latvia<option>Malta<option>Norway<option>Poland<option>Portugal<option>Romania<option>Spain
+<option>Sweden</select></label><p><button onclick="o.textContent=a.value">Next</button><p id=o>""",
+        "Pick Norway from the country list and click Next.",
+        "o.textContent",
+        "Norway",
+    ),
+    "a link in a sentence": (
+        BUTTONS
+        + """<p>By continuing you accept the <a href='#' onclick="o.textContent='terms'">terms of service</a> and the
+<a href='#' onclick="o.textContent='privacy'">privacy policy</a>.<p id=o>""",
+        "Open the privacy policy.",
+        "o.textContent",
+        "privacy",
     ),
 }
 
