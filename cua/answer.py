@@ -12,6 +12,11 @@ from cua.json_text import read_json
 from cua.messages import ImagePart
 from cua.step import CallOutcome, ToolStep
 
+EMPTY = "Your reply held neither an answer nor a tool call. Call a tool, or answer the question."
+UNKNOWN_END = "the model's answer; nothing checks it but its own evidence"
+UNCITED_END = "the model's answer; it cites no result, so nothing checks it"
+LOST_END = "the model's answer; it cites {marks}, and the run has no such result"
+
 MARK = re.compile(r"\[\^(\d{1,9})(?:\.(\d{1,9}))?\^\]")
 """How an answer cites a result: `[^3^]` a tool call, `[^3.1^]` its first image. Source of the form: report, E.6."""
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
@@ -232,3 +237,34 @@ def _citation(match: re.Match[str], outcomes: Mapping[int, CallOutcome]) -> Cita
         assert outcome is not None
         exists = 1 <= image <= sum(isinstance(part, ImagePart) for part in outcome.result.parts)
     return Citation(mark=match[0], number=number, image=image, exists=exists)
+
+
+def describe_evidence(content: str, steps: Sequence[ToolStep]) -> str:
+    """What the evidence of an answer is worth before anything is run again, for a run's end.
+
+    Args:
+        content: The answer with its marks.
+        steps: The steps of the run.
+    """
+    claims = find_claims(content, steps)
+    lost = [citation.mark for claim in claims for citation in claim.citations if not citation.exists]
+    if lost:
+        return LOST_END.format(marks=", ".join(dict.fromkeys(lost)))
+    return UNKNOWN_END if any(claim.citations for claim in claims) else UNCITED_END
+
+
+def read_answer(content: str, schema: AnswerSchema | None) -> tuple[str | None, str | None]:
+    """The answer that a reply holds, or what the model must be told instead.
+
+    Args:
+        content: The reply's text.
+        schema: What the answer must look like, if that is given: then the answer is its JSON.
+    """
+    if not content.strip():
+        return None, EMPTY
+    if schema is None:
+        return content.strip(), None
+    try:
+        return json.dumps(schema.parse_in_text(content), ensure_ascii=False), None
+    except ValueError as error:
+        return None, f"{error}. Answer again."

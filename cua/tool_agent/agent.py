@@ -1,17 +1,16 @@
 """The tool-using agent: ask, call, look, until the model answers without a call or somebody ends it; then again."""
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from cua.answer import AnswerSchema, find_claims
+from cua.answer import AnswerSchema, describe_evidence, read_answer
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
 from cua.guard import Guard
-from cua.messages import Message, Part, Reply, TextPart, ToolCall, Usage
+from cua.messages import Message, Part, Reply, TextPart, Usage
 from cua.model import Model
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import Control, StoppedError
@@ -24,29 +23,25 @@ from cua.run.events import (
 )
 from cua.run.scope import RunScope, Spent
 from cua.step import CallOutcome, ToolStep
-from cua.tool_agent.calls import Caller, with_own_ids
+from cua.tool_agent.calls import Caller, count_alike, why_unusable, with_own_ids
 from cua.tool_agent.conversation import SUMMARY_REQUEST, Asked, Compaction, compact, count_tokens, to_messages
 from cua.tool_agent.profile import Profile
-from cua.tools.toolset import UNUSABLE, Toolset, failed
+from cua.tools.toolset import Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
 
 CUT = (
     "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
     "with a tool call, or give the answer."
 )
-EMPTY = "Your reply held neither an answer nor a tool call. Call a tool, or answer the question."
 LOOP_NUDGE = "This was the same call with the same arguments {times} times in a row. Do something else, or answer."
 LAST_CALL_S = 300.0
 """Seconds that the last reply after a limit may take."""
-UNKNOWN_END = "the model's answer; nothing checks it but its own evidence"
-UNCITED_END = "the model's answer; it cites no result, so nothing checks it"
 CUT_CALL = "This call was ended before it came back, with the question that it was made for: what it did is unknown."
 LOST_CALL = (
     "The run broke off while this call was being carried out: its outcome is unknown. What it did inside the sandbox "
     "is undone; what it did elsewhere may stand. Look before you repeat it."
 )
 UNANSWERED = "The question before this one was not answered: {status}, {reason}."
-LOST_END = "the model's answer; it cites {marks}, and the run has no such result"
 
 
 Prepare = Callable[[], Awaitable[str | None]]
@@ -269,7 +264,11 @@ class ToolAgent:
             self._turn.begin_step()
             answer = await self._step()
             if answer is not None:
-                return End(status="unverified", reason=self._why_unverified(), answer=answer)
+                return End(
+                    status="unverified",
+                    reason=describe_evidence(self.steps[-1].reply.content, self.steps),
+                    answer=answer,
+                )
 
     async def _step(self) -> str | None:
         """One reply and its calls; the final answer when there is one."""
@@ -283,7 +282,7 @@ class ToolAgent:
             self.scope.emit(CallsStarted(index=index, reply=reply))
             outcomes = await self._call(index, reply)
         elif remark is None:
-            answer, remark = self._read_answer(reply.content)
+            answer, remark = read_answer(reply.content, self.answer_schema)
         step = ToolStep(
             index=index,
             reply=reply,
@@ -337,31 +336,11 @@ class ToolAgent:
         self._last_usage = reply.usage
         return reply
 
-    def _read_answer(self, content: str) -> tuple[str | None, str | None]:
-        """The answer, or what the model must be told instead."""
-        if not content.strip():
-            return None, EMPTY
-        schema = self.answer_schema
-        if schema is None:
-            return content.strip(), None
-        try:
-            return json.dumps(schema.parse_in_text(content), ensure_ascii=False), None
-        except ValueError as error:
-            return None, f"{error}. Answer again."
-
-    def _why_unverified(self) -> str:
-        """What the evidence of the answer is worth, before anything is run again."""
-        claims = find_claims(self.steps[-1].reply.content, self.steps)
-        lost = [citation.mark for claim in claims for citation in claim.citations if not citation.exists]
-        if lost:
-            return LOST_END.format(marks=", ".join(dict.fromkeys(lost)))
-        return UNKNOWN_END if any(claim.citations for claim in claims) else UNCITED_END
-
     async def _finish(self, step: ToolStep) -> None:
         self.steps.append(step)
         await self.scope.record.called(step)
         self.scope.emit(ToolStepDone(step=step, usage=self.scope.budget.usage))
-        why = _why_unusable(step) if step.outcomes else step.remark
+        why = why_unusable(step) if step.outcomes else step.remark
         if why is None:
             self._turn.reply_usable()
         else:
@@ -369,14 +348,8 @@ class ToolAgent:
 
         self._end_loop()
 
-    def _num_alike(self, calls: Sequence[ToolCall]) -> int:
-        """How many of the last finished steps made just these calls."""
-        wanted = [(call.name, call.arguments) for call in calls]
-        alike = (wanted == [(call.name, call.arguments) for call in step.reply.tool_calls] for step in self.steps[::-1])
-        return next((count for count, is_alike in enumerate(alike) if not is_alike), len(self.steps)) if wanted else 0
-
     def _loop_remark(self, reply: Reply) -> str | None:
-        times = self._num_alike(reply.tool_calls) + 1
+        times = count_alike(reply.tool_calls, self.steps) + 1
         is_due = self.profile.is_loop_capped and reply.tool_calls and times >= self.scope.caps.loop_nudge
         return LOOP_NUDGE.format(times=times) if is_due else None
 
@@ -386,7 +359,7 @@ class ToolAgent:
         Raises:
             CapReachedError: They are.
         """
-        times = self._num_alike(self.steps[-1].reply.tool_calls)
+        times = count_alike(self.steps[-1].reply.tool_calls, self.steps)
         if self.profile.is_loop_capped and times >= self.scope.caps.loop_cap:
             call = self.steps[-1].reply.tool_calls[0]
             raise CapReachedError("loop", f"the same call {times} times in a row: {call.name}({call.arguments[:200]})")
@@ -424,9 +397,3 @@ class ToolAgent:
 
 def _words(parts: Sequence[Part]) -> str:
     return "".join(part.text for part in parts if isinstance(part, TextPart))
-
-
-def _why_unusable(step: ToolStep) -> str | None:
-    """Why none of a reply's calls could be made as they were written; None when one could, or there are none."""
-    unusable = [outcome.result.text for outcome in step.outcomes if outcome.result.data.get(UNUSABLE)]
-    return unusable[0] if unusable and len(unusable) == len(step.outcomes) else None

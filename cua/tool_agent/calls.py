@@ -16,8 +16,8 @@ from cua.guard import Guard
 from cua.guard.guard import check_call
 from cua.messages import Reply, ToolCall, ToolResult
 from cua.run.scope import RunScope
-from cua.step import CallOutcome
-from cua.tools.toolset import Toolset, failed
+from cua.step import CallOutcome, ToolStep
+from cua.tools.toolset import UNUSABLE, Toolset, failed
 
 CALL_NUMBER: ContextVar[int] = ContextVar("CALL_NUMBER")
 """Number of the call that a tool is being called for."""
@@ -112,3 +112,16 @@ def _renamed(calls: Sequence[ToolCall], num_earlier: int) -> tuple[ToolCall, ...
 def bare_name(name: str) -> str:
     """A tool's name without what some parsers leave on it: `functions.ipython:3` is `ipython`."""
     return name.strip().removeprefix("functions.").partition(":")[0]
+
+
+def count_alike(calls: Sequence[ToolCall], steps: Sequence[ToolStep]) -> int:
+    """How many of the last steps made just these calls; 0 where there are none."""
+    wanted = [(call.name, call.arguments) for call in calls]
+    alike = (wanted == [(call.name, call.arguments) for call in step.reply.tool_calls] for step in steps[::-1])
+    return next((count for count, is_alike in enumerate(alike) if not is_alike), len(steps)) if wanted else 0
+
+
+def why_unusable(step: ToolStep) -> str | None:
+    """Why none of a reply's calls could be made as they were written; None when one could, or there are none."""
+    unusable = [outcome.result.text for outcome in step.outcomes if outcome.result.data.get(UNUSABLE)]
+    return unusable[0] if unusable and len(unusable) == len(step.outcomes) else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cua.answer import AnswerSchema
+from cua.answer import EMPTY, UNCITED_END, UNKNOWN_END, AnswerSchema
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
 from cua.guard import Guard, Rule, Rules
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult
@@ -14,7 +14,6 @@ from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
 from cua.run.end import End
 from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
-from cua.tool_agent.agent import EMPTY, UNCITED_END, UNKNOWN_END
 from cua.tool_agent.conversation import HIDDEN
 from cua.tool_agent.profile import ContextOptions
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, echo, make_agent, meeting, picture

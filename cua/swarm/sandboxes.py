@@ -1,0 +1,105 @@
+"""Sandboxes of a swarm's agents: opened by the first cell, so many at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from cua.config import Settings
+from cua.tool_agent.assemble import start_sandbox
+from cua.tool_agent.profile import Workplace
+from cua.tools.service import Service
+from visual_tools.sandbox import CellResult, Kernel, KernelMaker, Limits
+
+
+class Sandboxes:
+    """Kernels when they are first used; the sandbox itself too."""
+
+    def __init__(self, maker: KernelMaker | None, settings: Settings, num_open: int) -> None:
+        self.backend = maker.backend if maker is not None else settings.sandbox
+        self._maker, self._settings = maker, settings
+        self._is_own = maker is None
+        self._places = asyncio.Semaphore(num_open)
+        self._lock = asyncio.Lock()
+
+    async def open(self, folder: Path) -> Kernel:
+        """A kernel in a folder; the sandbox starts with the first one."""
+        async with self._lock:
+            if self._maker is None:
+                self._maker = await start_sandbox(self._settings)
+        return await self._maker.make_kernel(folder)
+
+    async def take_place(self) -> None:
+        """Wait until one more agent may have kernels."""
+        await self._places.acquire()
+
+    def give_place(self) -> None:
+        """Let another agent have kernels."""
+        self._places.release()
+
+    async def close(self) -> None:
+        """Stop the sandbox, if it was started here."""
+        if self._is_own and self._maker is not None:
+            await self._maker.close()
+
+
+class LazyKernel:
+    """A kernel that is started by its first cell; implements `Kernel`."""
+
+    inside_dir = "the working folder"
+
+    def __init__(self, open_kernel: Callable[[], Awaitable[Kernel]], folder: Path, backend: Any) -> None:
+        self.folder, self.backend = folder, backend
+        self._open = open_kernel
+        self._kernel: Kernel | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
+        """Run a cell, in a kernel that it may be the first to need."""
+        async with self._lock:
+            if self._kernel is None:
+                self._kernel = await self._open()
+            kernel = self._kernel
+        return await kernel.run(code, timeout_s=timeout_s, store_history=store_history)
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs."""
+        if self._kernel is not None:
+            await self._kernel.interrupt()
+
+    async def close(self) -> None:
+        """Stop the kernel; the next cell has a fresh one."""
+        kernel, self._kernel = self._kernel, None
+        if kernel is not None:
+            await kernel.close()
+
+
+class AgentPlace:
+    """Folder and kernels of one agent."""
+
+    def __init__(self, sandboxes: Sandboxes, folder: Path, cell_s: float) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._sandboxes = sandboxes
+        self._has_place = False
+        self._lock = asyncio.Lock()
+        self._kernel = LazyKernel(self._open, folder, sandboxes.backend)
+        self._service = Service(self._open)
+        self.workplace = Workplace(kernel=self._kernel, service=self._service, limits=Limits(wall_s=cell_s))
+
+    async def _open(self) -> Kernel:
+        async with self._lock:
+            if not self._has_place:
+                await self._sandboxes.take_place()
+                self._has_place = True
+        return await self._sandboxes.open(self.folder)
+
+    async def close(self) -> None:
+        """Stop the kernels and let another agent have the place."""
+        try:
+            await self._service.close()
+            await self._kernel.close()
+        finally:
+            if self._has_place:
+                self._sandboxes.give_place()
+            self._has_place = False
