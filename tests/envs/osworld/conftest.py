@@ -3,10 +3,11 @@
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -52,13 +53,15 @@ async def served() -> AsyncIterator[Served]:
 
 
 @asynccontextmanager
-async def serve(desktop: DesktopEnv, **environment: str) -> AsyncIterator[Served]:
-    """A guest server in front of a desktop, whose programs have these variables as well."""
+async def serve(
+    desktop: DesktopEnv, wrap: Callable[[Any], Any] = lambda app: app, **environment: str
+) -> AsyncIterator[Served]:
+    """A guest server in front of a desktop, whose programs have these variables as well; `wrap` gets its ASGI app."""
     places = {"PATH": f"{sys.prefix}/bin:{desktop.environment['PATH']}", "PYTHONPATH": str(GUEST_PROGRAMS)}
     guest = Guest(desktop.display, environment={**desktop.environment, **places, **environment})
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(make_app(guest, token=TOKEN), log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(wrap(make_app(guest, token=TOKEN)), log_level="warning"))
     serving = asyncio.ensure_future(server.serve([listening]))
     options = GuestOptions(server_port=listening.getsockname()[1], token=TOKEN, pause_s=0.05, settle_timeout_s=1.0)
     try:

@@ -6,16 +6,18 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from envs import Click, EnvSetupError, Hotkey, InstructionTask, KeyDown, TaskSpec, TypeText, Wait
+from envs import Click, EnvDiedError, EnvSetupError, Hotkey, InstructionTask, KeyDown, TaskSpec, TypeText, Wait
 from envs.check_env import check_env
 from envs.osworld.atspi import NAMESPACES
 from envs.osworld.env import GuestEnv
 from tests.envs.desktop.conftest import needs_display, needs_program
-from tests.envs.osworld.conftest import SCREEN_PX, Served
+from tests.envs.osworld.conftest import SCREEN_PX, Served, serve
+from tests.envs.osworld.test_osworld_guest_client import PNG
 from tests.envs.osworld.test_osworld_local import has_atspi
 
 pytestmark = [*needs_display, pytest.mark.asyncio(loop_scope="module")]
@@ -57,6 +59,31 @@ async def test_another_screen_size_is_told(served: Served) -> None:
     env = GuestEnv(replace(served.options, screen_px=(1920, 1080)))
     with pytest.raises(EnvSetupError, match="screen is 800x600 px, expected 1920x1080"):
         await env.reset(TASK)
+
+
+async def test_a_screen_that_changes_its_size_within_a_task_ends_it(served: Served) -> None:
+    is_small = False
+
+    def shrinking(app: Any) -> Any:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            if not (is_small and scope.get("path") == "/screenshot"):
+                return await app(scope, receive, send)
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"image/png")]})
+            return await send({"type": "http.response.body", "body": PNG})
+
+        return answer
+
+    async with serve(served.desktop, shrinking) as shrunk:
+        env = GuestEnv(shrunk.options)
+        try:
+            await env.reset(TASK)
+            is_small = True
+            with pytest.raises(
+                EnvDiedError, match="screenshot is 1x1 px, its screen 800x600 px: its screen has changed"
+            ):
+                await env.step([])
+        finally:
+            await env.close()
 
 
 async def test_a_wrong_token_is_told(served: Served) -> None:
