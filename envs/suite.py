@@ -7,6 +7,8 @@ from envs.env import Env, EnvSpec, Task, spec_of
 
 FAMILY = "family"
 """Key of a task's metadata under which results are grouped, such as `"click"` or `"cross-site"`."""
+LABELS = "labels"
+"""Key of a task's metadata under which further groupings stand, by name: `{"template": "279"}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Suite:
         steps_option: The option that words the tasks as plain steps, such as `"wording=steps"`, for agents that
             follow nothing else; empty: there is none, or they are in use.
         groups: Families that are summed up together, by the name of the sum, as a benchmark publishes its score.
+        cluster_by: The label whose tasks are so alike that intervals draw them together; "": each stands alone.
         baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (clicks anywhere).
     """
 
@@ -56,6 +59,7 @@ class Suite:
     max_time_s: float = 600.0
     steps_option: str = ""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cluster_by: str = ""
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from apps.evals.charts import Chart, make_charts
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import Interval, Key, Summary, is_success
-from apps.evals.text import BASELINES, ERRORS, describe_interval, describe_key, describe_share
+from apps.evals.text import BASELINES, ERRORS, RULES, describe_interval, describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
 from cua.trajectory.disk import translate_os_errors
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _MAX_GROUPS, _MAX_CELLS_OF_GROUP = 50, 40
 _MAX_REASON_CHARS = 300
 _MAX_SETTING_CHARS = 2_000
-_RULES = {"upstream": "upstream's", "default": "our own"}
 _MARKS = {"env_error": "env", "model_error": "model", "evaluator_error": "eval", "timeout": "time"}
 
 
@@ -114,6 +113,7 @@ class PageView:
     facts: tuple[tuple[str, str, str], ...]
     kinds: tuple[str, ...]
     families: tuple[FamilyRow, ...]
+    labels: tuple[tuple[str, tuple[FamilyRow, ...]], ...]
     num_errors: int
     num_scored: int
     mean_scored: str
@@ -172,6 +172,7 @@ def page_view(evaluation: Evaluation) -> PageView:
         facts=tuple(_facts(evaluation)),
         kinds=tuple(ERRORS[kind] for kind in kinds),
         families=tuple(_families(evaluation, kinds)),
+        labels=tuple(_labels(evaluation, kinds)),
         num_errors=sum(whole.errors.values()),
         num_scored=whole.num_scored,
         mean_scored=describe_share(whole.mean_scored),
@@ -183,17 +184,15 @@ def page_view(evaluation: Evaluation) -> PageView:
         tasks=tuple(_tasks(evaluation, cells)),
         cells_title="seeds" if len(plan.seeds) > 1 else "repeats" if plan.repeats > 1 else "episode",
         settings=tuple(_settings(evaluation)),
-        method=_method(methods, is_once=len(plan.seeds) * plan.repeats == 1),
+        method=_method(methods, plan.cluster_by or "task", is_once=len(plan.seeds) * plan.repeats == 1),
     )
 
 
-def _method(methods: Collection[str], *, is_once: bool) -> str:
+def _method(methods: Collection[str], cluster_by: str, *, is_once: bool) -> str:
     """How the intervals were made, for a person."""
     if "bootstrap" in methods:
-        return "tasks drawn anew 10,000 times with all their episodes; Wilson's where a group is all alike."
-    return (
-        "Wilson's, since each task was tried once." if is_once else "Wilson's over tasks, since all scores are alike."
-    )
+        return f"{cluster_by}s drawn anew 10,000 times with all their episodes; Wilson's where a group is all alike."
+    return f"Wilson's{', since each task was tried once' if is_once else ' over tasks, since all scores are alike'}."
 
 
 def _why(evaluation: Evaluation) -> str:
@@ -224,7 +223,7 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each)
     for name, other in evaluation.figures.by_rule.items():
         told = f"{describe_share(other.mean_scored)} of the {other.num_scored} that it scores"
-        yield f"Score by {_RULES.get(name, name)} rules", describe_share(other.mean_full), told
+        yield f"Score by {RULES.get(name, name)} rules", describe_share(other.mean_full), told
     yield "Succeeded", str(whole.num_succeeded), describe_share(whole.success_full)
     num_errors = sum(whole.errors.values())
     yield "Errors", str(num_errors), "counted 0 in the score" if num_errors else "every episode has a score"
@@ -241,6 +240,11 @@ def _families(evaluation: Evaluation, kinds: Sequence[str]) -> Iterator[FamilyRo
     groups = [(name, one, True) for name, one in evaluation.figures.by_group.items()]
     for name, one, is_all in [*rows, *groups, ("all", whole, True)]:
         yield _family(name, one, kinds, is_all=is_all)
+
+
+def _labels(evaluation: Evaluation, kinds: Sequence[str]) -> Iterator[tuple[str, tuple[FamilyRow, ...]]]:
+    for title, groups in evaluation.figures.by_label.items():
+        yield title, tuple(_family(name or "-", one, kinds, is_all=False) for name, one in groups.items())
 
 
 def _family(name: str, one: Summary, kinds: Sequence[str], *, is_all: bool) -> FamilyRow:

@@ -5,7 +5,7 @@ import random
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from pydantic import Field
 from apps.evals.statistics import Key
 from cua.errors import ConfigError, name_choices
 from envs import spec_of
-from envs.suite import FAMILY, Suite
+from envs.suite import FAMILY, LABELS, Suite
 
 MAX_FAMILY_CHARS = 100
 _GIT_TIMEOUT_S = 10
@@ -38,6 +38,8 @@ class EvalPlan:
         suite_options: What its function was called with.
         task_ids: The tasks that were chosen, in order.
         families: Family by task; tasks without one are left out.
+        labels: Further groupings: by name, the group of each task that has one.
+        cluster_by: The label whose tasks intervals draw together; "": each task stands alone.
         seeds: What each task is drawn with; null when there is nothing to draw.
         repeats: Times that each task and seed is tried.
         model: Name of the model.
@@ -58,6 +60,8 @@ class EvalPlan:
     settings: dict[str, Any]
     max_steps: Count
     max_time_s: Amount | None
+    labels: dict[Line, dict[TaskId, Line]] = field(default_factory=dict)
+    cluster_by: Line = ""
 
     @property
     def num_episodes(self) -> int:
@@ -166,28 +170,37 @@ def make_plan(
         ConfigError: The selection does not fit the suite, or a task of it cannot be made.
     """
     task_ids, seeds = select_tasks(suite, selection), select_seeds(suite, selection.num_seeds)
+    told = {id: _metadata_of(suite, id, seeds[0]) for id in task_ids}
+    families = {id: str(one.get(FAMILY, ""))[:MAX_FAMILY_CHARS] for id, one in told.items()}
+    labels: dict[str, dict[str, str]] = {}
+    for id, one in told.items():
+        given = one.get(LABELS)
+        for name, value in given.items() if isinstance(given, dict) else ():
+            labels.setdefault(name, {})[id] = str(value)[:MAX_FAMILY_CHARS]
     return EvalPlan(
         suite=path,
         suite_name=suite.name,
         revision=suite.revision or _hash_of_file(path),
         suite_options=dict(options),
         task_ids=task_ids,
-        families={id: family for id in task_ids if (family := _family_of(suite, id, seeds[0]))},
+        families={id: family for id, family in families.items() if family},
         seeds=seeds,
         repeats=selection.repeats,
         model=model,
         settings=dict(settings),
         max_steps=max_steps,
         max_time_s=max_time_s,
+        labels=labels,
+        cluster_by=suite.cluster_by,
     )
 
 
-def _family_of(suite: Suite, task_id: str, seed: int | None) -> str:
+def _metadata_of(suite: Suite, task_id: str, seed: int | None) -> Mapping[str, Any]:
     try:
         spec = spec_of(suite.make_task(task_id, seed))
     except (TypeError, ValueError, KeyError) as error:
         raise ConfigError(f"the suite {suite.name!r} cannot make its task {task_id!r}: {error}") from error
-    return str(spec.metadata.get(FAMILY, ""))[:MAX_FAMILY_CHARS]
+    return spec.metadata
 
 
 def _hash_of_file(path: str) -> str:

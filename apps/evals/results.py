@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, plan_keys, shorten
-from apps.evals.statistics import Key, Summary, Tries, count_tries, rescored, summarize, summarize_by
+from apps.evals.statistics import Key, Summary, Tries, count_tries, rescored, summarize, summarize_by, summarize_tasks
 from cua.batch import EpisodeKind, EpisodeResult
 from cua.batch.journal import FILE as EPISODES
 from cua.errors import TrajectoryError
@@ -65,6 +65,7 @@ class Figures:
         all: Of all episodes that are over.
         by_family: Of those of each family; tasks without one stand under "".
         by_group: Of families together, as the suite groups them; groups without an episode are left out.
+        by_label: Of episodes by further groupings of their tasks, by name of the grouping and of the group.
         by_rule: Of all episodes that are over, by other rules than those of their scores: `upstream`, `default`.
         tries: pass@k and pass^k; empty when nothing was tried twice.
         tries_over: What counts as tries of one thing: its `repeats`, or the `seeds` of a task.
@@ -73,6 +74,7 @@ class Figures:
     all: Summary
     by_family: dict[Line, Summary]
     by_group: dict[Line, Summary] = field(default_factory=dict)
+    by_label: dict[Line, dict[Line, Summary]] = field(default_factory=dict)
     by_rule: dict[Line, Summary] = field(default_factory=dict)
     tries: tuple[Tries, ...] = ()
     tries_over: Literal["repeats", "seeds"] = "repeats"
@@ -149,11 +151,12 @@ class Evaluation:
     @cached_property
     def figures(self) -> Figures:
         """The statistics."""
-        families = self.plan.families
+        families, clusters = self.plan.families, self._clusters
         return Figures(
-            all=summarize(self.results),
-            by_family=summarize_by(self.results, lambda one: families.get(one.task_id, "")),
+            all=summarize(self.results, clusters),
+            by_family=summarize_by(self.results, lambda one: families.get(one.task_id, ""), clusters),
             by_group=self._by_group(families),
+            by_label={name: summarize_tasks(self.results, one, clusters) for name, one in self.plan.labels.items()},
             by_rule=self._by_rule(),
             tries=count_tries(self.results),
             tries_over="repeats" if self.plan.repeats > 1 else "seeds",
@@ -164,7 +167,11 @@ class Evaluation:
             name: [one for one in self.results if families.get(one.task_id) in members]
             for name, members in self.groups.items()
         }
-        return {name: summarize(some) for name, some in grouped.items() if some}
+        return {name: summarize(some, self._clusters) for name, some in grouped.items() if some}
+
+    @property
+    def _clusters(self) -> Mapping[str, str]:
+        return self.plan.labels.get(self.plan.cluster_by, {})
 
     def _by_rule(self) -> dict[str, Summary]:
         from apps.evals.osworld import SUITE, upstream_scores  # it reads evaluations
@@ -175,7 +182,7 @@ class Evaluation:
         }
         if self.plan.suite_name == SUITE and self.results:
             scores["upstream"] = upstream_scores(self)
-        return {name: summarize(rescored(self.results, scores[name])) for name in sorted(scores)}
+        return {name: summarize(rescored(self.results, scores[name]), self._clusters) for name in sorted(scores)}
 
     def find_run(self, result: EpisodeResult) -> str | None:
         """The folder of an episode's run, below the evaluation's; None when it is not there."""

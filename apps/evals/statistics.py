@@ -2,8 +2,9 @@
 
 A score is a number in [0, 1] and is never rounded; an episode succeeded when its score is 1. An episode that ended in
 an error or a timeout has no score: it counts 0 in every figure named `full`, and is left out of every figure named
-`scored`. Episodes of one task (its seeds and repeats) are alike, so where a task has several of them, intervals come
-from tasks drawn anew (a bootstrap by clusters) instead of from a formula for independent tries.
+`scored`. Episodes of one task (its seeds and repeats) are alike, and so are tasks of one template where a suite
+says so: where there are several of them, intervals come from tasks or templates drawn anew (a bootstrap by clusters)
+instead of from a formula for independent tries.
 """
 
 import math
@@ -186,14 +187,19 @@ def pass_hat_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
     return math.comb(num_succeeded, k) / math.comb(num_tries, k) if 1 <= k <= num_tries else None
 
 
-def summarize(results: Iterable[EpisodeResult]) -> Summary:
-    """The figures of some episodes; episodes without a score count as the names of the figures say."""
+def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> Summary:
+    """The figures of some episodes; episodes without a score count as the names of the figures say.
+
+    Args:
+        results: Of which episodes.
+        clusters: By task id, what its task is drawn together with for intervals; others stand alone.
+    """
     results = list(results)
     if not results:
         return Summary(num_episodes=0, num_scored=0, num_succeeded=0)
     scored = [one for one in results if one.score is not None]
     num_succeeded = sum(is_success(one.score) for one in scored)
-    full, only_scored = by_task(results), by_task(scored)
+    full, only_scored = by_task(results, clusters), by_task(scored, clusters)
     successes = [[float(is_success(score)) for score in group] for group in full]
     usage = sum((one.usage for one in results), Usage())
     return Summary(
@@ -216,12 +222,22 @@ def summarize(results: Iterable[EpisodeResult]) -> Summary:
     )
 
 
-def summarize_by(results: Iterable[EpisodeResult], name: Callable[[EpisodeResult], str]) -> dict[str, Summary]:
-    """The figures of each group of episodes, such as a family, in order of their names."""
+def summarize_by(
+    results: Iterable[EpisodeResult], name: Callable[[EpisodeResult], str], clusters: Mapping[str, str] | None = None
+) -> dict[str, Summary]:
+    """The figures of each group of episodes, such as a family, in order of their names; as `summarize`."""
     groups: dict[str, list[EpisodeResult]] = {}
     for one in results:
         groups.setdefault(name(one), []).append(one)
-    return {key: summarize(groups[key]) for key in sorted(groups)}
+    return {key: summarize(groups[key], clusters) for key in sorted(groups)}
+
+
+def summarize_tasks(
+    results: Iterable[EpisodeResult], groups: Mapping[str, str], clusters: Mapping[str, str] | None = None
+) -> dict[str, Summary]:
+    """The figures of each group of tasks, the groups given by task id; tasks without one are left out."""
+    grouped = [one for one in results if one.task_id in groups]
+    return summarize_by(grouped, lambda one: groups[one.task_id], clusters)
 
 
 def rescored(results: Iterable[EpisodeResult], scores: Mapping[Key, float | None]) -> tuple[EpisodeResult, ...]:
@@ -244,9 +260,15 @@ def count_tries(results: Iterable[EpisodeResult]) -> tuple[Tries, ...]:
     return tuple(_tries_of(counts, k) for k in sorted({*(k for k in _TRIES if k <= most), most}))
 
 
-def by_task(results: Iterable[EpisodeResult]) -> list[list[float]]:
-    """Scores by task, 0 where an episode has none."""
-    return [[one.score or 0.0 for one in group] for group in _grouped(results, lambda one: one.task_id)]
+def by_task(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> list[list[float]]:
+    """Scores by task, or by what tasks are drawn together with; 0 where an episode has none."""
+    named = clusters or {}
+
+    def key(one: EpisodeResult) -> tuple[bool, str]:
+        cluster = named.get(one.task_id)
+        return (False, one.task_id) if cluster is None else (True, cluster)
+
+    return [[one.score or 0.0 for one in group] for group in _grouped(results, key)]
 
 
 def _grouped(results: Iterable[EpisodeResult], key: Callable[[EpisodeResult], T]) -> list[list[EpisodeResult]]:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
 """Kinds of ends without a score, and what stands above their columns."""
+RULES = {"upstream": "upstream's", "default": "our own", "raw": "our own, the configs' known errors in them,"}
+"""Rules besides those of the scores, by name."""
 BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
-_MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS = 40, 10, 28
+_MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 40, 10, 28, 30
 _QUICK_RESAMPLES = 500
 
 
@@ -79,10 +81,16 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
         return
     yield ""
     yield from _headline(whole)
+    for name, other in figures.by_rule.items():
+        score, interval = describe_share(other.mean_full), describe_interval(other.mean_full_interval)
+        yield f"{name:<8} {score:>8}  ({interval}), the score by {RULES.get(name, name)} rules"
     yield from _baselines(evaluation)
     yield from _tries(evaluation)
     yield ""
     yield from _families(figures.by_family, whole)
+    for name, groups in figures.by_label.items():
+        yield ""
+        yield from _families(groups, whole, title=name)
     yield ""
     yield (
         f"{whole.num_steps} steps, {describe_duration(whole.duration_s)} of episodes, "
@@ -163,11 +171,14 @@ def _tries(evaluation: Evaluation) -> Iterator[str]:
             )
 
 
-def _families(by_family: dict[str, Summary], whole: Summary) -> Iterator[str]:
+def _families(by_family: dict[str, Summary], whole: Summary, title: str = "family") -> Iterator[str]:
+    if title != "family" and len(by_family) > _MAX_GROUPS:
+        yield f"{title}: {len(by_family)} of them, on the page"
+        return
     kinds = [kind for kind in ERRORS if kind in whole.errors]
-    width = max([6, *(len(name[:_MAX_FAMILY_CHARS]) for name in by_family)])
+    width = max([len(title), *(len(name[:_MAX_FAMILY_CHARS]) for name in by_family)])
     columns = "".join(f"  {ERRORS[kind]:>11}" for kind in kinds)
-    yield f"{'family':<{width}}  episodes  succeeded    score  {'interval':>16}{columns}"
+    yield f"{title:<{width}}  episodes  succeeded    score  {'interval':>16}{columns}"
     rows = [*by_family.items(), ("all", whole)] if len(by_family) > 1 else [("all", whole)]
     for name, one in rows:
         errors = "".join(f"  {one.errors.get(kind, 0) or '-':>11}" for kind in kinds)

@@ -14,6 +14,7 @@ from envs.geometry import parse_size
 from envs.registry import EnvKind, EnvRequest
 from envs.webarena.judge import EndpointJudge
 from envs.webarena.page_checks import Shop
+from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.webarena.sites import Site, SiteFile, read_sites
 from envs.webarena.verdict import Grader
 
@@ -44,7 +45,9 @@ class WebArenaEnv(BrowserEnv):
         self.sites = dict(file.sites)
         judge = EndpointJudge(url=file.judge_url, model=file.judge, key=os.environ.get(JUDGE_KEY, ""))
         self.grader = Grader(
-            judge=judge if file.judge and file.judge_url else None, shop=_shop_of(self.sites), parity=parity
+            judge=judge if file.judge and file.judge_url else None,
+            shop=_shop_of(self.sites),
+            fixes=AS_PUBLISHED if parity else ALL_FIXES,
         )
         domains = tuple(site.domain for site in self.sites.values())
         super().__init__(replace(options or BrowserOptions(), allowed_domains=domains), open_browser=open_browser)

@@ -22,7 +22,7 @@ from envs.apps.task import IMPOSSIBLE, Wording, find_changes, has
 from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvDiedError
 from envs.json_fields import as_mapping, as_text, as_texts, load_json
-from envs.suite import FAMILY, Suite
+from envs.suite import FAMILY, LABELS, Suite
 from envs.webarena.scoring import clean
 from envs.webarena.task_config import NOT_ACHIEVABLE, TaskConfig, fill, parse_config
 from envs.webarena.verdict import Evidence, Grader
@@ -77,6 +77,11 @@ class LiteTask:
             env=EnvSpec(name="apps"),
             metadata={
                 FAMILY: self.family,
+                LABELS: {
+                    "site": "+".join(sorted(self.config.sites)),
+                    "template": str(self.config.template_id),
+                    "evaluation": "+".join(self.config.eval_types),
+                },
                 "sites": list(self.config.sites),
                 "template": self.config.template_id,
                 "eval_types": list(self.config.eval_types),
@@ -179,6 +184,7 @@ def make_suite(wording: Wording = "goal") -> Suite:
         make_task=make_task,
         revision=f"{REVISION}-{wording}",
         steps_option="wording=steps" if wording == "goal" else "",
+        cluster_by="template",
         max_steps=30,
         max_time_s=600.0,
     )

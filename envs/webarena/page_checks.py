@@ -8,13 +8,13 @@ otherwise than browsers do (209 of them leave a bracket open).
 import ast
 import asyncio
 import html
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from envs.errors import EnvDiedError, EnvSetupError
-from envs.webarena.scoring import clean
+from envs.webarena.scoring import ALL_FIXES, clean
 from envs.webarena.task_config import PageCheck
 
 if TYPE_CHECKING:
@@ -182,8 +182,8 @@ async def call_function(text: str, place: Place) -> str:
         raise EnvSetupError(f"{text!r} does not take these arguments: {error}") from error
 
 
-async def holds(check: PageCheck, page: "Page", shop: Shop | None = None, *, wait_s: float = 3.0) -> bool:
-    """Whether a page holds what a task wants. The page that the agent left stays as it is: others open beside it.
+async def read_text(check: PageCheck, page: "Page", shop: Shop | None = None, *, wait_s: float = 3.0) -> str | None:
+    """What a page has where a task looks; None: nothing. The page that the agent left stays: others open beside it.
 
     Args:
         check: What is wanted where.
@@ -199,10 +199,10 @@ async def holds(check: PageCheck, page: "Page", shop: Shop | None = None, *, wai
     if url.startswith(_FUNCTION):
         url = await call_function(url.removeprefix(_FUNCTION), Place(page=page, shop=shop))
     if url == LAST:
-        return _is_met(check, await _select(check, page, shop))
+        return await _select(check, page, shop)
     beside = await _open(page, url, wait_s)
     try:
-        return _is_met(check, await _select(check, beside, shop))
+        return await _select(check, beside, shop)
     finally:
         await beside.close()
 
@@ -220,8 +220,8 @@ async def _open(page: "Page", url: str, wait_s: float) -> "Page":
     return beside
 
 
-async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str:
-    """The text that is judged; nothing when the page has no such place."""
+async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str | None:
+    """The text that is judged; None when the page has no such place, "" when it cannot be looked for."""
     from playwright.async_api import Error
 
     if not check.locator:
@@ -239,10 +239,13 @@ async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str:
         found = await page.evaluate(f"() => {check.locator}")
     except Error:
         return ""
-    return "" if found is None else str(found)[:_MAX_TEXT_CHARS]  # by str of Python, as published
+    return None if found is None else str(found)[:_MAX_TEXT_CHARS]  # by str of Python, as published
 
 
-def _is_met(check: PageCheck, text: str) -> bool:
+def is_met(check: PageCheck, text: str | None, *, fixes: Set[str] = ALL_FIXES) -> bool:
+    """Whether a text is what a task wants; without the fix `null`, no text is `None`."""
+    if text is None:
+        text = "" if "null" in fixes else str(None)
     text = clean(html.unescape(text))
     if check.exact is not None:
         return text == clean(check.exact)

@@ -1,11 +1,10 @@
 """WebArena's comparisons of texts and addresses, as published, and what is mended in them.
 
-Source: the evaluators of web-arena-x/webarena (`evaluation_harness`), whose verdicts these have with `parity=True`.
-What differs without it is listed in `FIXES`.
+Source: the evaluators of web-arena-x/webarena (`evaluation_harness`), whose verdicts these have without any of `FIXES`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from urllib.parse import parse_qs, urlsplit
 
 FIXES = {
@@ -17,6 +16,8 @@ FIXES = {
     "verdict": "a judge's verdict is its last line; as published the words are looked for anywhere",
 }
 """What is compared otherwise than upstream does, by name."""
+ALL_FIXES = frozenset(FIXES)
+AS_PUBLISHED: frozenset[str] = frozenset()
 
 
 def clean(text: str) -> str:
@@ -34,30 +35,30 @@ def is_exactly(reference: str, answer: str) -> bool:
     return clean(answer) == clean(reference)
 
 
-def includes(reference: str, answer: str, *, is_alone: bool = False, parity: bool = False) -> bool:
+def includes(reference: str, answer: str, *, is_alone: bool = False, fixes: Set[str] = ALL_FIXES) -> bool:
     """Whether the answer holds a reference.
 
     Args:
         reference: What is looked for.
         answer: Where.
         is_alone: It is the only one: if it is one character long, it has to be a word of its own.
-        parity: As published, by NLTK's words; else by any that punctuation sets apart.
+        fixes: Without `one character`: by NLTK's words; else by any that punctuation sets apart.
     """
     reference, answer = clean(reference), clean(answer)
     if not is_alone or len(reference) != 1:
         return reference in answer
-    if parity:
-        return _is_nltk_word(reference, answer)
-    return _is_nltk_word(reference, answer) or reference in re.split(r"[.!?]+(?:\s|$)|\s+", answer)
+    if _is_nltk_word(reference, answer):
+        return True
+    return "one character" in fixes and reference in re.split(r"[.!?]+(?:\s|$)|\s+", answer)
 
 
-def includes_all(references: Sequence[str], answer: str, *, parity: bool = False) -> bool:
-    """Whether an answer holds every reference; not as published: or one of the alternatives of each."""
+def includes_all(references: Sequence[str], answer: str, *, fixes: Set[str] = ALL_FIXES) -> bool:
+    """Whether an answer holds every reference; with the fix `alternatives`: or one of the alternatives of each."""
     is_alone = len(references) == 1
     return all(
         any(
-            includes(one, answer, is_alone=is_alone, parity=parity)
-            for one in ([reference] if parity else reference.split(" |OR| "))
+            includes(one, answer, is_alone=is_alone, fixes=fixes)
+            for one in (reference.split(" |OR| ") if "alternatives" in fixes else [reference])
         )
         for reference in references
     )

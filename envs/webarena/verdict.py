@@ -1,13 +1,14 @@
 """The verdict on one episode of WebArena: the product of what was compared, graded once, at the end."""
 
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs.errors import EnvSetupError
 from envs.webarena.judge import Judge, is_alike, is_reason
-from envs.webarena.page_checks import Shop, holds
-from envs.webarena.scoring import clean, includes_all, is_exactly, is_reached
-from envs.webarena.task_config import NOT_ACHIEVABLE, TaskConfig
+from envs.webarena.page_checks import Shop, is_met, read_text
+from envs.webarena.scoring import ALL_FIXES, clean, includes_all, is_exactly, is_reached
+from envs.webarena.task_config import NOT_ACHIEVABLE, PageCheck, TaskConfig
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -20,10 +21,12 @@ class Evidence:
     Attributes:
         answer: The text of the agent's last action; None: it ended without one.
         page: The active page, as the agent left it.
+        texts: What was read for the verdict, by address, locator and preparation: other rules read the same.
     """
 
     answer: str | None
     page: "Page"
+    texts: dict[tuple[str, str, tuple[str, ...]], str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +36,13 @@ class Grader:
     Attributes:
         judge: For answers in words; None: tasks that need it have no verdict.
         shop: For functions that ask the shop.
-        parity: As published, see `scoring.FIXES`.
+        fixes: What is not judged as published, of `scoring.FIXES`.
         wait_s: For a page that is opened to settle.
     """
 
     judge: Judge | None = None
     shop: Shop | None = None
-    parity: bool = False
+    fixes: Set[str] = ALL_FIXES
     wait_s: float = 3.0
 
     async def score(self, config: TaskConfig, evidence: Evidence) -> float:
@@ -57,26 +60,33 @@ class Grader:
             else:
                 is_right = True
                 for check in config.page_checks:
-                    is_right = is_right and await holds(check, evidence.page, self.shop, wait_s=self.wait_s)
+                    is_right = is_right and is_met(check, await self._read(check, evidence), fixes=self.fixes)
             if not is_right:
                 return 0.0
         return 1.0
 
     async def is_answered(self, config: TaskConfig, answer: str | None) -> bool:
         """Whether an answer is what the task wants."""
-        if answer is None or (not answer.strip() and not self.parity):
+        if answer is None or (not answer.strip() and "no answer" in self.fixes):
             return False
         answer, answers = clean(answer), config.answers
+        parity = "verdict" not in self.fixes
         if answers.exact is not None and not is_exactly(answers.exact, answer):
             return False
-        if not includes_all(answers.includes, answer, parity=self.parity):
+        if not includes_all(answers.includes, answer, fixes=self.fixes):
             return False
         if answers.is_not_achievable and not is_exactly(NOT_ACHIEVABLE, answer):
-            return await is_reason(self._judge(config), config.intent, answers.why, answer, parity=self.parity)
+            return await is_reason(self._judge(config), config.intent, answers.why, answer, parity=parity)
         for reference in answers.alike:
-            if not await is_alike(self._judge(config), config.intent, reference, answer, parity=self.parity):
+            if not await is_alike(self._judge(config), config.intent, reference, answer, parity=parity):
                 return False
         return True
+
+    async def _read(self, check: PageCheck, evidence: Evidence) -> str | None:
+        key = (check.url, check.locator, check.prepare)
+        if key not in evidence.texts:
+            evidence.texts[key] = await read_text(check, evidence.page, self.shop, wait_s=self.wait_s)
+        return evidence.texts[key]
 
     def _judge(self, config: TaskConfig) -> Judge:
         if self.judge is None:

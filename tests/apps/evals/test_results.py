@@ -2,18 +2,29 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.evals.compare import compare
-from apps.evals.plan import EvalPlan, Selection, find_checkout, find_differences, plan_keys, select_seeds, select_tasks
+from apps.evals.plan import (
+    EvalPlan,
+    Selection,
+    find_checkout,
+    find_differences,
+    make_plan,
+    plan_keys,
+    select_seeds,
+    select_tasks,
+)
 from apps.evals.results import EPISODES, RESULTS, Evaluation, KnownBaseline, load_evaluation, save_results
 from apps.evals.run import finish
 from apps.evals.text import describe_comparison, describe_evaluation
 from cua.errors import ConfigError, TrajectoryError
-from envs import InstructionTask, Suite
+from envs import InstructionTask, Suite, Task, TaskSpec
+from envs.suite import LABELS
 
 PLAN = EvalPlan(
     suite="shop",
@@ -61,6 +72,40 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert "score      50.0 %" in words
     assert "unfinished: 1 of 4 episodes are not over: stopped by the user" in words
     assert "null       25.0 %  an agent that does nothing" in words
+
+
+def test_tasks_of_one_template_are_drawn_together_and_figures_are_told_by_label(tmp_path: Path) -> None:
+    ids = [f"task-{n}" for n in range(20)]
+    template = {id: str(n // 10) for n, id in enumerate(ids)}
+    labels = {"template": template, "site": {"task-0": "shop"}}
+    alone = replace(PLAN, task_ids=ids, families={}, seeds=[1], labels=labels)
+    lines = [line(id, score=float(template[id]), other_scores={"upstream": 1.0}) for id in ids]
+    write_journal(tmp_path / "e", *lines)
+    apart = finish(Evaluation(folder=tmp_path / "e", plan=alone)).figures.all.mean_full_interval
+    written = finish(Evaluation(folder=tmp_path / "e", plan=replace(alone, cluster_by="template")))
+    read = load_evaluation(tmp_path / "e")
+    assert read == written and read.figures == written.figures
+    together = read.figures.all.mean_full_interval
+    assert apart is not None and together is not None
+    assert (apart.method, together.method) == ("wilson", "bootstrap")
+    assert (together.low, together.high) == (0.0, 1.0) and apart.low > 0.2
+    assert {name: one.num_succeeded for name, one in read.figures.by_label["template"].items()} == {"0": 0, "1": 10}
+    assert read.figures.by_label["site"]["shop"].num_episodes == 1
+    words = "\n".join(describe_evaluation(read))
+    assert "upstream  100.0 %" in words and "\ntemplate  episodes" in words and "\nsite  " in words
+    page = (tmp_path / "e" / "index.html").read_text("utf-8")
+    assert "By template" in page and "templates drawn anew" in page
+
+
+def test_a_task_tells_its_labels() -> None:
+    def make_task(task_id: str, seed: int | None) -> Task:
+        metadata = {LABELS: {"template": 7} if task_id == "a" else "none"}
+        return InstructionTask(instruction="go", spec=TaskSpec(id=task_id, metadata=metadata))
+
+    suite = Suite(name="s", about="", task_ids=("a", "b"), make_task=make_task, cluster_by="template")
+    options: dict[str, Any] = {"path": "s", "options": {}, "model": "m", "settings": {}}
+    plan = make_plan(suite, Selection(), **options, max_steps=1, max_time_s=None)
+    assert (plan.labels, plan.cluster_by) == ({"template": {"a": "7"}}, "template")
 
 
 def test_the_last_word_about_an_episode_counts_and_a_torn_line_does_not(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ class CannedEpisode:
     Attributes:
         answer: Of the agent.
         url: Of the page that it left; `pages["last"]` is that page.
-        pages: By address: `content`, and what each of `locators` selects. A locator that is not there fails.
+        pages: By address: `content`, and what each of `locators` selects. A locator that is not there fails,
+            None is a place that the page does not have.
         reply: Of the judge.
         functions: What functions of the config tell, by name.
     """
@@ -124,3 +125,5 @@ def make_episodes(config: TaskConfig, seed: int = 0) -> Iterator[CannedEpisode]:
         escaped = make_pages(config, escape=True)
         yield episode(pages=escaped[0], functions=escaped[1])
         yield episode(pages={})
+        places = {name: {**page, "locators": dict.fromkeys(page["locators"])} for name, page in pages.items()}
+        yield episode(pages=places)

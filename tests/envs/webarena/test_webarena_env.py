@@ -15,9 +15,10 @@ from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.registry import load_suite, make_env
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.page_checks import Place, Shop, call_function
+from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.webarena.sites import Site, hold_sites, make_sites, read_sites
 from envs.webarena.task_config import TaskData, parse_config
-from envs.webarena.tasks import WebArenaTask
+from envs.webarena.tasks import Rule, WebArenaTask
 from tests.envs.webarena.stand_in import StandIn
 
 
@@ -45,7 +46,7 @@ async def env(sites_file: Path) -> AsyncIterator[WebArenaEnv]:
     await made.close()
 
 
-def post_task(site: StandIn, **changes: Any) -> WebArenaTask:
+def post_task(site: StandIn, *, others: Any = None, **changes: Any) -> WebArenaTask:
     """Task 600 of the file: post something in /f/consoles; here the page says what it wants."""
     raw = {
         "task_id": 600,
@@ -66,7 +67,7 @@ def post_task(site: StandIn, **changes: Any) -> WebArenaTask:
         },
         **changes,
     }
-    return WebArenaTask(parse_config(raw), TaskSpec(id="webarena/600"))
+    return WebArenaTask(parse_config(raw), TaskSpec(id="webarena/600"), others)
 
 
 @pytest.mark.browser
@@ -150,6 +151,36 @@ async def test_a_refused_account_and_a_site_that_is_gone(site: StandIn, tmp_path
             await refused.close()
 
 
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_score_by_other_rules_is_kept_beside(env: WebArenaEnv, site: StandIn) -> None:
+    page = {"url": "last", "locator": "document.querySelector('.nobody')", "required_contents": {"exact_match": "None"}}
+    config = {
+        "eval_types": ["string_match", "program_html"],
+        "reference_answers": {"must_include": ["6"]},
+        "program_html": [page],
+    }
+    as_is = parse_config({"task_id": 1, "sites": [], "start_url": "x", "intent": "y", "eval": config})
+    judged = {"eval_types": ["string_match"], "reference_answers": {"fuzzy_match": ["six"]}}
+    asks = parse_config({"task_id": 1, "sites": [], "start_url": "x", "intent": "y", "eval": judged})
+    others = {
+        "upstream": Rule(config=as_is, fixes=AS_PUBLISHED),
+        "raw": Rule(config=as_is, fixes=ALL_FIXES),
+        "asks": Rule(config=asks, fixes=ALL_FIXES),
+    }
+    task = post_task(site, others=others, start_url=f"{site.url}/f/cars/2", eval=config)
+    await env.reset(task)
+    await env.step([Terminate(status="success", answer="6 of them")])
+    assert await task.evaluate(env) == 0.0  # the page has no such place, and that is no text
+    assert task.other_scores == {"upstream": 1.0, "raw": 0.0, "asks": 0.0}
+    assert task.warnings == [
+        "no verdict by the rules asks, counted 0: "
+        "task 1 is judged by a model, and none is named; name one by judge=MODEL"
+    ]
+    await task.teardown(env)
+
+
 def test_what_the_shop_tells(site: StandIn) -> None:
     shop = Shop(url=site.url)
     place: Any = Place(page=type("P", (), {"url": "x"})(), shop=shop)
@@ -182,6 +213,7 @@ def test_tasks_of_sites_that_are_not_there_are_left_out(sites_file: Path) -> Non
     assert len(only.task_ids) == 106 and only.revision.endswith("-parity")
     spec = only.make_task("webarena/600", None).spec  # type: ignore[union-attr]
     assert (spec.metadata["family"], spec.metadata["template"]) == ("reddit", 3765)
+    assert spec.metadata["labels"] == {"template": "3765", "evaluation": "url_match+program_html"}
     assert len(load_suite("webarena", sites=str(sites_file), split="hard").task_ids) < 258
     for options, told in (
         ({}, "sites is missing"),

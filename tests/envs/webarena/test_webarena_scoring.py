@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.webarena.judge import read_verdict
 from envs.webarena.page_checks import parse_call
-from envs.webarena.scoring import clean, includes, includes_all, is_exactly, is_reached
+from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED, clean, includes, includes_all, is_exactly, is_reached
 from envs.webarena.task_config import SITES, Answers, TaskConfig, TaskData, fill, parse_config
 from envs.webarena.verdict import Evidence, Grader
 from tests.envs.webarena.canned import CannedEpisode, make_episodes, make_pages, right_answer
@@ -79,10 +79,10 @@ class CannedJudge:
         return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
 
 
-async def score(config: TaskConfig, episode: CannedEpisode, *, parity: bool) -> float:
+async def score(config: TaskConfig, episode: CannedEpisode, *, fixes: Set[str] = ALL_FIXES) -> float:
     shop: Any = CannedShop(episode.functions)
     page: Any = CannedPage(episode)
-    grader = Grader(judge=CannedJudge(episode.reply), shop=shop, parity=parity, wait_s=0)
+    grader = Grader(judge=CannedJudge(episode.reply), shop=shop, fixes=fixes, wait_s=0)
     return await grader.score(config, Evidence(answer=episode.answer, page=page))
 
 
@@ -97,17 +97,17 @@ def test_what_meets_the_checks_scores_1_and_a_near_miss_0(configs: list[tuple[Ta
         for config, _ in configs:
             first = next(iter(make_episodes(config)))
             if config.id != 386:  # "65 |OR| 3": as published nothing but that very text is right
-                assert await score(config, first, parity=True) == 1.0, config.id
-            assert await score(config, first, parity=False) == 1.0, config.id
+                assert await score(config, first, fixes=AS_PUBLISHED) == 1.0, config.id
+            assert await score(config, first) == 1.0, config.id
             if config.page_checks:
                 pages, functions = make_pages(config, spoil=len(config.page_checks) - 1)
                 spoilt = CannedEpisode(answer=first.answer, url=first.url, pages=pages, functions=functions)
-                assert await score(config, spoilt, parity=False) == 0.0, config.id
+                assert await score(config, spoilt) == 0.0, config.id
             if "string_match" in config.eval_types:
-                assert await score(config, CannedEpisode(answer="", url=first.url), parity=False) == 0.0, config.id
+                assert await score(config, CannedEpisode(answer="", url=first.url)) == 0.0, config.id
             if config.reference_urls:
                 elsewhere = CannedEpisode(answer=first.answer, url="http://elsewhere.test/", pages=first.pages)
-                assert await score(config, elsewhere, parity=False) == 0.0, config.id
+                assert await score(config, elsewhere) == 0.0, config.id
 
     asyncio.run(judge_all())
 
@@ -129,7 +129,7 @@ def test_every_verdict_is_that_of_libwebarena(configs: list[tuple[TaskConfig, An
         found: list[float | None] = []
         for config, _, episode in episodes:
             try:
-                found.append(await score(config, episode, parity=True))
+                found.append(await score(config, episode, fixes=AS_PUBLISHED))
             except EnvError:
                 found.append(None)
         return found
@@ -175,13 +175,13 @@ def test_cleaning(text: str, cleaned: str) -> None:
     ],
 )
 def test_one_digit_is_a_word_of_its_own(answer: str, published: bool, mended: bool) -> None:
-    assert includes("6", answer, is_alone=True, parity=True) is published
+    assert includes("6", answer, is_alone=True, fixes=AS_PUBLISHED) is published
     assert includes("6", answer, is_alone=True) is mended
 
 
 def test_alternatives_in_answers_are_a_fix() -> None:
     assert includes_all(["65 |OR| 3"], "it is 65") and includes_all(["65 |OR| 3"], "3")
-    assert not includes_all(["65 |OR| 3"], "it is 65", parity=True)
+    assert not includes_all(["65 |OR| 3"], "it is 65", fixes=AS_PUBLISHED)
     assert not includes_all(["65 |OR| 3"], "13 of them")
 
 
@@ -207,9 +207,9 @@ def test_addresses(references: list[str], url: str, reached: bool) -> None:
 @given(st.text(), st.text())
 def test_texts_of_any_kind_are_compared(reference: str, answer: str) -> None:
     assert is_exactly(answer, answer)
-    for parity in (True, False):
-        includes(reference, answer, is_alone=True, parity=parity)
-        assert includes(answer, f"x {clean(answer)} y", parity=parity)
+    for fixes in (AS_PUBLISHED, ALL_FIXES):
+        includes(reference, answer, is_alone=True, fixes=fixes)
+        assert includes(answer, f"x {clean(answer)} y", fixes=fixes)
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def config_of(**answers: Any) -> TaskConfig:
     )
 
 
-def answered(config: TaskConfig, answer: str | None, judge: CannedJudge | None, *, parity: bool = False) -> bool:
-    return asyncio.run(Grader(judge=judge, parity=parity).is_answered(config, answer))
+def answered(config: TaskConfig, answer: str | None, judge: CannedJudge | None, fixes: Set[str] = ALL_FIXES) -> bool:
+    return asyncio.run(Grader(judge=judge, fixes=fixes).is_answered(config, answer))
 
 
 def test_an_unreadable_verdict_is_asked_for_again_and_is_no_score() -> None:
@@ -277,12 +277,12 @@ def test_an_answer_cannot_give_its_own_verdict() -> None:
 
 def test_the_published_questions_are_asked_word_for_word() -> None:
     judge = CannedJudge("correct")
-    answered(config_of(alike=("a red one",)), "Red", judge, parity=True)
+    answered(config_of(alike=("a red one",)), "Red", judge, AS_PUBLISHED)
     assert judge.asked[0].endswith(
         "student answer: red\nConclude the judgement by correct/incorrect/partially correct."
     )
     with pytest.raises(EnvDiedError, match="gave no verdict"):
-        answered(config_of(alike=("a",)), "b", CannedJudge("wrong"), parity=True)
+        answered(config_of(alike=("a",)), "b", CannedJudge("wrong"), AS_PUBLISHED)
 
 
 @pytest.mark.parametrize(
