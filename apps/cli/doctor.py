@@ -78,8 +78,8 @@ def doctor(
     sys.exit(report.exit_code)
 
 
-def examine_osworld(request: "EvalRequest", output_format: str) -> None:
-    """Print what a run of `cua eval osworld` would find, and exit.
+def examine_suite(request: "EvalRequest", output_format: str) -> None:
+    """Print what a run of `cua eval osworld` or `cua eval webarena` would find, and exit.
 
     Raises:
         typer.BadParameter: Another suite is meant.
@@ -87,12 +87,14 @@ def examine_osworld(request: "EvalRequest", output_format: str) -> None:
     import asyncio
 
     from apps.setup.osworld_doctor import run_osworld_doctor
+    from apps.setup.webarena_doctor import run_webarena_doctor
 
     def say(line: str) -> None:
         terminal.echo(line, err=True)
 
-    if request.suite != "osworld":
-        raise typer.BadParameter("--doctor is for the suite osworld; `cua doctor` looks at all else")
-    report = asyncio.run(run_osworld_doctor(say, request.suite_options, request.settings))
+    run = {"osworld": run_osworld_doctor, "webarena": run_webarena_doctor}.get(request.suite or "")
+    if run is None:
+        raise typer.BadParameter("--doctor is for the suites osworld and webarena; `cua doctor` looks at all else")
+    report = asyncio.run(run(say, request.suite_options, request.settings))
     terminal.echo(report.to_text() if output_format == "text" else report.to_json())
     sys.exit(report.exit_code)

@@ -13,7 +13,7 @@ import typer.core
 
 from apps.cli import terminal
 from apps.cli.config import choice, chosen_settings
-from apps.cli.doctor import examine_osworld
+from apps.cli.doctor import examine_suite
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest, Prepared
@@ -83,8 +83,12 @@ def run(
     guest: Annotated[str | None, Flag(help="osworld: HOST:PORT of a guest that runs already.")] = None,
     list_name: Annotated[str | None, Flag("--list", help="osworld: list of tasks, by name or file.")] = None,
     sites: Annotated[str | None, Flag(help="webarena: TOML file with the sites that you host.")] = None,
+    reset_command: Annotated[
+        list[str] | None,
+        Flag(help="webarena: SITE=COMMAND that puts a site back before a task when another one changed it."),
+    ] = None,
     allow_net: Annotated[bool, Flag("--allow-net", help="osworld: let a local guest reach the network.")] = False,
-    doctor: Annotated[bool, Flag("--doctor", help="osworld: only check what a run needs.")] = False,
+    doctor: Annotated[bool, Flag("--doctor", help="osworld, webarena: only check what a run needs.")] = False,
     executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
@@ -106,7 +110,7 @@ def run(
     if export is not None:
         choice("--export", export, EXPORTS)
     if doctor:
-        examine_osworld(_request(given), form)
+        examine_suite(_request(given), form)
     prepared = prepare(_request(given))
     if prepared.hint:
         terminal.echo(f"hint: {prepared.hint}", err=True)
@@ -254,6 +258,7 @@ def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
         "list": flags["list_name"],
         "sites": flags["sites"],
     }
+    named["reset_command"] = "\n".join(flags["reset_command"] or ()) or None
     named["allow_net"] = "yes" if flags["allow_net"] else None
     return {name: value for name, value in named.items() if value is not None}
 

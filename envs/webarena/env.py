@@ -15,7 +15,7 @@ from envs.registry import EnvKind, EnvRequest
 from envs.webarena.judge import EndpointJudge
 from envs.webarena.page_checks import Shop
 from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
-from envs.webarena.sites import Site, SiteFile, read_sites
+from envs.webarena.sites import Site, SiteFile, read_sites, with_resets
 from envs.webarena.verdict import Grader
 
 JUDGE_KEY = "K25_JUDGE_API_KEY"
@@ -117,7 +117,7 @@ def _make(request: EnvRequest) -> Env:
     options = dict(request.options)
     if "sites" not in options:
         raise ValueError("the option sites is needed: a TOML file that names WebArena's sites")
-    file = read_sites(Path(str(options["sites"])))
+    file = with_resets(read_sites(Path(str(options["sites"]))), str(options.get("reset_command", "")))
     values: dict[str, Any] = {
         "viewport_px": parse_size("viewport", options["viewport"]) if "viewport" in options else None,
         "device_scale": options.get("device_scale"),
@@ -133,7 +133,7 @@ def _make(request: EnvRequest) -> Env:
 _SHOWN = ("viewport", "device_scale", "headed")
 KIND = EnvKind(
     make=_make,
-    options=frozenset(_SHOWN) | {"sites", "har", "parity"},
+    options=frozenset(_SHOWN) | {"sites", "har", "parity", "reset_command"},
     shown=_SHOWN,
     masks_secrets=True,
 )

@@ -1,4 +1,4 @@
-"""The sites of WebArena as somebody hosts them: addresses, accounts, logins, and who may change them when.
+"""The sites of WebArena as somebody hosts them: addresses, accounts, logins.
 
 A file in TOML names those that there are; tasks that need another one are left out:
 
@@ -9,19 +9,15 @@ A file in TOML names those that there are; tasks that need another one are left 
     url = "http://shop.example:7770"
     user = "emma.lopez@gmail.com"         # the published accounts are the defaults
     password = "Password.123"
+    reset = "./reset.sh shop"             # puts the site back; left out, it stays as tasks change it
+    reset_timeout = 900                   # seconds until it answers again
 
 The accounts are public, the same in every copy of the sites (web-arena-x/webarena, `browser_env/env_config.py`).
 """
 
-import asyncio
-import fcntl
-import hashlib
-import os
-import tempfile
 import tomllib
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -38,8 +34,9 @@ _ACCOUNTS = {
     "reddit": ("MarvelsGrantMan136", "test1234"),
     "gitlab": ("byteblaze", "hello1234"),
 }
+_KEYS = {"url", "user", "password", "reset", "reset_timeout"}
 _LOGIN_TIMEOUT_S = 60.0
-_POLL_S = 0.1
+_RESET_TIMEOUT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +100,16 @@ class Site:
         url: Its address, without a slash at the end.
         user: Who signs in; "": nobody.
         password: Of that account; never shown.
+        reset: Command that puts it back to its first state; "": there is none.
+        reset_timeout_s: Longest until it answers again.
     """
 
     name: str
     url: str
     user: str = ""
     password: str = field(default="", repr=False)
+    reset: str = ""
+    reset_timeout_s: float = _RESET_TIMEOUT_S
 
     @property
     def domain(self) -> str:
@@ -200,61 +201,49 @@ def read_sites(path: Path) -> SiteFile:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise EnvSetupError(f"the sites cannot be read from {path}: {error}") from error
     texts = {name: content.pop(name, "") for name in ("judge", "judge_url")}
-    urls, accounts = {}, {}
+    urls, accounts, resets = {}, {}, {}
     for name, table in content.items():
         if not isinstance(table, dict) or name not in SITES:
             raise EnvSetupError(f"{path}: {name!r} is no site{did_you_mean(name, SITES)}; expected a table [shopping]")
-        if unknown := set(table) - {"url", "user", "password"}:
-            raise EnvSetupError(f"{path}: [{name}] has {min(unknown)!r}; expected url, user, password")
+        if unknown := set(table) - _KEYS:
+            raise EnvSetupError(f"{path}: [{name}] has {min(unknown)!r}; expected {', '.join(sorted(_KEYS))}")
+        resets[name] = (table.get("reset", ""), table.get("reset_timeout", _RESET_TIMEOUT_S))
         urls[name] = table.get("url", "")
         default = _ACCOUNTS.get(name, ("", ""))
         accounts[name] = (table.get("user", default[0]), table.get("password", default[1]))
     if any(not isinstance(text, str) for pair in (*accounts.values(), texts.values()) for text in pair):
         raise EnvSetupError(f"{path}: judge, judge_url, user and password are texts")
+    for name, (command, timeout_s) in resets.items():
+        is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool) and 0 < timeout_s < 1e6
+        if not isinstance(command, str) or not is_number:
+            raise EnvSetupError(f"{path}: [{name}]: reset is a command, reset_timeout a number of seconds")
     if not urls:
         raise EnvSetupError(f"{path} names no site; expected a table such as [shopping] with its url")
-    return SiteFile(sites=make_sites(urls, accounts), **texts)
+    sites = make_sites(urls, accounts)
+    named = {
+        name: replace(site, reset=resets[name][0], reset_timeout_s=float(resets[name][1]))
+        for name, site in sites.items()
+    }
+    return SiteFile(sites=named, **texts)
 
 
-@asynccontextmanager
-async def hold_sites(sites: Iterable[Site], *, alone: bool, timeout_s: float) -> AsyncIterator[None]:
-    """Keep sites for a while: for oneself, or together with others who keep them so, in this and other processes.
+def with_resets(file: SiteFile, commands: str) -> SiteFile:
+    """A file of sites with other commands that put them back.
 
     Args:
-        sites: Which; they are taken in one order by all, so that nobody waits for somebody who waits.
-        alone: A task that changes a site needs it so.
-        timeout_s: Longest wait for all of them.
+        file: Which one.
+        commands: `SITE=COMMAND`, a line each; a line without a site is for all that have none.
 
     Raises:
-        EnvSetupError: Somebody kept one for longer.
+        EnvSetupError: A site that the file does not name.
     """
-    until_s = asyncio.get_running_loop().time() + timeout_s
-    files: list[int] = []
-    try:
-        for site in sorted(sites, key=lambda site: site.url):
-            files.append(_open_lock(site))
-            while not _try_lock(files[-1], alone=alone):
-                if asyncio.get_running_loop().time() > until_s:
-                    raise EnvSetupError(f"another task kept {site.name} for {timeout_s:g} s", retryable=True)
-                await asyncio.sleep(_POLL_S)
-        yield
-    finally:
-        for file in files:
-            os.close(file)
-
-
-def _open_lock(site: Site) -> int:
-    folder = Path(tempfile.gettempdir()) / f"k25-webarena-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise EnvSetupError(f"{folder} belongs to somebody else; remove it")
-    name = hashlib.sha256(site.url.encode()).hexdigest()[:16]
-    return os.open(folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
-
-def _try_lock(file: int, *, alone: bool) -> bool:
-    try:
-        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    sites = dict(file.sites)
+    for line in filter(None, map(str.strip, commands.splitlines())):
+        name, _, command = line.partition("=")
+        if name in sites and command.strip():
+            sites[name] = replace(sites[name], reset=command.strip())
+        elif name in SITES:
+            raise EnvSetupError(f"the reset command of {name}: the sites are {', '.join(sites)}, each with a command")
+        else:
+            sites = {id: site if site.reset else replace(site, reset=line) for id, site in sites.items()}
+    return replace(file, sites=sites)

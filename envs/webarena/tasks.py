@@ -11,7 +11,8 @@ from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.suite import FAMILY, LABELS, Suite
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
-from envs.webarena.sites import hold_sites, read_sites
+from envs.webarena.site_state import take_sites
+from envs.webarena.sites import read_sites, with_resets
 from envs.webarena.task_config import CORRECTIONS, SITES, TaskConfig, TaskData, load_corrections
 from envs.webarena.verdict import Evidence, Grader
 
@@ -61,15 +62,17 @@ class WebArenaTask:
         self._kept: AsyncExitStack | None = None
 
     async def setup(self, env: WebArenaEnv) -> None:
-        """Wait for the sites, sign in, open the tabs it starts with.
+        """Wait for the sites, have them put back if tasks changed them, sign in, open the tabs it starts with.
 
         Raises:
-            EnvSetupError: A site is not configured, does not answer, or refuses the account.
+            EnvSetupError: A site is not configured, does not answer, cannot be put back, or refuses the account.
         """
         sites = [env.site(name) for name in self.config.sites]
         self._kept = AsyncExitStack()
-        await self._kept.enter_async_context(hold_sites(sites, alone=self.config.changes_state, timeout_s=_MAX_WAIT_S))
+        taken = take_sites(sites, task_id=self.spec.id, alone=self.config.changes_state, timeout_s=_MAX_WAIT_S)
+        self.warnings = []
         try:
+            self.warnings += await self._kept.enter_async_context(taken)
             await env.sign_in([name for name in SITES if name in self.config.sites])
             await env.open_tabs(self.config.start_urls)
         except BaseException:
@@ -122,6 +125,7 @@ def make_suite(
     data: str = "",
     corrected: bool = True,
     parity: bool | str = False,
+    reset_command: str = "",
     **env_options: Any,
 ) -> Suite:
     """Tasks on configured sites; those that need another one are left out.
@@ -133,6 +137,8 @@ def make_suite(
         data: A file like upstream's `test.raw.json`; "": the one that comes with the package.
         corrected: Known errors of the configs are mended (`data/corrections.json`).
         parity: True or `upstream`: judged as published, nothing corrected.
+        reset_command: `SITE=COMMAND`, a line each, puts a site back before a task when another one has changed it; a
+            line without a site is for all others.
         env_options: Options of the env `webarena`.
 
     Raises:
@@ -146,7 +152,7 @@ def make_suite(
     if not sites:
         raise ValueError("sites is missing: name a TOML file with the sites, by sites=FILE")
     is_parity = parity in (True, "upstream", "true")
-    file, tasks = read_sites(Path(sites)), TaskData(Path(data) if data else None)
+    file, tasks = with_resets(read_sites(Path(sites)), reset_command), TaskData(Path(data) if data else None)
     corrections = load_corrections() if corrected and not is_parity else ()
     there = set(file.sites) & set(_names(only)) if only else set(file.sites)
     wanted = tasks.hard_ids() if split == "hard" else tasks.ids
@@ -158,6 +164,8 @@ def make_suite(
     if not kept:
         raise EnvSetupError(f"no task of WebArena is left: they need other sites than {', '.join(sorted(there))}")
     options = {"sites": str(Path(sites).absolute()), **({"parity": True} if is_parity else {}), **env_options}
+    if reset_command:
+        options["reset_command"] = reset_command
     left_out = f"; {len(configs) - len(kept)} need sites that are not configured" if len(kept) < len(configs) else ""
 
     def make_task(task_id: str, seed: int | None) -> WebArenaTask:

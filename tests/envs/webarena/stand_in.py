@@ -15,12 +15,14 @@ class StandIn:
         logins: How often somebody signed in.
         seen: Paths that were asked for.
         reviews: Of every product.
+        pages: More pages by path.
     """
 
     def __init__(self) -> None:
         self.sessions: set[str] = set()
         self.logins = 0
         self.seen: list[str] = []
+        self.pages: dict[str, str] = {}
         self.reviews: list[dict[str, Any]] = [
             {"nickname": "Ann", "ratings": [{"rating_name": "Rating", "percent": 80}]}
         ]
@@ -39,6 +41,8 @@ class StandIn:
     def answer(self, path: str, cookie: str) -> tuple[int, str, dict[str, str]]:
         """Status, body and headers of a page."""
         self.seen.append(path)
+        if path in self.pages:
+            return 200, self.pages[path], {}
         is_known = any(f"session={session}" in cookie for session in self.sessions)
         if path in ("/login", "/customer/account/login/"):
             fields = ("_username", "_password") if path == "/login" else ("email", "pass")

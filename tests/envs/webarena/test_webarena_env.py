@@ -1,7 +1,9 @@
 """WebArena's env and suite in a real browser, on a stand-in for its sites."""
 
 import asyncio
+import contextlib
 import multiprocessing
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from envs.registry import load_suite, make_env
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.page_checks import Place, Shop, call_function
 from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
-from envs.webarena.sites import Site, hold_sites, make_sites, read_sites
+from envs.webarena.site_state import hold_sites, load_changes, put_back, take_sites
+from envs.webarena.sites import Site, make_sites, read_sites, with_resets
 from envs.webarena.task_config import TaskData, parse_config
 from envs.webarena.tasks import Rule, WebArenaTask
 from tests.envs.webarena.stand_in import StandIn
@@ -246,7 +249,12 @@ def test_corrections_are_laid_over_unless_the_run_is_as_published(sites_file: Pa
         ("", "names no site"),
         ('[shoping]\nurl = "http://x"', "'shoping' is no site.*shopping"),
         ('shopping = "http://x"', "'shopping' is no site"),
-        ('[shopping]\naddress = "http://x"', r"\[shopping\] has 'address'; expected url, user, password"),
+        (
+            '[shopping]\naddress = "http://x"',
+            r"\[shopping\] has 'address'; expected password, reset, reset_timeout, url, user",
+        ),
+        ('[shopping]\nurl = "http://x"\nreset_timeout = -1', "reset_timeout a number of seconds"),
+        ('[shopping]\nurl = "http://x"\nreset = 7', "reset is a command"),
         ('[shopping]\nuser = "x"', "the address of shopping is ''"),
         ('[shopping]\nurl = "http://x"\npassword = 7', "user and password are texts"),
         ('judge = 7\n[shopping]\nurl = "http://x"', "judge, judge_url, user and password are texts"),
@@ -316,3 +324,85 @@ def test_sites_are_let_go_when_the_wait_for_another_one_fails(tmp_path: Path) ->
                 pass
 
     asyncio.run(run())
+
+
+def resettable(site: StandIn, command: str, timeout_s: float = 30) -> Site:
+    return Site(name="reddit", url=site.url, reset=command, reset_timeout_s=timeout_s)
+
+
+async def taken(site: Site, id: str, *, alone: bool = False) -> list[str]:
+    async with take_sites([site], task_id=id, alone=alone, timeout_s=5) as told:
+        return told
+
+
+async def test_a_site_that_was_changed_is_put_back_before_the_next_task(site: StandIn, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    one = resettable(site, f"echo $K25_SITE $K25_SITE_URL >> {log}; echo done")
+    await put_back(one)
+    log.unlink()
+    assert await taken(one, "a", alone=True) == [] and load_changes(one) == ("a",)
+    assert not log.exists()
+    async with take_sites([one], task_id="b", alone=False, timeout_s=5) as told:
+        assert told == [] and load_changes(one) == ()
+    assert log.read_text() == f"reddit {site.url}\n"
+    await taken(one, "c")
+    assert log.read_text().count("\n") == 1, "nothing changed it"
+    without = Site(name="reddit", url=site.url)
+    await taken(without, "d", alone=True)
+    assert await taken(without, "e", alone=True) == ["reddit was not put back since 1 tasks changed it, last d"]
+    assert load_changes(one) == ("d", "e")
+    await put_back(one)
+
+
+@pytest.mark.parametrize(
+    ("command", "timeout_s", "told"),
+    [
+        ("echo broken >&2; exit 3", 30, "the reset command of reddit ended with 3: broken"),
+        ("echo $$ > PID; sleep 1000 & echo $! >> PID; wait", 1, "reddit was not put back within 1 s"),
+    ],
+)
+async def test_a_reset_that_fails_is_no_fault_of_the_agent(
+    site: StandIn, tmp_path: Path, command: str, timeout_s: float, told: str
+) -> None:
+    pids = tmp_path / "pids"
+    one = resettable(site, command.replace("PID", str(pids)), timeout_s)
+    await taken(Site(name="reddit", url=site.url), "a", alone=True)
+    with pytest.raises(EnvSetupError, match=told) as error:
+        await taken(one, "b")
+    assert error.value.retryable
+    assert load_changes(one) == ("a",), "it is tried again before the next task"
+    for pid in pids.read_text().split() if pids.exists() else ():
+        await asyncio.to_thread(wait_for_end, int(pid))
+    await put_back(resettable(site, "true"))
+
+
+def wait_for_end(pid: int) -> None:
+    """A killed process is gone, or a zombie that nobody waits for."""
+    status = Path(f"/proc/{pid}/stat")
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while status.read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
+
+
+async def test_a_site_that_does_not_come_back_is_told() -> None:
+    gone = StandIn()
+    gone.close()
+    with pytest.raises(EnvSetupError, match=r"was not put back within 0\.5 s"):
+        await put_back(resettable(gone, "true", 0.5))
+
+
+def test_reset_commands_by_site(tmp_path: Path) -> None:
+    path = tmp_path / "sites.toml"
+    path.write_text('[shopping]\nurl = "http://a"\nreset = "own"\nreset_timeout = 5\n[reddit]\nurl = "http://b"\n')
+    file = read_sites(path)
+    assert (file.sites["shopping"].reset, file.sites["shopping"].reset_timeout_s) == ("own", 5.0)
+
+    def commands(text: str) -> list[str]:
+        return [site.reset for site in with_resets(file, text).sites.values()]
+
+    assert commands("") == ["own", ""]
+    assert commands("reddit=docker restart x=1\nshopping=y") == ["y", "docker restart x=1"]
+    assert commands("A=1 ./all.sh") == ["own", "A=1 ./all.sh"]
+    for wrong in ("map=x", "reddit="):
+        with pytest.raises(EnvSetupError, match="the sites are shopping, reddit"):
+            commands(wrong)

@@ -1,0 +1,194 @@
+"""`cua eval webarena --doctor`: whether the sites, their logins, the judge and the model are ready for a run."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from apps.setup.command import Say
+from apps.setup.doctor import check_model
+from apps.setup.report import Report, Row
+from cua.config import load_settings
+from cua.errors import ConfigError
+from envs.env import EnvSpec
+from envs.errors import EnvError
+from envs.registry import load_suite, make_env
+from envs.webarena.env import WebArenaEnv
+from envs.webarena.judge import Judge, is_alike
+from envs.webarena.site_state import load_changes
+from envs.webarena.sites import Site, SiteFile, read_sites, with_resets
+
+_TIMEOUT_S = 30.0
+_MAX_PAGE_BYTES = 8 * 2**20
+_LINK = re.compile(r"""(?:href|src|action)\s*=\s*["']?(https?://[^"'\s>]+)""", re.IGNORECASE)
+_QUESTION = "What colour is a clear sky at noon?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a site runs.
+
+    Attributes:
+        name: For a person.
+        sign: Stands in the source of its first page.
+        version_path: Where it tells its version; "": nowhere.
+        version: What that begins with, in upstream's images.
+    """
+
+    name: str
+    sign: str
+    version_path: str = ""
+    version: str = ""
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "shopping": Program(name="Magento", sign="magento", version_path="/magento_version", version="Magento/2.4"),
+    "shopping_admin": Program(name="Magento's admin", sign="magento"),
+    "reddit": Program(name="Postmill", sign="postmill"),
+    "gitlab": Program(name="GitLab", sign="gitlab", version_path="/api/v4/version", version="15."),
+    "map": Program(name="OpenStreetMap", sign="openstreetmap"),
+    "wikipedia": Program(name="Wikipedia by Kiwix", sign="wiki"),
+}
+"""By site, the programs of upstream's images."""
+
+
+async def run_webarena_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
+    """Look at everything that a run on WebArena needs; nothing of the sites is changed, but for a login.
+
+    Args:
+        say: Gets progress, one line a call.
+        suite_options: As the suite takes them.
+        settings: Of the agent, for its model.
+
+    Returns:
+        One row for each thing; `exit_code` goes by the worst.
+    """
+    try:
+        suite = load_suite("webarena", **suite_options)
+        commands = str(suite_options.get("reset_command", ""))
+        path = str(suite_options["sites"])
+        file = with_resets(read_sites(Path(path)), commands)
+    except (EnvError, ValueError) as error:
+        return Report(rows=(Row(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
+    rows = [Row(name="tasks", level="ok", found=f"{suite.about}, revision {suite.revision}"), _look_at_hosts(file)]
+    made = make_env(EnvSpec(name="webarena", options={"sites": path}))
+    assert isinstance(made, WebArenaEnv)
+    try:
+        for site in file.sites.values():
+            say(f"looking at {site.name}, {site.url}")
+            rows += await _look_at(site, made)
+        say("asking the judge")
+        rows.append(await _look_at_judge(made.grader.judge, file))
+    finally:
+        await made.close()
+    try:
+        rows.append(await check_model(load_settings(dict(settings)).settings, say))
+    except ConfigError as error:
+        rows.append(Row(name="model", level="fail", found=str(error), fix="cua config show"))
+    return Report(rows=tuple(rows))
+
+
+def _look_at_hosts(file: SiteFile) -> Row:
+    pairs = file.shared_hosts()
+    if not pairs:
+        return Row(name="hosts", level="ok", found="sites with accounts have a host name each")
+    told = "; ".join(f"{one} and {other}" for one, other in pairs)
+    found = f"{told}: on one host, where cookies are kept by host and not by port, so that they sign each other out"
+    return Row(name="hosts", level="warn", found=found, expected="a host name for each site")
+
+
+async def _look_at(site: Site, env: WebArenaEnv) -> list[Row]:
+    first = await _look_at_page(site)
+    if first.level == "fail":
+        return [first]
+    rows = [first, _look_at_reset(site)]
+    if site.user:
+        rows.append(await _look_at_login(site, env))
+    if PROGRAMS[site.name].version_path and rows[-1].level == "ok":
+        rows.append(await _look_at_version(site, env))
+    return rows
+
+
+async def _look_at_page(site: Site) -> Row:
+    """Whether it answers, is the program that it should be, and links to itself."""
+    import httpx
+
+    began_s = time.monotonic()
+    try:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=True) as client:
+            answer = await client.get(site.url)
+    except httpx.HTTPError as error:
+        found = f"{site.url} does not answer: {str(error) or type(error).__name__}"
+        return Row(name=site.name, level="fail", found=found, expected="a site that runs, or no entry in the file")
+    if answer.status_code >= 400:
+        return Row(name=site.name, level="fail", found=f"{site.url} answers {answer.status_code}", expected="200")
+    page, program = answer.text[:_MAX_PAGE_BYTES], PROGRAMS[site.name]
+    found = f"{site.url} answers in {time.monotonic() - began_s:.1f} s"
+    if program.sign not in page.lower():
+        return Row(name=site.name, level="warn", found=f"{found}, without a sign of it", expected=program.name)
+    hosts = Counter(urlsplit(link).netloc for link in _LINK.findall(page))
+    host, count = hosts.most_common(1)[0] if hosts else ("", 0)
+    if host and host != urlsplit(site.url).netloc and count > sum(hosts.values()) / 2:
+        told = f"{found}, but {count} of its {sum(hosts.values())} links lead to {host}"
+        return Row(name=site.name, level="warn", found=told, expected=f"its base URL set to {site.url}")
+    return Row(name=site.name, level="ok", found=f"{found}: {program.name}")
+
+
+def _look_at_reset(site: Site) -> Row:
+    changes = load_changes(site)
+    name, told = (
+        f"{site.name} state",
+        f"{len(changes)} tasks changed it, last {changes[-1]}" if changes else "unchanged",
+    )
+    if site.reset:
+        return Row(name=name, level="ok", found=f"{told}; put back by {site.reset}")
+    return Row(name=name, level="warn" if changes else "ok", found=f"{told}; no command puts it back")
+
+
+async def _look_at_login(site: Site, env: WebArenaEnv) -> Row:
+    name, began_s = f"{site.name} login", time.monotonic()
+    try:
+        await env.open()
+        await env.sign_in([site.name])
+    except EnvError as error:
+        return Row(name=name, level="fail", found=str(error), expected=f"the account {site.user!r}")
+    return Row(name=name, level="ok", found=f"as {site.user}, in {time.monotonic() - began_s:.1f} s")
+
+
+async def _look_at_version(site: Site, env: WebArenaEnv) -> Row:
+    """The version that a site tells a person who is signed in."""
+    from playwright.async_api import Error
+
+    name, program = f"{site.name} version", PROGRAMS[site.name]
+    try:
+        answer = await env.page.context.request.get(f"{site.url}{program.version_path}", timeout=1000 * _TIMEOUT_S)
+        body = await answer.json() if "json" in answer.headers.get("content-type", "") else await answer.text()
+    except (Error, ValueError) as error:
+        return Row(name=name, level="warn", found=f"it tells none: {str(error).splitlines()[0]}")
+    found = str(body.get("version", "") if isinstance(body, dict) else body).strip()[:80]
+    expected = f"{program.version}*, as in upstream's images"
+    if not found.startswith(program.version):
+        return Row(name=name, level="warn", found=found or "it tells none", expected=expected)
+    return Row(name=name, level="ok", found=found)
+
+
+async def _look_at_judge(judge: Judge | None, file: SiteFile) -> Row:
+    """Whether it answers, and tells a right answer from a wrong one."""
+    if judge is None:
+        found = "none is named: tasks whose answers need one have no verdict"
+        return Row(name="judge", level="warn", found=found, expected="judge and judge_url in the file of sites")
+    began_s = time.monotonic()
+    try:
+        verdicts = [await is_alike(judge, _QUESTION, "blue", answer) for answer in ("It is blue.", "It is green.")]
+    except EnvError as error:
+        return Row(name="judge", level="fail", found=str(error), expected="an OpenAI-compatible endpoint")
+    if verdicts != [True, False]:
+        found = f"{file.judge} takes blue for {'right' if verdicts[0] else 'wrong'} and green for the same"
+        return Row(name="judge", level="fail", found=found, expected="a model that tells right from wrong")
+    return Row(
+        name="judge", level="ok", found=f"{file.judge} tells right from wrong in {time.monotonic() - began_s:.1f} s"
+    )

@@ -1,0 +1,102 @@
+"""`cua eval webarena --doctor`: what a run would find; stand-ins for the sites and the judge, and nobody."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.setup.webarena_doctor import run_webarena_doctor
+from envs.browser.launch import find_browser
+from envs.webarena.site_state import take_sites
+from envs.webarena.sites import read_sites
+from tests.envs.webarena.stand_in import StandIn
+
+
+@pytest.fixture
+def site() -> Iterator[StandIn]:
+    server = StandIn()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def judge_url() -> Iterator[str]:
+    """A judge that takes an answer for right when it says blue."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            verdict = "correct" if "It is blue" in body else "incorrect"
+            reply = json.dumps({"choices": [{"message": {"content": f"Well.\n{verdict}"}}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+async def levels(path: Path, **options: str) -> dict[str, tuple[str, str]]:
+    """Level and finding of each row."""
+    report = await run_webarena_doctor(print, {"sites": str(path), **options}, {"model": "literal"})
+    return {row.name: (row.level, row.found) for row in report.rows}
+
+
+async def test_options_that_are_not_taken(tmp_path: Path) -> None:
+    assert (await levels(tmp_path / "none.toml"))["options"][0] == "fail"
+    (tmp_path / "sites.toml").write_text('[map]\nurl = "http://127.0.0.1:9"\n')
+    assert (await levels(tmp_path / "sites.toml", reset_command="reddit=x"))["options"][0] == "fail"
+
+
+async def test_nobody_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "sites.toml"
+    path.write_text(
+        'judge = "m"\njudge_url = "http://127.0.0.1:9/v1"\n'
+        '[reddit]\nurl = "http://127.0.0.1:9"\n[shopping]\nurl = "http://127.0.0.1:10"\n'
+    )
+    rows = await levels(path)
+    assert rows["reddit"][0] == rows["shopping"][0] == "fail" and "does not answer" in rows["reddit"][1]
+    assert rows["judge"][0] == "fail" and rows["hosts"][0] == "warn" and "reddit and shopping" in rows["hosts"][1]
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> None:
+    path = tmp_path / "sites.toml"
+    links = '<a href="http://elsewhere.test/1">a</a> <a href="http://elsewhere.test/2">b</a>'
+    site.pages = {
+        "/": "Running on Postmill",
+        "/shop": f"<i>Magento</i> {links}",
+        "/shop/magento_version": "Magento/2.3",
+    }
+    shop = site.url.replace("127.0.0.1", "localhost")
+    path.write_text(
+        f'judge = "m"\njudge_url = "{judge_url}"\n[reddit]\nurl = "{site.url}"\n'
+        f'[shopping]\nurl = "{shop}/shop"\nuser = ""\n'
+    )
+    rows = await levels(path, reset_command="shopping=./reset.sh")
+    assert rows["reddit"][0] == "ok" and rows["reddit"][1].endswith(": Postmill")
+    assert rows["reddit login"][0] == "ok" and rows["hosts"][0] == "ok"
+    assert rows["reddit state"] == ("ok", "unchanged; no command puts it back")
+    assert rows["shopping"][0] == "warn" and "2 of its 2 links lead to elsewhere.test" in rows["shopping"][1]
+    assert rows["shopping state"] == ("ok", "unchanged; put back by ./reset.sh")
+    assert rows["shopping version"] == ("warn", "Magento/2.3")
+    assert rows["judge"][0] == "ok" and rows["judge"][1].startswith("m tells right from wrong")
+    async with take_sites([read_sites(path).sites["reddit"]], task_id="webarena/600", alone=True, timeout_s=5):
+        pass
+    site.pages = {"/": "nothing to see"}
+    path.write_text(f'[reddit]\nurl = "{site.url}"\npassword = "wrong"\n')
+    rows = await levels(path)
+    assert rows["reddit"][0] == "warn" and rows["judge"][0] == "warn"
+    assert rows["reddit login"][0] == "fail" and "wrong" not in rows["reddit login"][1]
+    assert rows["reddit state"] == ("warn", "1 tasks changed it, last webarena/600; no command puts it back")
