@@ -19,7 +19,7 @@ from envs.errors import EnvError
 from envs.registry import load_suite, make_env
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.judge import Judge, is_alike
-from envs.webarena.site_state import load_changes
+from envs.webarena.site_state import describe_changes, load_changes
 from envs.webarena.sites import Site, SiteFile, read_sites, with_resets
 
 _TIMEOUT_S = 30.0
@@ -140,10 +140,7 @@ async def _look_at_page(site: Site) -> Row:
 
 def _look_at_reset(site: Site) -> Row:
     changes = load_changes(site)
-    name, told = (
-        f"{site.name} state",
-        f"{len(changes)} tasks changed it, last {changes[-1]}" if changes else "unchanged",
-    )
+    name, told = f"{site.name} state", describe_changes(changes)
     if site.reset:
         return Row(name=name, level="ok", found=f"{told}; put back by {site.reset}")
     return Row(name=name, level="warn" if changes else "ok", found=f"{told}; no command puts it back")

@@ -4,13 +4,14 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from apps.setup.webarena_doctor import run_webarena_doctor
 from envs.browser.launch import find_browser
-from envs.webarena.site_state import take_sites
+from envs.webarena.site_state import put_back, take_sites
 from envs.webarena.sites import read_sites
 from tests.envs.webarena.stand_in import StandIn
 
@@ -84,12 +85,14 @@ async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> 
         f'judge = "m"\njudge_url = "{judge_url}"\n[reddit]\nurl = "{site.url}"\n'
         f'[shopping]\nurl = "{shop}/shop"\nuser = ""\n'
     )
+    for one in read_sites(path).sites.values():
+        await put_back(replace(one, reset="true"))  # an earlier server may have had the port
     rows = await levels(path, reset_command="shopping=./reset.sh")
     assert rows["reddit"][0] == "ok" and rows["reddit"][1].endswith(": Postmill")
     assert rows["reddit login"][0] == "ok" and rows["hosts"][0] == "ok"
-    assert rows["reddit state"] == ("ok", "unchanged; no command puts it back")
+    assert rows["reddit state"] == ("ok", "nothing changed it; no command puts it back")
     assert rows["shopping"][0] == "warn" and "2 of its 2 links lead to elsewhere.test" in rows["shopping"][1]
-    assert rows["shopping state"] == ("ok", "unchanged; put back by ./reset.sh")
+    assert rows["shopping state"] == ("ok", "nothing changed it; put back by ./reset.sh")
     assert rows["shopping version"] == ("warn", "Magento/2.3")
     assert rows["judge"][0] == "ok" and rows["judge"][1].startswith("m tells right from wrong")
     async with take_sites([read_sites(path).sites["reddit"]], task_id="webarena/600", alone=True, timeout_s=5):
@@ -99,4 +102,5 @@ async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> 
     rows = await levels(path)
     assert rows["reddit"][0] == "warn" and rows["judge"][0] == "warn"
     assert rows["reddit login"][0] == "fail" and "wrong" not in rows["reddit login"][1]
-    assert rows["reddit state"] == ("warn", "1 tasks changed it, last webarena/600; no command puts it back")
+    assert rows["reddit state"] == ("warn", "1 task changed it, last webarena/600; no command puts it back")
+    await put_back(replace(read_sites(path).sites["reddit"], reset="true"))
