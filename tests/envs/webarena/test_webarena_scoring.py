@@ -144,6 +144,13 @@ def test_every_verdict_is_that_of_libwebarena(configs: list[tuple[TaskConfig, An
     assert not differ, f"{len(differ)} of {len(episodes)}: {differ[:5]}"
 
 
+@pytest.mark.slow
+def test_the_table_of_disagreements_is_that_of_this_scorer() -> None:
+    from tests.envs.webarena.disagreements import PAGE, render  # it compares with this file's canned pages
+
+    assert PAGE.read_text("utf-8") == render(), "write it anew: python -m tests.envs.webarena.disagreements"
+
+
 @pytest.mark.parametrize(
     ("text", "cleaned"),
     [
