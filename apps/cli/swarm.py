@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from cua.swarm import SwarmOptions
     from cua.swarm.session import SwarmResult
     from cua.swarm.swarm import Swarm
+    from envs.widesearch.tasks import WideSearchTask
 
 Flag = typer.Option
 _REFRESH_S = 0.2
 _CELLS = 60
+_DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
 _MARKS = {
     "created": "+",
     "queued": ".",
@@ -60,6 +62,10 @@ def swarm(
     approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+    demo: Annotated[
+        bool, Flag("--demo", help="Let 30 sub-agents of the embedded model collect a table: no key, no network.")
+    ] = False,
+    demo_task: Annotated[str, Flag(hidden=True)] = "bridges-ostland",
 ) -> None:
     """Have an orchestrator and up to 100 sub-agents answer a question.
 
@@ -68,14 +74,38 @@ def swarm(
     """
     chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
-    if (question is None) == (resume is None):
-        raise typer.BadParameter('name a question, or a run with --resume, such as: cua swarm "Compare ..."')
+    if [question is not None, resume is not None, demo].count(True) != 1:
+        raise typer.BadParameter('name a question, or a run with --resume, or --demo, such as: cua swarm "Compare ..."')
+    table = _demo_table(demo_task) if demo else None
+    if table is not None:
+        question, chosen = table.instruction, {**_DEMO_SETTINGS, **chosen}
     options = _options(preset, max_children, max_parallel, restart_children, extended)
     run_dir = own_run(resume, chosen) if resume is not None else None
     words = sys.stdin.read() if question == "-" else question
     result = _watched(words, files or [], run_dir, options, form, chosen)
     _print(result, form, write_report=report)
+    if table is not None:
+        _print_demo(table, result)
     sys.exit(result.run.end.exit_code)
+
+
+def _demo_table(name: str) -> "WideSearchTask":
+    from envs.registry import load_suite
+    from envs.widesearch.tasks import PREFIX, WideSearchTask
+
+    task = load_suite("widesearch", size="small", num_seeds=1).make_task(f"{PREFIX}{name}", 0)
+    assert isinstance(task, WideSearchTask)
+    return task
+
+
+def _print_demo(table: "WideSearchTask", result: "SwarmResult") -> None:
+    score, measures = table.score(result.run.end.answer), result.measures
+    terminal.echo(
+        f"demo: {100 * score.item_f1:.0f} % of the cells of {len(table.table.rows)} rows are right (item-F1); "
+        f"{measures.critical_steps} critical steps in place of {measures.total_steps} one after the other: "
+        f"speed-up {measures.step_speedup:.1f}",
+        err=True,
+    )
 
 
 def _options(preset: str, max_children: int, max_parallel: int, restarts: bool, is_extended: bool) -> "SwarmOptions":

@@ -1,0 +1,98 @@
+"""`cua swarm` as a person or a program uses it."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cua.trajectory import load_run
+from tests.apps.cli.running import cua, descendants, press_ctrl_c, start, wait_until, wait_until_gone
+
+QUESTION = "Compare the rivers"
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path) -> Path:
+    (tmp_path / "runs").mkdir()
+    return tmp_path / "runs"
+
+
+def call(tool: str, /, **arguments: str) -> dict[str, str]:
+    return {"id": "x", "name": tool, "arguments": json.dumps(arguments)}
+
+
+def script(folder: Path, *rivers: str, after_s: float = 0.0) -> str:
+    """A `--model` value: an orchestrator with a sub-agent for each river, which answers after a while."""
+    assigned = [call("assign_task", agent="reader", prompt=f"river {river}") for river in rivers]
+    lines: list[dict[str, Any]] = [
+        {"tool_calls": [call("create_subagent", name="reader", system_prompt="You read.")], "content": ""},
+        {"tool_calls": assigned, "content": ""},
+        {"content": "All are long."},
+    ]
+    own = [{"for": QUESTION, **line} for line in lines]
+    children = [{"for": f"river {river}", "content": f"{river} is long.", "after_s": after_s} for river in rivers]
+    path = folder / "replies.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*own, *children]))
+    return f"scripted:{path}"
+
+
+def test_the_answer_is_on_stdout_and_children_as_lines_on_stderr(tmp_path: Path, runs: Path) -> None:
+    done = cua(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe"))
+    assert (done.code, done.stdout) == (0, "All are long.\n")
+    assert "orchestrator: 2 x assign_task" in done.stderr
+    assert "t002 finished" in done.stderr
+    assert "2 sub-agents, 5 steps, 4 critical" in done.stderr
+    (run_dir,) = runs.iterdir()
+    assert {"swarm.json", "swarm.html"} <= {path.name for path in run_dir.iterdir()}
+    listed = json.loads(cua(runs, "runs", "--json").stdout.splitlines()[0])
+    assert run_dir.name in json.dumps(listed)
+    shown = cua(runs, "replay", "last").stdout
+    assert "All are long." in shown
+    assert "Rhine is long." in shown  # what the orchestrator was told
+
+
+def test_json_has_figures_and_children(tmp_path: Path, runs: Path) -> None:
+    done = cua(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe"), "--output-format", "json")
+    assert [child["state"] for child in done.result["children"]] == ["finished", "finished"]
+    assert done.result["measures"]["critical_steps"] == 4
+
+
+def test_each_event_is_a_line_of_json_with_its_agent(tmp_path: Path, runs: Path) -> None:
+    done = cua(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe"), "--output-format", "stream-json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"main", "t001", "t002"} == {event["agent"] for event in events if "agent" in event}
+    assert events[-1]["measures"]["total_steps"] == 5
+
+
+def test_two_of_a_question_a_resume_and_a_demo_are_refused(runs: Path) -> None:
+    done = cua(runs, "swarm", QUESTION, "--demo")
+    assert done.code == 2
+    assert "or --demo" in done.stderr
+    assert list(runs.iterdir()) == []
+
+
+def test_ctrl_c_ends_it_and_resume_finishes(tmp_path: Path, runs: Path) -> None:
+    process = start(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe", after_s=600))
+    wait_until(lambda: any(path.read_text("utf-8").count(" running") == 2 for path in runs.glob("*/trajectory.jsonl")))
+    family = descendants(process)
+    press_ctrl_c(process)
+    process.communicate(timeout=30)
+    wait_until_gone(family, tmp_path)
+    assert process.returncode == 128 + signal.SIGINT
+    (run_dir,) = runs.iterdir()
+    record = load_run(run_dir)
+    assert record.end is not None
+    assert record.end.status == "stopped"
+    again = cua(runs, "swarm", "--resume", "last", "-m", script(tmp_path, "Rhine", "Elbe"), "--output-format", "json")
+    assert again.code == 0, again.stderr
+    assert [child["state"] for child in again.result["children"]] == ["finished", "finished"]
+
+
+def test_the_demo_collects_a_table_without_key_or_network(runs: Path) -> None:
+    pytest.importorskip("trafilatura")
+    done = cua(runs, "swarm", "--demo", "--demo-task", "bridges-tarsia")
+    assert done.code == 0, done.stderr
+    assert "demo: 100 % of the cells of 6 rows are right" in done.stderr
+    assert "speed-up 2.9" in done.stderr  # 8 critical of 23 steps
