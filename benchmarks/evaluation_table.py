@@ -1,4 +1,4 @@
-"""An evaluation as tables in Markdown: by site, family and task, with what was claimed and was not so.
+"""An evaluation as tables in Markdown: by site, family, label and task, by other rules, with what was claimed and was not so.
 
     python -m benchmarks.evaluation_table FOLDER [--together click,enter,choose]
 
@@ -8,12 +8,12 @@
 
 import argparse
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from apps.evals.results import load_evaluation
 from apps.evals.statistics import is_success, summarize
-from apps.evals.text import describe_interval, describe_share
+from apps.evals.text import RULES, describe_interval, describe_share
 from cua.batch import EpisodeResult
 
 _CLAIMED = "although the agent reports success"
@@ -35,17 +35,26 @@ def print_tables(folder: Path, together: Sequence[str]) -> None:
         tasks[one.task_id].append(one)
     groups |= sites if len(sites) > 1 else {}
     groups |= {f"*{name}*": group for name, group in sorted(families.items())}
+    clusters = evaluation.plan.labels.get(evaluation.plan.cluster_by, {})
+    for label, labelled in evaluation.plan.labels.items():
+        by_label: dict[str, list[EpisodeResult]] = defaultdict(list)
+        for one in results:
+            by_label[labelled.get(one.task_id, "-")].append(one)
+        groups |= {f"{label}: {name}": by_label[name] for name in sorted(by_label, key=lambda name: (len(name), name))}
+    for name, others in evaluation.figures.by_rule.items():
+        told = f"{describe_share(others.mean_full)} ({describe_interval(others.mean_full_interval)})"
+        print(f"The score by {RULES.get(name, name)} rules: {told}.\n")
     print("| | episodes | right | 95 % interval | mean score | wrong claims | errors |\n" + "|---" * 7 + "|")
     for name, group in groups.items():
         if group:
-            print(_line(name, group))
+            print(_line(name, group, clusters))
     partly = sum(_CLAIMED in one.reason and one.score not in (0, None) for one in results)
     print(f"\nClaims at a score between 0 and 1: {partly}.\n")
     _print_tasks(tasks)
 
 
-def _line(name: str, group: Sequence[EpisodeResult]) -> str:
-    figures = summarize(group)
+def _line(name: str, group: Sequence[EpisodeResult], clusters: Mapping[str, str]) -> str:
+    figures = summarize(group, clusters)
     wrong = sum(one.score == 0 and _CLAIMED in one.reason for one in group)
     return (
         f"| {name} | {len(group)} | {figures.num_succeeded} ({describe_share(figures.success_full)})"

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
 """Kinds of ends without a score, and what stands above their columns."""
-RULES = {"upstream": "upstream's", "default": "our own", "raw": "our own, the configs' known errors in them,"}
+RULES = {
+    "upstream": "upstream's",
+    "default": "our own",
+    "raw": "our own, the configs' known errors in them,",
+    "databases": "the databases'",
+}
 """Rules besides those of the scores, by name."""
 BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
 _MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 40, 10, 28, 30
