@@ -1,4 +1,4 @@
-"""An evaluation as tables in Markdown: by site, family, label and task, by other rules, with what was claimed and was not so.
+"""An evaluation as tables in Markdown: by site, family, label and task, by other rules, with claims that were not so.
 
     python -m benchmarks.evaluation_table FOLDER [--together click,enter,choose]
 

@@ -19,7 +19,7 @@ ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error":
 RULES = {
     "upstream": "upstream's",
     "default": "our own",
-    "raw": "our own, the configs' known errors in them,",
+    "raw": "the raw configs'",
     "databases": "the databases'",
 }
 """Rules besides those of the scores, by name."""
