@@ -1,0 +1,70 @@
+"""`cua eval webarena` on stand-ins for its sites: interrupted, gone on with, and a site that dies in between."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envs.browser.launch import find_browser
+from tests.apps.cli import running
+from tests.apps.cli.running import cua, start
+from tests.envs.webarena.stand_in import StandIn
+
+IDS = ("webarena/21", "webarena/27", "webarena/47", "webarena/600")
+"""Shop, forum, shop, forum; the last one changes the forum."""
+
+
+@pytest.fixture
+def sites() -> Iterator[tuple[StandIn, StandIn]]:
+    shop, forum = StandIn(), StandIn()
+    yield shop, forum
+    forum.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+def test_a_site_that_dies_between_stop_and_resume_costs_its_own_tasks_only(
+    tmp_path: Path, sites: tuple[StandIn, StandIn]
+) -> None:
+    shop, forum = sites
+    path, out = tmp_path / "sites.toml", tmp_path / "found"
+    path.write_text(
+        f'[shopping]\nurl = "{shop.url.replace("127.0.0.1", "localhost")}"\n[reddit]\nurl = "{forum.url}"\n', "utf-8"
+    )
+    words = ["eval", "webarena", "--sites", str(path), "--baseline", "null", "--no-report"]
+    words += [word for id in IDS for word in ("--tasks", id)]
+    process = start(tmp_path, *words, "--out", str(out))
+    assert process.stderr is not None
+    while "[1/4]" not in (line := process.stderr.readline()):
+        assert line, "it ended by itself"
+    running.press_ctrl_c(process)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    shop.close()
+
+    ended = cua(tmp_path, *words, "--resume", str(out))
+    assert ended.code == 0, ended.stderr
+    lines = map(json.loads, (out / "episodes.jsonl").read_text("utf-8").splitlines())
+    over = [line for line in lines if line["event"] == "ended"]
+    assert Counter(line["task_id"] for line in over) == dict.fromkeys(IDS, 1)
+    kinds = {line["task_id"]: line["kind"] for line in over}
+    assert kinds == dict.fromkeys(IDS, "scored") | {"webarena/47": "env_error"}
+    scored = [line["other_scores"] for line in over if line["kind"] == "scored"]
+    assert scored == [{"raw": 0.0, "upstream": 0.0}] * 3
+    assert "error: webarena/47: environment: nobody can sign in to shopping" in ended.stdout
+    assert "the score by upstream's rules" in ended.stdout
+    assert "\ntemplate  episodes" in ended.stdout and "\nevaluation  " in ended.stdout
+
+
+def test_what_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "sites.toml").write_text('[reddit]\nurl = "http://127.0.0.1:9"\n', "utf-8")
+    words = ("eval", "webarena", "--sites", "sites.toml", "--model", "literal")
+    asked = cua(tmp_path, *words, "--doctor")
+    assert asked.code == 1 and "FAIL  reddit" in asked.stdout
+    wrong = cua(tmp_path, *words, "--reset-command", "shopping=true")
+    assert wrong.code != 0 and "the reset command of shopping: the sites are reddit" in wrong.stderr
+    other = cua(tmp_path, "eval", "miniwob", "--doctor")
+    assert other.code == 2 and "osworld and webarena" in other.stderr
