@@ -143,7 +143,9 @@ class ConversationScript:
         Raises:
             ModelError: The script has none, or says so.
         """
-        question = next((message.text for message in messages if message.role == "user"), "")
+        said = [message.text for message in messages if message.role == "user"]
+        asked = (text for text in said if any(key in text for key in self._scripts))  # pictures may come before it
+        question = next(asked, next(iter(said), ""))
         replies = next((replies for key, replies in self._scripts.items() if key in question), ())
         number = sum(message.role == "assistant" for message in messages) + self._num_raised.get(question, 0)
         if number >= len(replies):

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cua.errors import ModelAccessError, name_choices
+from cua.errors import ConfigError, ModelAccessError, ModelError, name_choices
 from cua.messages import Message, Reply, Sampling, TextPart, ToolResult
 from cua.model import Model, Tool
 from cua.models.gate import ON_WAIT
 from cua.run.budget import Budget, CapReachedError, Caps
 from cua.run.control import StoppedError
-from cua.run.end import RunResult
+from cua.run.end import End, ErrorSource, RunResult
 from cua.run.events import CallReturned, CallsStarted, Decided, Event, Listener, StepDone, ToolStepDone
 from cua.run.scope import RunScope
 from cua.swarm.child import (
@@ -31,6 +31,7 @@ from cua.swarm.child import (
 from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
 from cua.tool_agent.calls import NO_MORE_CALLS
 from cua.tools.toolset import failed
+from envs import EnvError
 
 WARN_SHARE = 0.8
 """From this share of a limit on, the orchestrator is told how much is left."""
@@ -218,7 +219,7 @@ class Swarm:
             child.started_at = child.started_at or time.time()
             await self._enter(child, "running")
             scope = self._scope_of(child)
-            played = await self._play(self, child, scope)
+            played = await self._play_safely(child, scope)
             self._count(child, played.result)
             end = played.result.end
             may_pass = end.status == "error" and end.retryable and self._refused is None
@@ -228,6 +229,16 @@ class Swarm:
             text = end.answer or played.last_text
             await self._finish(child, state_of(played.result), end.reason, text, played.returned)
             return
+
+    async def _play_safely(self, child: Child, scope: RunScope) -> Played:
+        """Play it; a model or a world that cannot be opened is how the child ended."""
+        try:
+            return await self._play(self, child, scope)
+        except (ConfigError, ModelError, EnvError) as error:
+            may_pass = not isinstance(error, ConfigError) and error.retryable
+            source: ErrorSource = "env" if isinstance(error, EnvError) else "model"
+            end = End(status="error", reason=str(error), source=source, retryable=may_pass)
+            return Played(result=RunResult(end=end, num_steps=child.num_steps, usage=child.usage, duration_s=0.0))
 
     async def _finish(self, child: Child, state: State, reason: str, answer: str, returned: Sequence[str] = ()) -> None:
         child.ended_at = time.time()
