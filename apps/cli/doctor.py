@@ -16,7 +16,7 @@ def setup(
         list[str] | None,
         typer.Argument(
             metavar="SUITE",
-            help="Suites of tasks to install: miniwob, apps, webarena-lite (= apps), osworld-local, "
+            help="Suites of tasks to install: miniwob, apps, webarena-lite, osworld-local, "
             "osworld-local-minimal, osworld-evaluators.",
             show_default=False,
         ),

@@ -252,7 +252,7 @@ def _without_side(line: TextLine, rectangles: list[Rectangle], image: NDArray[np
         (side.right + _RING_PX for side in sides if box.left - 1 <= side.right < box.center[0]), default=box.left
     )
     inside = Box(left, box.top, right, box.bottom)
-    if inside.width < 4:
+    if inside.width < 4 or box.width - inside.width > box.height:
         return line
     rows = find_runs(find_ink(image[box.top : box.bottom, left:right]).any(axis=1), max_gap=_LINE_GAP_PX)
     if len(rows) != 1 or rows[0][1] - rows[0][0] > _MAX_LINE_SHARE * box.height:
@@ -264,7 +264,8 @@ def _read_again(line: TextLine, tight: Box, image: NDArray[np.uint8], engine: Oc
     """What a box reads at twice its size, if that is as sure as the line was."""
     near = tight.padded(3).clipped(image.shape[1], image.shape[0])
     text, confidence = engine.read_crop(image[near.top : near.bottom, near.left : near.right], scale=2.0)
-    return _line(text, tight, confidence) if text and confidence >= line.confidence - _LESS_SURE else line
+    is_whole = len(text) >= len(line.text) - 1
+    return _line(text, tight, confidence) if is_whole and confidence >= line.confidence - _LESS_SURE else line
 
 
 def split_at_rectangles(lines: list[TextLine], rectangles: list[Rectangle]) -> list[TextLine]:
