@@ -11,7 +11,7 @@ from cua.errors import TrajectoryError
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolResult, Usage
 from cua.run.end import RunResult
 from cua.step import CallOutcome, Step, ToolStep, ToolTurn
-from cua.trajectory.chain import check_chain
+from cua.trajectory.chain import Chain, check_chain
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk import translate_os_errors, whole_lines
 from cua.trajectory.events import (
@@ -147,6 +147,18 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
     record = reader.record()
     chain = check_chain(lines, is_expected=record.header.schema_version >= CHAINED_SINCE)
     return _with_images(replace(record, chain=chain), images)
+
+
+def load_chain(run_dir: Path) -> Chain:
+    """The chain of a record, for one who goes on with it; its events are read only where hashes do not vouch for them.
+
+    Raises:
+        TrajectoryError: As for `load_run`.
+    """
+    with translate_os_errors("read", run_dir):
+        lines = whole_lines(run_dir / TRAJECTORY)
+    chain = check_chain(lines, is_expected=True)
+    return chain if lines and chain.status == "whole" else load_run(run_dir, images=0).chain
 
 
 class _Reader:

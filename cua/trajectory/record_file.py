@@ -15,7 +15,7 @@ from cua.trajectory.codec import to_line
 from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
 from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
 from cua.trajectory.images import FOLDER, ImageFolder
-from cua.trajectory.load import load_run
+from cua.trajectory.load import load_chain
 from cua.trajectory.run_files import TRAJECTORY, make_run_dir
 
 
@@ -78,7 +78,7 @@ class RecordFile:
             path.stat()
             record = cls(folder, RunLock(folder), redact, is_durable=is_durable)
             with record._closed_on_error():
-                chain = load_run(folder, images=0).chain
+                chain = load_chain(folder)
                 if chain.status == "broken":
                     raise TrajectoryError(f"{path} was {chain.describe()}; a run goes on only from its own record")
                 record._last_hash = chain.fingerprint if chain.status == "whole" else None
