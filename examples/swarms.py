@@ -1,0 +1,62 @@
+"""Two swarms that run offline: one collects a table, the children of the other drive browsers side by side.
+
+python -m examples.swarms table
+python -m examples.swarms browsers
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from cua.messages import Reply, ToolCall
+from cua.models.literal import LiteralModel
+from cua.models.scripted import ConversationScript
+from cua.swarm import SwarmOptions, run_swarm
+from cua.swarm.session import SwarmResult
+
+PAGE = (Path(__file__).parent / "pages" / "orders.html").as_uri()
+ORDERS = ("Order 1011", "Order 1012", "Order 1013")
+
+
+async def collect_table() -> SwarmResult:
+    """The embedded model leads and works: one sub-agent for each bridge that a list names."""
+    question = (
+        'Collect Bridge, Opened, Designer of all bridges in Tarsia that are listed on "List of bridges in Tarsia".'
+    )
+    return await run_swarm(question, model=LiteralModel(), search="local:world")
+
+
+async def read_orders() -> SwarmResult:
+    """A recorded orchestrator; the embedded model works in a browser for each order."""
+    made = {"name": "reader", "system_prompt": "", "kind": "browser", "model": "literal"}
+    tasks = [
+        {"agent": "reader", "prompt": f'Click Next. Tell me the Amount in the row of "{order}".', "url": PAGE}
+        for order in ORDERS
+    ]
+    replies = [
+        Reply(content="", tool_calls=(_call("create_subagent", made),)),
+        Reply(content="", tool_calls=tuple(_call("assign_task", task) for task in tasks)),
+        "The amounts are in the messages of the sub-agents.",
+    ]
+    script = ConversationScript({"amounts": [(reply, 0.0) for reply in replies]})
+    options = SwarmOptions(models={"literal": LiteralModel()})
+    return await run_swarm("What are the amounts?", model=script, options=options, approve="yolo")
+
+
+def _call(tool: str, arguments: dict[str, str]) -> ToolCall:
+    return ToolCall(id="x", name=tool, arguments=json.dumps(arguments))
+
+
+def main() -> None:
+    """Run the one that is named."""
+    work = {"table": collect_table, "browsers": read_orders}[sys.argv[1]]
+    done = asyncio.run(work())
+    for child in done.children:
+        print(child.id, child.state, child.answer.replace("\n", " "))
+    print(done.run.end.answer)
+    print(f"{done.measures.step_speedup:.2f} times fewer steps along the longest branch")
+
+
+if __name__ == "__main__":
+    main()
