@@ -1,6 +1,5 @@
 """`cua swarm`: an orchestrator with sub-agents, watched as a grid on a terminal and as lines in a pipe."""
 
-import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -127,6 +126,8 @@ def _watched(
     form: str,
     chosen: dict[str, Any],
 ) -> "SwarmResult":
+    import asyncio
+
     from apps.cli.running import StopSwitch, terminal_approver
     from cua import Watch
     from cua.swarm import resume_swarm, run_swarm

@@ -1,11 +1,15 @@
 import asyncio
 
+import numpy as np
 import pytest
+from PIL import ImageChops
 
 from envs import Click, Hotkey, TypeText
-from tests.envs.desktop.conftest import MakeEnv, needs_display, needs_program
+from tests.envs.desktop.conftest import MakeEnv, needs_display, needs_program, picture
 
 pytestmark = needs_display
+A_LINE = 600
+"""Values that a pasted line changes in an image, and a caret does not."""
 TEXT = "two\nlines, <tags>, äöü, 漢字, 😀"
 
 
@@ -13,7 +17,12 @@ TEXT = "two\nlines, <tags>, äöü, 漢字, 😀"
 async def test_text_goes_to_and_from_a_program(make_env: MakeEnv) -> None:
     env = await make_env(app="mousepad")
     await env.set_clipboard(TEXT)
-    await env.step([Click(x_px=400, y_px=300), Hotkey(keys=("ctrl", "v"))])
+    empty = picture((await env.step([Click(x_px=400, y_px=300)])).observation)
+    seen = picture((await env.step([Hotkey(keys=("ctrl", "v"))])).observation)
+    while (
+        np.count_nonzero(ImageChops.difference(empty, seen)) < A_LINE
+    ):  # the program asks for the text in its own time
+        seen = picture((await env.step([])).observation)
     await env.step([TypeText(text="!")])
     await env.step([Hotkey(keys=("ctrl", "a")), Hotkey(keys=("ctrl", "x"))])
     assert await env.get_clipboard() == TEXT + "!"

@@ -166,7 +166,7 @@ async def test_they_write_into_the_folder_of_the_task_alone(fake: OfficialEvalua
     assert (cache / "file").read_text() == "x"
     await fake.judge(task(says(str(other), "writes")), scene_in(cache), NOWHERE)  # into a /tmp that is gone with it
     assert not other.exists()
-    with pytest.raises(EvaluationError, match="the function writes: OSError"):
+    with pytest.raises(EvaluationError, match=r"the function writes: (OSError|FileNotFoundError)"):
         await fake.judge(task(says(f"{sys.prefix}/written", "writes")), scene_in(cache), NOWHERE)
 
 
