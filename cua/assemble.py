@@ -238,11 +238,9 @@ def make_header(
     settings: Settings, task: Task, *, url: str | None, app: str | None, has_login: bool = False
 ) -> RunHeader:
     """What a run's record begins with; enough to build the same run again, without secrets."""
-    spec = spec_of(task)
-    known = {"id": spec.id, "seed": spec.seed, "metadata": dict(spec.metadata)}
     return RunHeader(
         instruction=task.instruction,
-        task={name: value for name, value in known.items() if value not in ("", None, {})},
+        task=recorded_task(task),
         env=settings.env,
         env_options=_chosen(settings, _find_env(settings.env).shown) | parse_env_options(settings.env_options),
         model=settings.model,
@@ -252,6 +250,13 @@ def make_header(
         settings={"settings": recorded_settings(settings), "url": url, "app": app, "url_had_login": has_login},
         versions=versions_of(PACKAGES),
     )
+
+
+def recorded_task(task: Task) -> dict[str, Any]:
+    """Which task it is, as a record tells it."""
+    spec = spec_of(task)
+    known = {"id": spec.id, "seed": spec.seed, "metadata": dict(spec.metadata)}
+    return {name: value for name, value in known.items() if value not in ("", None, {})}
 
 
 def recorded_limits(settings: Settings) -> dict[str, Any]:

@@ -17,7 +17,18 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.env import Env, EnvSpec, InstructionTask, Task, TaskSpec, other_scores_of, spec_of, warnings_of
+from envs.env import (
+    Env,
+    EnvSpec,
+    InstructionTask,
+    Question,
+    Task,
+    TaskSpec,
+    other_scores_of,
+    search_of,
+    spec_of,
+    warnings_of,
+)
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Element, Observation, StepResult, Tab
@@ -49,6 +60,7 @@ __all__ = [
     "Move",
     "Observation",
     "PressKey",
+    "Question",
     "ScreenGeometry",
     "Scroll",
     "StepResult",
@@ -61,6 +73,7 @@ __all__ = [
     "TypeText",
     "Wait",
     "other_scores_of",
+    "search_of",
     "spec_of",
     "warnings_of",
 ]

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from envs import registry
 from envs.actions import Terminate
-from envs.env import Env, EnvSpec, Task, TaskSpec, spec_of
+from envs.env import Env, EnvSpec, Task, TaskSpec, search_of, spec_of
 from envs.errors import EnvError
 from envs.pool import EnvPool
 from envs.suite import FAMILY, Suite
@@ -91,7 +91,10 @@ async def _check_task(suite: Suite, task_id: str, seed: int | None, pool: EnvPoo
 
 def _check_spec(suite: Suite, task_id: str, seed: int | None, what: str) -> TaskSpec:
     clause = "a task says which one it is"
-    spec = spec_of(suite.make_task(task_id, seed))
+    task = suite.make_task(task_id, seed)
+    spec = spec_of(task)
+    if suite.agents != ("gui",) and search_of(task) is None:
+        _fail("tasks for agents with tools are questions", what, f"it has no `search`, and agents are {suite.agents}")
     if (spec.id, spec.seed) != (task_id, seed):
         _fail(clause, what, f"its spec says {spec.id!r} with seed {spec.seed}")
     if spec_of(suite.make_task(task_id, seed)) != spec:

@@ -187,6 +187,25 @@ class Task(Protocol):
         ...
 
 
+class Question(Task, Protocol):
+    """A task that an agent with tools can play, too: no screen is needed to find the answer or to judge it.
+
+    Such an agent is given `instruction` as it is without `setup`, which is not run for it, and neither is `teardown`;
+    `evaluate` gets an object that has nothing of an env but `terminate`.
+    """
+
+    @property
+    def search(self) -> str:
+        """What the agent searches, as the setting `search` says it; "" for whatever its user has set."""
+        ...
+
+
+def search_of(task: Task) -> str | None:
+    """What an agent with tools searches to answer a task; None: the task is no `Question`."""
+    search: object = getattr(task, "search", None)
+    return search if isinstance(search, str) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionTask:
     """A task that somebody typed: nothing to prepare, nothing to verify."""

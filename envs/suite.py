@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from envs.env import Env, EnvSpec, Task, spec_of
 
+AgentKind = Literal["gui", "tools", "swarm"]
+"""`gui`: mouse and keyboard in an env; `tools`: one agent that calls tools; `swarm`: an orchestrator and sub-agents."""
 FAMILY = "family"
 """Key of a task's metadata under which results are grouped, such as `"click"` or `"cross-site"`."""
 LABELS = "labels"
@@ -45,7 +48,9 @@ class Suite:
             follow nothing else; empty: there is none, or they are in use.
         groups: Families that are summed up together, by the name of the sum, as a benchmark publishes its score.
         cluster_by: The label whose tasks are so alike that intervals draw them together; "": each stands alone.
-        baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (clicks anywhere).
+        baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (acts anywhere).
+        agents: Kinds of agents that can play it, the usual one first: `gui`, and, where each task is a `Question`,
+            `tools` and `swarm`.
     """
 
     name: str
@@ -61,6 +66,7 @@ class Suite:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cluster_by: str = ""
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
+    agents: tuple[AgentKind, ...] = ("gui",)
 
     def __post_init__(self) -> None:
         if not self.task_ids or not self.seeds:

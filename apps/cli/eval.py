@@ -60,6 +60,7 @@ def run(
     model: Annotated[
         str | None, Flag("--model", "-m", help="literal (embedded), scripted:FILE, or a model id at OPENAI_BASE_URL.")
     ] = None,
+    agent: Annotated[str | None, Flag(help="gui, tools or swarm; the suite's usual one when left out.")] = None,
     tasks: Annotated[list[str] | None, Flag(help="Tasks whose id fits this glob; repeat for more.")] = None,
     limit: Annotated[int | None, Flag(min=1, help="The first so many of them.")] = None,
     sample: Annotated[int | None, Flag(min=1, help="So many of them, drawn with --seed.")] = None,
@@ -245,6 +246,7 @@ def _request(given: typer.Context) -> "EvalRequest":
         suite_options={**_suite_flags(flags), **parse_env_options(flags["suite_option"] or ())},
         selection=selection if is_chosen or flags["resume"] is None else None,
         settings=settings,
+        agent=flags["agent"],
         out=flags["out"],
         resume=flags["resume"],
     )
@@ -252,12 +254,7 @@ def _request(given: typer.Context) -> "EvalRequest":
 
 def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
     """Options of suites that are flags, too."""
-    named = {
-        "provider": flags["provider"],
-        "guest": flags["guest"],
-        "list": flags["list_name"],
-        "sites": flags["sites"],
-    }
+    named = {"list": flags["list_name"], **{name: flags[name] for name in ("provider", "guest", "sites")}}
     named["reset_command"] = "\n".join(flags["reset_command"] or ()) or None
     named["allow_net"] = "yes" if flags["allow_net"] else None
     return {name: value for name, value in named.items() if value is not None}

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from apps.evals.charts import Chart, make_charts
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import Interval, Key, Summary, is_success
-from apps.evals.text import BASELINES, ERRORS, RULES, describe_interval, describe_key, describe_share
+from apps.evals.text import BASELINES, ERRORS, describe_interval, describe_key, describe_rule, describe_share
 from cua.batch import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
 from cua.trajectory.disk import translate_os_errors
@@ -159,7 +159,7 @@ def page_view(evaluation: Evaluation) -> PageView:
     methods = {one.method for one in (whole.mean_full_interval, whole.success_full_interval) if one}
     return PageView(
         suite=plan.suite_name,
-        model=plan.model,
+        model=plan.player,
         status=evaluation.status,
         badge=badges[evaluation.status],
         folder=evaluation.folder.name,
@@ -223,7 +223,7 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each)
     for name, other in evaluation.figures.by_rule.items():
         told = f"{describe_share(other.mean_scored)} of the {other.num_scored} that it scores"
-        yield f"Score by {RULES.get(name, name)} rules", describe_share(other.mean_full), told
+        yield describe_rule(name).capitalize(), describe_share(other.mean_full), told
     yield "Succeeded", str(whole.num_succeeded), describe_share(whole.success_full)
     num_errors = sum(whole.errors.values())
     yield "Errors", str(num_errors), "counted 0 in the score" if num_errors else "every episode has a score"

@@ -15,7 +15,7 @@ from pydantic import Field
 from apps.evals.statistics import Key
 from cua.errors import ConfigError, name_choices
 from envs import spec_of
-from envs.suite import FAMILY, LABELS, Suite
+from envs.suite import FAMILY, LABELS, AgentKind, Suite
 
 MAX_FAMILY_CHARS = 100
 _GIT_TIMEOUT_S = 10
@@ -40,6 +40,7 @@ class EvalPlan:
         families: Family by task; tasks without one are left out.
         labels: Further groupings: by name, the group of each task that has one.
         cluster_by: The label whose tasks intervals draw together; "": each task stands alone.
+        agent: What kind of agent plays: by mouse and keyboard, with tools, or a swarm of these.
         seeds: What each task is drawn with; null when there is nothing to draw.
         repeats: Times that each task and seed is tried.
         model: Name of the model.
@@ -62,11 +63,17 @@ class EvalPlan:
     max_time_s: Amount | None
     labels: dict[Line, dict[TaskId, Line]] = field(default_factory=dict)
     cluster_by: Line = ""
+    agent: AgentKind = "gui"
 
     @property
     def num_episodes(self) -> int:
         """How many there are."""
         return len(self.task_ids) * len(self.seeds) * self.repeats
+
+    @property
+    def player(self) -> str:
+        """The model, and what kind of agent it plays as unless that goes without saying."""
+        return self.model + {"gui": "", "tools": ", one agent with tools", "swarm": ", a swarm"}[self.agent]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +160,7 @@ def make_plan(
     settings: Mapping[str, Any],
     max_steps: int,
     max_time_s: float | None,
+    agent: AgentKind = "gui",
 ) -> EvalPlan:
     """The plan of an evaluation.
 
@@ -165,6 +173,7 @@ def make_plan(
         settings: All other settings of the agent as JSON values, without secrets.
         max_steps: Steps of an episode.
         max_time_s: Seconds of an episode.
+        agent: Kind of agent.
 
     Raises:
         ConfigError: The selection does not fit the suite, or a task of it cannot be made.
@@ -192,6 +201,7 @@ def make_plan(
         max_time_s=max_time_s,
         labels=labels,
         cluster_by=suite.cluster_by,
+        agent=agent,
     )
 
 
@@ -224,7 +234,7 @@ def find_differences(kept: EvalPlan, given: EvalPlan, *, may_differ: Sequence[st
         given: That of a command line.
         may_differ: Settings that do not count.
     """
-    names = ("suite_name", "revision", "suite_options", "model", "repeats", "max_steps", "max_time_s")
+    names = ("suite_name", "revision", "suite_options", "model", "agent", "repeats", "max_steps", "max_time_s")
     found = [
         f"{name.removesuffix('_name')} is {shorten(getattr(kept, name))} there and {shorten(getattr(given, name))} here"
         for name in names

@@ -17,8 +17,10 @@ from cua.run.budget import Caps
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.run_files import make_run_dir
 from envs import Suite
+from envs.errors import did_you_mean
 from envs.registry import load_suite
 from envs.remote import SuiteRef
+from envs.suite import AgentKind
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "suite.py"
 MAY_DIFFER = ("base_url", "request_timeout", "max_retries", "streaming", "prices")
@@ -37,6 +39,7 @@ class EvalRequest:
         selection: Which part of it.
         settings: Single settings by name; of the limits, `max_steps` and `max_time` are those of an episode, the others
             those of the whole evaluation.
+        agent: Kind of agent; None: the suite's usual one.
         out: Folder of the results.
         resume: The evaluation that is gone on with.
     """
@@ -45,6 +48,7 @@ class EvalRequest:
     suite_options: Mapping[str, Any] = field(default_factory=dict)
     selection: Selection | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    agent: str | None = None
     out: Path | None = None
     resume: str | None = None
 
@@ -143,6 +147,7 @@ def _plan(
         settings=redacted(json.loads(json.dumps(shown)), make_secrets(settings).redact),
         max_steps=steps if sources["max_steps"] == "default" else settings.max_steps,
         max_time_s=settings.max_time if settings.max_time is not None else time_s,
+        agent=_agent(suite, request.agent or (kept.plan.agent if kept is not None else suite.agents[0])),
     )
     plan = replace(plan, suite=named)
     if kept is None or request.selection is not None:
@@ -153,6 +158,16 @@ def _plan(
         raise ConfigError(f"{kept.folder} is another evaluation: the suite has no task {min(unknown)!r} any more")
     families = {id: name for id, name in plan.families.items() if id in set(chosen.task_ids)}
     return replace(plan, task_ids=chosen.task_ids, families=families, seeds=chosen.seeds, repeats=chosen.repeats)
+
+
+def _agent(suite: Suite, named: str) -> AgentKind:
+    for kind in suite.agents:
+        if kind == named:
+            return kind
+    raise ConfigError(
+        f"--agent is {named!r}, and the tasks of {suite.name!r} are for {' or '.join(suite.agents)}"
+        f"{did_you_mean(named, suite.agents)}"
+    )
 
 
 def _caps(resolved: Resolved) -> Caps:

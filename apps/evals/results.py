@@ -25,6 +25,7 @@ from cua.batch.journal import FILE as EPISODES
 from cua.errors import TrajectoryError
 from cua.json_text import read_json, well_formed
 from cua.messages import Usage
+from cua.swarm.report import PAGE as SWARM_PAGE
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import MAX_RECORD_BYTES, REPORT, default_runs_dir, open_inside, read_inside
@@ -192,8 +193,8 @@ class Evaluation:
 
     def find_report(self, result: EpisodeResult) -> str | None:
         """The report of an episode's run, below the evaluation's folder; None when there is none."""
-        run = self.find_run(result)
-        return f"{run}/{REPORT}" if run is not None and (self.folder / run / REPORT).is_file() else None
+        run, page = self.find_run(result), SWARM_PAGE if self.plan.agent == "swarm" else REPORT
+        return f"{run}/{page}" if run is not None and (self.folder / run / page).is_file() else None
 
 
 _RESULTS_FILE: TypeAdapter[ResultsFile] = TypeAdapter(ResultsFile)

@@ -21,6 +21,8 @@ from cua.batch import (
     EpisodeJournal,
     EpisodeResult,
     Executor,
+    Player,
+    QuestionPlayer,
     make_episodes,
     make_executor,
     run_batch,
@@ -33,6 +35,7 @@ from cua.run.budget import Caps
 from cua.run.control import Control
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
+from cua.swarm.report import write_swarm_report
 from cua.trajectory.report import write_report
 from envs.remote import SuiteRef
 
@@ -121,12 +124,12 @@ async def run_evaluation(
     """
     async with AsyncExitStack() as stack:
         make_model = await stack.enter_async_context(_models(load_settings(settings).settings))
-        executor = make_executor(
-            options.executor, suite, max_idle=options.num_parallel, ray_address=options.ray_address
-        )
+        plan = evaluation.plan
+        kind = options.executor if plan.agent == "gui" else "local"  # the others have no environment
+        executor = make_executor(kind, suite, max_idle=options.num_parallel, ray_address=options.ray_address)
         stack.push_async_callback(_close_in_time, executor)
         episodes = make_episodes(
-            plan_keys(evaluation.plan),
+            plan_keys(plan),
             make_task=executor.make_task,
             take_env=executor.take_env,
             make_model=make_model,
@@ -134,10 +137,12 @@ async def run_evaluation(
         )
         journal = EpisodeJournal(evaluation.folder)
         stack.push_async_callback(journal.aclose)
-        plan = evaluation.plan
         chosen = {name: value for name, value in settings.items() if name not in ("model", "env", "runs_dir")}
         limits = {"max_steps": plan.max_steps, "max_time": plan.max_time_s}
-        agent = AgentPlayer(evaluation.folder / RUNS, **{**chosen, **limits})
+        told, runs = {**chosen, **limits}, evaluation.folder / RUNS
+        agent: Player = AgentPlayer(runs, **told)
+        if plan.agent != "gui":
+            agent = await stack.enter_async_context(QuestionPlayer(plan.agent, runs, **told))
         return await _Run(evaluation, agent, journal, options, listener).play(episodes, on_control)
 
 
@@ -147,7 +152,7 @@ class _Run:
     def __init__(
         self,
         evaluation: Evaluation,
-        agent: AgentPlayer,
+        agent: Player,
         journal: EpisodeJournal,
         options: EvalOptions,
         listener: Listener,
@@ -162,7 +167,7 @@ class _Run:
         plan = evaluation.plan
         kept = [journal.ended[key] for key in plan_keys(plan) if key in journal.ended]
         self._standing = Standing(plan=plan, results=kept, num_earlier=len(kept))
-        self._reports = _Reports(evaluation.folder)
+        self._reports = _Reports(evaluation.folder, _page_writer(plan))
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
         """All of them, or until it is stopped."""
@@ -238,16 +243,21 @@ def write_missing_reports(evaluation: Evaluation) -> int:
         run = evaluation.find_run(result)
         if run is not None and evaluation.find_report(result) is None:
             with contextlib.suppress(TrajectoryError):
-                write_report(evaluation.folder / run)
+                _page_writer(evaluation.plan)(evaluation.folder / run)
                 count += 1
     return count
+
+
+def _page_writer(plan: EvalPlan) -> Callable[[Path], Path]:
+    """What writes the pages of a run."""
+    return write_swarm_report if plan.agent == "swarm" else write_report
 
 
 class _Reports:
     """Writes the reports of runs, one at a time, off the event loop."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, write: Callable[[Path], Path]) -> None:
+        self._folder, self._write = folder, write
         self._queue: asyncio.Queue[str] = asyncio.Queue()
 
     def add(self, run_dir: str) -> None:
@@ -268,7 +278,7 @@ class _Reports:
         while True:
             run_dir = await self._queue.get()
             with contextlib.suppress(TrajectoryError):
-                await asyncio.to_thread(write_report, self._folder / run_dir)
+                await asyncio.to_thread(self._write, self._folder / run_dir)
             self._queue.task_done()
 
 

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
 """Kinds of ends without a score, and what stands above their columns."""
 RULES = {
-    "upstream": "upstream's",
-    "default": "our own",
-    "raw": "the raw configs'",
-    "databases": "the databases'",
+    "upstream": "score by upstream's rules",
+    "default": "score by our own rules",
+    "raw": "score by the raw configs' rules",
+    "databases": "score by the databases' rules",
+    "row_f1": "F1 of whole rows",
+    "judged": "score with a model as judge of free texts",
 }
-"""Rules besides those of the scores, by name."""
+"""What else is measured besides the score, by name."""
 BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
 _MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 40, 10, 28, 30
 _QUICK_RESAMPLES = 500
@@ -36,6 +38,11 @@ def describe_share(share: float | None) -> str:
 def describe_interval(interval: Interval | None) -> str:
     """`40.1 to 56.6 %`; a dash for none."""
     return "-" if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %"
+
+
+def describe_rule(name: str) -> str:
+    """What is measured under a name besides the score."""
+    return RULES.get(name, f"score by {name} rules")
 
 
 def describe_key(key: Key) -> str:
@@ -78,7 +85,7 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
     again = f", {plan.repeats} repeats" if plan.repeats > 1 else ""
     tasks = "1 task" if len(plan.task_ids) == 1 else f"{len(plan.task_ids)} tasks"
     yield f"{plan.suite_name} {plan.revision}".strip() + f": {tasks}{drawn}{again}"
-    yield f"model: {plan.model}"
+    yield f"model: {plan.player}"
     if evaluation.num_unfinished:
         why = f": {evaluation.why_stopped}" if evaluation.why_stopped else ""
         yield f"unfinished: {evaluation.num_unfinished} of {plan.num_episodes} episodes are not over{why}"
@@ -88,7 +95,7 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
     yield from _headline(whole)
     for name, other in figures.by_rule.items():
         score, interval = describe_share(other.mean_full), describe_interval(other.mean_full_interval)
-        yield f"{name:<8} {score:>8}  ({interval}), the score by {RULES.get(name, name)} rules"
+        yield f"{name:<8} {score:>8}  ({interval}), the {describe_rule(name)}"
     yield from _baselines(evaluation)
     yield from _tries(evaluation)
     yield ""
@@ -202,10 +209,8 @@ def _errors(results: Sequence[EpisodeResult]) -> Iterator[str]:
 
 
 def _named(evaluation: Evaluation) -> str:
-    plan = evaluation.plan
-    return (
-        f"{plan.suite_name} with {plan.model}, {describe_share(evaluation.figures.all.mean_full)} ({evaluation.folder})"
-    )
+    score = describe_share(evaluation.figures.all.mean_full)
+    return f"{evaluation.plan.suite_name} with {evaluation.plan.player}, {score} ({evaluation.folder})"
 
 
 def _difference(what: str, difference: float | None, interval: Interval | None) -> str:

@@ -1,9 +1,10 @@
 """Many episodes at once: given out, tried again where the infrastructure failed, and each accounted for."""
 
-from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, make_episodes
+from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, make_episodes
 from cua.batch.executor import Executor, make_executor
 from cua.batch.journal import EpisodeJournal
-from cua.batch.run import AgentPlayer, BatchOptions, BatchSummary, run_batch
+from cua.batch.player import AgentPlayer, QuestionPlayer
+from cua.batch.run import BatchOptions, BatchSummary, run_batch
 
 __all__ = [
     "AgentPlayer",
@@ -14,6 +15,8 @@ __all__ = [
     "EpisodeKind",
     "EpisodeResult",
     "Executor",
+    "Player",
+    "QuestionPlayer",
     "make_episodes",
     "make_executor",
     "run_batch",

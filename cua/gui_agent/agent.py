@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cua.answer import AnswerSchema
-from cua.errors import TaskError, describe_defect
 from cua.guard import Guard
 from cua.gui_agent.act import StepExecutor, StepOutcome
 from cua.gui_agent.decide import Decider, Decision
@@ -18,67 +17,11 @@ from cua.run.budget import CapReachedError, Caps
 from cua.run.end import End, RunResult
 from cua.run.events import Decided, Listener, Observed, StepDone
 from cua.run.scope import RunScope, Spent
+from cua.run.verdict import judge, judge_capped
 from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Env, EnvError, EnvSetupError, Observation, Task, Terminate, other_scores_of, spec_of, warnings_of
-from envs.errors import EvaluationError
-
-
-async def evaluate(task: Task, env: Env) -> float | None:
-    """The task's verdict.
-
-    Raises:
-        EnvError: The env could not be asked.
-        TaskError: The task's own code raised something else.
-    """
-    try:
-        return await task.evaluate(env)
-    except EnvError:
-        raise
-    except EvaluationError as error:
-        raise TaskError(str(error)) from error
-    except Exception as error:  # it runs tasks that others wrote
-        raise TaskError(describe_defect(error)) from error
-
-
-async def judge(task: Task, env: Env, terminate: Terminate | None) -> End:
-    """How a run ends whose episode is over: the agent said so, or, without a `terminate`, the env did."""
-    score = await evaluate(task, env)
-    others = other_scores_of(task)
-    answer = terminate.answer if terminate else None
-    if score is None and terminate is None:
-        reason = "the environment ended the episode; this task has no check of its own"
-        return End(status="unverified", reason=reason)
-    if score is None and terminate is not None and terminate.status == "failure":
-        return End(status="failed", reason=f"the agent gave up: {answer or 'no reason given'}", answer=answer)
-    if score is None:
-        reason = "the agent reports success; this task has no check of its own"
-        return End(status="unverified", reason=reason, answer=answer)
-    if score >= 1.0:
-        return End(
-            status="succeeded", reason="the task's own check passed", score=score, answer=answer, other_scores=others
-        )
-    reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
-    return End(status="failed", reason=reason, score=score, answer=answer, other_scores=others)
-
-
-def _claim(terminate: Terminate | None) -> str:
-    if terminate is None:
-        return "the environment ended the episode"
-    if terminate.status == "success":
-        return "although the agent reports success"
-    return f"the agent gave up: {terminate.answer or '-'}"
-
-
-async def judge_capped(task: Task, env: Env, cap: CapReachedError) -> End:
-    """How a run ends that ran into a limit: never as success, though the score is noted, or why there is none."""
-    try:
-        score = await evaluate(task, env)
-    except EnvError as error:
-        reason = f"{cap}; the task's verdict could not be reached: {error}"
-        return End(status="capped", cap=cap.cap, source="env", reason=reason, retryable=error.retryable)
-    return End(status="capped", cap=cap.cap, reason=str(cap), score=score, other_scores=other_scores_of(task))
+from envs import Env, EnvSetupError, Observation, Task, spec_of, warnings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

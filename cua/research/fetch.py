@@ -1,6 +1,7 @@
 """Pages and files by address: redirects, robots.txt, limits, a cache for the run, and who may be asked how often."""
 
 import asyncio
+import functools
 import hashlib
 import os
 import re
@@ -305,8 +306,8 @@ def make_web(
     """Search engine and fetcher by setting; `local` reads its folder here, which may take a while.
 
     Args:
-        search: `searxng:URL`, `brave`, `tavily`, `local:FOLDER`, or `local:world` with `:SEED` behind it for the corpus
-            of the suite `widesearch`.
+        search: `searxng:URL`, `brave`, `tavily`, `local:FOLDER`, or `local:world`, `local:world:SEED` or
+            `local:world:SEED:SIZE` for a corpus of the suite `widesearch`.
         allow_hosts: `HOST:PORT` that may be fetched although they are private.
         obeys_robots: Whether robots.txt is asked before.
         limits: How much may be fetched.
@@ -332,11 +333,14 @@ def make_web(
 
 
 def _make_local(where: str, rules: AddressRules, limits: FetchLimits) -> Web:
-    kind, _, seed = where.partition(":")
-    if kind == "world":
-        if seed and not re.fullmatch(r"\d{1,9}", seed):
-            raise ConfigError(f"search is 'local:{where}'; expected local:world or local:world:SEED, a whole number")
-        return make_world_web(int(seed or 0), limits=limits)
+    if where.partition(":")[0] == "world":
+        parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", where)
+        if parsed is None:
+            raise ConfigError(
+                f"search is 'local:{where}'; expected local:world, or local:world:SEED, a whole number, or "
+                "local:world:SEED:SIZE, tiny, small or full"
+            )
+        return make_world_web(int(parsed[1] or 0), size=parsed[2] or "small", limits=limits)
     root = Path(where).expanduser()
     find_files(root)
     index = LocalIndex(_index_path(root))
@@ -362,6 +366,13 @@ def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = 
         size: As for `envs.widesearch.world.make_world`.
         limits: How much may be fetched.
     """
+    world, index = _indexed_world(seed, size)
+    return Web(engine=index, fetcher=Fetcher(limits=limits, corpora=(_WorldCorpus(world),), is_offline=True))
+
+
+@functools.lru_cache(maxsize=2)
+def _indexed_world(seed: int, size: str) -> tuple[Any, LocalIndex]:
+    """A world and its index; nobody changes either, so the runs of an evaluation share them."""
     from envs.widesearch.world import make_world
 
     world = make_world(seed, size=size)
@@ -369,7 +380,7 @@ def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = 
     index.add(
         (world.base_url + page.path, page.title, page.words, page.date) for page in world.pages.values() if page.words
     )
-    return Web(engine=index, fetcher=Fetcher(limits=limits, corpora=(_WorldCorpus(world),), is_offline=True))
+    return world, index
 
 
 class _WorldCorpus:

@@ -33,7 +33,7 @@ from cua.swarm.sandboxes import AgentPlace, Sandboxes
 from cua.swarm.swarm import Swarm, SwarmLimits
 from cua.swarm.tools import AssignTaskTool, CreateSubagentTool, ReadResultTool
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.assemble import Given, make_parts, make_tools_header
+from cua.tool_agent.assemble import Given, make_parts, make_tools_header, scope_within, settings_of_question
 from cua.tool_agent.inputs import copy_inputs, find_inputs, make_question
 from cua.tool_agent.outside import make_user_tools
 from cua.tool_agent.profile import Profile, ToolMaker
@@ -42,6 +42,7 @@ from cua.tools import Toolset
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.images import write_atomically
+from envs import Question
 from envs.env import EnvSpec
 from envs.pool import EnvPool
 from visual_tools.sandbox import KernelMaker
@@ -100,7 +101,7 @@ OnSwarm = Callable[[Swarm], None]
 
 
 async def run_swarm(
-    question: str,
+    question: str | Question,
     files: Sequence[Path | str] = (),
     *,
     options: SwarmOptions | None = None,
@@ -108,25 +109,31 @@ async def run_swarm(
     sandbox: KernelMaker | str | None = None,
     watch: Watch | None = None,
     on_swarm: OnSwarm | None = None,
+    scope: RunScope | None = None,
     **settings: Any,
 ) -> SwarmResult:
     """Have a swarm answer a question.
 
     Args:
-        question: What is asked.
+        question: What is asked; a task of a suite judges the answer.
         files: Copied into the orchestrator's folder.
         options: How it works.
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
         watch: Who follows the run; children's events carry their names.
         on_swarm: Gets the swarm before it starts, for a live view.
+        scope: Of what the run is a part of, such as a batch.
         settings: Single settings by name, such as `max_tokens=1_000_000`.
 
     Raises:
         ConfigError: A setting or file is wrong; nothing was started.
     """
-    session = _Session(options or SwarmOptions(), _given(None, model, sandbox, watch, settings), on_swarm)
-    return await session.run(question, [Path(file) for file in files])
+    task = None if isinstance(question, str) else question
+    if task is not None:
+        settings = settings_of_question(task, settings)
+    given = replace(_given(None, model, sandbox, watch, settings), task=task, scope=scope)
+    words = question if isinstance(question, str) else question.instruction
+    return await _Session(options or SwarmOptions(), given, on_swarm).run(words, [Path(file) for file in files])
 
 
 async def resume_swarm(
@@ -191,7 +198,7 @@ class _Session:
             raise ConfigError("a file is too large to be copied into the swarm's folder")
         asked = await asyncio.to_thread(make_question, question, inputs)
         self._sandboxes = Sandboxes(self._given.maker, parts.settings, self._options.num_kernels)
-        header = make_tools_header(parts, question, inputs, self._sandboxes)  # type: ignore[arg-type]
+        header = make_tools_header(parts, question, inputs, self._sandboxes, self._given.task)  # type: ignore[arg-type]
         header = replace(header, protocol={"profile": "swarm"})
         runs_dir = parts.settings.runs_dir or default_runs_dir()
         self._writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact)
@@ -258,7 +265,9 @@ class _Session:
     async def _assemble(self, record: RunRecord | None, player: ChildPlayer) -> tuple[RunScope, Swarm, ToolAgent]:
         parts, preset = self._parts, self._options.preset
         limits = self._limits()
-        scope = RunScope(caps=limits.run, record=self._writer, listener=parts.watch.listener)
+        scope = scope_within(self._given, limits.run, self._writer) or RunScope(
+            caps=limits.run, record=self._writer, listener=parts.watch.listener
+        )
         scope.control.attach()
         if parts.watch.on_control:
             parts.watch.on_control(scope.control)
@@ -282,6 +291,7 @@ class _Session:
             model=parts.model,
             toolset=Toolset([*tools, *self._core_tools(self._main_place)]),
             profile=profile,
+            task=self._given.task,
             is_isolated=self._sandboxes.backend != "none",
             guard=parts.guard,
             scope=scope.make_turn(Caps(max_steps=None, max_calls=preset.orchestrator_calls)),

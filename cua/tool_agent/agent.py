@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from cua.answer import AnswerSchema, describe_evidence, read_answer
@@ -22,12 +23,14 @@ from cua.run.events import (
     ToolStepDone,
 )
 from cua.run.scope import RunScope, Spent
+from cua.run.verdict import judge_answer
 from cua.step import CallOutcome, ToolStep
-from cua.tool_agent.calls import Caller, count_alike, why_unusable, with_own_ids
+from cua.tool_agent.calls import Caller, check_loop, count_alike, why_unusable, with_own_ids
 from cua.tool_agent.conversation import SUMMARY_REQUEST, Asked, Compaction, compact, count_tokens, to_messages
 from cua.tool_agent.profile import Profile
 from cua.tools.toolset import Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
+from envs import Task
 
 CUT = (
     "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
@@ -77,6 +80,7 @@ class ToolAgent:
         toolset: What it may call.
         profile: How it works.
         answer_schema: What final answers must look like.
+        task: Judges the answer, when the question is one of a suite.
         is_isolated: Whether tools run in a sandbox; when not, the guard asks before each call.
         guard: What may be done.
         scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the profile.
@@ -95,6 +99,7 @@ class ToolAgent:
         toolset: Toolset,
         profile: Profile,
         answer_schema: AnswerSchema | None = None,
+        task: Task | None = None,
         is_isolated: bool = True,
         guard: Guard | None = None,
         scope: RunScope | None = None,
@@ -105,6 +110,7 @@ class ToolAgent:
         self.toolset = toolset
         self.profile = profile
         self.answer_schema = answer_schema
+        self.task = task
         self.is_isolated = is_isolated
         self.guard = guard or Guard()
         self.scope = scope or RunScope(caps=replace(profile.caps, max_steps=None), record=record, listener=listener)
@@ -188,7 +194,8 @@ class ToolAgent:
         self.scope.begin(words, self._spent)
         turn.control.attach()
         try:
-            self._end = await turn.to_the_end(answer)
+            end = await turn.to_the_end(answer)
+            self._end = await turn.to_the_end(partial(judge_answer, self.task, end))
         finally:
             turn.control.clock.end()
             self._turn = self.scope.make_turn(self._turn_caps)
@@ -345,24 +352,13 @@ class ToolAgent:
             self._turn.reply_usable()
         else:
             self._turn.reply_unusable(why)
-
-        self._end_loop()
+        if self.profile.is_loop_capped:
+            check_loop(self.steps, self.scope.caps)
 
     def _loop_remark(self, reply: Reply) -> str | None:
         times = count_alike(reply.tool_calls, self.steps) + 1
         is_due = self.profile.is_loop_capped and reply.tool_calls and times >= self.scope.caps.loop_nudge
         return LOOP_NUDGE.format(times=times) if is_due else None
-
-    def _end_loop(self) -> None:
-        """End the run when its last steps are all the same.
-
-        Raises:
-            CapReachedError: They are.
-        """
-        times = count_alike(self.steps[-1].reply.tool_calls, self.steps)
-        if self.profile.is_loop_capped and times >= self.scope.caps.loop_cap:
-            call = self.steps[-1].reply.tool_calls[0]
-            raise CapReachedError("loop", f"the same call {times} times in a row: {call.name}({call.arguments[:200]})")
 
     async def _compact_if_long(self) -> None:
         most = self.profile.context.max_tokens

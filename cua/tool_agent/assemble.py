@@ -12,6 +12,7 @@ from cua.assemble import (
     recorded_limits,
     recorded_sampling,
     recorded_settings,
+    recorded_task,
     versions_of,
 )
 from cua.config import Resolved, Settings, load_settings
@@ -20,14 +21,17 @@ from cua.guard import Guard
 from cua.messages import Sampling
 from cua.model import Model
 from cua.redaction import redacting
+from cua.run.budget import Caps
 from cua.run.events import Watch
+from cua.run.scope import RunScope
 from cua.secrets import Secrets, load_secrets
 from cua.tool_agent.inputs import InputFile
 from cua.tool_agent.mcp_file import McpServer, load_mcp_file
 from cua.tool_agent.outside import find_user_tools
 from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, ToolMaker, ask_profile
-from cua.trajectory import RunHeader, RunRecord, load_run
+from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, load_run
 from cua.trajectory.run_record import TOOLS_ENV
+from envs import Task, search_of, spec_of
 from visual_tools.sandbox import KernelMaker, Limits
 
 PACKAGES = (
@@ -45,7 +49,7 @@ PACKAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the caller of a session gave."""
+    """What the caller of a session gave; `scope` is that of what the session is a part of."""
 
     profile: Profile | None
     resume: Path | None
@@ -54,6 +58,8 @@ class Given:
     maker: KernelMaker | None
     watch: Watch
     flags: dict[str, Any]
+    task: Task | None = None
+    scope: RunScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +147,32 @@ def visual_settings(resolved: Resolved) -> Settings:
     return settings
 
 
-def make_tools_header(parts: SessionParts, question: str, inputs: Sequence[InputFile], maker: KernelMaker) -> RunHeader:
+def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, with what the task is searched in.
+
+    Raises:
+        ConfigError: It cannot be answered without a screen, or is searched in something else than what is given.
+    """
+    search = search_of(task)
+    if search is None:
+        raise ConfigError(f"the task {spec_of(task).id!r} needs a screen; run it with `cua.run_task`")
+    if search and given.get("search") not in (None, "", search):
+        raise ConfigError(f"the task {spec_of(task).id!r} is searched in {search!r}, not in {given['search']!r}")
+    return {**given, "search": search or given.get("search")}
+
+
+def scope_within(given: Given, caps: Caps, record: TrajectoryWriter) -> RunScope | None:
+    """The scope of a session's run within that of which it is a part; None: it stands alone."""
+    return given.scope.make_run(caps, record, given.watch.listener) if given.scope is not None else None
+
+
+def make_tools_header(
+    parts: SessionParts, question: str, inputs: Sequence[InputFile], maker: KernelMaker, task: Task | None = None
+) -> RunHeader:
     """What a run's record begins with; enough to go on with it, without secrets."""
     return RunHeader(
         instruction=question,
+        task=recorded_task(task) if task is not None else {},
         env=TOOLS_ENV,
         env_options={"sandbox": maker.backend},
         model=parts.model.name,

@@ -15,6 +15,7 @@ from typing import Any
 from cua.guard import Guard
 from cua.guard.guard import check_call
 from cua.messages import Reply, ToolCall, ToolResult
+from cua.run.budget import CapReachedError, Caps
 from cua.run.scope import RunScope
 from cua.step import CallOutcome, ToolStep
 from cua.tools.toolset import UNUSABLE, Toolset, failed
@@ -119,6 +120,19 @@ def count_alike(calls: Sequence[ToolCall], steps: Sequence[ToolStep]) -> int:
     wanted = [(call.name, call.arguments) for call in calls]
     alike = (wanted == [(call.name, call.arguments) for call in step.reply.tool_calls] for step in steps[::-1])
     return next((count for count, is_alike in enumerate(alike) if not is_alike), len(steps)) if wanted else 0
+
+
+def check_loop(steps: Sequence[ToolStep], caps: Caps) -> None:
+    """End a run whose last steps are all the same.
+
+    Raises:
+        CapReachedError: They are.
+    """
+    calls = steps[-1].reply.tool_calls
+    times = count_alike(calls, steps)
+    if times >= caps.loop_cap:
+        what = f"{calls[0].name}({calls[0].arguments[:200]})"
+        raise CapReachedError("loop", f"the same call {times} times in a row: {what}")
 
 
 def why_unusable(step: ToolStep) -> str | None:

@@ -19,8 +19,18 @@ from cua.models.wire import tools_to_wire
 from cua.redaction import redacted
 from cua.run.end import RunResult
 from cua.run.events import Watch
+from cua.run.scope import RunScope
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.assemble import Given, SessionParts, make_parts, make_tools_header, recorded_input, start_sandbox
+from cua.tool_agent.assemble import (
+    Given,
+    SessionParts,
+    make_parts,
+    make_tools_header,
+    recorded_input,
+    scope_within,
+    settings_of_question,
+    start_sandbox,
+)
 from cua.tool_agent.export import SHOWN_TOOLS
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
 from cua.tool_agent.mcp_servers import McpTools, open_mcp_tools
@@ -31,6 +41,7 @@ from cua.tools import Toolset
 from cua.tools.service import Service
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
+from envs import Question, Task
 from visual_tools.sandbox import KernelMaker, Limits
 
 INPUTS = "inputs"
@@ -38,24 +49,26 @@ INPUTS = "inputs"
 
 
 async def ask(
-    question: str,
+    question: str | Question,
     files: Sequence[Path | str] = (),
     *,
     schema: str | AnswerSchema | None = None,
     model: Model | str | None = None,
     sandbox: KernelMaker | str | None = None,
     watch: Watch | None = None,
+    scope: RunScope | None = None,
     **settings: Any,
 ) -> RunResult:
     """Answer one question about files with a tool-calling model, and keep the evidence.
 
     Args:
-        question: What is asked.
+        question: What is asked; a task of a suite judges the answer.
         files: Images, documents, videos, other files; copied into the run.
         schema: What the answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
         watch: Who follows the run.
+        scope: Of what the run is a part of, such as a batch.
         settings: Single settings by name, such as `max_steps=20`; the others come from files and the environment.
 
     Returns:
@@ -65,8 +78,14 @@ async def ask(
         ConfigError: A setting or file is wrong; nothing was started.
         SandboxError: Code cannot be isolated here.
     """
-    async with ToolSession(schema=schema, model=model, sandbox=sandbox, watch=watch, **settings) as session:
-        return await session.ask(question, files)
+    task = None if isinstance(question, str) else question
+    if task is not None:
+        settings = settings_of_question(task, settings)
+    words = question if isinstance(question, str) else question.instruction
+    async with ToolSession(
+        schema=schema, model=model, sandbox=sandbox, watch=watch, task=task, scope=scope, **settings
+    ) as session:
+        return await session.ask(words, files)
 
 
 async def resume_ask(
@@ -121,6 +140,8 @@ class ToolSession:
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
         watch: Who follows the run; `on_control` gets the switches of each question before it starts.
+        task: Judges the answers.
+        scope: Of what the run is a part of; stops, budget and time of it hold besides.
         settings: Single settings by name; the others come from files and the environment.
     """
 
@@ -133,6 +154,8 @@ class ToolSession:
         model: Model | str | None = None,
         sandbox: KernelMaker | str | None = None,
         watch: Watch | None = None,
+        task: Task | None = None,
+        scope: RunScope | None = None,
         **settings: Any,
     ) -> None:
         named = {"model": model, "sandbox": sandbox}
@@ -144,6 +167,8 @@ class ToolSession:
             maker=None if isinstance(sandbox, str) else sandbox,
             watch=watch or Watch(),
             flags={**settings, **{name: value for name, value in named.items() if isinstance(value, str)}},
+            task=task,
+            scope=scope,
         )
         self._lock = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -243,7 +268,7 @@ class ToolSession:
     async def _open_new(self, parts: SessionParts, question: str, inputs: Sequence[InputFile]) -> "_Work":
         found = await self._reach_servers(parts)
         maker = await self._make_maker(parts)
-        header = make_tools_header(parts, question, inputs, maker)
+        header = make_tools_header(parts, question, inputs, maker, self._given.task)
         runs_dir = parts.settings.runs_dir or default_runs_dir()
         writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact)
         self._stack.callback(writer.close)
@@ -300,8 +325,10 @@ class ToolSession:
             toolset=toolset,
             profile=parts.profile,
             answer_schema=parts.schema,
+            task=self._given.task,
             is_isolated=maker.backend != "none",
             guard=parts.guard,
+            scope=scope_within(self._given, parts.profile.caps, writer),
             record=writer,
             listener=parts.watch.listener,
         )

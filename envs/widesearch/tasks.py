@@ -4,12 +4,16 @@ import functools
 from typing import Any
 
 from envs.env import EnvSpec, TaskSpec
-from envs.suite import FAMILY, Suite
+from envs.suite import FAMILY, Baseline, Suite
 from envs.widesearch.scoring import Judge, ScoredColumn, Scores, score_table
 from envs.widesearch.server import WorldServer
 from envs.widesearch.world import REVISION, SIZES, Table, World, make_world, slug
 
 PREFIX = "widesearch/"
+_BASELINES = {
+    name: Baseline(score=0.0, num_episodes=18, command=f"cua eval widesearch --baseline {name}")
+    for name in ("null", "fail", "random")
+}
 
 
 class WideSearchTask:
@@ -33,6 +37,11 @@ class WideSearchTask:
         self._size = size
         self._server: WorldServer | None = None
         self._judge = judge
+
+    @property
+    def search(self) -> str:
+        """The corpus, for agents that search without a screen."""
+        return f"local:world:{self.spec.seed or 0}:{self._size}"
 
     @property
     def instruction(self) -> str:
@@ -64,7 +73,7 @@ class WideSearchTask:
     async def evaluate(self, env: Any) -> float:
         """Item-F1 of the answer that the agent ended with."""
         scores = self.score(env.terminate.answer if env.terminate is not None else None)
-        self.other_scores = {"row_f1": scores.row_f1, "success": scores.success}
+        self.other_scores = {"row_f1": min(scores.row_f1, 1.0)}
         return min(scores.item_f1, 1.0)
 
     async def teardown(self, env: Any) -> None:
@@ -123,6 +132,8 @@ def make_suite(size: str = "small", num_seeds: int = 3) -> Suite:
         revision=REVISION,
         max_steps=100,
         max_time_s=1800.0,
+        agents=("tools", "swarm", "gui"),
+        baselines=_BASELINES,
     )
 
 

@@ -5,12 +5,21 @@ import pytest
 from cua.check_model import check_model
 from cua.errors import ConfigError
 from cua.gui_agent.agent import Agent, AgentOptions
-from cua.models.baseline import NUM_CLICKS, BaselineModel
+from cua.messages import TextPart
+from cua.models.baseline import NUM_CLICKS, NUM_ROWS, NUM_SEARCHES, BaselineModel
 from cua.models.make import make_model
+from cua.research.fetch import make_web
 from cua.run.budget import Caps
 from cua.run.end import RunResult
+from cua.tool_agent.agent import ToolAgent
+from cua.tool_agent.profile import Profile
+from cua.tools import Toolset
+from cua.tools.research import make_research_tools
 from envs import Action, Click, InstructionTask
 from envs.fake import FakeEnv
+from envs.registry import load_suite
+from envs.widesearch.scoring import read_table
+from envs.widesearch.tasks import WideSearchTask
 
 
 async def play(name: str) -> tuple[RunResult, list[Action]]:
@@ -53,3 +62,20 @@ async def test_it_is_a_model() -> None:
 def test_a_wrong_name_is_told(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make_model(name)
+
+
+async def test_offered_tools_they_answer_in_words_and_get_nothing() -> None:
+    suite = load_suite("widesearch", size="tiny", num_seeds=1)
+    task = suite.make_task(suite.task_ids[0], 0)
+    assert isinstance(task, WideSearchTask)
+    tools = make_research_tools(make_web(task.search), None)
+    calls = {}
+    for kind in ("null", "fail", "random"):
+        profile = Profile(system_prompt="", caps=Caps(max_steps=20))
+        agent = ToolAgent(model=BaselineModel(kind), toolset=Toolset(tools), profile=profile, task=task)
+        result = await agent.run([TextPart(text=task.instruction)])
+        assert (result.end.status, result.end.score) == ("failed", 0.0)
+        calls[kind] = agent.num_calls
+    assert calls == {"null": 0, "fail": 0, "random": NUM_SEARCHES}
+    rows = read_table(result.end.answer or "")
+    assert rows is not None and (len(rows[0]), len(rows[1])) == (len(task.columns), NUM_ROWS)

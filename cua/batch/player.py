@@ -1,0 +1,106 @@
+"""How an episode is played: by the GUI agent in an env, by one agent with tools, or by a swarm."""
+
+import inspect
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from cua.api import run_task
+from cua.batch.episode import Episode
+from cua.config import load_settings
+from cua.errors import ConfigError
+from cua.run.end import RunResult
+from cua.run.events import Watch
+from cua.run.scope import RunScope
+from envs import Question, Task, search_of, spec_of
+from envs.suite import AgentKind
+
+
+class AgentPlayer:
+    """The `Player` of real agents.
+
+    Args:
+        runs_dir: Folder of the runs.
+        watch: Who follows them; an event says in its ids whose it is.
+        settings: Of every run, by name, as for `cua.run_task`; what a task asks of its env holds besides.
+    """
+
+    def __init__(self, runs_dir: Path, *, watch: Watch | None = None, **settings: Any) -> None:
+        self._settings = {**settings, "runs_dir": runs_dir}
+        self._watch = watch
+
+    async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
+        """One run of the agent, from taking its env to giving it back.
+
+        Raises:
+            CuaError: A setting is wrong, or the record cannot be written.
+            EnvError: There is no env.
+            Exception: What the task's own code raises.
+        """
+        task, model = episode.make_task(), episode.make_model()
+        made = episode.make_env()
+        env = await made if inspect.isawaitable(made) else made
+        try:
+            return await run_task(task, env=env, model=model, watch=self._watch, scope=scope, **self._settings)
+        finally:
+            await env.close()
+
+
+class QuestionPlayer:
+    """The `Player` of agents with tools: no env is made. To be entered; episodes of `tools` share one sandbox then.
+
+    Args:
+        kind: `tools` for one agent, `swarm` for an orchestrator with sub-agents.
+        runs_dir: Folder of the runs.
+        settings: Of every run, by name, as for `cua.ask`; of a swarm, `max_steps` bounds the tool calls of the
+            orchestrator.
+    """
+
+    def __init__(self, kind: AgentKind, runs_dir: Path, **settings: Any) -> None:
+        self._kind = kind
+        self._settings = {**settings, "runs_dir": runs_dir}
+        self._stack = AsyncExitStack()
+        self._sandbox: Any = None
+
+    async def __aenter__(self) -> Self:
+        """Start what all episodes share.
+
+        Raises:
+            SandboxError: Code cannot be isolated here.
+        """
+        if self._kind == "tools":
+            from cua.tool_agent.assemble import start_sandbox
+
+            self._sandbox = await start_sandbox(load_settings(self._settings).settings)
+            self._stack.push_async_callback(self._sandbox.close)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
+        """One run. The steps of a swarm are its critical steps.
+
+        Raises:
+            CuaError: A setting is wrong, or the record cannot be written; or the task needs a screen.
+            EnvError: What the answer is found or judged with is not there.
+        """
+        task, model = _question(episode.make_task()), episode.make_model()
+        if self._kind == "tools":
+            from cua.tool_agent.session import ask
+
+            return await ask(task, model=model, sandbox=self._sandbox, scope=scope, **self._settings)
+        from cua.swarm import PRESETS, SwarmOptions, run_swarm
+
+        preset = PRESETS["standard"]
+        calls = self._settings.get("max_steps") or preset.orchestrator_calls
+        options = SwarmOptions(preset=replace(preset, orchestrator_calls=calls))
+        done = await run_swarm(task, options=options, model=model, scope=scope, **self._settings)
+        return replace(done.run, num_steps=done.measures.critical_steps)
+
+
+def _question(task: Task) -> Question:
+    if search_of(task) is None:
+        raise ConfigError(f"the task {spec_of(task).id!r} needs a screen; only `--agent gui` plays it")
+    return task  # type: ignore[return-value]  # judged by its attribute

@@ -1,0 +1,89 @@
+"""From the end of an episode and its task's verdict to how the run ends."""
+
+from dataclasses import dataclass, replace
+
+from cua.errors import TaskError, describe_defect
+from cua.run.budget import CapReachedError
+from cua.run.end import End
+from envs import Env, EnvError, Task, Terminate, other_scores_of
+from envs.errors import EvaluationError
+
+
+async def evaluate(task: Task, env: "Env | Answered") -> float | None:
+    """The task's verdict.
+
+    Raises:
+        EnvError: The env could not be asked.
+        TaskError: The task's own code raised something else.
+    """
+    try:
+        return await task.evaluate(env)
+    except EnvError:
+        raise
+    except EvaluationError as error:
+        raise TaskError(str(error)) from error
+    except Exception as error:  # it runs tasks that others wrote
+        raise TaskError(describe_defect(error)) from error
+
+
+async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) -> End:
+    """How a run ends whose episode is over: the agent said so, or, without a `terminate`, the env did."""
+    score = await evaluate(task, env)
+    others = other_scores_of(task)
+    answer = terminate.answer if terminate else None
+    if score is None and terminate is None:
+        reason = "the environment ended the episode; this task has no check of its own"
+        return End(status="unverified", reason=reason)
+    if score is None and terminate is not None and terminate.status == "failure":
+        return End(status="failed", reason=f"the agent gave up: {answer or 'no reason given'}", answer=answer)
+    if score is None:
+        reason = "the agent reports success; this task has no check of its own"
+        return End(status="unverified", reason=reason, answer=answer)
+    if score >= 1.0:
+        return End(
+            status="succeeded", reason="the task's own check passed", score=score, answer=answer, other_scores=others
+        )
+    reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
+    return End(status="failed", reason=reason, score=score, answer=answer, other_scores=others)
+
+
+def _claim(terminate: Terminate | None) -> str:
+    if terminate is None:
+        return "the environment ended the episode"
+    if terminate.status == "success":
+        return "although the agent reports success"
+    return f"the agent gave up: {terminate.answer or '-'}"
+
+
+async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) -> End:
+    """How a run ends that ran into a limit: never as success, though the score is noted, or why there is none."""
+    try:
+        score = await evaluate(task, env)
+    except EnvError as error:
+        reason = f"{cap}; the task's verdict could not be reached: {error}"
+        return End(status="capped", cap=cap.cap, source="env", reason=reason, retryable=error.retryable)
+    return End(status="capped", cap=cap.cap, reason=str(cap), score=score, other_scores=other_scores_of(task))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What stands for the env of a `Question` when it is evaluated."""
+
+    terminate: Terminate
+
+
+async def judge_answer(task: Task | None, end: End) -> End:
+    """How the run of an agent with tools ends, by its task, if it has one: an answer, also one at a limit, is judged.
+
+    Raises:
+        EnvError: What judges the answer could not be reached.
+        TaskError: The task's own code raised something else.
+    """
+    if task is None or end.status not in ("unverified", "capped"):
+        return end
+    terminate = Terminate(status="success", answer=end.answer)
+    world = Answered(terminate=terminate)
+    if end.cap is None:
+        return await judge(task, world, terminate)
+    capped = await judge_capped(task, world, CapReachedError(end.cap, end.reason))
+    return replace(capped, answer=end.answer)

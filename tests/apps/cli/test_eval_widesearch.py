@@ -1,0 +1,76 @@
+"""`cua eval widesearch`: agents with tools and swarms as players, without a browser."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cua.trajectory import load_run
+from tests.apps.cli.running import cua, press_ctrl_c, start
+from tests.apps.cli.test_eval import ended_keys, results_of
+
+TINY = ("eval", "widesearch", "--suite-option", "size=tiny", "--seeds", "1")
+
+
+def test_the_embedded_swarm_collects_all_tables_in_fewer_steps(tmp_path: Path) -> None:
+    out = tmp_path / "found"
+    ended = cua(tmp_path, *TINY, "--agent", "swarm", "--model", "literal", "--out", str(out))
+    assert ended.code == 0, ended.stderr
+    assert "model: literal, a swarm" in ended.stdout
+    assert "score     100.0 %" in ended.stdout
+    assert "the F1 of whole rows" in ended.stdout
+    found = results_of(out)
+    assert found["plan"]["agent"] == "swarm"
+    page = (out / "index.html").read_text("utf-8")
+    for line in map(json.loads, (out / "episodes.jsonl").read_text("utf-8").splitlines()):
+        if line["event"] != "ended":
+            continue
+        told = json.loads((out / line["run_dir"] / "swarm.json").read_text("utf-8"))
+        assert line["num_steps"] == told["measures"]["critical_steps"] < told["measures"]["total_steps"]
+        assert f"{line['run_dir']}/swarm.html" in page
+        record = load_run(out / line["run_dir"])
+        assert record.end is not None and (record.end.status, record.end.score) == ("succeeded", 1.0)
+        assert record.header.task["id"] == line["task_id"]
+
+
+def test_one_agent_with_tools_is_interrupted_and_gone_on_with(tmp_path: Path) -> None:
+    """The first table is there at once, as it stands in a wrong answer; the second one takes for ever, then not."""
+    script, out = tmp_path / "replies.jsonl", tmp_path / "found"
+    wrong = {"content": "| Bridge | Opened |\n|---|---|\n| A | B |"}
+    lines = [{"for": "bridges in Ostland", **wrong}, {"for": "bridges in Velmark", **wrong, "after_s": 600}]
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = (*TINY, "--model", f"scripted:{script}")
+    process = start(tmp_path, *words, "--out", str(out))
+    assert process.stderr is not None
+    while "[1/2]" not in (line := process.stderr.readline()):
+        assert line, "it ended by itself"
+    press_ctrl_c(process)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "model: scripted" in stdout and "one agent with tools" in stdout
+    assert "unfinished: 1 of 2" in stdout
+    lines[1]["after_s"] = 0
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    other = cua(tmp_path, *words, "--resume", str(out), "--agent", "swarm")
+    assert (other.code, "agent is 'tools' there and 'swarm' here" in other.stderr) == (2, True), other.stderr
+    again = cua(tmp_path, *words, "--resume", str(out))
+    assert again.code == 0, again.stderr
+    assert set(ended_keys(out).values()) == {1}
+    figures = results_of(out)["figures"]["all"]
+    assert (figures["num_scored"], figures["mean_full"]) == (2, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("eval", "examples", "--agent", "tools"), "are for gui"),
+        (("eval", "widesearch", "--agent", "swarms"), "did you mean 'swarm'?"),
+    ],
+)
+def test_an_agent_that_cannot_play_is_refused_before_anything_starts(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    ended = cua(tmp_path, *words, "--model", "literal", "--out", str(tmp_path / "found"))
+    assert (ended.code, ended.stdout) == (2, "")
+    assert told in ended.stderr and len(ended.stderr.splitlines()) == 1
+    assert not (tmp_path / "found").exists()
