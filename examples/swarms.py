@@ -1,19 +1,23 @@
-"""Two swarms that run offline: one collects a table, the children of the other drive browsers side by side.
+"""Swarms that run offline: a collected table, files downloaded and compared, browsers side by side.
 
 python -m examples.swarms table
+python -m examples.swarms files
 python -m examples.swarms browsers
 """
 
 import asyncio
 import json
 import sys
+import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cua.messages import Reply, ToolCall
 from cua.models.literal import LiteralModel
 from cua.models.scripted import ConversationScript
 from cua.swarm import SwarmOptions, run_swarm
 from cua.swarm.session import SwarmResult
+from examples.price_lists import SHOPS, Comparer, serve, write_lists
 
 PAGE = (Path(__file__).parent / "pages" / "orders.html").as_uri()
 ORDERS = ("Order 1011", "Order 1012", "Order 1013")
@@ -25,6 +29,21 @@ async def collect_table() -> SwarmResult:
         'Collect Bridge, Opened, Designer of all bridges in Tarsia that are listed on "List of bridges in Tarsia".'
     )
     return await run_swarm(question, model=LiteralModel(), search="local:world")
+
+
+async def compare_files() -> SwarmResult:
+    """Twenty pairs of price lists: a sub-agent downloads each from a server, compares it by code, and cites that."""
+    with tempfile.TemporaryDirectory() as folder, serve(Path(folder)) as url:
+        write_lists(Path(folder))
+        names = "".join(f"<li>{url}{shop}-{year}.csv</li>" for shop in SHOPS for year in ("2025", "2026"))
+        (Path(folder) / "index.html").write_text(f"<title>Price lists of all shops</title><ul>{names}</ul>")
+        host = urlsplit(url).netloc
+        return await run_swarm(
+            "What has changed in the price lists of all shops?",
+            model=Comparer(),
+            search=f"local:{folder}",
+            search_allow=(host,),
+        )
 
 
 async def read_orders() -> SwarmResult:
@@ -50,7 +69,7 @@ def _call(tool: str, arguments: dict[str, str]) -> ToolCall:
 
 def main() -> None:
     """Run the one that is named."""
-    work = {"table": collect_table, "browsers": read_orders}[sys.argv[1]]
+    work = {"table": collect_table, "files": compare_files, "browsers": read_orders}[sys.argv[1]]
     done = asyncio.run(work())
     for child in done.children:
         print(child.id, child.state, child.answer.replace("\n", " "))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envs.browser.launch import find_browser
+from examples.price_lists import GONE, write_lists
 
 
 def run(name: str, folder: Path) -> list[str]:
@@ -24,6 +25,22 @@ def test_a_table_is_collected(tmp_path: Path) -> None:
     pytest.importorskip("trafilatura")
     lines = run("table", tmp_path)
     assert sum(" finished " in line for line in lines) == 6
+
+
+@pytest.mark.slow
+def test_twenty_files_are_downloaded_and_compared_and_the_one_that_is_a_page_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("trafilatura")
+    pytest.importorskip("ipykernel")
+    (tmp_path / "lists").mkdir()
+    known = write_lists(tmp_path / "lists")
+    lines = run("files", tmp_path)
+    told = dict(line.split(": ", 1) for line in lines if line.startswith("shop-"))
+    assert told.keys() == known.keys() and len(known) == 20
+    for shop, changes in known.items():
+        assert told[shop].startswith(changes), shop
+    assert "a page of HTML" in told[GONE]
+    assert sum(" finished " in line for line in lines) == 20
+    assert len(list(tmp_path.glob("*/children/*/files/downloads/*.csv"))) == 39
 
 
 @pytest.mark.slow
