@@ -35,6 +35,7 @@ Exit codes: 0 every episode is over, whatever its score; 1 none of them could be
 3 a limit of the whole evaluation was reached; 130 stopped."""
 
 EXPORTS = ("inspect", "atif", "osworld")
+_SUITE_FLAGS = ("provider", "guest", "sites", "judge", "judge_url")
 _TELL_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
@@ -83,6 +84,8 @@ def run(
     ] = None,
     guest: Annotated[str | None, Flag(help="osworld: HOST:PORT of a guest that runs already.")] = None,
     list_name: Annotated[str | None, Flag("--list", help="osworld: list of tasks, by name or file.")] = None,
+    judge: Annotated[str | None, Flag(help="widesearch: model that compares free texts.")] = None,
+    judge_url: Annotated[str | None, Flag(help="widesearch: its endpoint, if not OPENAI_BASE_URL.")] = None,
     sites: Annotated[str | None, Flag(help="webarena: TOML file with the sites that you host.")] = None,
     reset_command: Annotated[
         list[str] | None,
@@ -254,7 +257,7 @@ def _request(given: typer.Context) -> "EvalRequest":
 
 def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
     """Options of suites that are flags, too."""
-    named = {"list": flags["list_name"], **{name: flags[name] for name in ("provider", "guest", "sites")}}
+    named = {"list": flags["list_name"], **{name: flags[name] for name in _SUITE_FLAGS}}
     named["reset_command"] = "\n".join(flags["reset_command"] or ()) or None
     named["allow_net"] = "yes" if flags["allow_net"] else None
     return {name: value for name, value in named.items() if value is not None}

@@ -22,7 +22,7 @@ RULES = {
     "raw": "score by the raw configs' rules",
     "databases": "score by the databases' rules",
     "row_f1": "F1 of whole rows",
-    "judged": "score with a model as judge of free texts",
+    "as_text": "score with free texts compared as texts, no judge asked",
 }
 """What else is measured besides the score, by name."""
 BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}

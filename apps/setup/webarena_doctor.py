@@ -16,9 +16,10 @@ from cua.config import load_settings
 from cua.errors import ConfigError
 from envs.env import EnvSpec
 from envs.errors import EnvError
+from envs.judge import Judge
 from envs.registry import load_suite, make_env
 from envs.webarena.env import WebArenaEnv
-from envs.webarena.judge import Judge, is_alike
+from envs.webarena.judge import is_alike
 from envs.webarena.site_state import describe_changes, load_changes
 from envs.webarena.sites import Site, SiteFile, read_sites, with_resets
 

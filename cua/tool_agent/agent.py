@@ -30,7 +30,7 @@ from cua.tool_agent.conversation import SUMMARY_REQUEST, Asked, Compaction, comp
 from cua.tool_agent.profile import Profile
 from cua.tools.toolset import Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Task
+from envs import Task, warnings_of
 
 CUT = (
     "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
@@ -196,6 +196,8 @@ class ToolAgent:
         try:
             end = await turn.to_the_end(answer)
             self._end = await turn.to_the_end(partial(judge_answer, self.task, end))
+            for text in warnings_of(self.task) if self.task is not None else ():
+                self.scope.note("task", text)
         finally:
             turn.control.clock.end()
             self._turn = self.scope.make_turn(self._turn_caps)

@@ -11,15 +11,12 @@ from envs.browser.options import BrowserOptions
 from envs.env import Env
 from envs.errors import EnvSetupError
 from envs.geometry import parse_size
+from envs.judge import KEY, EndpointJudge
 from envs.registry import EnvKind, EnvRequest
-from envs.webarena.judge import EndpointJudge
 from envs.webarena.page_checks import Shop
 from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.webarena.sites import Site, SiteFile, read_sites, with_resets
 from envs.webarena.verdict import Grader
-
-JUDGE_KEY = "K25_JUDGE_API_KEY"
-"""Environment variable with the key of the judge."""
 
 
 class WebArenaEnv(BrowserEnv):
@@ -43,7 +40,7 @@ class WebArenaEnv(BrowserEnv):
         open_browser: OpenBrowser | None = None,
     ) -> None:
         self.sites = dict(file.sites)
-        judge = EndpointJudge(url=file.judge_url, model=file.judge, key=os.environ.get(JUDGE_KEY, ""))
+        judge = EndpointJudge(url=file.judge_url, model=file.judge, key=os.environ.get(KEY, ""))
         self.grader = Grader(
             judge=judge if file.judge and file.judge_url else None,
             shop=_shop_of(self.sites),

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs.errors import EnvSetupError
-from envs.webarena.judge import Judge, is_alike, is_reason
+from envs.judge import Judge
+from envs.webarena.judge import is_alike, is_reason
 from envs.webarena.page_checks import Shop, is_met, read_text
 from envs.webarena.scoring import ALL_FIXES, clean, includes_all, is_exactly, is_reached
 from envs.webarena.task_config import NOT_ACHIEVABLE, PageCheck, TaskConfig

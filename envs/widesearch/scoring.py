@@ -10,6 +10,7 @@ were asked for, no more and no less.
 Source: WideSearch, arXiv 2508.07999; ByteDance-Seed/WideSearch, `src/evaluation/evaluation.py` and `metric_utils.py`.
 """
 
+import asyncio
 import csv
 import io
 import math
@@ -19,16 +20,27 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlsplit
 
+from envs.judge import Judge, ask_verdict, fenced, filled
 from envs.widesearch.families import MONTHS, Metric
 
-Judge = Callable[[str, str], bool]
-"""Whether an answer means the same as the truth; asked for columns of the metric `judge`."""
+Compare = Callable[[str, str, str], bool]
+"""Whether, in a column, an answer means the same as the truth; asked for columns of the metric `judge`."""
 
 MAX_ANSWER_CHARS = 5_000_000
 MAX_ROWS = 20_000
+MAX_CELL_CHARS, MAX_ASKED = 2_000, 8
+"""Of a cell that is judged; cells that are judged at the same time."""
 DAYS = 31
 NEAR = 0.0
 """Share of the truth by which a number may be off by default."""
+_SYSTEM = "You compare values of a table with the truth."
+_QUESTION = (
+    "A table was collected from the web. In the column {column} the true value is: {truth}\n"
+    "The value that was found: {answer}\n"
+    "Decide whether the found value means the same as the true one. Wording, language, abbreviation and order do not "
+    "matter; another thing, a less exact one, or several of which one is wrong, is not the same."
+)
+_WORDS = {"same": True, "different": False}
 _FENCE = re.compile(r"```markdown[ \t]*\n(.*?)```", re.S | re.I)
 _RULER = re.compile(r"[|\-: \t]*")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?\s?%?")
@@ -93,7 +105,7 @@ def score_table(
     columns: Sequence[ScoredColumn],
     *,
     keys: Sequence[str],
-    judge: Judge | None = None,
+    compare: Compare | None = None,
 ) -> Scores:
     """Score an answer.
 
@@ -102,7 +114,7 @@ def score_table(
         truth: The true rows, by column name.
         columns: All that were asked for.
         keys: Names of the columns that tell rows apart.
-        judge: Compares cells of the metric `judge`; without one they must be equal but for case, blanks and marks.
+        compare: Compares cells of the metric `judge` that are not equal as text; without it those are wrong.
 
     Returns:
         All zero for an answer without a table, or with other columns.
@@ -118,7 +130,7 @@ def score_table(
     for key, row in found.items():
         if key in known:
             each = [
-                1.0 if name in keys else float(_is_equal(row[name], known[key][name], by_name[name], judge))
+                1.0 if name in keys else float(_is_equal(row[name], known[key][name], by_name[name], compare))
                 for name in named
             ]
             cells, row_sum = cells + sum(each), row_sum + min(each)
@@ -131,6 +143,50 @@ def score_table(
         item_precision=rates[2],
         item_recall=rates[3],
     )
+
+
+async def score_with_judge(
+    answer: str | None,
+    truth: Sequence[Mapping[str, str]],
+    columns: Sequence[ScoredColumn],
+    *,
+    keys: Sequence[str],
+    judge: Judge,
+) -> Scores:
+    """As `score_table`, with a model as the judge of cells that may be worded differently.
+
+    It is asked about one cell at a time, so that what an answer says in one cannot touch the verdict on another, and
+    only where the texts differ; each pair once.
+
+    Raises:
+        EnvDiedError: The judge does not answer, or in a way that is no verdict.
+    """
+    pairs: dict[tuple[str, str, str], bool] = {}
+
+    def collect(column: str, found: str, true: str) -> bool:
+        pairs[column, found, true] = False
+        return False
+
+    score_table(answer, truth, columns, keys=keys, compare=collect)
+    places = asyncio.Semaphore(MAX_ASKED)
+
+    async def decide(column: str, found: str, true: str) -> None:
+        async with places:
+            pairs[column, found, true] = bool(found) and await is_same_cell(judge, column, found, true)
+
+    await asyncio.gather(*(decide(*pair) for pair in pairs))
+    return score_table(answer, truth, columns, keys=keys, compare=lambda *pair: pairs[pair])
+
+
+async def is_same_cell(judge: Judge, column: str, found: str, true: str) -> bool:
+    """Whether a judge takes a cell for right.
+
+    Raises:
+        EnvDiedError: As `ask_verdict`.
+    """
+    shown, mark = fenced(found[:MAX_CELL_CHARS])
+    asked = filled(_QUESTION, column=column, truth=true, answer=shown)
+    return await ask_verdict(judge, asked, system=_SYSTEM, what="found value", mark=mark, words=_WORDS)
 
 
 def _rate(part: float, whole: int) -> float:
@@ -215,7 +271,7 @@ def plain_text(cell: str) -> str:
     return re.sub(r"[\s*]", "", cell).lower()
 
 
-def _is_equal(answer: str, truth: str, column: ScoredColumn, judge: Judge | None) -> bool:
+def _is_equal(answer: str, truth: str, column: ScoredColumn, compare: Compare | None) -> bool:
     match column.metric:
         case "exact":
             return plain_text(answer) == plain_text(truth)
@@ -228,7 +284,9 @@ def _is_equal(answer: str, truth: str, column: ScoredColumn, judge: Judge | None
         case "url":
             return hosts_of(answer) == hosts_of(truth)
         case "judge":
-            return plain_text(answer) == plain_text(truth) or (judge is not None and judge(answer, truth))
+            return plain_text(answer) == plain_text(truth) or (
+                compare is not None and compare(column.name, answer, truth)
+            )
 
 
 def _is_near(answer: float | None, truth: float | None, near: float) -> bool:

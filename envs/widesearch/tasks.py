@@ -4,12 +4,14 @@ import functools
 from typing import Any
 
 from envs.env import EnvSpec, TaskSpec
+from envs.judge import Judge, find_judge
 from envs.suite import FAMILY, Baseline, Suite
-from envs.widesearch.scoring import Judge, ScoredColumn, Scores, score_table
+from envs.widesearch.scoring import ScoredColumn, Scores, score_table, score_with_judge
 from envs.widesearch.server import WorldServer
 from envs.widesearch.world import REVISION, SIZES, Table, World, make_world, slug
 
 PREFIX = "widesearch/"
+NO_JUDGE = "no judge is named: {columns} is compared as text, and what is worded differently counts as wrong"
 _BASELINES = {
     name: Baseline(score=0.0, num_episodes=18, command=f"cua eval widesearch --baseline {name}")
     for name in ("null", "fail", "random")
@@ -26,7 +28,11 @@ class WideSearchTask:
         table: What is true.
         spec: Which task it is.
         size: Of the world.
-        judge: Compares texts that may be worded differently.
+        judge: Compares texts that may be worded differently; without one they are compared as texts.
+
+    Attributes:
+        warnings: That there is no judge, for tables that could use one.
+        other_scores: F1 of rows; and, with a judge, item-F1 with texts compared as texts.
     """
 
     def __init__(self, table: Table, spec: TaskSpec, *, size: str, judge: Judge | None = None) -> None:
@@ -37,6 +43,8 @@ class WideSearchTask:
         self._size = size
         self._server: WorldServer | None = None
         self._judge = judge
+        texts = ", ".join(column.name for column in self.columns if column.metric == "judge")
+        self.warnings = [NO_JUDGE.format(columns=texts)] if texts and judge is None else []
 
     @property
     def search(self) -> str:
@@ -57,9 +65,8 @@ class WideSearchTask:
         )
 
     def score(self, answer: str | None) -> Scores:
-        """How good an answer is."""
-        keys = (self.table.family.key,)
-        return score_table(answer, self.table.rows, self.columns, keys=keys, judge=self._judge)
+        """How good an answer is, with texts compared as texts."""
+        return score_table(answer, self.table.rows, self.columns, keys=(self.table.family.key,))
 
     async def setup(self, env: Any) -> None:
         """Serve the corpus, and open it."""
@@ -71,9 +78,19 @@ class WideSearchTask:
             raise
 
     async def evaluate(self, env: Any) -> float:
-        """Item-F1 of the answer that the agent ended with."""
-        scores = self.score(env.terminate.answer if env.terminate is not None else None)
+        """Item-F1 of the answer that the agent ended with.
+
+        Raises:
+            EnvDiedError: The judge does not answer, or in a way that is no verdict.
+        """
+        answer = env.terminate.answer if env.terminate is not None else None
+        scores = plain = self.score(answer)
+        if self._judge is not None:
+            keys = (self.table.family.key,)
+            scores = await score_with_judge(answer, self.table.rows, self.columns, keys=keys, judge=self._judge)
         self.other_scores = {"row_f1": min(scores.row_f1, 1.0)}
+        if self._judge is not None:
+            self.other_scores["as_text"] = min(plain.item_f1, 1.0)
         return min(scores.item_f1, 1.0)
 
     async def teardown(self, env: Any) -> None:
@@ -98,20 +115,24 @@ def _world(seed: int, size: str) -> World:
     return make_world(seed, size=size)
 
 
-def make_suite(size: str = "small", num_seeds: int = 3) -> Suite:
+def make_suite(size: str = "small", num_seeds: int = 3, judge: str = "", judge_url: str = "") -> Suite:
     """Tasks to collect all things of a family in a country.
 
     Args:
         size: `tiny`, `small` or `full`; see `envs.widesearch.world.SIZES`.
         num_seeds: Worlds.
+        judge: Model that compares free texts; "": they are compared as texts.
+        judge_url: Its endpoint; "": `OPENAI_BASE_URL`.
 
     Raises:
         ValueError: A value that is not taken.
+        EnvSetupError: A judge without an endpoint, or the other way round.
     """
     if size not in SIZES:
         raise ValueError(f"size is {size!r}, expected one of {', '.join(SIZES)}")
     if not 1 <= int(num_seeds) <= 1000:
         raise ValueError(f"num_seeds is {num_seeds}, expected 1 to 1000")
+    asked = find_judge(judge, judge_url)
     ids = tuple(f"{PREFIX}{_id(table)}" for table in _world(0, size).tables)
 
     def make_task(task_id: str, seed: int | None) -> WideSearchTask:
@@ -121,7 +142,7 @@ def make_suite(size: str = "small", num_seeds: int = 3) -> Suite:
         table = tables[task_id]
         metadata = {FAMILY: table.family.many, "rows": len(table.rows), "size": size}
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=metadata)
-        return WideSearchTask(table, spec, size=size)
+        return WideSearchTask(table, spec, size=size, judge=asked)
 
     return Suite(
         name="widesearch",
@@ -129,7 +150,7 @@ def make_suite(size: str = "small", num_seeds: int = 3) -> Suite:
         task_ids=ids,
         make_task=make_task,
         seeds=tuple(range(int(num_seeds))),
-        revision=REVISION,
+        revision=f"{REVISION}, judged by {judge}" if asked is not None else REVISION,
         max_steps=100,
         max_time_s=1800.0,
         agents=("tools", "swarm", "gui"),

@@ -1,13 +1,21 @@
 """`cua eval widesearch`: agents with tools and swarms as players, without a browser."""
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from cua.messages import Message, Reply, Sampling
+from cua.model import Tool
 from cua.trajectory import load_run
+from envs.registry import load_suite
+from envs.widesearch.tasks import WideSearchTask
+from tests.apps.cli import running
 from tests.apps.cli.running import cua, press_ctrl_c, start
 from tests.apps.cli.test_eval import ended_keys, results_of
+from tests.fake_openai import FakeOpenAI
 
 TINY = ("eval", "widesearch", "--suite-option", "size=tiny", "--seeds", "1")
 
@@ -74,3 +82,41 @@ def test_an_agent_that_cannot_play_is_refused_before_anything_starts(
     assert (ended.code, ended.stdout) == (2, "")
     assert told in ended.stderr and len(ended.stderr.splitlines()) == 1
     assert not (tmp_path / "found").exists()
+
+
+class _Genres:
+    """Takes a genre for right when the true one is a word of it; implements `cua.model.Model`."""
+
+    name = "judge"
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        truth, found = re.findall(r"true value is: (.*)\n.*found: \n=+\w+=+\n(.*)\n", messages[-1].text)[0]
+        return Reply(content="same" if truth in found.split() else "different")
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+
+def test_a_judge_compares_free_texts_and_without_one_the_result_says_so(tmp_path: Path) -> None:
+    task = load_suite("widesearch", size="full", num_seeds=1).make_task("widesearch/films-pelgard", 0)
+    assert isinstance(task, WideSearchTask)
+    names = [column.name for column in task.columns]
+    rows = [{**row, "Genre": f"a {row['Genre']} film"} for row in task.table.rows]
+    table = [" | ".join(names), "--- |", *(" | ".join(row[name] for name in names) for row in rows)]
+    model = running.script(tmp_path, "\n".join(f"| {line} |" for line in table))
+    words = ("eval", "widesearch", "--suite-option", "size=full", "--tasks", "films-pelgard", "--seeds", "1")
+    plain = cua(tmp_path, *words, "--model", model, "--out", str(tmp_path / "plain"))
+    assert plain.code == 0, plain.stderr
+    assert "score      80.0 %" in plain.stdout
+    (run,) = (tmp_path / "plain" / "runs").iterdir()
+    assert "no judge is named: Genre is compared as text" in (run / "trajectory.jsonl").read_text("utf-8")
+    with FakeOpenAI(_Genres(), model_id="judge") as server:
+        judge = ("--judge", "judge", "--judge-url", server.base_url)
+        judged = cua(tmp_path, *words, *judge, "--model", model, "--out", str(tmp_path / "judged"))
+        assert len(server.requests) == len({row["Genre"] for row in rows})
+    assert judged.code == 0, judged.stderr
+    assert "widesearch 1, judged by judge" in judged.stdout
+    assert "score     100.0 %" in judged.stdout
+    assert re.search(r"as_text +80.0 % .* compared as texts, no judge asked", judged.stdout)
