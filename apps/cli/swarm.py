@@ -47,6 +47,7 @@ def swarm(
     preset: Annotated[str, Flag(help="Limits: standard, browsecomp, widesearch or in-house.")] = "standard",
     max_children: Annotated[int, Flag(min=1, help="Sub-agents in the run.")] = 100,
     max_parallel: Annotated[int, Flag(min=1, help="Sub-agents at work at the same time.")] = 100,
+    max_depth: Annotated[int, Flag(min=1, help="2: sub-agents may have sub-agents; 3: those too; and so on.")] = 1,
     max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
     max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
@@ -78,7 +79,8 @@ def swarm(
     table = _demo_table(demo_task) if demo else None
     if table is not None:
         question, chosen = table.instruction, {**_DEMO_SETTINGS, **chosen}
-    options = _options(preset, max_children, max_parallel, restart_children, extended)
+    limits = {"max_children": max_children, "max_parallel": max_parallel, "max_depth": max_depth}
+    options = _options(preset, limits, restarts_children=restart_children, is_extended=extended)
     run_dir = own_run(resume, chosen) if resume is not None else None
     words = sys.stdin.read() if question == "-" else question
     result = _watched(words, files or [], run_dir, options, form, chosen)
@@ -107,15 +109,12 @@ def _print_demo(table: "WideSearchTask", result: "SwarmResult") -> None:
     )
 
 
-def _options(preset: str, max_children: int, max_parallel: int, restarts: bool, is_extended: bool) -> "SwarmOptions":
+def _options(preset: str, limits: dict[str, Any], **more: Any) -> "SwarmOptions":
     from cua.swarm import PRESETS, SwarmOptions
 
     chosen = PRESETS[choice("--preset", preset, tuple(PRESETS))]
-    options = SwarmOptions(preset=chosen, restarts_children=restarts, is_extended=is_extended)
-    limits = replace(
-        options.limits, max_children=max_children, max_parallel=max_parallel, child_calls=chosen.child_calls
-    )
-    return replace(options, limits=limits)
+    options = SwarmOptions(preset=chosen, **more)
+    return replace(options, limits=replace(options.limits, child_calls=chosen.child_calls, **limits))
 
 
 def _watched(

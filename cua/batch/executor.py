@@ -4,20 +4,14 @@ Agents, models, budget and records stay in this process, whatever the executor i
 model, one budget and one journal.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
-from envs import Env, EnvDiedError, EnvSetupError, EnvSpec, Task, registry, spec_of
-from envs.errors import require
+from cua.cluster import RayChannel, connect_ray, open_actor
+from envs import Env, EnvSpec, Task, registry, spec_of
 from envs.pool import EnvPool
-from envs.remote import OpenChannel, RemoteEnv, RemoteTask, SuiteRef
+from envs.remote import OpenChannel, RemoteEnv, RemoteTask, SuiteRef, open_server
 from envs.remote_process import ProcessChannel
-
-_RAY_START_TIMEOUT_S = 120.0
-_RAY_CLOSE_TIMEOUT_S = 4.0
-
 
 ExecutorKind = Literal["local", "process", "ray"]
 
@@ -82,88 +76,10 @@ def make_executor(kind: ExecutorKind, ref: SuiteRef, *, max_idle: int = 8, ray_a
     return Executor(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
 
 
-def connect_ray(address: str | None = None) -> None:
-    """Join a Ray cluster, or start one on this machine.
-
-    Args:
-        address: As for `ray.init`: `HOST:PORT`, `ray://HOST:PORT`, `auto`; None starts one here.
-
-    Raises:
-        EnvSetupError: There is no cluster at that address.
-    """
-    ray = require("ray", "ray")
-    if ray.is_initialized():
-        return
-    try:
-        ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise EnvSetupError(f"there is no Ray cluster at {address or 'this machine'}: {error}") from error
-
-
-async def open_ray_channel(spec: EnvSpec, suite: SuiteRef) -> "RayChannel":
-    """An `EnvServer` as an actor of the cluster that this process has joined; it takes one CPU.
+async def open_ray_channel(spec: EnvSpec, suite: SuiteRef) -> RayChannel:
+    """An `EnvServer` as an actor of the cluster that this process has joined.
 
     Raises:
         EnvError: As making the suite or the env raises it; or no node has room for it in time, which is retryable.
     """
-    ray = require("ray", "ray")
-    actor = ray.remote(_EnvActor).options(num_cpus=1, max_restarts=0).remote()
-    channel = RayChannel(actor)
-    try:
-        async with asyncio.timeout(_RAY_START_TIMEOUT_S):
-            kind, *told = await channel.call("open", spec, suite)
-    except BaseException as error:
-        await channel.close()
-        if isinstance(error, TimeoutError):
-            raise EnvSetupError(
-                f"no node of the Ray cluster had a free CPU within {_RAY_START_TIMEOUT_S:g} s", retryable=True
-            ) from error
-        raise
-    if kind == "error":
-        await channel.close()
-        raise EnvSetupError(told[1], retryable=told[2])
-    return channel
-
-
-class RayChannel:
-    """The way to an env in an actor; a node or a worker that is lost is an env that died."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-        self._is_closed = False
-
-    async def call(self, verb: str, *values: Any) -> Any:
-        """As `Channel.call`."""
-        ray = require("ray", "ray")
-        try:
-            return await self._actor.call.remote(verb, *values)
-        except ray.exceptions.RayError as error:
-            first = str(error).strip().splitlines()[:1]
-            raise EnvDiedError(f"the env's actor is gone: {''.join(first)}") from error
-
-    async def close(self) -> None:
-        """As `Channel.close`."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        with contextlib.suppress(EnvDiedError, TimeoutError):
-            await asyncio.wait_for(self.call("close"), _RAY_CLOSE_TIMEOUT_S)
-        require("ray", "ray").kill(self._actor)
-
-
-class _EnvActor:
-    """Runs in a worker of the cluster."""
-
-    def __init__(self) -> None:
-        self._server: Any = None
-
-    async def call(self, verb: str, *values: Any) -> Any:
-        from envs.remote import EnvServer, open_server
-
-        if verb == "open":
-            self._server, answer = open_server(*values)
-            return answer
-        if self._server is None and verb == "close":
-            return "ok", None
-        server: EnvServer = self._server
-        return await server.call(verb, *values)
+    return await open_actor(open_server, spec, suite)

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
@@ -85,6 +85,40 @@ class Clock:
     uniform: Callable[[float, float], float] = random.uniform
 
 
+OnWait = Callable[[bool], Awaitable[None]]
+ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
+"""Told that the agent of this context waits for the endpoint (True), and, before it goes on, that it does (False)."""
+
+TOLD_AFTER_S = 0.2
+"""Shorter waits are not told: at a busy gate each call has one."""
+
+
+@asynccontextmanager
+async def told_wait() -> AsyncIterator[None]:
+    """What is awaited in here is a wait for the endpoint: who listens in this context is told when it takes a while."""
+    on_wait = ON_WAIT.get()
+    if on_wait is None:
+        yield
+        return
+    is_told = False
+
+    async def tell() -> None:
+        nonlocal is_told
+        await asyncio.sleep(TOLD_AFTER_S)
+        is_told = True
+        await on_wait(True)
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        if not is_told:
+            telling.cancel()
+        await asyncio.wait({telling})
+        if is_told and telling.exception() is None:
+            await on_wait(False)
+
+
 async def retry(
     call: Callable[[], Awaitable[T]],
     policy: RetryPolicy,
@@ -123,7 +157,8 @@ async def retry(
                 raise ModelError(f"{error} ({refusal})", retryable=True) from error
             if on_retry is not None:
                 on_retry(Retry(error=error, number=number, max_retries=policy.max_retries, wait_s=wait_s))
-        await clock.sleep(wait_s)
+        async with told_wait():
+            await clock.sleep(wait_s)
     raise AssertionError("the last round returns or raises")
 
 
@@ -150,9 +185,6 @@ def _why_not_again(number: int, error: ModelError, wait_s: float, elapsed_s: flo
         return f"gave up after {number} tries in {elapsed_s:.0f} s, the limit is {policy.max_elapsed_s:.0f} s"
     return ""
 
-
-ON_WAIT: ContextVar[Callable[[bool], None] | None] = ContextVar("ON_WAIT", default=None)
-"""Told by a gate that the agent of this context waits at it (True), and that it goes on (False)."""
 
 _DECREASE = 0.5
 _JITTER = 0.1
@@ -186,12 +218,10 @@ class EndpointGate:
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
         """One try of a call. A refusal inside it is seen and passed on."""
-        is_told = self._tell_of_wait()
-        await self._take_place()
-        try:
-            await self._wait_while_held()
-            if is_told:
-                self._tell(is_waiting=False)
+        async with AsyncExitStack() as stack:
+            async with told_wait() if self._must_wait() else nullcontext():
+                await stack.enter_async_context(self._placed())
+                await self._wait_while_held()
             started = self._clock.now()
             try:
                 yield
@@ -199,23 +229,19 @@ class EndpointGate:
                 self._refused(started, error.retry_after_s)
                 raise
             self.limit = min(self._max_open, self.limit + 1 / self.limit)
+
+    @asynccontextmanager
+    async def _placed(self) -> AsyncIterator[None]:
+        await self._take_place()
+        try:
+            yield
         finally:
             self.num_open -= 1
             self._hand_out_places()
 
-    def _tell_of_wait(self) -> bool:
-        """Whether a call must wait now; who listens in this context is told."""
+    def _must_wait(self) -> bool:
         is_full = self.num_open >= max(1, int(self.limit)) or bool(self._waiting)
-        must_wait = is_full or self._held_until > self._clock.now()
-        if must_wait:
-            self._tell(is_waiting=True)
-        return must_wait
-
-    @staticmethod
-    def _tell(*, is_waiting: bool) -> None:
-        on_wait = ON_WAIT.get()
-        if on_wait is not None:
-            on_wait(is_waiting)
+        return is_full or self._held_until > self._clock.now()
 
     async def _take_place(self) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -31,6 +31,9 @@ class Spent:
     time_s: float = 0.0
 
 
+Grant = Callable[[int], Awaitable[int]]
+
+
 class RunScope:
     """One agent's part of a run.
 
@@ -38,6 +41,7 @@ class RunScope:
         caps: Limits of this agent.
         record: Where it is written down; None keeps nothing.
         listener: Told all that happens.
+        grant: How many of so many tool calls may be made, where the book is kept elsewhere.
 
     Attributes:
         ids: Whose run it is.
@@ -48,7 +52,12 @@ class RunScope:
     """
 
     def __init__(
-        self, *, caps: Caps, record: TrajectoryWriter | Journal | None = None, listener: Listener | None = None
+        self,
+        *,
+        caps: Caps,
+        record: TrajectoryWriter | Journal | None = None,
+        listener: Listener | None = None,
+        grant: Grant | None = None,
     ) -> None:
         self.record = record if isinstance(record, Journal) else Journal(record)
         self.ids = self.record.ids
@@ -56,6 +65,7 @@ class RunScope:
         self.control = Control(max_time_s=caps.max_time_s)
         self.budget = Budget(caps)
         self._listener = listener
+        self._grant = grant
         self._num_unusable = 0
 
     def make_child(self, agent_id: str, caps: Caps) -> "RunScope":
@@ -88,10 +98,16 @@ class RunScope:
         return self._make_part(caps, Journal(record), listener)
 
     def _make_part(self, caps: Caps, record: Journal, listener: Listener | None = None) -> "RunScope":
-        part = RunScope(caps=caps, record=record, listener=listener or self._listener)
+        part = RunScope(caps=caps, record=record, listener=listener or self._listener, grant=self._grant)
         part.control = self.control.make_child(max_time_s=caps.max_time_s)
         part.budget = self.budget.make_child(caps)
         return part
+
+    @property
+    def spent(self) -> Spent:
+        """What this part of the run has used."""
+        used, time_s = self.budget, self.control.time_s
+        return Spent(usage=used.usage, num_steps=used.num_steps, num_calls=used.num_calls, time_s=time_s)
 
     def begin(self, instruction: str, spent: Spent | None = None) -> None:
         """The run starts: its clock, and word of it to whoever listens."""
@@ -161,6 +177,11 @@ class RunScope:
         """
         self.control.check_time()
         self.budget.begin_step()
+
+    async def take_calls(self, num_calls: int) -> int:
+        """Count tool calls; how many of them may be made, the first ones."""
+        granted = num_calls if self._grant is None else await self._grant(num_calls)
+        return self.budget.take_calls(granted)
 
     async def generate(
         self, model: Model, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None

@@ -9,14 +9,18 @@ from typing import Any, Literal
 from cua.errors import TrajectoryError
 from cua.messages import TextPart, ToolResult, Usage
 from cua.run.end import RunResult
-from cua.trajectory.run_record import RunRecord
+from cua.step import Step, ToolStep
+from cua.tool_agent.conversation import ToolStart
+from cua.trajectory.run_record import MAIN, RunRecord
 
 State = Literal["created", "queued", "running", "waiting", "finished", "capped", "failed", "stopped"]
-Kind = Literal["tools", "browser"]
+TOOLS = "tools"
+ENV_KINDS = ("browser", "desktop")
+"""Kinds of children that are GUI agents, with an env of that name each."""
 
 NEXT: Mapping[State, frozenset[State]] = {
     "created": frozenset(("queued", "stopped")),
-    "queued": frozenset(("running", "capped", "failed", "stopped")),
+    "queued": frozenset(("running", "finished", "capped", "failed", "stopped")),
     "running": frozenset(("waiting", "queued", "finished", "capped", "failed", "stopped")),
     "waiting": frozenset(("running", "queued", "finished", "capped", "failed", "stopped")),
     "finished": frozenset(),
@@ -42,13 +46,13 @@ class SubagentConfig:
     Attributes:
         name: By which tasks are assigned to it.
         system_prompt: Its role.
-        kind: What it works with.
+        kind: `tools`; `browser` or `desktop`, for a GUI agent; or the name of a user's own agent.
         model: Another model than the orchestrator's; "" for the same.
     """
 
     name: str
     system_prompt: str
-    kind: Kind = "tools"
+    kind: str = TOOLS
     model: str = ""
 
 
@@ -62,6 +66,7 @@ class Assignment:
         files: Copied from the orchestrator's folder before it starts.
         returns: Copied back when it has ended, to `NAME-OF-THE-TASK/FILE`.
         url: Where a browser starts.
+        app: What a desktop starts.
     """
 
     config: SubagentConfig
@@ -69,6 +74,24 @@ class Assignment:
     files: tuple[str, ...] = ()
     returns: tuple[str, ...] = ()
     url: str = ""
+    app: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What came of one try of a child.
+
+    Attributes:
+        result: How its agent ended; usage and steps over the tries that it went on from.
+        last_text: What its model said last, for one that did not come to an answer.
+        returned: Files that it gave back, as its parent may name them.
+        left: What another try goes on from.
+    """
+
+    result: RunResult
+    last_text: str = ""
+    returned: tuple[str, ...] = ()
+    left: ToolStart | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +100,7 @@ class Child:
 
     Attributes:
         id: `t001`, `t002`, ... in the order of assignment.
-        call: Number of the orchestrator's call that made it.
+        call: Number of its parent's call that made it.
         assignment: What it was asked.
         state: Where it stands; changed by `Swarm` only, which writes the journal first.
         reason: Why it ended, or waits.
@@ -91,8 +114,15 @@ class Child:
         ended_at: Likewise.
         busy_s: Seconds in which its model was asked or its tools worked.
         num_tries: How often it was begun.
-        agent_id: Its name in the journal: the id, and for a second world `t001.2`.
-        earlier: What an earlier process has recorded of it.
+        agent_id: Its name in the journal: the id; `t001.2` for a second try that begins anew.
+        parent: Who assigned it: `main`, or another child.
+        depth: 1 for the orchestrator's children, 2 for theirs.
+        stage: Number of the parent's step that made it; of a child as parent.
+        steps_before: Steps of tries that were given up for a new begin.
+        usage_before: Tokens and money, likewise.
+        num_awaited: Children of its own that it waits for.
+        has_place: Whether it counts as at work.
+        earlier: What an earlier process has recorded of its last try.
         task: Works on it.
     """
 
@@ -112,6 +142,13 @@ class Child:
     busy_s: float = 0.0
     num_tries: int = 0
     agent_id: str = ""
+    parent: str = MAIN
+    depth: int = 1
+    stage: int = 0
+    steps_before: int = 0
+    usage_before: Usage = field(default_factory=Usage)
+    num_awaited: int = 0
+    has_place: bool = False
     earlier: RunRecord | None = None
     task: "asyncio.Task[None] | None" = None
 
@@ -124,12 +161,18 @@ class Child:
         if state not in NEXT[self.state]:
             raise ValueError(f"{self.id} is {self.state} and cannot become {state}")
 
+    def begin_anew(self) -> None:
+        """Give the tries before up: what comes is recorded under a name of its own, and what they took still counts."""
+        self.agent_id = f"{self.id}.{self.num_tries + 1}"
+        self.steps_before, self.usage_before = self.num_steps, self.usage
+
     def to_json(self) -> dict[str, Any]:
         """What is told of it live, in results and in the journal."""
         return {
             "task": self.id,
             "agent": self.assignment.config.name,
             "call": self.call,
+            "parent": self.parent,
             "state": self.state,
             "reason": self.reason,
             "steps": self.num_steps,
@@ -196,10 +239,15 @@ def assignment_data(assignment: Assignment) -> dict[str, Any]:
         "files": list(assignment.files),
         "returns": list(assignment.returns),
         "url": assignment.url,
+        "app": assignment.app,
     }
 
 
-def load_children(record: RunRecord) -> tuple[dict[str, SubagentConfig], list[Child]]:
+Configs = dict[tuple[str, str], SubagentConfig]
+"""By who made it and its name."""
+
+
+def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
     """Configurations and children as a run's journal tells them.
 
     Raises:
@@ -207,7 +255,7 @@ def load_children(record: RunRecord) -> tuple[dict[str, SubagentConfig], list[Ch
     """
     try:
         configs = {
-            note.data["config"]["name"]: SubagentConfig(**note.data["config"])
+            (note.data.get("parent", MAIN), note.data["config"]["name"]): SubagentConfig(**note.data["config"])
             for note in record.notes
             if note.kind == CONFIG_NOTE
         }
@@ -219,7 +267,7 @@ def load_children(record: RunRecord) -> tuple[dict[str, SubagentConfig], list[Ch
                 children[data["task"]] = _created(data, configs)
             _apply(children[data["task"]], data)
         for child in children.values():
-            child.earlier = record.agents.get(child.agent_id)
+            _add_up(child, record)
     except (KeyError, TypeError, ValueError) as error:
         raise TrajectoryError(
             f"the record {record.run_dir} is damaged in what it says of sub-agents: {error}"
@@ -227,16 +275,39 @@ def load_children(record: RunRecord) -> tuple[dict[str, SubagentConfig], list[Ch
     return configs, sorted(children.values(), key=lambda child: child.id)
 
 
-def _created(data: Mapping[str, Any], configs: Mapping[str, SubagentConfig]) -> Child:
-    given = data["assignment"]
+def _created(data: Mapping[str, Any], configs: Mapping[tuple[str, str], SubagentConfig]) -> Child:
+    given, parent = data["assignment"], data.get("parent", MAIN)
     assignment = Assignment(
-        config=configs[data["agent"]],
+        config=configs[parent, data["agent"]],
         prompt=given["prompt"],
         files=tuple(given["files"]),
         returns=tuple(given["returns"]),
         url=given["url"],
+        app=given.get("app", ""),
     )
-    return Child(id=data["task"], call=data["call"], assignment=assignment)
+    child = Child(id=data["task"], call=data["call"], assignment=assignment, parent=parent)
+    child.depth, child.stage = data.get("depth", 1), data.get("stage", 0)
+    return child
+
+
+def _add_up(child: Child, record: RunRecord) -> None:
+    """What a child has used, over all its tries, where its end is not on record."""
+    tries = [one for name, one in record.agents.items() if name.partition(".")[0] == child.id]
+    child.earlier = record.agents.get(child.agent_id)
+    if child.state in FINAL or child.earlier is None:
+        return
+    child.num_steps = sum(len(one.tool_steps) + len(one.steps) for one in tries)
+    child.num_calls = sum(num_calls(one) for one in tries)
+    child.usage = sum((one.usage for one in tries), Usage())
+    child.busy_s = sum(sum(map(own_seconds, one.tool_steps)) + sum(map(own_seconds, one.steps)) for one in tries)
+    child.steps_before = child.num_steps - len(child.earlier.tool_steps) - len(child.earlier.steps)
+    child.usage_before = sum((one.usage for one in tries if one is not child.earlier), Usage())
+
+
+def num_calls(record: RunRecord) -> int:
+    """Calls and steps of a record; calls that were being made count."""
+    pending = len(record.pending_calls[1].tool_calls) if record.pending_calls else 0
+    return sum(len(step.outcomes) for step in record.tool_steps) + pending + len(record.steps)
 
 
 def _apply(child: Child, data: Mapping[str, Any]) -> None:
@@ -248,3 +319,10 @@ def _apply(child: Child, data: Mapping[str, Any]) -> None:
     child.started_at, child.ended_at, child.busy_s = data["started_at"], data["ended_at"], data["busy_s"]
     child.answer, child.message = data.get("answer", child.answer), data.get("message", child.message)
     child.agent_id = data.get("agent_id", child.id)
+
+
+def own_seconds(step: Step | ToolStep) -> float:
+    """Of an agent itself: its model, and its tools but for the wait for children."""
+    outcomes = step.outcomes if isinstance(step, ToolStep) else ()
+    has_children = any(outcome.call.name == "assign_task" for outcome in outcomes)
+    return step.timings.get("model", 0.0) if has_children else sum(step.timings.values())

@@ -6,7 +6,8 @@ from typing import Any
 
 from cua.messages import Usage
 from cua.step import ToolStep
-from cua.swarm.child import Child
+from cua.swarm.child import Child, own_seconds
+from cua.trajectory.run_record import MAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def measure(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: flo
         wall_s: Seconds from begin to now.
     """
     stages = _stages(steps, children)
-    main_s = sum(_own_seconds(step) for step in steps)
+    main_s = sum(own_seconds(step) for step in steps)
     busy_s = main_s + sum(child.busy_s for child in children)
     critical = sum(1 + stage.steps for stage in stages)
     total = len(stages) + sum(child.num_steps for child in children)
@@ -111,28 +112,42 @@ def measure(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: flo
 
 
 def _stages(steps: Sequence[ToolStep], children: Sequence[Child]) -> tuple[Stage, ...]:
-    by_call = {child.call: child for child in children}
+    tree = _Tree(children)
+    by_call = {child.call: child for child in children if child.parent == MAIN}
     stages = []
     for step in steps:
         started = [by_call.pop(outcome.number) for outcome in step.outcomes if outcome.number in by_call]
-        stages.append(_stage(step.index, started, _own_seconds(step)))
+        stages.append(tree.stage(step.index, started, own_seconds(step)))
     if by_call:  # the stage that is going on
-        stages.append(_stage(len(steps) + 1, list(by_call.values()), 0.0))
+        stages.append(tree.stage(len(steps) + 1, list(by_call.values()), 0.0))
     return tuple(stages)
 
 
-def _stage(index: int, started: Sequence[Child], own_s: float) -> Stage:
-    longest = max(started, key=lambda child: (child.num_steps, child.busy_s), default=None)
-    return Stage(
-        index=index,
-        children=tuple(child.id for child in started),
-        longest=longest.id if longest else "",
-        steps=longest.num_steps if longest else 0,
-        seconds=own_s + max((child.busy_s for child in started), default=0.0),
-    )
+class _Tree:
+    """Children with those that they have started, which count into theirs by the same formula."""
 
+    def __init__(self, children: Sequence[Child]) -> None:
+        self._below: dict[str, dict[int, list[Child]]] = {}
+        for child in children:
+            self._below.setdefault(child.parent, {}).setdefault(child.stage, []).append(child)
 
-def _own_seconds(step: ToolStep) -> float:
-    """Of the orchestrator itself: its model, and its tools but for the wait for children."""
-    has_children = any(outcome.call.name == "assign_task" for outcome in step.outcomes)
-    return step.timings.get("model", 0.0) + (0.0 if has_children else step.timings.get("tools", 0.0))
+    def steps(self, child: Child) -> int:
+        """Critical steps of a child: its own, and of each stage the longest one below it."""
+        stages = self._below.get(child.id, {}).values()
+        return child.num_steps + sum(max(map(self.steps, below)) for below in stages)
+
+    def seconds(self, child: Child) -> float:
+        """Likewise, seconds."""
+        stages = self._below.get(child.id, {}).values()
+        return child.busy_s + sum(max(map(self.seconds, below)) for below in stages)
+
+    def stage(self, index: int, started: Sequence[Child], own_s: float) -> Stage:
+        """A step of the orchestrator with the children that it started."""
+        longest = max(started, key=lambda child: (self.steps(child), self.seconds(child)), default=None)
+        return Stage(
+            index=index,
+            children=tuple(child.id for child in started),
+            longest=longest.id if longest else "",
+            steps=self.steps(longest) if longest else 0,
+            seconds=own_s + max((self.seconds(child) for child in started), default=0.0),
+        )

@@ -1,51 +1,53 @@
-"""How a child of a swarm works: a tool agent in a folder of its own, or a GUI agent in a browser of its own."""
+"""What a child needs around its work: a folder, the files that it is given, its model, and what it goes on from."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from cua.assemble import make_settings_model
+from cua.config import Settings
 from cua.errors import TrajectoryError
-from cua.gui_agent.agent import Agent, AgentOptions
-from cua.messages import TextPart, Usage
+from cua.messages import Usage
 from cua.model import Model, Tool
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
-from cua.swarm.child import Child
-from cua.swarm.sandboxes import AgentPlace, Sandboxes
-from cua.swarm.swarm import ChildModel, Played, Swarm
-from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.assemble import SessionParts
-from cua.tool_agent.profile import ContextOptions, Profile
-from cua.tool_agent.resume import names_after, start_of
-from cua.tools import Toolset
-from cua.trajectory import RunRecord
+from cua.swarm.agents import Order
+from cua.swarm.budget import ChildModel
+from cua.swarm.child import TOOLS, Child, Played
+from cua.swarm.swarm import Swarm
+from cua.tool_agent.conversation import ToolStart
+from cua.tool_agent.resume import start_of
 from cua.trajectory.chain import FILES
 from cua.trajectory.run_files import copy_inside
-from envs import InstructionTask
-from envs.env import EnvSpec
-from envs.pool import EnvPool
 
 CHILDREN = "children"
 MAX_FILE_BYTES = 256 * 2**20
 """Of one file that is handed over."""
-LOST_VARIABLES = "(This work broke off and goes on in a fresh Python: variables are gone, files are kept.)"
+
+
+class Workers(Protocol):
+    """Where children work: `cua.swarm.agents.Agents` of this process, or `cua.swarm.executor.RayWorkers`."""
+
+    async def work(
+        self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+    ) -> Played:
+        """Have one work to its end; its folder is as it left it, also when a machine was lost."""
+        ...
 
 
 class ChildPlayer:
     """Plays children, each try of one from where the one before left off.
 
     Args:
-        parts: Model, guard and settings of the run.
-        context: What a child does when its context grows long.
-        restarts: Whether half-done children of an earlier process start anew.
-        sandboxes: Where kernels come from.
-        make_tools: Makes a child's tools for its place.
-        envs: Where browsers come from.
-        num_envs: How many of them may be open at the same time.
+        workers: Where they work.
+        settings: Of the run, for models that are made here.
+        model: What children ask.
         models: Model objects by the name that `create_subagent` gives.
+        swarm_tools: Makes the tools of a child that may have children of its own.
+        restarts: Whether half-done children of an earlier process start anew.
         stack: Closes the models that are made here.
         run_dir: The swarm's folder.
     """
@@ -53,122 +55,76 @@ class ChildPlayer:
     def __init__(
         self,
         *,
-        parts: SessionParts,
-        context: ContextOptions,
-        restarts: bool,
-        sandboxes: Sandboxes,
-        make_tools: Callable[[AgentPlace], list[Tool]],
-        envs: EnvPool,
-        num_envs: int,
+        workers: Workers,
+        settings: Settings,
+        model: Model,
         models: Mapping[str, Model],
+        swarm_tools: Callable[[Swarm, str], list[Tool]],
+        restarts: bool,
         stack: AsyncExitStack,
         run_dir: Path,
     ) -> None:
-        self._parts, self._context, self._restarts = parts, context, restarts
-        self._sandboxes, self._make_tools, self._stack, self._run_dir = sandboxes, make_tools, stack, run_dir
-        self._envs, self._env_places = envs, asyncio.Semaphore(num_envs)
-        self._models = dict(models)
-        self._agents: dict[str, ToolAgent] = {}
+        self._workers, self._settings, self._restarts = workers, settings, restarts
+        self._models = {"": model, **models}
+        self._swarm_tools, self._stack, self._run_dir = swarm_tools, stack, run_dir
+        self._left: dict[str, ToolStart] = {}
 
-    async def play(self, swarm: Swarm, child: Child, scope: RunScope) -> Played:
+    async def ended_before(self, child: Child) -> Played | None:
+        """As `Player.ended_before`."""
+        result = child.earlier.result if child.earlier is not None else None
+        if result is None or result.end.status in ("error", "stopped"):
+            return None
+        folder = self._run_dir / CHILDREN / child.id / FILES
+        return Played(result=result, returned=await asyncio.to_thread(self._hand_back, child, folder))
+
+    def start_of(self, child: Child) -> ToolStart | None:
+        """What the child goes on from: its last try in this process, or in an earlier one. Envs begin anew."""
+        if child.assignment.config.kind != TOOLS:
+            return None
+        earlier = child.earlier
+        if child.id not in self._left and earlier is not None and earlier.turns and not self._restarts:
+            return start_of(earlier)
+        return self._left.get(child.id)
+
+    async def play(self, swarm: Swarm, child: Child, scope: RunScope, start: ToolStart | None) -> Played:
         """Play a child to its end, in a folder of its own, with the files that it is to get."""
-        if child.assignment.config.kind == "browser":
-            return await self._play_browser(swarm, child, scope)
-        place = AgentPlace(
-            self._sandboxes, self._run_dir / CHILDREN / child.id / FILES, self._parts.settings.cell_timeout
-        )
-        try:
-            problem = await asyncio.to_thread(self._hand_over, child, place.folder)
-            if problem:
-                return Played(result=_failed(problem))
-            result, agent = await self._play_tools(swarm, child, scope, place)
-        finally:
-            await place.close()
-        returned = await asyncio.to_thread(self._hand_back, child, place.folder)
-        last = next((step.reply.content for step in reversed(agent.steps) if step.reply.content.strip()), "")
-        return Played(result=result, last_text=last.strip(), returned=returned)
+        folder = self._run_dir / CHILDREN / child.id / FILES
+        problem = await asyncio.to_thread(self._hand_over, child, folder)
+        if problem:
+            return Played(result=_failed(problem))
+        order = Order(id=child.id, assignment=child.assignment, start=start)
+        has_tools = child.assignment.config.kind == TOOLS and child.depth < swarm.limits.max_depth
+        more = self._swarm_tools(swarm, child.id) if has_tools else []
+        model = ChildModel(self._model(child.assignment.config.model), swarm.refuse)
+        played = await self._workers.work(order, scope, model, folder, more)
+        if played.left is not None:
+            self._left[child.id] = played.left
+        return replace(played, returned=await asyncio.to_thread(self._hand_back, child, folder))
 
-    async def _play_tools(
-        self, swarm: Swarm, child: Child, scope: RunScope, place: AgentPlace
-    ) -> tuple[RunResult, ToolAgent]:
-        profile = Profile(
-            name="child",
-            system_prompt=child.assignment.config.system_prompt,
-            sampling=self._parts.profile.sampling,
-            context=self._context,
-            is_loop_capped=True,
-        )
-        agent = ToolAgent(
-            model=self._model_of(swarm, child),
-            toolset=Toolset(self._make_tools(place)),
-            profile=profile,
-            is_isolated=self._sandboxes.backend != "none",
-            guard=self._parts.guard,
-            scope=scope,
-        )
-        before = self._agents.get(child.id)
-        self._agents[child.id] = agent
-        if before is not None:
-            agent.take_over(before)
-        elif child.earlier is not None and child.earlier.turns and not self._restarts:
-            agent.load(start_of(child.earlier))
-            child.num_calls = num_calls(child.earlier)
-            child.num_steps = len(child.earlier.tool_steps)
-            child.busy_s = sum(sum(step.timings.values()) for step in child.earlier.tool_steps)
-        else:
-            return await agent.run([TextPart(text=child.assignment.prompt)]), agent
-
-        async def prepare() -> str | None:
-            return LOST_VARIABLES if names_after(agent.steps) else None
-
-        return await agent.go_on(prepare), agent
-
-    async def _play_browser(self, swarm: Swarm, child: Child, scope: RunScope) -> Played:
-        """A GUI agent with a browser of its own; a second try begins in a fresh one, under a name of its own."""
-        options = {"url": child.assignment.url} if child.assignment.url else {}
-        async with self._env_places:
-            env = await self._envs.take(EnvSpec(name="browser", options=options))
-            try:
-                agent = Agent(
-                    model=self._model_of(swarm, child),
-                    env=env,
-                    options=AgentOptions(caps=scope.caps),
-                    guard=self._parts.guard,
-                    secrets=self._parts.secrets,
-                    scope=scope,
-                )
-                prompt = f"{child.assignment.config.system_prompt}\n\n{child.assignment.prompt}".strip()
-                result = await agent.run(InstructionTask(instruction=prompt))
-            finally:
-                await env.close()
-        return Played(result=result, last_text=result.end.reason)
-
-    def _model_of(self, swarm: Swarm, child: Child) -> Model:
-        name = child.assignment.config.model
-        if not name:
-            return ChildModel(self._parts.model, swarm)
+    def _model(self, name: str) -> Model:
         if name not in self._models:
-            self._models[name] = make_settings_model(replace(self._parts.settings, model=name), None)
+            self._models[name] = make_settings_model(replace(self._settings, model=name), None)
             self._stack.push_async_callback(self._models[name].close)
-        return ChildModel(self._models[name], swarm)
+        return self._models[name]
 
     def _hand_over(self, child: Child, folder: Path) -> str:
         """Copy what the child gets; why that cannot be, or ""."""
+        folder.mkdir(parents=True, exist_ok=True)
         for name in child.assignment.files:
             target = folder / Path(name).name
             if target.exists():
                 continue
             try:
-                copy_inside(self._run_dir / FILES, name, target, max_bytes=MAX_FILE_BYTES)
+                copy_inside(self._folder_of(child.parent), name, target, max_bytes=MAX_FILE_BYTES)
             except (TrajectoryError, OSError) as error:
                 return f"the file {name!r} cannot be handed over: {error}"
         return ""
 
     def _hand_back(self, child: Child, folder: Path) -> tuple[str, ...]:
-        """Copy what the child leaves for the orchestrator; what is not there is left out."""
+        """Copy what the child leaves for its parent; what is not there is left out."""
         returned = []
         for name in child.assignment.returns:
-            target = self._run_dir / FILES / child.id / Path(name).name
+            target = self._folder_of(child.parent) / child.id / Path(name).name
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
                 copy_inside(folder, name, target, max_bytes=MAX_FILE_BYTES)
@@ -177,10 +133,9 @@ class ChildPlayer:
             returned.append(f"{child.id}/{target.name}")
         return tuple(returned)
 
-
-def num_calls(record: RunRecord | None) -> int:
-    """Calls and steps of a record."""
-    return sum(len(step.outcomes) for step in record.tool_steps) + len(record.steps) if record else 0
+    def _folder_of(self, parent: str) -> Path:
+        inside = self._run_dir / CHILDREN / parent
+        return inside / FILES if inside.is_dir() else self._run_dir / FILES
 
 
 def _failed(reason: str) -> RunResult:

@@ -5,7 +5,7 @@ with search, context strategies); ceilings of a run: the release page "Kimi K2.5
 model was trained on these names and texts, so they are kept word for word.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,16 +43,25 @@ ASSIGN_TASK: Mapping[str, Any] = {
     },
 }
 
-CREATE_MORE: Mapping[str, Any] = {
-    "kind": {
-        "type": "string",
-        "enum": ["tools", "browser"],
-        "description": "What it works with: tools (default), or a browser of its own by mouse and keyboard",
-    },
-    "model": {"type": "string", "description": "The model that it asks; left out: the same as yours"},
-}
-"""Optional arguments of `create_subagent`; always understood, shown to the model only when asked for. Not published."""
 
+def create_more(kinds: Sequence[str]) -> Mapping[str, Any]:
+    """Optional arguments of `create_subagent`, not published: always understood, shown to the model when asked for.
+
+    Args:
+        kinds: What a sub-agent may be, the usual kind first.
+    """
+    described = [f"{kind} ({_KINDS[kind]})" if kind in _KINDS else kind for kind in kinds]
+    return {
+        "kind": {"type": "string", "enum": list(kinds), "description": f"What it is: {', '.join(described)}"},
+        "model": {"type": "string", "description": "The model that it asks; left out: the same as yours"},
+    }
+
+
+_KINDS = {
+    "tools": "with the core tools; the default",
+    "browser": "with a browser of its own, by mouse and keyboard",
+    "desktop": "with a desktop of its own, likewise",
+}
 ASSIGN_MORE: Mapping[str, Any] = {
     "files": {
         "type": "array",
@@ -65,6 +74,7 @@ ASSIGN_MORE: Mapping[str, Any] = {
         "description": "Files that it leaves in its working folder and you get a copy of",
     },
     "url": {"type": "string", "description": "For a browser: the page to start at"},
+    "app": {"type": "string", "description": "For a desktop: the program to start"},
 }
 """Likewise, of `assign_task`."""
 

@@ -19,9 +19,11 @@ from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope, Spent
-from cua.swarm.child import Child, load_children
+from cua.swarm.agents import Agents, Outfit
+from cua.swarm.child import ENV_KINDS, TOOLS, Child, load_children, num_calls
 from cua.swarm.measure import SwarmMeasures, measure
-from cua.swarm.play import ChildPlayer, num_calls
+from cua.swarm.own_agent import OwnAgent
+from cua.swarm.play import ChildPlayer, Workers
 from cua.swarm.protocol import (
     DATA_NOTE,
     LAST_REQUEST,
@@ -42,6 +44,7 @@ from cua.tools import Toolset
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.images import write_atomically
+from cua.trajectory.run_record import MAIN
 from envs import Question
 from envs.env import EnvSpec
 from envs.pool import EnvPool
@@ -65,6 +68,7 @@ class SwarmOptions:
         restarts_children: On resume, half-done children start anew instead of going on.
         make_env: Makes the envs of GUI children; None for those of the registry.
         models: Model objects by the name that `create_subagent` gives; others are made from the settings.
+        agents: A user's own agents by the kind that `create_subagent` gives; see `cua.swarm.own_agent`.
     """
 
     preset: SwarmPreset = PRESETS["standard"]
@@ -76,6 +80,12 @@ class SwarmOptions:
     restarts_children: bool = False
     make_env: Callable[[EnvSpec], Any] | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
+    agents: Mapping[str, OwnAgent] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        taken = [name for name in (TOOLS, *ENV_KINDS) if name in self.agents]
+        if taken:
+            raise ConfigError(f"{taken[0]!r} is a kind of agent that there is already: give yours another name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,20 +257,40 @@ class _Session:
         return done
 
     def _player(self, envs: EnvPool) -> ChildPlayer:
-        options = self._options
-        _, context = options.preset.contexts
+        options, parts = self._options, self._parts
         return ChildPlayer(
-            parts=self._parts,
-            context=context,
-            restarts=options.restarts_children,
-            sandboxes=self._sandboxes,
-            make_tools=self._core_tools,
-            envs=envs,
-            num_envs=options.num_envs,
+            workers=self._workers(envs),
+            settings=parts.settings,
+            model=parts.model,
             models=options.models,
+            swarm_tools=self._swarm_tools,
+            restarts=options.restarts_children,
             stack=self._stack,
             run_dir=self._writer.run_dir,
         )
+
+    def _workers(self, envs: EnvPool) -> Workers:
+        options, parts = self._options, self._parts
+        _, context = options.preset.contexts
+        outfit = Outfit(
+            sampling=parts.profile.sampling,
+            context=context,
+            guard=parts.guard,
+            secrets=parts.secrets,
+            cell_timeout_s=parts.settings.cell_timeout,
+            num_envs=options.num_envs,
+            own=options.agents,
+        )
+        return Agents(outfit, sandboxes=self._sandboxes, make_tools=self._core_tools, envs=envs)
+
+    def _swarm_tools(self, swarm: Swarm, parent: str) -> list[Tool]:
+        """The tools of an agent that may have children."""
+        is_extended, kinds = self._options.is_extended, tuple(self._options.agents)
+        return [
+            CreateSubagentTool(swarm, parent, is_extended=is_extended, kinds=kinds),
+            AssignTaskTool(swarm, parent, is_extended=is_extended),
+            ReadResultTool(swarm, parent),
+        ]
 
     async def _assemble(self, record: RunRecord | None, player: ChildPlayer) -> tuple[RunScope, Swarm, ToolAgent]:
         parts, preset = self._parts, self._options.preset
@@ -271,14 +301,9 @@ class _Session:
         scope.control.attach()
         if parts.watch.on_control:
             parts.watch.on_control(scope.control)
-        swarm = Swarm(scope=scope, limits=limits, play=player.play, listener=parts.watch.listener)
+        swarm = Swarm(scope=scope, limits=limits, player=player, listener=parts.watch.listener)
         swarm.pool.control.attach()
         self._main_place = AgentPlace(self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout)
-        tools: list[Tool] = [
-            CreateSubagentTool(swarm, is_extended=self._options.is_extended),
-            AssignTaskTool(swarm, is_extended=self._options.is_extended),
-            ReadResultTool(swarm),
-        ]
         own, _ = preset.contexts
         profile = Profile(
             name="swarm",
@@ -289,7 +314,7 @@ class _Session:
         )
         agent = ToolAgent(
             model=parts.model,
-            toolset=Toolset([*tools, *self._core_tools(self._main_place)]),
+            toolset=Toolset([*self._swarm_tools(swarm, MAIN), *self._core_tools(self._main_place)]),
             profile=profile,
             task=self._given.task,
             is_isolated=self._sandboxes.backend != "none",
@@ -303,7 +328,7 @@ class _Session:
             start = start_of(main)
             agent.load(replace(start, spent=Spent(num_calls=start.spent.num_calls)))
             scope.budget.add(record.usage)
-            child_calls = sum(num_calls(child.earlier) for child in children if child.earlier)
+            child_calls = sum(map(num_calls, record.agents.values()))
             scope.budget.num_calls += start.spent.num_calls + child_calls
             swarm.pool.budget.num_calls += child_calls
         if self._on_swarm:

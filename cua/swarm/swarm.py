@@ -2,41 +2,46 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from cua.errors import ConfigError, ModelAccessError, ModelError, name_choices
-from cua.messages import Message, Reply, Sampling, TextPart, ToolResult
-from cua.model import Model, Tool
+from cua.errors import ConfigError, ModelAccessError, ModelError, describe_defect, name_choices
+from cua.messages import TextPart, ToolResult
 from cua.models.gate import ON_WAIT
-from cua.run.budget import Budget, CapReachedError, Caps
+from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import End, ErrorSource, RunResult
 from cua.run.events import CallReturned, CallsStarted, Decided, Event, Listener, StepDone, ToolStepDone
 from cua.run.scope import RunScope
+from cua.swarm.budget import ChildBudget, share_of
 from cua.swarm.child import (
     CONFIG_NOTE,
     FINAL,
+    NEXT,
     STATE_NOTE,
     Assignment,
     Child,
+    Configs,
+    Played,
     State,
     SubagentConfig,
     assignment_data,
     config_data,
     make_message,
+    own_seconds,
     state_of,
 )
 from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
 from cua.tool_agent.calls import NO_MORE_CALLS
+from cua.tool_agent.conversation import ToolStart
 from cua.tools.toolset import failed
+from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
 WARN_SHARE = 0.8
 """From this share of a limit on, the orchestrator is told how much is left."""
-CHILDREN_SHARE = 0.9
-"""Of tokens, money and time that all children together may use, so that the orchestrator can still answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,9 @@ class SwarmLimits:
     Attributes:
         max_children: Assignments in a run.
         max_parallel: Children at work at the same time; more are queued.
-        child_calls: Tool calls of each child.
+        max_depth: 1: children have no sub-agents; 2: they may have, and those not; and so on. All are within the
+            limits of the run.
+        child_calls: Tool calls of each child, for one in an env: steps.
         child_time_s: Seconds of each child.
         num_retries: How often a child is taken up again after an error that may pass.
         max_message_chars: Of a child's prompt.
@@ -55,6 +62,7 @@ class SwarmLimits:
 
     max_children: int = MAX_CHILDREN
     max_parallel: int = MAX_CHILDREN
+    max_depth: int = 1
     child_calls: int = 100
     child_time_s: float | None = 7200.0
     num_retries: int = 2
@@ -62,23 +70,20 @@ class SwarmLimits:
     run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """What came of one try of a child.
+class Player(Protocol):
+    """Has children work."""
 
-    Attributes:
-        result: How its agent ended.
-        last_text: What its model said last, for one that did not come to an answer.
-        returned: Files that it gave back, as the orchestrator may name them.
-    """
+    async def ended_before(self, child: Child) -> Played | None:
+        """What came of a child whose agent had ended in an earlier process, before its state was written; or None."""
+        ...
 
-    result: RunResult
-    last_text: str = ""
-    returned: tuple[str, ...] = ()
+    def start_of(self, child: Child) -> ToolStart | None:
+        """What the child goes on from; None where it begins."""
+        ...
 
-
-Play = Callable[["Swarm", Child, RunScope], Awaitable[Played]]
-"""Has a child's agent work, from the start or from where it was; gives how it ended."""
+    async def play(self, swarm: "Swarm", child: Child, scope: RunScope, start: ToolStart | None) -> Played:
+        """One try of a child, to its end."""
+        ...
 
 
 class Swarm:
@@ -87,68 +92,72 @@ class Swarm:
     Args:
         scope: Of the whole run: its limits hold for parent and children together.
         limits: Of the swarm.
-        play: Has a child work.
+        player: Has a child work.
         listener: Told what happens; children's events carry their names.
 
     Attributes:
         children: All, in the order of assignment.
-        configs: Configurations by name.
+        configs: Configurations by who made them and their names.
         pool: The part of the run that all children share.
     """
 
-    def __init__(self, *, scope: RunScope, limits: SwarmLimits, play: Play, listener: Listener | None = None) -> None:
+    def __init__(
+        self, *, scope: RunScope, limits: SwarmLimits, player: Player, listener: Listener | None = None
+    ) -> None:
         self.scope, self.limits = scope, limits
         self.children: list[Child] = []
-        self.configs: dict[str, SubagentConfig] = {}
-        self.pool = scope.make_turn(_share_of(limits.run))
-        self._play, self._listener = play, listener
+        self.configs: Configs = {}
+        self.pool = scope.make_turn(share_of(limits.run))
+        self._player, self._listener = player, listener
         self._places = asyncio.Semaphore(limits.max_parallel)
-        self._budgets: dict[str, Budget] = {}
+        self._budgets: dict[str, ChildBudget] = {}
+        self._scopes: dict[str, RunScope] = {}
         self._refused: ModelAccessError | None = None
         self._warned: set[str] = set()
-        self._making = asyncio.Lock()
 
-    async def create(self, config: SubagentConfig) -> ToolResult:
+    async def create(self, config: SubagentConfig, *, parent: str = MAIN) -> ToolResult:
         """Keep a configuration; nothing is started."""
-        known = self.configs.get(config.name)
+        known = self.configs.get((parent, config.name))
         if known == config:
             return ToolResult(parts=(TextPart(text=f"{config.name} exists already, just so."),))
         if known is not None:
             return failed(f"There is a sub-agent {config.name!r} with another system prompt. Choose another name.")
         if not config.name.strip() or len(config.name) > 200:
             return failed("The name of a sub-agent has 1 to 200 characters.", is_unusable=True)
-        self.configs[config.name] = config
-        await self.scope.record.noted(CONFIG_NOTE, config.name, config=config_data(config))
+        self.configs[parent, config.name] = config
+        await self.scope.record.noted(CONFIG_NOTE, config.name, config=config_data(config), parent=parent)
         return ToolResult(parts=(TextPart(text="success"),))
 
-    async def assign(self, call: int, agent: str, prompt: str, **more: Any) -> ToolResult:
+    async def assign(self, call: int, agent: str, prompt: str, *, parent: str = MAIN, **more: Any) -> ToolResult:
         """Have a new agent work on a task, and wait for its one message.
 
         Args:
-            call: Number of the orchestrator's call; a call that has a child already gets the message of that one.
+            call: Number of the parent's call; a call that has a child already gets the message of that one.
             agent: Name of a configuration.
             prompt: The task.
+            parent: Who assigns it.
             more: Other fields of `Assignment`.
 
         Raises:
             ModelAccessError: The model refuses every agent's key: the run cannot go on.
         """
-        child = next((child for child in self.children if child.call == call), None)
+        child = next((child for child in self.children if (child.parent, child.call) == (parent, call)), None)
         if child is None:
-            config = self.configs.get(agent)
-            why = self._why_not(config, agent, prompt)
+            config = self.configs.get((parent, agent))
+            why = self._why_not(config, agent, prompt, parent)
             if config is None or why:
                 return failed(why, is_unusable=config is None)
-            child = await self._make(call, Assignment(config=config, prompt=prompt, **more))
+            child = await self._make(call, Assignment(config=config, prompt=prompt, **more), parent)
         if child.state not in FINAL:
             if child.task is None:
                 child.task = asyncio.create_task(self._work(child), name=child.id)
-            await asyncio.shield(child.task)
+            async with self._lent_place(parent):
+                await asyncio.shield(child.task)
         if self._refused is not None:
             raise self._refused
         return child.result()
 
-    async def take_up(self, configs: dict[str, SubagentConfig], children: Sequence[Child]) -> None:
+    async def take_up(self, configs: Configs, children: Sequence[Child]) -> None:
         """Go on with what an earlier process has recorded; children start when their call is made again."""
         self.configs.update(configs)
         self.children.extend(children)
@@ -165,9 +174,10 @@ class Swarm:
         self._refused = self._refused or error
         self.pool.control.stop(str(error))
 
-    def _why_not(self, config: SubagentConfig | None, agent: str, prompt: str) -> str:
+    def _why_not(self, config: SubagentConfig | None, agent: str, prompt: str, parent: str) -> str:
         if config is None:
-            return f"There is no sub-agent {agent!r}; make it with create_subagent.{name_choices(agent, self.configs)}"
+            known = [name for whose, name in self.configs if whose == parent]
+            return f"There is no sub-agent {agent!r}; make it with create_subagent.{name_choices(agent, known)}"
         if not prompt.strip():
             return "The prompt is empty: say what is to be done."
         if len(prompt) > self.limits.max_message_chars:
@@ -176,13 +186,46 @@ class Swarm:
             return f"This run has had {len(self.children)} sub-agents, and so many are the limit. Go on without."
         return ""
 
-    async def _make(self, call: int, assignment: Assignment) -> Child:
-        child = Child(id=f"t{len(self.children) + 1:03}", call=call, assignment=assignment)
+    async def _make(self, call: int, assignment: Assignment, parent: str) -> Child:
+        child = Child(id=f"t{len(self.children) + 1:03}", call=call, assignment=assignment, parent=parent)
         child.agent_id = child.id
+        above = self._find(parent)
+        if above is not None:
+            child.depth, child.stage = above.depth + 1, above.num_steps + 1
         self.children.append(child)
-        await self._write(child, "created", assignment=assignment_data(assignment))
+        given = assignment_data(assignment)
+        await self._write(child, "created", assignment=given, depth=child.depth, stage=child.stage)
         await self._enter(child, "queued")
         return child
+
+    def _find(self, name: str) -> Child | None:
+        return next((child for child in self.children if child.id == name), None)
+
+    @asynccontextmanager
+    async def _lent_place(self, parent: str) -> AsyncIterator[None]:
+        """While a child waits for children of its own, its place is free for them."""
+        above = self._find(parent)
+        if above is None:
+            yield
+            return
+        above.num_awaited += 1
+        self._give_place(above)
+        try:
+            yield
+        finally:
+            above.num_awaited -= 1
+        if not above.num_awaited:
+            await self._take_place(above)
+
+    async def _take_place(self, child: Child) -> None:
+        if not child.has_place:
+            await self.pool.control.unless_stopped(self._places.acquire())
+            child.has_place = True
+
+    def _give_place(self, child: Child) -> None:
+        if child.has_place:
+            child.has_place = False
+            self._places.release()
 
     async def _enter(self, child: Child, state: State, reason: str = "", **more: Any) -> None:
         """Change a child's state: first in the journal, then here."""
@@ -202,43 +245,61 @@ class Swarm:
             child.state = "stopped" if child.state != "created" else "created"  # what an earlier process left
             await self._enter(child, "queued", "taken up again")
         try:
-            await self.pool.control.unless_stopped(self._places.acquire())
+            await self._take_place(child)
         except (StoppedError, CapReachedError) as why:
             is_cap = isinstance(why, CapReachedError)
             await self._finish(child, "capped" if is_cap else "stopped", str(why), "")
             return
         try:
             await self._try(child)
+        except Exception as error:  # a defect; the run says so
+            await self._finish(child, "failed", describe_defect(error), "")
+            raise
         finally:
-            self._places.release()
+            self._give_place(child)
 
     async def _try(self, child: Child) -> None:
         ON_WAIT.set(lambda is_waiting: self._waits(child, is_waiting=is_waiting))
-        while True:
+        ended = await self._player.ended_before(child)
+        while ended is None:
+            start = self._player.start_of(child)
+            if start is None and child.num_tries:
+                child.begin_anew()
             child.num_tries += 1
             child.started_at = child.started_at or time.time()
             await self._enter(child, "running")
             scope = self._scope_of(child)
-            played = await self._play_safely(child, scope)
-            self._count(child, played.result)
+            played = await self._play_safely(child, scope, start)
+            child.usage = child.usage_before + played.result.usage
+            child.num_steps = child.steps_before + played.result.num_steps
             end = played.result.end
             may_pass = end.status == "error" and end.retryable and self._refused is None
             if may_pass and child.num_tries <= self.limits.num_retries and not self.pool.control.is_stopped:
                 await self._enter(child, "queued", f"again after: {end.reason}")
-                continue
-            text = end.answer or played.last_text
-            await self._finish(child, state_of(played.result), end.reason, text, played.returned)
-            return
+            else:
+                ended = played
+        await self._end_below(child)
+        end = ended.result.end
+        await self._finish(child, state_of(ended.result), end.reason, end.answer or ended.last_text, ended.returned)
 
-    async def _play_safely(self, child: Child, scope: RunScope) -> Played:
+    async def _end_below(self, child: Child) -> None:
+        """What a child has started is over when it is."""
+        below = [one for one in self.children if one.parent == child.id and one.task is not None]
+        for one in below:
+            if one.id in self._scopes:
+                self._scopes[one.id].control.stop(f"{child.id}, which it works for, has ended")
+        await asyncio.gather(*(one.task for one in below if one.task is not None))
+
+    async def _play_safely(self, child: Child, scope: RunScope, start: ToolStart | None) -> Played:
         """Play it; a model or a world that cannot be opened is how the child ended."""
         try:
-            return await self._play(self, child, scope)
+            return await self._player.play(self, child, scope, start)
         except (ConfigError, ModelError, EnvError) as error:
             may_pass = not isinstance(error, ConfigError) and error.retryable
             source: ErrorSource = "env" if isinstance(error, EnvError) else "model"
             end = End(status="error", reason=str(error), source=source, retryable=may_pass)
-            return Played(result=RunResult(end=end, num_steps=child.num_steps, usage=child.usage, duration_s=0.0))
+            num_steps, usage = child.num_steps - child.steps_before, scope.budget.usage
+            return Played(result=RunResult(end=end, num_steps=num_steps, usage=usage, duration_s=0.0))
 
     async def _finish(self, child: Child, state: State, reason: str, answer: str, returned: Sequence[str] = ()) -> None:
         child.ended_at = time.time()
@@ -246,27 +307,24 @@ class Swarm:
         child.answer, child.message = answer, message
         await self._enter(child, state, reason, answer=answer, message=message)
         self._budgets.pop(child.id, None)
+        self._scopes.pop(child.id, None)
 
-    def _count(self, child: Child, result: RunResult) -> None:
-        child.usage, child.num_steps = result.usage, result.num_steps
-
-    def _waits(self, child: Child, *, is_waiting: bool) -> None:
-        """The child stands at the gate of its model, or has passed it; written in its turn."""
+    async def _waits(self, child: Child, *, is_waiting: bool) -> None:
+        """The child waits for the endpoint of its model, or goes on."""
         state: State = "waiting" if is_waiting else "running"
-        if state in _WAIT_STATES and child.state in _WAIT_STATES and state != child.state:
-            data = {**child.to_json(), "state": state, "agent_id": child.agent_id}
-            self.pool.record.for_agent(child.agent_id).note(STATE_NOTE, f"{child.id} {state}", **data)
-            child.state = state
+        if state in NEXT[child.state]:
+            await self._enter(child, state)
 
     def _scope_of(self, child: Child) -> RunScope:
         caps = Caps(max_steps=None, max_calls=self.limits.child_calls, max_time_s=self.limits.child_time_s)
         scope = self.pool.make_child(child.agent_id, caps)
         scope.listen(lambda event: self._heard(child, event))
-        scope.budget = _FairBudget(caps, parent=self.pool.budget, name=child.id, others=self._budgets)
-        self._budgets[child.id] = scope.budget
+        scope.budget = ChildBudget(caps, parent=self.pool.budget, name=child.id, others=self._budgets)
+        self._budgets[child.id], self._scopes[child.id] = scope.budget, scope
         return scope
 
     def _heard(self, child: Child, event: Event) -> None:
+        """Count what a child does; an action that there is no room for is not carried out."""
         match event:
             case CallsStarted(reply=reply):
                 call = reply.tool_calls[0]
@@ -275,9 +333,10 @@ class Swarm:
                 child.num_calls += outcome.result.text != NO_MORE_CALLS
             case Decided(turn=turn):
                 child.last_action = turn.action_text[:120]
+                self._budgets[child.id].take_interaction()
+                child.num_calls += 1
             case ToolStepDone(step=step) | StepDone(step=step):
-                child.num_steps, child.busy_s = step.index, child.busy_s + sum(step.timings.values())
-                child.num_calls += isinstance(event, StepDone)
+                child.num_steps, child.busy_s = child.steps_before + step.index, child.busy_s + own_seconds(step)
                 child.usage += step.reply.usage
             case _:
                 pass
@@ -302,82 +361,3 @@ class Swarm:
             return ""
         self.scope.note("budget", "; ".join(told))
         return f"\n[{'; '.join(told)}; answer before they are gone]"
-
-
-_WAIT_STATES = ("running", "waiting")
-
-
-def _share_of(caps: Caps) -> Caps:
-    """What all children together may use."""
-    return replace(
-        caps,
-        max_steps=None,
-        max_tokens=None if caps.max_tokens is None else int(CHILDREN_SHARE * caps.max_tokens),
-        max_cost_usd=None if caps.max_cost_usd is None else CHILDREN_SHARE * caps.max_cost_usd,
-        max_time_s=None if caps.max_time_s is None else CHILDREN_SHARE * caps.max_time_s,
-    )
-
-
-class _FairBudget(Budget):
-    """A child's budget. Above an equal share it gets only what the others leave of theirs.
-
-    The share is that of the pool's limit over the children that are at work. What is free beyond the others' open
-    shares may be used by whoever needs it, so nobody stops early while there is plenty.
-    """
-
-    def __init__(self, caps: Caps, *, parent: Budget, name: str, others: dict[str, Budget]) -> None:
-        super().__init__(caps, parent=parent, name=name)
-        self._pool, self._others = parent, others
-
-    def check(self) -> None:
-        """As `Budget.check`; and that this child leaves the others their shares.
-
-        Raises:
-            CapReachedError: A limit is used up, here, further up, or the child's share of it.
-        """
-        super().check()
-        caps, pool = self._pool.caps, self._pool
-        self._check_share("calls", caps.max_calls, pool.num_calls, lambda budget: budget.num_calls)
-        self._check_share("tokens", caps.max_tokens, pool.usage.total_tokens, lambda one: one.usage.total_tokens)
-        cost = pool.usage.cost_usd or 0.0
-        self._check_share("cost", caps.max_cost_usd, cost, lambda budget: budget.usage.cost_usd or 0.0)
-
-    def _check_share(self, cap: Any, most: float | None, used: float, use_of: Callable[[Budget], float]) -> None:
-        budgets = list(self._others.values())
-        if most is None or len(budgets) < 2:
-            return
-        left, own = most - used, use_of(self)
-        share = (left + sum(use_of(one) for one in budgets)) / len(budgets)
-        kept = sum(max(0.0, share - use_of(one)) for one in budgets if one is not self)
-        if own >= share and left <= kept:
-            raise CapReachedError(cap, f"{own:g} {cap} used, a fair share of the {most:g} of the run is {share:.4g}")
-
-
-class ChildModel:
-    """A model as children are given it: a key that is refused stops them all; implements `Model`.
-
-    Args:
-        model: Asked.
-        swarm: Told.
-    """
-
-    def __init__(self, model: Model, swarm: Swarm) -> None:
-        self.name = model.name
-        self._model, self._swarm = model, swarm
-
-    async def generate(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
-    ) -> Reply:
-        """As `Model.generate`.
-
-        Raises:
-            ModelError: As the model raises it.
-        """
-        try:
-            return await self._model.generate(messages, tools, sampling)
-        except ModelAccessError as error:
-            self._swarm.refuse(error)
-            raise
-
-    async def close(self) -> None:
-        """Whoever made the model closes it."""

@@ -1,14 +1,15 @@
 """The orchestrator's own tools: the two that are published, and one to read on in what was cut."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cua.messages import TextPart, ToolResult
-from cua.swarm.child import MESSAGE_CHARS, SubagentConfig
-from cua.swarm.protocol import ASSIGN_MORE, ASSIGN_TASK, CREATE_MORE, CREATE_SUBAGENT
+from cua.swarm.child import ENV_KINDS, MESSAGE_CHARS, TOOLS, SubagentConfig
+from cua.swarm.protocol import ASSIGN_MORE, ASSIGN_TASK, CREATE_SUBAGENT, create_more
 from cua.swarm.swarm import Swarm
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tools.toolset import failed
+from cua.trajectory.run_record import MAIN
 
 _READ_RESULT: Mapping[str, Any] = {
     "type": "object",
@@ -30,21 +31,26 @@ class CreateSubagentTool:
 
     Args:
         swarm: Keeps it.
+        parent: Whose tool it is.
         is_extended: Whether the model is shown what it may say besides the published arguments.
+        kinds: Users' own kinds of agents.
     """
 
     name: str = CREATE_SUBAGENT["name"]
     is_repeatable = True
 
-    def __init__(self, swarm: Swarm, *, is_extended: bool = False) -> None:
-        self._swarm = swarm
+    def __init__(
+        self, swarm: Swarm, parent: str = MAIN, *, is_extended: bool = False, kinds: Sequence[str] = ()
+    ) -> None:
+        self._swarm, self._parent = swarm, parent
         self.description: str = CREATE_SUBAGENT["description"]
-        self.checked_parameters: Mapping[str, Any] = _with_more(CREATE_SUBAGENT["parameters"], CREATE_MORE)
+        more = create_more((TOOLS, *ENV_KINDS, *kinds))
+        self.checked_parameters: Mapping[str, Any] = _with_more(CREATE_SUBAGENT["parameters"], more)
         self.parameters = self.checked_parameters if is_extended else CREATE_SUBAGENT["parameters"]
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Make it."""
-        return await self._swarm.create(SubagentConfig(**arguments))
+        return await self._swarm.create(SubagentConfig(**arguments), parent=self._parent)
 
 
 class AssignTaskTool:
@@ -53,8 +59,8 @@ class AssignTaskTool:
     name: str = ASSIGN_TASK["name"]
     is_repeatable = True
 
-    def __init__(self, swarm: Swarm, *, is_extended: bool = False) -> None:
-        self._swarm = swarm
+    def __init__(self, swarm: Swarm, parent: str = MAIN, *, is_extended: bool = False) -> None:
+        self._swarm, self._parent = swarm, parent
         self.description: str = ASSIGN_TASK["description"]
         self.checked_parameters: Mapping[str, Any] = _with_more(ASSIGN_TASK["parameters"], ASSIGN_MORE)
         self.parameters = self.checked_parameters if is_extended else ASSIGN_TASK["parameters"]
@@ -62,9 +68,9 @@ class AssignTaskTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Have it done."""
         more = {name: tuple(arguments[name]) for name in ("files", "returns") if name in arguments}
-        if "url" in arguments:
-            more["url"] = arguments["url"]
-        return await self._swarm.assign(CALL_NUMBER.get(), arguments["agent"], arguments["prompt"], **more)
+        more |= {name: arguments[name] for name in ("url", "app") if name in arguments}
+        agent, prompt = arguments["agent"], arguments["prompt"]
+        return await self._swarm.assign(CALL_NUMBER.get(), agent, prompt, parent=self._parent, **more)
 
 
 class ReadResultTool:
@@ -75,12 +81,13 @@ class ReadResultTool:
     parameters = _READ_RESULT
     is_repeatable = True
 
-    def __init__(self, swarm: Swarm) -> None:
-        self._swarm = swarm
+    def __init__(self, swarm: Swarm, parent: str = MAIN) -> None:
+        self._swarm, self._parent = swarm, parent
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """A piece of it."""
-        known = {child.id: child for child in self._swarm.children if child.ended_at}
+        own = (child for child in self._swarm.children if child.parent == self._parent)
+        known = {child.id: child for child in own if child.ended_at}
         child = known.get(arguments["task"])
         if child is None:
             return failed(f"No task {arguments['task']!r} has ended. Ended: {', '.join(known) or 'none'}.")

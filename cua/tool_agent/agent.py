@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,15 @@ from cua.run.scope import RunScope, Spent
 from cua.run.verdict import judge_answer
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.calls import Caller, check_loop, count_alike, why_unusable, with_own_ids
-from cua.tool_agent.conversation import SUMMARY_REQUEST, Asked, Compaction, compact, count_tokens, to_messages
+from cua.tool_agent.conversation import (
+    SUMMARY_REQUEST,
+    Asked,
+    Compaction,
+    ToolStart,
+    compact,
+    count_tokens,
+    to_messages,
+)
 from cua.tool_agent.profile import Profile
 from cua.tools.toolset import Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
@@ -49,27 +57,6 @@ UNANSWERED = "The question before this one was not answered: {status}, {reason}.
 
 Prepare = Callable[[], Awaitable[str | None]]
 """Done when a question is begun; gives what the model must be told, if anything."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolStart:
-    """The record of an earlier part of a run, to go on from.
-
-    Attributes:
-        asked: All that was asked, the question that is open last.
-        steps: Finished steps.
-        spent: What they used.
-        cut: Number and reply of a step whose calls were begun and never came back.
-        end: How the last question ended, if it did.
-        compaction: What of the steps was given up.
-    """
-
-    asked: tuple[Asked, ...]
-    steps: tuple[ToolStep, ...] = ()
-    spent: Spent = field(default_factory=Spent)
-    cut: tuple[int, Reply] | None = None
-    end: End | None = None
-    compaction: Compaction = field(default_factory=Compaction)
 
 
 class ToolAgent:
@@ -143,10 +130,18 @@ class ToolAgent:
         self._asked, self.steps, self._cut, self._end = list(start.asked), list(start.steps), start.cut, start.end
         self._spent, self._cut_note, self._compaction = start.spent, LOST_CALL, start.compaction
 
-    def take_over(self, other: "ToolAgent") -> None:
-        """Go on in the place of an agent of this process whose run broke; before the first question."""
-        self._asked, self.steps, self._cut, self._end = other._asked, other.steps, other._cut, other._end
-        self._compaction = other._compaction
+    def leave(self) -> ToolStart | None:
+        """What another agent loads to go on in the place of this one; None before the first question."""
+        if not self._asked:
+            return None
+        return ToolStart(
+            asked=tuple(self._asked),
+            steps=tuple(self.steps),
+            spent=self.scope.spent,
+            cut=self._cut,
+            end=self._end,
+            compaction=self._compaction,
+        )
 
     async def run(
         self, question: Sequence[Part], *, inputs: Sequence[Mapping[str, Any]] = (), prepare: Prepare | None = None
@@ -183,6 +178,9 @@ class ToolAgent:
             await self._close_cut()
             self._turn.budget.num_steps = len(self.steps) - opened_at
             note = await self._prepared(prepare)
+            last = self.steps[-1] if len(self.steps) > opened_at else None
+            if last is not None and last.remark is None and not last.outcomes:  # only the end was not written down
+                return self._answered(read_answer(last.reply.content, self.answer_schema)[0])
             if note:
                 self._asked.append(Asked(parts=(TextPart(text=note),), at=len(self.steps)))
             return await self._loop()
@@ -273,11 +271,11 @@ class ToolAgent:
             self._turn.begin_step()
             answer = await self._step()
             if answer is not None:
-                return End(
-                    status="unverified",
-                    reason=describe_evidence(self.steps[-1].reply.content, self.steps),
-                    answer=answer,
-                )
+                return self._answered(answer)
+
+    def _answered(self, answer: str | None) -> End:
+        reason = describe_evidence(self.steps[-1].reply.content, self.steps)
+        return End(status="unverified", reason=reason, answer=answer)
 
     async def _step(self) -> str | None:
         """One reply and its calls; the final answer when there is one."""

@@ -48,7 +48,7 @@ class Caller:
             StoppedError: A person stopped the run.
             CapReachedError: The time is used up.
         """
-        num_granted = self.scope.budget.take_calls(len(calls))
+        num_granted = await self.scope.take_calls(len(calls))
         refusals = [await self.scope.control.unless_stopped(self._refusal(call)) for call in calls[:num_granted]]
         refusals += [NO_MORE_CALLS] * (len(calls) - num_granted)
         work = [

@@ -5,10 +5,12 @@ Source: Kimi K2.5 technical report, Appendix E.6.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cua.errors import ContextOverflowError
 from cua.messages import ImagePart, Message, Part, Reply, TextPart, ThinkPart, Usage, VideoPart
+from cua.run.end import End
+from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.profile import ContextStrategy
 
@@ -42,6 +44,27 @@ class Asked:
 
     parts: tuple[Part, ...]
     at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStart:
+    """The record of an earlier part of a run, to go on from.
+
+    Attributes:
+        asked: All that was asked, the question that is open last.
+        steps: Finished steps.
+        spent: What they used.
+        cut: Number and reply of a step whose calls were begun and never came back.
+        end: How the last question ended, if it did.
+        compaction: What of the steps was given up.
+    """
+
+    asked: tuple[Asked, ...]
+    steps: tuple[ToolStep, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+    cut: tuple[int, Reply] | None = None
+    end: End | None = None
+    compaction: Compaction = field(default_factory=Compaction)
 
 
 def to_messages(

@@ -16,8 +16,8 @@ from cua.evidence.verify import why_different
 from cua.guard.guard import check_call
 from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
-from cua.tool_agent.agent import ToolAgent, ToolStart
-from cua.tool_agent.conversation import Asked, Compaction
+from cua.tool_agent.agent import ToolAgent
+from cua.tool_agent.conversation import Asked, Compaction, ToolStart
 from cua.tool_agent.profile import Workplace
 from cua.tools.service import SPARE_S
 from cua.trajectory.chain import FILES

@@ -100,7 +100,7 @@ async def test_the_model_is_told_of_more_only_when_asked_for(tmp_path: Path) -> 
 
     await play(tmp_path, Watching(["a 1"]), replace(OPTIONS, is_extended=True))
     assert shown["create_subagent"] == {"name", "system_prompt", "kind", "model"}
-    assert shown["assign_task"] == {"agent", "prompt", "files", "returns", "url"}
+    assert shown["assign_task"] == {"agent", "prompt", "files", "returns", "url", "app"}
 
 
 async def test_money_that_is_spent_caps_the_children(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""Work on a Ray cluster: joining one, and actors that answer this process's questions.
+
+What is asked of an actor is a `verb` with values, as of any `envs.remote.Channel`. Both ends are this program: objects
+travel, and each node needs the same version of it.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+from envs import EnvDiedError, EnvSetupError
+from envs.errors import require
+from envs.remote import ERRORS
+
+_START_TIMEOUT_S = 120.0
+_CLOSE_TIMEOUT_S = 4.0
+
+OpenServer = Callable[..., tuple[Any, tuple[Any, ...]]]
+"""Makes what answers in the actor, which has an `async call(verb, *values)`; and the answer to who asked for it:
+`("ok", None)`, or `("error", class, text, retryable)`."""
+
+
+def connect_ray(address: str | None = None) -> None:
+    """Join a Ray cluster, or start one on this machine.
+
+    Args:
+        address: As for `ray.init`: `HOST:PORT`, `ray://HOST:PORT`, `auto`; None starts one here.
+
+    Raises:
+        EnvSetupError: There is no cluster at that address.
+        MissingDependencyError: Ray is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = require("ray", "ray")
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise EnvSetupError(f"there is no Ray cluster at {address or 'this machine'}: {error}") from error
+
+
+async def open_actor(open_server: OpenServer, *values: Any) -> "RayChannel":
+    """A server as an actor of the cluster that this process has joined; it takes one CPU.
+
+    Args:
+        open_server: Makes the server, there.
+        values: What it is made from.
+
+    Raises:
+        EnvError: As making it raises it; or no node has room for it in time, which is retryable.
+    """
+    ray = require("ray", "ray")
+    channel = RayChannel(ray.remote(_Actor).options(num_cpus=1, max_restarts=0).remote())
+    try:
+        async with asyncio.timeout(_START_TIMEOUT_S):
+            kind, *told = await channel.call("open", open_server, *values)
+        if kind == "error":
+            name, text, retryable = told
+            raise ERRORS.get(name, EnvSetupError)(text, retryable=retryable)
+    except BaseException as error:
+        await channel.close()
+        if isinstance(error, TimeoutError):
+            raise EnvSetupError(
+                f"no node of the Ray cluster had a free CPU within {_START_TIMEOUT_S:g} s", retryable=True
+            ) from error
+        raise
+    return channel
+
+
+class RayChannel:
+    """The way to what answers in an actor; a node or a worker that is lost is an env that died."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._is_closed = False
+
+    async def call(self, verb: str, *values: Any) -> Any:
+        """As `Channel.call`."""
+        ray = require("ray", "ray")
+        try:
+            return await self._actor.call.remote(verb, *values)
+        except ray.exceptions.RayError as error:
+            first = str(error).strip().splitlines()[:1]
+            raise EnvDiedError(f"its actor on the Ray cluster is gone: {''.join(first)}") from error
+
+    async def close(self) -> None:
+        """As `Channel.close`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with contextlib.suppress(EnvDiedError, TimeoutError):
+            await asyncio.wait_for(self.call("close"), _CLOSE_TIMEOUT_S)
+        require("ray", "ray").kill(self._actor)
+
+
+class _Actor:
+    """Runs in a worker of the cluster."""
+
+    def __init__(self) -> None:
+        self._server: Any = None
+
+    async def call(self, verb: str, *values: Any) -> Any:
+        if verb == "open":
+            open_server, *rest = values
+            self._server, answer = open_server(*rest)
+            return answer
+        if self._server is None and verb == "close":
+            return "ok", None
+        return await self._server.call(verb, *values)

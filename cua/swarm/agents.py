@@ -1,0 +1,186 @@
+"""The agents that children are: one with tools in a folder, one with mouse and keyboard in an env, or a user's own.
+
+They work on the machine that makes them, which need not be the one that keeps the book: model, limits and record come
+from a `RunScope`, and that may be far away (`cua.swarm.remote`).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cua.errors import ConfigError, name_choices
+from cua.guard import Guard
+from cua.gui_agent.agent import Agent, AgentOptions
+from cua.messages import Sampling, TextPart
+from cua.model import Model, Tool
+from cua.run.scope import RunScope
+from cua.secrets import Secrets
+from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Played
+from cua.swarm.own_agent import ChildTask, OwnAgent
+from cua.swarm.sandboxes import AgentPlace, Sandboxes
+from cua.tool_agent.agent import ToolAgent
+from cua.tool_agent.conversation import ToolStart
+from cua.tool_agent.profile import ContextOptions, Profile
+from cua.tool_agent.resume import names_after
+from cua.tools import Toolset
+from envs import InstructionTask
+from envs.env import EnvSpec
+from envs.pool import EnvPool
+
+LOST_VARIABLES = "(This work broke off and goes on in a fresh Python: variables are gone, files are kept.)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One try of a child.
+
+    Attributes:
+        id: Of the child.
+        assignment: What is to be done, and what it is.
+        start: What it goes on from; None to begin.
+    """
+
+    id: str
+    assignment: Assignment
+    start: ToolStart | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outfit:
+    """What all children of a swarm have alike.
+
+    Attributes:
+        sampling: For every call of a model.
+        context: What one with tools does when its conversation grows long.
+        guard: What may be done.
+        secrets: What is typed below the model, by those in an env.
+        cell_timeout_s: Seconds that a cell may take.
+        num_envs: Envs that may be open at the same time.
+        own: A user's own agents by kind.
+    """
+
+    sampling: Sampling | None
+    context: ContextOptions
+    guard: Guard
+    secrets: Secrets
+    cell_timeout_s: float
+    num_envs: int = 4
+    own: Mapping[str, OwnAgent] = field(default_factory=dict)
+
+
+class Agents:
+    """Makes agents and has them work.
+
+    Args:
+        outfit: What they have alike.
+        sandboxes: Where kernels come from.
+        make_tools: Makes the core tools of one.
+        envs: Where browsers and desktops come from.
+    """
+
+    def __init__(
+        self, outfit: Outfit, *, sandboxes: Sandboxes, make_tools: Callable[[AgentPlace], list[Tool]], envs: EnvPool
+    ) -> None:
+        self._outfit, self._sandboxes, self._make_tools, self._envs = outfit, sandboxes, make_tools, envs
+        self._env_places = asyncio.Semaphore(outfit.num_envs)
+
+    async def work(
+        self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+    ) -> Played:
+        """Have one work to its end.
+
+        Args:
+            order: What is to be done.
+            scope: Its limits and its record.
+            model: What it asks.
+            folder: Where it works.
+            more_tools: Besides the core tools.
+
+        Raises:
+            ConfigError: There is no agent of that kind.
+        """
+        kind = order.assignment.config.kind
+        if kind in ENV_KINDS:
+            return await self._work_in_env(order, scope, model)
+        if kind != TOOLS and kind not in self._outfit.own:
+            raise ConfigError(f"there is no agent of the kind {kind!r}.{name_choices(kind, self._outfit.own)}")
+        place = AgentPlace(self._sandboxes, folder, self._outfit.cell_timeout_s)
+        try:
+            toolset = Toolset([*more_tools, *self._make_tools(place)])
+            if kind == TOOLS:
+                return await self._work_with_tools(order, scope, model, toolset)
+            return await self._work_by_own(self._outfit.own[kind], order, scope, model, folder, toolset)
+        finally:
+            await place.close()
+
+    async def _work_with_tools(self, order: Order, scope: RunScope, model: Model, toolset: Toolset) -> Played:
+        profile = Profile(
+            name="child",
+            system_prompt=order.assignment.config.system_prompt,
+            sampling=self._outfit.sampling,
+            context=self._outfit.context,
+            is_loop_capped=True,
+        )
+        agent = ToolAgent(
+            model=model,
+            toolset=toolset,
+            profile=profile,
+            is_isolated=self._is_isolated,
+            guard=self._outfit.guard,
+            scope=scope,
+        )
+
+        async def prepare() -> str | None:
+            return LOST_VARIABLES if names_after(agent.steps) else None
+
+        if order.start is None:
+            result = await agent.run([TextPart(text=order.assignment.prompt)])
+        else:
+            agent.load(order.start)
+            result = await agent.go_on(prepare)
+        said = (step.reply.content.strip() for step in reversed(agent.steps))
+        return Played(result=result, last_text=next(filter(None, said), ""), left=agent.leave())
+
+    async def _work_by_own(
+        self, own: OwnAgent, order: Order, scope: RunScope, model: Model, folder: Path, toolset: Toolset
+    ) -> Played:
+        task = ChildTask(
+            id=order.id,
+            prompt=order.assignment.prompt,
+            system_prompt=order.assignment.config.system_prompt,
+            url=order.assignment.url,
+            folder=folder,
+            toolset=toolset,
+            model=model,
+            guard=self._outfit.guard,
+            is_isolated=self._is_isolated,
+            scope=scope,
+        )
+        return Played(result=await task.answered(own))
+
+    async def _work_in_env(self, order: Order, scope: RunScope, model: Model) -> Played:
+        """A GUI agent in an env of its own; another try begins in a fresh one."""
+        given = order.assignment
+        options = {"url": given.url} if given.config.kind == "browser" else {"app": given.app}
+        spec = EnvSpec(name=given.config.kind, options={name: value for name, value in options.items() if value})
+        async with self._env_places:
+            env = await self._envs.take(spec)
+            try:
+                agent = Agent(
+                    model=model,
+                    env=env,
+                    options=AgentOptions(caps=scope.caps),
+                    guard=self._outfit.guard,
+                    secrets=self._outfit.secrets,
+                    scope=scope,
+                )
+                prompt = f"{given.config.system_prompt}\n\n{given.prompt}".strip()
+                result = await agent.run(InstructionTask(instruction=prompt))
+            finally:
+                await env.close()
+        return Played(result=result, last_text=result.end.reason)
+
+    @property
+    def _is_isolated(self) -> bool:
+        return self._sandboxes.backend != "none"

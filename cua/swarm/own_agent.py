@@ -1,0 +1,173 @@
+"""A user's own agent as a child: an async function of a `ChildTask`, given to the swarm by the name of its kind.
+
+    async def reader(task: ChildTask) -> str:
+        reply = await task.ask([Message(role="user", parts=(TextPart(text=task.prompt),))])
+        results = await task.call(*reply.tool_calls)
+        return results[0].text
+
+    SwarmOptions(agents={"reader": reader})        # create_subagent(name=..., system_prompt=..., kind="reader")
+
+What it asks and calls through its task is limited, counted, guarded and recorded as any child's; what it does besides
+is its own business. What it returns is its message. A `ModelError` or `EnvError` that may pass has it begin anew.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cua.errors import CuaError, describe_defect
+from cua.guard import Guard
+from cua.messages import Message, Reply, Sampling, TextPart, ToolCall, ToolResult
+from cua.model import Model, Tool
+from cua.run.budget import CapReachedError
+from cua.run.control import StoppedError
+from cua.run.end import End, RunResult
+from cua.run.events import CallReturned, CallsStarted, ToolStepDone
+from cua.run.scope import RunScope
+from cua.step import CallOutcome, ToolStep
+from cua.tool_agent.calls import Caller, with_own_ids
+from cua.tools import Toolset
+from envs import EnvError
+from visual_tools.errors import SandboxError
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenStep:
+    """A reply that calls may still follow."""
+
+    index: int
+    reply: Reply
+    started_at: float
+    model_s: float = 0.0
+    tools_s: float = 0.0
+    outcomes: tuple[CallOutcome, ...] = ()
+
+
+class ChildTask:
+    """An assignment, and what a child may use for it.
+
+    Attributes:
+        id: Such as `t005`.
+        prompt: The task.
+        system_prompt: The role that the orchestrator has written.
+        url: Where to start, if it was said.
+        folder: The child's working folder, with the files that it was given.
+        tools: The core tools.
+        model: For an agent of ours that works within `scope`; others use `ask`.
+        scope: Limits, switches and record.
+    """
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        prompt: str,
+        system_prompt: str,
+        url: str,
+        folder: Path,
+        toolset: Toolset,
+        model: Model,
+        guard: Guard,
+        is_isolated: bool,
+        scope: RunScope,
+    ) -> None:
+        self.id, self.prompt, self.system_prompt, self.url = id, prompt, system_prompt, url
+        self.folder, self.tools, self.model, self.scope = folder, toolset.tools, model, scope
+        self._caller = Caller(
+            toolset=toolset,
+            guard=guard.waiting_by(scope.control.away),
+            scope=scope,
+            is_isolated=is_isolated,
+            returned=lambda outcome: scope.emit(CallReturned(index=self._num_steps, outcome=outcome)),
+        )
+        self._lock = asyncio.Lock()
+        self._num_steps = self._num_calls = 0
+        self._step: _OpenStep | None = None
+
+    async def ask(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """A reply of the child's model, which is a step; one at a time.
+
+        Raises:
+            ModelError: As `Model.generate`.
+        """
+        async with self._lock:
+            await self._end_step()
+            await self.scope.control.checkpoint()
+            self.scope.begin_step()
+            started_at, started = time.time(), time.monotonic()
+            reply = await self.scope.generate(self.model, messages, tools, sampling)
+            reply = with_own_ids(reply, self._num_calls)
+            await self._begin_step(reply, started_at, time.monotonic() - started)
+            return reply
+
+    async def call(self, *calls: ToolCall) -> tuple[ToolResult, ...]:
+        """Results of core tools in the order of the calls, which are made at the same time, within the last step.
+
+        Raises:
+            SandboxError: Code cannot be run any more.
+        """
+        if not calls:
+            return ()
+        async with self._lock:
+            if self._step is None:
+                await self._begin_step(Reply(content=""), time.time(), 0.0)
+            step = self._step
+            assert step is not None
+            numbered = with_own_ids(Reply(content="", tool_calls=calls), self._num_calls).tool_calls
+            await self.scope.record.calling(step.index, (*(made.call for made in step.outcomes), *numbered))
+            self.scope.emit(CallsStarted(index=step.index, reply=replace(step.reply, tool_calls=numbered)))
+            started = time.monotonic()
+            outcomes = await self._caller.run(numbered, self._num_calls)
+            step.outcomes, step.tools_s = (*step.outcomes, *outcomes), step.tools_s + time.monotonic() - started
+            self._num_calls += len(outcomes)
+            return tuple(outcome.result for outcome in outcomes)
+
+    async def _begin_step(self, reply: Reply, started_at: float, model_s: float) -> None:
+        if not self._num_steps:
+            await self.scope.record.asked([TextPart(text=self.prompt)])
+        self._num_steps += 1
+        self._step = _OpenStep(index=self._num_steps, reply=reply, started_at=started_at, model_s=model_s)
+        await self.scope.record.replied(self._num_steps, reply)
+
+    async def _end_step(self) -> None:
+        step, self._step = self._step, None
+        if step is None:
+            return
+        done = ToolStep(
+            index=step.index,
+            reply=step.reply,
+            outcomes=step.outcomes,
+            started_at=step.started_at,
+            timings={"model": step.model_s, "tools": step.tools_s},
+        )
+        await self.scope.record.called(done)
+        self.scope.emit(ToolStepDone(step=done, usage=self.scope.budget.usage))
+
+    async def answered(self, agent: "OwnAgent") -> RunResult:
+        """Have an agent do it; whatever its code raises is how it ended."""
+        self.scope.begin(self.prompt)
+        try:
+            end = await self.scope.to_the_end(lambda: self._answer(agent))
+        finally:
+            self.scope.control.clock.end()
+        return await self.scope.finish(end, num_steps=self._num_steps)
+
+    async def _answer(self, agent: "OwnAgent") -> End:
+        try:
+            text: object = await self.scope.control.unless_stopped(agent(self))
+        except (CuaError, EnvError, SandboxError, StoppedError, CapReachedError):
+            raise
+        except Exception as error:  # it is code that others wrote
+            return End(status="failed", reason=f"its own code broke: {describe_defect(error)}")
+        finally:
+            await self._end_step()
+        if isinstance(text, str):
+            return End(status="unverified", reason="an agent of the user's own answered", answer=text)
+        return End(status="failed", reason=f"its own code returned {type(text).__name__}; expected its message, a str")
+
+
+OwnAgent = Callable[[ChildTask], Awaitable[str]]
