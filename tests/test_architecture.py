@@ -19,7 +19,7 @@ HEAVY = (
     "torch triton transformers vllm playwright cv2 rapidocr onnxruntime openai Xlib mss pyautogui uvicorn starlette "
     "numpy PIL IPython ipykernel jupyter_client zmq nbformat gradio ray docx jsonschema httpx "
     "scipy skimage numba av matplotlib pandas zxingcpp pypdfium2 "
-    "safetensors tiktoken llguidance fastapi prometheus_client"
+    "safetensors tiktoken llguidance fastapi prometheus_client xllamacpp"
 ).split()
 MAX_LINES = 600
 USUAL_LINES = 400

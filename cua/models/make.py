@@ -65,8 +65,9 @@ def make_model(
 
     Args:
         name: `literal` for the embedded one, `scripted:FILE` for recorded replies, `scripted-oracle` for the known
-            solutions of OSWorld's local list, `baseline:null|fail|random` for agents without skill; anything else is
-            the id of a model at an OpenAI-compatible endpoint.
+            solutions of OSWorld's local list, `baseline:null|fail|random` for agents without skill, `smollm2` or
+            `llamacpp:FILE.gguf` for a small one that llama.cpp runs here; anything else is the id of a model at an
+            OpenAI-compatible endpoint.
         settings: The rest.
         on_delta: Told each piece of a streamed reply.
         on_retry: Told before each wait for a retry.
@@ -94,6 +95,10 @@ def make_model(
         from envs.osworld.local_tasks import load_solutions
 
         return OracleModel(load_solutions())
+    if name == "smollm2" or name.startswith("llamacpp:"):
+        from cua.models.llamacpp import LlamaCppModel, find_weights
+
+        return LlamaCppModel(find_weights(name), name=name)
     if name.startswith("baseline:"):
         from cua.models.baseline import BaselineModel
 
