@@ -58,6 +58,8 @@ def swarm(
     extended: Annotated[
         bool, Flag("--extended", help="Tell the model of kinds, models and files of sub-agents (not published).")
     ] = False,
+    executor: Annotated[str, Flag(help="Where sub-agents work: local, or ray for actors of a cluster.")] = "local",
+    ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
     sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
     approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
@@ -80,7 +82,14 @@ def swarm(
     if table is not None:
         question, chosen = table.instruction, {**_DEMO_SETTINGS, **chosen}
     limits = {"max_children": max_children, "max_parallel": max_parallel, "max_depth": max_depth}
-    options = _options(preset, limits, restarts_children=restart_children, is_extended=extended)
+    options = _options(
+        preset,
+        limits,
+        restarts_children=restart_children,
+        is_extended=extended,
+        executor=choice("--executor", executor, ("local", "ray")),
+        ray_address=ray_address,
+    )
     run_dir = own_run(resume, chosen) if resume is not None else None
     words = sys.stdin.read() if question == "-" else question
     result = _watched(words, files or [], run_dir, options, form, chosen)

@@ -297,7 +297,8 @@ def _add_up(child: Child, record: RunRecord) -> None:
     if child.state in FINAL or child.earlier is None:
         return
     child.num_steps = sum(len(one.tool_steps) + len(one.steps) for one in tries)
-    child.num_calls = sum(num_calls(one) for one in tries)
+    child.num_calls = sum(len(step.outcomes) for one in tries for step in one.tool_steps)
+    child.num_calls += sum(len(one.steps) for one in tries)
     child.usage = sum((one.usage for one in tries), Usage())
     child.busy_s = sum(sum(map(own_seconds, one.tool_steps)) + sum(map(own_seconds, one.steps)) for one in tries)
     child.steps_before = child.num_steps - len(child.earlier.tool_steps) - len(child.earlier.steps)

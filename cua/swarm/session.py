@@ -21,6 +21,7 @@ from cua.run.events import Watch
 from cua.run.scope import RunScope, Spent
 from cua.swarm.agents import Agents, Outfit
 from cua.swarm.child import ENV_KINDS, TOOLS, Child, load_children, num_calls
+from cua.swarm.executor import ExecutorKind, check_ray, make_ray_workers
 from cua.swarm.measure import SwarmMeasures, measure
 from cua.swarm.own_agent import OwnAgent
 from cua.swarm.play import ChildPlayer, Workers
@@ -69,6 +70,8 @@ class SwarmOptions:
         make_env: Makes the envs of GUI children; None for those of the registry.
         models: Model objects by the name that `create_subagent` gives; others are made from the settings.
         agents: A user's own agents by the kind that `create_subagent` gives; see `cua.swarm.own_agent`.
+        executor: Where children work: `local`, in this process; `ray`, in actors of a Ray cluster.
+        ray_address: As for `cua.cluster.connect_ray`.
     """
 
     preset: SwarmPreset = PRESETS["standard"]
@@ -81,6 +84,8 @@ class SwarmOptions:
     make_env: Callable[[EnvSpec], Any] | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
     agents: Mapping[str, OwnAgent] = field(default_factory=dict)
+    executor: ExecutorKind = "local"
+    ray_address: str | None = None
 
     def __post_init__(self) -> None:
         taken = [name for name in (TOOLS, *ENV_KINDS) if name in self.agents]
@@ -202,6 +207,8 @@ class _Session:
     async def run(self, question: str, files: Sequence[Path]) -> SwarmResult:
         if not question.strip():
             raise ConfigError('the question is empty; expected a text such as "Compare the prices of ..."')
+        if self._options.executor == "ray":
+            check_ray(has_objects=self._given.maker is not None or self._options.make_env is not None)
         self._parts = parts = await asyncio.to_thread(make_parts, self._given)
         inputs = await asyncio.to_thread(lambda: find_inputs([file.expanduser() for file in files]))
         if any(not file.is_copied for file in inputs):
@@ -216,6 +223,8 @@ class _Session:
         return await self._play_whole(None, lambda agent: agent.run(asked))
 
     async def resume(self) -> SwarmResult:
+        if self._options.executor == "ray":
+            check_ray(has_objects=self._given.maker is not None or self._options.make_env is not None)
         self._parts = parts = await asyncio.to_thread(make_parts, self._given)
         record = parts.record
         assert record is not None
@@ -236,10 +245,7 @@ class _Session:
             if self._given.model is None:
                 stack.push_async_callback(parts.model.close)
             stack.push_async_callback(self._sandboxes.close)
-            envs = await stack.enter_async_context(
-                EnvPool(self._options.make_env) if self._options.make_env else _default_envs()
-            )
-            scope, swarm, agent = await self._assemble(record, self._player(envs))
+            scope, swarm, agent = await self._assemble(record, await self._player())
             stack.push_async_callback(swarm.close)
             earlier_s = record.result.duration_s if record and record.result else 0.0
             result = await work(agent)
@@ -256,10 +262,10 @@ class _Session:
             await asyncio.to_thread(self._write_result, done)
         return done
 
-    def _player(self, envs: EnvPool) -> ChildPlayer:
+    async def _player(self) -> ChildPlayer:
         options, parts = self._options, self._parts
         return ChildPlayer(
-            workers=self._workers(envs),
+            workers=await self._workers(),
             settings=parts.settings,
             model=parts.model,
             models=options.models,
@@ -269,7 +275,7 @@ class _Session:
             run_dir=self._writer.run_dir,
         )
 
-    def _workers(self, envs: EnvPool) -> Workers:
+    async def _workers(self) -> Workers:
         options, parts = self._options, self._parts
         _, context = options.preset.contexts
         outfit = Outfit(
@@ -281,6 +287,13 @@ class _Session:
             num_envs=options.num_envs,
             own=options.agents,
         )
+        if options.executor == "ray":
+            making = asyncio.to_thread(make_ray_workers, parts.settings, outfit, options.tools, options.ray_address)
+            workers = await making
+            self._stack.push_async_callback(workers.close)
+            return workers
+        pool = EnvPool(options.make_env) if options.make_env else _default_envs()
+        envs = await self._stack.enter_async_context(pool)
         return Agents(outfit, sandboxes=self._sandboxes, make_tools=self._core_tools, envs=envs)
 
     def _swarm_tools(self, swarm: Swarm, parent: str) -> list[Tool]:

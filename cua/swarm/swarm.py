@@ -13,8 +13,9 @@ from cua.models.gate import ON_WAIT
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import End, ErrorSource, RunResult
-from cua.run.events import CallReturned, CallsStarted, Decided, Event, Listener, StepDone, ToolStepDone
+from cua.run.events import CallsStarted, Decided, Event, Listener, StepDone, ToolStepDone
 from cua.run.scope import RunScope
+from cua.step import ToolStep
 from cua.swarm.budget import ChildBudget, share_of
 from cua.swarm.child import (
     CONFIG_NOTE,
@@ -329,8 +330,6 @@ class Swarm:
             case CallsStarted(reply=reply):
                 call = reply.tool_calls[0]
                 child.last_action = f"{call.name} {call.arguments}"[:120]
-            case CallReturned(outcome=outcome):
-                child.num_calls += outcome.result.text != NO_MORE_CALLS
             case Decided(turn=turn):
                 child.last_action = turn.action_text[:120]
                 self._budgets[child.id].take_interaction()
@@ -338,6 +337,8 @@ class Swarm:
             case ToolStepDone(step=step) | StepDone(step=step):
                 child.num_steps, child.busy_s = child.steps_before + step.index, child.busy_s + own_seconds(step)
                 child.usage += step.reply.usage
+                outcomes = step.outcomes if isinstance(step, ToolStep) else ()
+                child.num_calls += sum(outcome.result.text != NO_MORE_CALLS for outcome in outcomes)
             case _:
                 pass
         if self._listener is not None:

@@ -1,0 +1,333 @@
+"""Where children work when not in this process: in actors of a Ray cluster. The book stays here."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cua.cluster import connect_ray, open_actor
+from cua.config import Settings
+from cua.errors import ConfigError
+from cua.guard import Approver, Verdict
+from cua.messages import Message, Reply, Sampling, ToolResult
+from cua.model import Model, Tool
+from cua.run.events import AgentIds
+from cua.run.scope import RunScope
+from cua.step import Turn
+from cua.swarm.agents import Order, Outfit
+from cua.swarm.child import Played
+from cua.swarm.remote import Changes, Files, HostOptions, ToolFacts, open_host, pack_error, unpack_error, write_files
+from cua.tool_agent.calls import CALL_NUMBER
+from cua.tool_agent.conversation import Asked, Compaction, ToolStart
+from cua.tool_agent.profile import ToolMaker
+from envs import Action, EnvDiedError, EnvError, EnvSetupError
+from envs.errors import require
+from envs.remote import Channel
+
+ExecutorKind = Literal["local", "ray"]
+PER_CPU = 2
+"""Sandboxes, and envs, that an actor may have open at the same time."""
+
+
+class _Progress:
+    """How far a child has come, from what its record was told: what another try goes on from."""
+
+    def __init__(self, start: ToolStart | None) -> None:
+        self._start = start or ToolStart(asked=())
+        self._asked, self.steps, self._cut = list(self._start.asked), list(self._start.steps), self._start.cut
+        self._compaction = self._start.compaction
+        self._reply: Reply | None = None
+        self._seen: Any = None
+        self.num_gui_steps = 0
+
+    def took(self, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Take a line of the record; gives its values with the objects that lines before it were made of."""
+        match name, values:
+            case "asked", (parts, *_):
+                self._asked.append(Asked(parts=tuple(parts), at=len(self.steps)))
+            case "observed", (_, seen):
+                self._seen = seen
+            case "replied", (_, reply):
+                self._reply = reply
+            case "calling", (index, calls) if self._reply is not None:
+                self._cut = index, replace(self._reply, tool_calls=tuple(calls))
+            case "called", (step,):
+                self.steps.append(step)
+                self._cut = None
+            case "acted", (step, *more):
+                self.num_gui_steps += 1
+                is_seen, is_replied = step.observation == self._seen, step.reply == self._reply
+                step = replace(step, observation=self._seen) if is_seen else step
+                return (replace(step, reply=self._reply) if is_replied else step, *more)
+        return tuple(values)
+
+    def gave_up(self, data: Mapping[str, Any]) -> None:
+        """Part of the conversation is no longer shown."""
+        self._compaction = Compaction(**data)
+
+    def leave(self, scope: RunScope) -> ToolStart | None:
+        """As `ToolAgent.leave`."""
+        if not self._asked:
+            return None
+        asked, steps = tuple(self._asked), tuple(self.steps)
+        return ToolStart(asked=asked, steps=steps, spent=scope.spent, cut=self._cut, compaction=self._compaction)
+
+    @property
+    def last_text(self) -> str:
+        """What the model said last."""
+        said = (step.reply.content.strip() for step in reversed(self.steps))
+        return next(filter(None, said), "")
+
+
+class ParentDesk:
+    """The parent's side of one try of a child: answers what the child's side asks, within the child's limits.
+
+    Args:
+        channel: To the `ChildHost`.
+        order: What is to be done.
+        scope: The child's limits and record.
+        model: What it asks.
+        folder: Where its files are kept.
+        tools: What works here: those for children of its own.
+        approver: Asks a person.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        order: Order,
+        *,
+        scope: RunScope,
+        model: Model,
+        folder: Path,
+        tools: Sequence[Tool],
+        approver: Approver | None,
+    ) -> None:
+        self._channel, self._order, self._scope, self._model = channel, order, scope, model
+        self._folder, self._tools, self._approver = folder, {tool.name: tool for tool in tools}, approver
+        self._progress = _Progress(order.start)
+        self._answers: set[asyncio.Task[None]] = set()
+        self._verbs: dict[str, Callable[..., Awaitable[Any]]] = {
+            "generate": self._generate,
+            "take_calls": scope.take_calls,
+            "record": self._record,
+            "approve": self._approve,
+            "call": self._call,
+        }
+
+    async def play(self) -> Played:
+        """Have the child work to its end; a host that is lost is an error that may pass."""
+        scope, start = self._scope, self._order.start
+        scope.control.attach(earlier_s=start.spent.time_s if start else 0.0)
+        if start is not None:
+            scope.budget.usage += start.spent.usage
+            scope.budget.num_calls += start.spent.num_calls
+        played: Played | None = None
+
+        async def work() -> Any:
+            nonlocal played
+            played = await scope.control.unless_stopped(self._serve())
+            return played.result.end
+
+        end = await scope.to_the_end(work)
+        scope.control.clock.end()
+        if played is None:
+            num_steps = len(self._progress.steps) + self._progress.num_gui_steps
+            result = await scope.finish(end, num_steps=num_steps)
+            played = Played(result=result, last_text=self._progress.last_text)
+        return replace(played, left=self._progress.leave(scope))
+
+    async def _serve(self) -> Played:
+        order, caps = self._order, replace(self._scope.caps, max_calls=None, max_time_s=None)
+        facts = [ToolFacts.of(tool) for tool in self._tools.values()]
+        files = await asyncio.to_thread(Changes(self._folder).take)
+        try:
+            await self._channel.call("begin", order, self._scope.ids, caps, self._model.name, facts, files)
+            while True:
+                for number, verb, values in await self._channel.call("next", order.id):
+                    if verb == "done":
+                        return await self._done(*values)
+                    if number:
+                        answer = asyncio.create_task(self._answer(number, verb, values))
+                        self._answers.add(answer)
+                        answer.add_done_callback(self._answers.discard)
+                    else:
+                        self._told(verb, *values)
+        finally:
+            for answer in self._answers:
+                answer.cancel()
+            with suppress(EnvDiedError):
+                await self._channel.call("end", order.id)
+
+    async def _done(self, played: Played | None, files: Files, packed: Any) -> Played:
+        await asyncio.to_thread(write_files, self._folder, files)
+        if played is None:
+            raise unpack_error(packed)
+        return played
+
+    async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
+        found: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
+        packed = pack_error(found) if isinstance(found, BaseException) else None
+        with suppress(EnvDiedError):  # whoever waits for what comes next is told
+            await self._channel.call("answer", self._order.id, number, None if packed else found, packed)
+
+    def _told(self, verb: str, *values: Any) -> None:
+        if verb == "event":
+            self._scope.emit(replace(values[0], ids=AgentIds()))
+            return
+        kind, text, data = values
+        if kind == "context":
+            self._progress.gave_up(data)
+        self._scope.record.note(kind, text, **data)
+
+    async def _generate(
+        self, messages: Sequence[Message], tools: Sequence[ToolFacts], sampling: Sampling | None
+    ) -> Reply:
+        await self._scope.control.checkpoint()
+        self._scope.begin_step()
+        return await self._scope.generate(self._model, messages, tools, sampling)
+
+    async def _record(self, name: str, values: Sequence[Any], named: Mapping[str, Any], files: Files) -> None:
+        if files:
+            await asyncio.to_thread(write_files, self._folder, files)
+        await getattr(self._scope.record, name)(*self._progress.took(name, values), **named)
+
+    async def _approve(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        assert self._approver is not None
+        return await self._scope.control.away(self._approver(verdict, turn, actions))
+
+    async def _call(self, name: str, arguments: Mapping[str, Any], number: int) -> ToolResult:
+        CALL_NUMBER.set(number)
+        return await self._tools[name].call(arguments)
+
+
+@dataclass(slots=True)
+class _Host:
+    """A `ChildHost` in an actor; implements `Channel`."""
+
+    channel: Channel
+    num_children: int = 0
+    is_lost: bool = False
+
+    async def call(self, verb: str, *values: Any) -> Any:
+        """As `Channel.call`."""
+        try:
+            return await self.channel.call(verb, *values)
+        except EnvDiedError:
+            self.is_lost = True
+            raise
+
+    async def close(self) -> None:
+        """As `Channel.close`."""
+        await self.channel.close()
+
+
+class RayWorkers:
+    """Children in actors of a Ray cluster: an actor for each free CPU, children spread evenly; implements `Workers`.
+
+    A child takes little but memory while its model thinks, so that one actor has as many as there are more children
+    than CPUs.
+
+    Args:
+        options: What the actors are made from.
+        approver: Asks a person.
+        address: As for `connect_ray`.
+
+    Raises:
+        EnvSetupError: There is no such cluster.
+        MissingDependencyError: Ray is not installed.
+    """
+
+    def __init__(self, options: HostOptions, *, approver: Approver | None, address: str | None = None) -> None:
+        connect_ray(address)
+        self._options, self._approver = options, approver
+        self._hosts: list[_Host] = []
+        self._lock = asyncio.Lock()
+
+    async def work(
+        self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+    ) -> Played:
+        """As `Workers.work`.
+
+        Raises:
+            EnvError: No actor could be started.
+        """
+        host = await self._take_host()
+        try:
+            desk = ParentDesk(
+                host, order, scope=scope, model=model, folder=folder, tools=more_tools, approver=self._approver
+            )
+            return await desk.play()
+        finally:
+            host.num_children -= 1
+
+    async def _take_host(self) -> _Host:
+        async with self._lock:
+            alive = [host for host in self._hosts if not host.is_lost]
+            least = min(alive, key=lambda host: host.num_children, default=None)
+            if least is None or (least.num_children and await asyncio.to_thread(_has_free_cpu)):
+                least = await self._open_host(least)
+            least.num_children += 1
+            return least
+
+    async def _open_host(self, other: _Host | None) -> _Host:
+        try:
+            host = _Host(await open_actor(open_host, self._options))
+        except EnvSetupError:
+            if other is None:
+                raise
+            return other  # somebody was faster
+        self._hosts.append(host)
+        return host
+
+    async def close(self) -> None:
+        """End the actors."""
+        await asyncio.gather(*(host.close() for host in self._hosts))
+
+
+def check_ray(*, has_objects: bool) -> None:
+    """Check what can be checked before anything is started.
+
+    Args:
+        has_objects: Whether a sandbox or envs were given as objects.
+
+    Raises:
+        ConfigError: Objects that cannot travel, or no Ray.
+    """
+    if has_objects:
+        raise ConfigError(
+            "sandboxes and envs of a cluster are made on its nodes: name the sandbox by its setting and leave make_env "
+            "out, or use executor='local'"
+        )
+    try:
+        require("ray", "ray")
+    except EnvError as error:
+        raise ConfigError(str(error)) from error
+
+
+def make_ray_workers(
+    settings: Settings, outfit: Outfit, tools: tuple[ToolMaker, ...] | None, address: str | None
+) -> RayWorkers:
+    """Workers of a cluster; each actor has one CPU, and the sandboxes and envs that it is good for.
+
+    Raises:
+        ConfigError: There is no such cluster.
+    """
+    approver = outfit.guard.approver
+    options = HostOptions(
+        settings=replace(settings, api_key=None),
+        outfit=replace(outfit, guard=replace(outfit.guard, approver=None), num_envs=PER_CPU),
+        tools=tools,
+        num_kernels=PER_CPU,
+        has_approver=approver is not None,
+    )
+    try:
+        return RayWorkers(options, approver=approver, address=address)
+    except EnvError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _has_free_cpu() -> bool:
+    return float(require("ray", "ray").available_resources().get("CPU", 0.0)) >= 1.0

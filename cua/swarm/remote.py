@@ -1,0 +1,376 @@
+"""A child whose agent works in another process, and the parent that keeps its book.
+
+The child's side (`ChildHost`) has agents, sandboxes, envs and folders. For each model call, each line of the record,
+each grant of tool calls and each question to a person it asks the parent's side (`cua.swarm.executor.ParentDesk`) and
+waits: so there is one budget, one gate in front of a model, one record, and a line is on disk before what it tells of
+takes effect. Files that a step has changed travel with the step. Both sides are this program: objects travel.
+"""
+
+import asyncio
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cua.config import Settings
+from cua.guard import Guard, Verdict
+from cua.messages import Message, Reply, Sampling, ToolResult
+from cua.model import Tool
+from cua.run.budget import Caps
+from cua.run.events import AgentIds
+from cua.run.scope import RunScope
+from cua.step import Turn
+from cua.swarm.agents import Agents, Order, Outfit
+from cua.swarm.sandboxes import AgentPlace, Sandboxes
+from cua.tool_agent.calls import CALL_NUMBER
+from cua.tool_agent.outside import find_user_tools, make_user_tools
+from cua.tool_agent.profile import ToolMaker, ask_profile
+from cua.trajectory.journal import Journal
+from envs import Action, registry
+from envs.pool import EnvPool
+
+MAX_FOLDER_BYTES = 2**30
+"""Of what a child may hand back; files beyond it stay where they are, and go when the child ends."""
+FOLDERS = "k25-children-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """What a `ChildHost` is made from.
+
+    Attributes:
+        settings: Of the run, without its key.
+        outfit: What its children have alike; without an approver.
+        tools: Makers of the core tools; None for those that the settings name.
+        num_kernels: Sandboxes that may be open at the same time.
+        has_approver: Whether a person can be asked.
+    """
+
+    settings: Settings
+    outfit: Outfit
+    tools: tuple[ToolMaker, ...] | None
+    num_kernels: int
+    has_approver: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolFacts:
+    """What a model is told of a tool, and how a call of it is judged."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    checked_parameters: Mapping[str, Any]
+    is_repeatable: bool = False
+
+    @classmethod
+    def of(cls, tool: Tool) -> "ToolFacts":
+        """Of a tool."""
+        return cls(
+            name=tool.name,
+            description=tool.description,
+            parameters=tool.parameters,
+            checked_parameters=getattr(tool, "checked_parameters", tool.parameters),
+            is_repeatable=getattr(tool, "is_repeatable", False),
+        )
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Only the side that has the tool calls it."""
+        raise NotImplementedError(self.name)
+
+
+Files = dict[str, bytes | None]
+"""By name in a child's folder; None for one that is gone."""
+
+
+def pack_error(error: BaseException) -> tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]:
+    """An error in a form that travels, whatever arguments its class takes."""
+    return type(error), error.args, vars(error).copy()
+
+
+def unpack_error(packed: tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]) -> BaseException:
+    """The error again."""
+    kind, args, facts = packed
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+class Link:
+    """The child's side of the way to its parent: what is asked is taken by `next`, and answered by `answer`."""
+
+    def __init__(self) -> None:
+        self._asked: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count(1)
+
+    async def ask(self, verb: str, *values: Any) -> Any:
+        """Wait for what the parent answers; what is raised there is raised here."""
+        number = next(self._numbers)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self._asked.put_nowait((number, verb, values))
+        try:
+            return await answer
+        finally:
+            del self._answers[number]
+
+    def tell(self, verb: str, *values: Any) -> None:
+        """Say something that nobody waits for; it comes before what is asked later."""
+        self._asked.put_nowait((0, verb, values))
+
+    async def next(self) -> list[tuple[Any, ...]]:
+        """What was asked and told since the last time, in order; waits for the first."""
+        found = [await self._asked.get()]
+        while not self._asked.empty():
+            found.append(self._asked.get_nowait())
+        return found
+
+    def answer(self, number: int, value: Any, packed: Any) -> None:
+        """Give an answer, or what was raised in place of one."""
+        future = self._answers.get(number)
+        if future is None or future.done():  # nobody waits any more
+            return
+        if packed is None:
+            future.set_result(value)
+        else:
+            future.set_exception(unpack_error(packed))
+
+
+def _sent(name: str) -> Any:
+    async def send(self: "RemoteJournal", *values: Any, **named: Any) -> None:
+        await self.link.ask("record", name, values, named, self.take_changes() if name in ("called", "acted") else {})
+
+    return send
+
+
+class RemoteJournal(Journal):
+    """A record that the parent writes; each method returns when the parent has it where `Journal` promises it.
+
+    Args:
+        link: To the parent.
+        ids: Whose record it is.
+        take_changes: Files that changed since it was last called.
+    """
+
+    def __init__(self, link: Link, ids: AgentIds, take_changes: Callable[[], Files]) -> None:
+        super().__init__(None)
+        self.link, self._ids, self.take_changes = link, ids, take_changes
+
+    @property
+    def ids(self) -> AgentIds:
+        """As `Journal.ids`."""
+        return self._ids
+
+    observed, replied, acting, acted = _sent("observed"), _sent("replied"), _sent("acting"), _sent("acted")
+    asked, calling, called, ended = _sent("asked"), _sent("calling"), _sent("called"), _sent("ended")
+    noted = _sent("noted")
+
+    def note(self, kind: str, text: str, **data: Any) -> None:
+        """As `Journal.note`."""
+        self.link.tell("note", kind, text, data)
+
+
+class RemoteModel:
+    """The model that the parent asks; implements `Model`."""
+
+    def __init__(self, link: Link, name: str) -> None:
+        self.name = name
+        self._link = link
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """As `Model.generate`; limits of the run are raised here too."""
+        facts = tuple(map(ToolFacts.of, tools))
+        reply: Reply = await self._link.ask("generate", tuple(messages), facts, sampling)
+        return reply
+
+    async def close(self) -> None:
+        """The parent's."""
+
+
+class ParentTool:
+    """A tool that works at the parent's; implements `Tool`."""
+
+    def __init__(self, facts: ToolFacts, link: Link) -> None:
+        self.name, self.description, self.parameters = facts.name, facts.description, facts.parameters
+        self.checked_parameters, self.is_repeatable = facts.checked_parameters, facts.is_repeatable
+        self._link = link
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """As `Tool.call`."""
+        result: ToolResult = await self._link.ask("call", self.name, dict(arguments), CALL_NUMBER.get())
+        return result
+
+
+class ChildHost:
+    """The child's side: agents of several children, each with a link of its own."""
+
+    def __init__(self, options: HostOptions) -> None:
+        self._options = options
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-"))
+        self._sandboxes = Sandboxes(None, options.settings, options.num_kernels)
+        self._envs = EnvPool(registry.make_env)
+        self._makers = ask_profile(options.settings).tools if options.tools is None else options.tools
+        self._user_tools = find_user_tools(options.settings.tools)
+        self._links: dict[str, Link] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def call(self, verb: str, *values: Any) -> Any:
+        """As `Channel.call`: `begin`, `next`, `answer`, `end` for one child by its name; `close`."""
+        verbs: dict[str, Callable[..., Awaitable[Any]]] = {
+            "begin": self._begin,
+            "next": self._next,
+            "answer": self._answer,
+            "end": self._end,
+            "close": self._close,
+        }
+        return await verbs[verb](*values)
+
+    async def _begin(
+        self, order: Order, ids: AgentIds, caps: Caps, model: str, more: Sequence[ToolFacts], files: Files
+    ) -> None:
+        link = self._links[order.id] = Link()
+        self._tasks[order.id] = asyncio.create_task(self._work(link, order, ids, caps, model, more, files))
+
+    async def _work(
+        self,
+        link: Link,
+        order: Order,
+        ids: AgentIds,
+        caps: Caps,
+        model: str,
+        more: Sequence[ToolFacts],
+        files: Files,
+    ) -> None:
+        folder = self._folder / order.id
+        folder.mkdir(exist_ok=True)
+        write_files(folder, files)
+        changes = Changes(folder)
+        changes.skip()
+        scope = RunScope(
+            caps=caps,
+            record=RemoteJournal(link, ids, changes.take),
+            listener=lambda event: link.tell("event", event),
+            grant=lambda num_calls: link.ask("take_calls", num_calls),
+        )
+        try:
+            agents = Agents(
+                replace(self._options.outfit, guard=self._guard(link)),
+                sandboxes=self._sandboxes,
+                make_tools=self._make_tools,
+                envs=self._envs,
+            )
+            tools = [ParentTool(facts, link) for facts in more]
+            played = await agents.work(order, scope, RemoteModel(link, model), folder, tools)
+            link.tell("done", replace(played, left=None), changes.take(), None)
+        except BaseException as error:
+            link.tell("done", None, {}, pack_error(error))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    def _guard(self, link: Link) -> Guard:
+        guard = self._options.outfit.guard
+        if not self._options.has_approver:
+            return guard
+
+        async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+            return bool(await link.ask("approve", verdict, turn, tuple(actions)))
+
+        return replace(guard, approver=ask)
+
+    def _make_tools(self, place: AgentPlace) -> list[Tool]:
+        made = [make(place.workplace) for make in self._makers]
+        redact = self._options.outfit.secrets.redact
+        return [*made, *make_user_tools(self._user_tools, place.workplace, redact)]
+
+    async def _next(self, child: str) -> list[tuple[Any, ...]]:
+        return await self._links[child].next()
+
+    async def _answer(self, child: str, number: int, value: Any, packed: Any) -> None:
+        if child in self._links:
+            self._links[child].answer(number, value, packed)
+
+    async def _end(self, child: str) -> None:
+        task = self._tasks.pop(child, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task}, timeout=5.0)
+        self._links.pop(child, None)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(self._end(child) for child in list(self._tasks)))
+        await self._envs.close()
+        await self._sandboxes.close()
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+
+def open_host(options: HostOptions) -> tuple[ChildHost, tuple[Any, ...]]:
+    """As `cua.cluster.OpenServer`."""
+    remove_left_folders()
+    return ChildHost(options), ("ok", None)
+
+
+def remove_left_folders() -> None:
+    """Remove the folders of hosts that were killed on this machine."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*"):
+        pid = folder.name.removeprefix(FOLDERS).partition("-")[0]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Changes:
+    """What changed in a folder since the last look, by size and time of each file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def skip(self) -> None:
+        """What is there now is known."""
+        self._seen = self._look()
+
+    def take(self) -> Files:
+        """The files that are new, changed or gone."""
+        before, self._seen = self._seen, self._look()
+        changed = [name for name, facts in self._seen.items() if before.get(name) != facts]
+        found: Files = {name: None for name in before if name not in self._seen}
+        for name in changed:
+            with suppress(OSError):
+                found[name] = (self._folder / name).read_bytes()
+        return found
+
+    def _look(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        room = MAX_FOLDER_BYTES
+        for folder, folders, names in os.walk(self._folder):
+            folders.sort()
+            for path in (Path(folder) / name for name in sorted(names)):
+                with suppress(OSError):
+                    facts = path.lstat()
+                    room -= facts.st_size
+                    if path.is_file() and not path.is_symlink() and room >= 0:
+                        found[str(path.relative_to(self._folder))] = facts.st_size, facts.st_mtime_ns
+        return found
+
+
+def write_files(folder: Path, files: Files) -> None:
+    """Write, or remove, files in a folder; a name that leads out of it, or through a link, is left out."""
+    for name, data in files.items():
+        path = folder / name
+        if not path.parent.resolve().is_relative_to(folder.resolve()) or path.is_symlink():
+            continue
+        with suppress(OSError):
+            if data is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)

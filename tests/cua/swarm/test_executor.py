@@ -1,0 +1,240 @@
+"""Children in actors of a Ray cluster that loses a node, and the protocol to them without Ray."""
+
+import asyncio
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cua.errors import ConfigError, ModelAccessError, ModelError, TruncatedReplyError
+from cua.messages import Reply, TextPart, ToolResult
+from cua.run.budget import CapReachedError, Caps
+from cua.swarm import SwarmOptions, run_swarm
+from cua.swarm import executor as module
+from cua.swarm.remote import ChildHost, pack_error, unpack_error, write_files
+from cua.swarm.swarm import SwarmLimits
+from cua.trajectory import load_run
+from envs import EnvDiedError
+from tests.cua.swarm.test_children import Shout, conversations, make_worker
+from tests.cua.swarm.test_kinds import NESTED
+from tests.cua.swarm.test_swarm import Cast, Note, call, calls, play
+
+
+def make_note(place: Any) -> Note:
+    return Note()
+
+
+class Write:
+    """Adds a line to `log.txt` of its agent's folder; implements `cua.model.Tool`."""
+
+    name = "note"
+    description = "Note."
+    parameters = Note.parameters
+
+    def __init__(self, place: Any) -> None:
+        self._folder = place.kernel.folder
+
+    async def call(self, arguments: Any) -> ToolResult:
+        with (self._folder / "log.txt").open("a") as file:
+            file.write(f"{arguments['text']}\n")
+        return ToolResult(parts=(TextPart(text=(self._folder / "log.txt").read_text()),))
+
+
+RAY = SwarmOptions(executor="ray", tools=(make_note,))
+
+
+class PickledChannel:
+    """A host of this process, to which only what can be pickled goes; dies after so many calls."""
+
+    def __init__(self, host: ChildHost, num_calls: float = float("inf")) -> None:
+        self._host, self.num_left = host, num_calls
+
+    async def call(self, verb: str, *values: Any) -> Any:
+        self.num_left -= 1
+        if self.num_left < 0:
+            raise EnvDiedError("its node is gone")
+        found = await self._host.call(verb, *pickle.loads(pickle.dumps(values)))
+        return pickle.loads(pickle.dumps(found))
+
+    async def close(self) -> None:
+        await self._host.call("close")
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Hosts are of this process; how many calls each lives, the first ones first."""
+    lives: list[float] = []
+
+    async def open_actor(open_server: Any, options: Any) -> PickledChannel:
+        host, _ = open_server(pickle.loads(pickle.dumps(options)))
+        return PickledChannel(host, lives.pop(0) if lives else float("inf"))
+
+    monkeypatch.setattr(module, "open_actor", open_actor)
+    monkeypatch.setattr(module, "connect_ray", lambda address: None)
+    monkeypatch.setattr(module, "_has_free_cpu", lambda: False)
+    return lives
+
+
+async def test_far_children_come_to_the_same_as_near_ones(tmp_path: Path, hosts: list[float]) -> None:
+    items = ["a 3", "b 5", "c 1"]
+    near = await play(tmp_path / "near", Cast(items), replace(RAY, executor="local"))
+    far = await play(tmp_path / "far", Cast(items), RAY)
+    told = [
+        [(one.state, one.answer, one.num_steps, one.num_calls, one.usage) for one in done.children]
+        for done in (near, far)
+    ]
+    assert told[0] == told[1]
+    assert near.run.usage == far.run.usage
+    assert near.measures.critical_steps == far.measures.critical_steps
+    records = [load_run(str(done.run.run_dir)) for done in (near, far)]
+    steps = [
+        [
+            [(step.index, step.reply.tool_calls, [o.result for o in step.outcomes]) for step in one.tool_steps]
+            for one in record.agents.values()
+        ]
+        for record in records
+    ]
+    assert steps[0] == steps[1]
+
+
+async def test_limits_are_the_parents(tmp_path: Path, hosts: list[float]) -> None:
+    limits = SwarmLimits(run=Caps(max_steps=None, max_calls=20))
+    done = await play(tmp_path, Cast(["a 50", "b 50"]), replace(RAY, limits=limits))
+    assert {child.state for child in done.children} == {"capped"}
+    assert (done.run.end.cap, done.measures.num_calls) == ("calls", 20)
+
+
+async def test_a_refused_key_stops_all_far_children(tmp_path: Path, hosts: list[float]) -> None:
+    model = Cast(["a 2", "b 500"], faults={"a 2": [ModelAccessError("the key is not accepted")]})
+    done = await play(tmp_path, model, RAY)
+    assert (done.run.end.status, done.run.end.source) == ("error", "model")
+    assert {child.state for child in done.children} <= {"failed", "stopped"}
+    assert all("the key is not accepted" in child.reason for child in done.children)
+
+
+async def test_a_child_goes_on_with_its_files_when_its_host_is_lost(tmp_path: Path, hosts: list[float]) -> None:
+    hosts.append(37)
+    model = Cast(["a 12"])
+    done = await play(tmp_path, model, replace(RAY, tools=(Write,)))
+    (child,) = done.children
+    assert (child.state, child.num_tries, child.answer) == ("finished", 2, "done a 12"), child.reason
+    assert child.num_calls == 11
+    assert len(model.asked_by("a 12")) in (12, 13)  # a reply that was on its way is asked for again
+    log = (Path(str(done.run.run_dir)) / "children" / "t001" / "files" / "log.txt").read_text().splitlines()
+    assert log == sorted(set(log), key=int)  # nothing ran twice
+    assert len(log) >= 10  # what the last step on that host wrote is lost with it
+
+
+async def test_files_go_there_and_back(tmp_path: Path, hosts: list[float]) -> None:
+    (tmp_path / "in.txt").write_text("words")
+    assign = call("assign_task", agent="worker", prompt="child", files=["in.txt"], returns=["out.txt"])
+    model = conversations(every=[calls(make_worker()), calls(assign), "all done"], child=[calls(call("shout")), "done"])
+    options = replace(RAY, tools=(Shout,))
+    done = await run_swarm("every", [tmp_path / "in.txt"], model=model, options=options, runs_dir=tmp_path / "runs")
+    assert (Path(str(done.run.run_dir)) / "files" / "t001" / "out.txt").read_text() == "WORDS"
+
+
+async def test_far_children_have_children(tmp_path: Path, hosts: list[float]) -> None:
+    deep = replace(RAY, limits=SwarmLimits(max_depth=2))
+    done = await run_swarm("every", model=conversations(**NESTED), options=deep, runs_dir=tmp_path)
+    assert [child.answer for child in done.children] == ["middle done", "a done", "b done"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelError("down", retryable=True),
+        ModelAccessError("no"),
+        TruncatedReplyError("cut", reply=Reply(content="x")),
+        CapReachedError("calls", "all used"),
+        EnvDiedError("gone"),
+    ],
+)
+def test_errors_travel_as_they_are(error: Exception) -> None:
+    again = unpack_error(pickle.loads(pickle.dumps(pack_error(error))))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_a_name_that_leads_out_of_the_folder_is_not_written(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    write_files(folder, {"../out.txt": b"x", "link/out.txt": b"x", "/tmp/k25-out.txt": b"x", "a/in.txt": b"x"})
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.txt")] == ["files/a/in.txt"]
+    assert not Path("/tmp/k25-out.txt").exists()
+
+
+def load_runs(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+async def test_what_cannot_travel_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    options = replace(RAY, make_env=lambda spec: None)
+    with pytest.raises(ConfigError, match="made on its nodes"):
+        await play(tmp_path, Cast(["a 1"]), options)
+    assert not load_runs(tmp_path)
+
+
+def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['ray'] = None; from apps.cli.main import main; main()"
+    arguments = ["swarm", "x", "--executor", "ray", "-m", "literal", "--set", "search=local:world"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'cua-k25[ray]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A head without a CPU and two nodes with one each."""
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=1)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+async def test_a_cluster_that_loses_a_node_loses_no_child(tmp_path: Path, cluster: Any) -> None:
+    items = [f"{letter} 8" for letter in "abcdef"]
+
+    class Killing(Cast):
+        is_killed = False
+
+        async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
+            if not self.is_killed and sum(message.role == "assistant" for message in messages) == 4:
+                self.is_killed = messages[1].text != "all"
+                if self.is_killed:
+                    node = cluster.list_all_nodes()[-1]
+                    await asyncio.to_thread(cluster.remove_node, node, allow_graceful=False)
+            await asyncio.sleep(0.02)
+            return await super().generate(messages, tools, sampling)
+
+    model = Killing(items)
+    options = replace(RAY, ray_address=cluster.address)
+    done = await play(tmp_path, model, options)
+    assert model.is_killed
+    assert [(child.state, child.answer) for child in done.children] == [("finished", f"done {item}") for item in items]
+    tries = [child.num_tries for child in done.children]
+    assert 1 <= tries.count(2) <= 5, tries  # those of the node, and no others
+    assert set(tries) == {1, 2}
+    assert [child.num_calls for child in done.children] == [7] * 6
+    record = load_run(str(done.run.run_dir))
+    assert {len(one.tool_steps) for one in record.agents.values()} == {8}
