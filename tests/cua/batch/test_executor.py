@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cua.batch import (
@@ -261,8 +263,14 @@ async def test_a_ray_cluster_that_loses_a_node_loses_no_episode(tmp_path: Path, 
         if type(event).__name__ == "StepDone" and not is_killed:
             is_killed = True
             node = cluster.list_all_nodes()[-1]  # type: ignore[attr-defined]
+            raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+            workers = raylet.children(recursive=True)
             cluster.add_node(num_cpus=2)  # type: ignore[attr-defined]
             cluster.remove_node(node, allow_graceful=False)  # type: ignore[attr-defined]
+            for worker in workers:  # they outlive their raylet for a moment, long enough for one more step
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
+            assert not psutil.wait_procs(workers, timeout=60)[1]
 
     executor = make_executor("ray", SUITE, ray_address=cluster.address)  # type: ignore[attr-defined]
     keys: list[tuple[str, int | None, int]] = [("click/left", 1, number) for number in range(8)]
