@@ -15,6 +15,7 @@ reads `Task.instruction` after `reset`, and what it was before says to people wh
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ from envs.observation import Observation, StepResult
 from envs.target import Check, Target
 
 _MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
+_MAX_INFO_CHARS = 4_000
+_MAX_FILES, _MAX_FILES_BYTES = 20, 64 * 2**20
 
 
 class Env(Protocol):
@@ -257,3 +260,32 @@ def warnings_of(task: Task) -> list[str]:
     """
     given: object = getattr(task, "warnings", None)
     return [str(text)[:_MAX_WARNING_CHARS] for text in given[:_MAX_WARNINGS]] if isinstance(given, list | tuple) else []
+
+
+def info_of(task: Task) -> dict[str, Any]:
+    """What a task tells of its episode besides scores, as JSON values, once `evaluate` has; from its `info`, if any.
+
+    What is no JSON, or long, is left out.
+    """
+    given: object = getattr(task, "info", None)
+    try:
+        text = json.dumps(dict(given), allow_nan=False) if isinstance(given, Mapping) else "{}"
+    except (TypeError, ValueError):
+        return {}
+    found: dict[str, Any] = json.loads(text) if len(text) <= _MAX_INFO_CHARS else {}
+    return found
+
+
+def files_of(task: Task) -> dict[str, bytes]:
+    """Files that a task leaves for the record of the run, by plain name, once `evaluate` has; from its `files`, if any.
+
+    What is no bytes is left out, and what is beyond a number and a size of all of them.
+    """
+    given: object = getattr(task, "files", None)
+    found: dict[str, bytes] = {}
+    for name, data in given.items() if isinstance(given, Mapping) else ():
+        is_plain = isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}", name) is not None
+        fits = len(found) < _MAX_FILES and isinstance(data, bytes)
+        if is_plain and fits and len(data) + sum(map(len, found.values())) <= _MAX_FILES_BYTES:
+            found[name] = data
+    return found

@@ -41,6 +41,7 @@ _OUR_SUITES = {
     "webarena": "envs.webarena.tasks:make_suite",
     "widesearch": "envs.widesearch.tasks:make_suite",
     "webarena-lite": "envs.webarena.lite:make_suite",
+    "webarena-verified": "envs.webarena.verified_tasks:make_suite",
 }
 _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from envs import registry
 from envs.actions import Action, Terminate
-from envs.env import Env, EnvSpec, Task, TaskSpec, other_scores_of, warnings_of
+from envs.env import Env, EnvSpec, Task, TaskSpec, files_of, info_of, other_scores_of, warnings_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.observation import Observation, StepResult
 from envs.target import Check, Target
@@ -75,6 +75,8 @@ class RemoteTask:
         self.instruction = task.instruction
         self.other_scores: dict[str, float] = {}
         self.warnings: list[str] = []
+        self.info: dict[str, Any] = {}
+        self.files: dict[str, bytes] = {}
 
     async def setup(self, env: Any) -> None:
         """Done by `RemoteEnv.reset`."""
@@ -82,7 +84,7 @@ class RemoteTask:
     async def evaluate(self, env: Any) -> float | None:
         """Its verdict, told there."""
         score: float | None
-        score, self.other_scores = await env.ask_for(self, "evaluate")
+        score, self.other_scores, self.info, self.files = await env.ask_for(self, "evaluate")
         return score
 
     async def teardown(self, env: Any) -> None:
@@ -247,10 +249,10 @@ class EnvServer:
         question.cancel()
         return "result", self._step.result(), self._env.terminate
 
-    async def _evaluate(self) -> tuple[float | None, dict[str, float]]:
+    async def _evaluate(self) -> tuple[float | None, dict[str, float], dict[str, Any], dict[str, bytes]]:
         assert self._task is not None
         score = await self._task.evaluate(self._env)
-        return score, other_scores_of(self._task)
+        return score, other_scores_of(self._task), info_of(self._task), files_of(self._task)
 
     async def _warnings(self) -> list[str]:
         return warnings_of(self._task) if self._task is not None else []

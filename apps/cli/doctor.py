@@ -1,7 +1,8 @@
 """`cua setup` and `cua doctor`: what is on this machine, and what to do about the rest."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +10,7 @@ from apps.cli import terminal
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest
+    from apps.setup.report import Report
 
 
 def setup(
@@ -85,6 +87,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
         typer.BadParameter: Another suite is meant.
     """
     import asyncio
+    from functools import partial
 
     from apps.setup.osworld_doctor import run_osworld_doctor
     from apps.setup.webarena_doctor import run_webarena_doctor
@@ -92,9 +95,16 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
     def say(line: str) -> None:
         terminal.echo(line, err=True)
 
-    run = {"osworld": run_osworld_doctor, "webarena": run_webarena_doctor}.get(request.suite or "")
+    doctors: dict[str, Callable[..., Coroutine[Any, Any, Report]]] = {
+        "osworld": run_osworld_doctor,
+        "webarena": run_webarena_doctor,
+        "webarena-verified": partial(run_webarena_doctor, suite_name="webarena-verified"),
+    }
+    run = doctors.get(request.suite or "")
     if run is None:
-        raise typer.BadParameter("--doctor is for the suites osworld and webarena; `cua doctor` looks at all else")
+        raise typer.BadParameter(
+            "--doctor is for the suites osworld, webarena and webarena-verified; `cua doctor` looks at all else"
+        )
     report = asyncio.run(run(say, request.suite_options, request.settings))
     terminal.echo(report.to_text() if output_format == "text" else report.to_json())
     sys.exit(report.exit_code)

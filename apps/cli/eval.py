@@ -4,14 +4,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
 
-from apps.cli import terminal
+from apps.cli import eval_results, terminal
 from apps.cli.config import choice, chosen_settings
 from apps.cli.doctor import examine_suite
 
@@ -34,12 +33,10 @@ SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists
 Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored; 2 wrong usage;
 3 a limit of the whole evaluation was reached; 130 stopped."""
 
-EXPORTS = ("inspect", "atif", "osworld")
 _SUITE_FLAGS = ("provider", "guest", "sites", "judge", "judge_url")
 _TELL_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
-FolderArgument = Annotated[str, typer.Argument(help="Folder of an evaluation, unique beginning of its name, or last.")]
 
 
 class _Group(typer.core.TyperGroup):
@@ -86,13 +83,15 @@ def run(
     list_name: Annotated[str | None, Flag("--list", help="osworld: list of tasks, by name or file.")] = None,
     judge: Annotated[str | None, Flag(help="widesearch: model that compares free texts.")] = None,
     judge_url: Annotated[str | None, Flag(help="widesearch: its endpoint, if not OPENAI_BASE_URL.")] = None,
-    sites: Annotated[str | None, Flag(help="webarena: TOML file with the sites that you host.")] = None,
+    sites: Annotated[str | None, Flag(help="webarena, also -verified: TOML file with the sites that you host.")] = None,
     reset_command: Annotated[
         list[str] | None,
         Flag(help="webarena: SITE=COMMAND that puts a site back before a task when another one changed it."),
     ] = None,
     allow_net: Annotated[bool, Flag("--allow-net", help="osworld: let a local guest reach the network.")] = False,
-    doctor: Annotated[bool, Flag("--doctor", help="osworld, webarena: only check what a run needs.")] = False,
+    doctor: Annotated[
+        bool, Flag("--doctor", help="osworld, webarena, -verified: only check what a run needs.")
+    ] = False,
     executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
@@ -103,7 +102,9 @@ def run(
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
     report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
-    export: Annotated[str | None, Flag(help="Write it for another program, too: inspect, atif or osworld.")] = None,
+    export: Annotated[
+        str | None, Flag(help="Write it for another program, too: inspect, atif, osworld or verified.")
+    ] = None,
 ) -> None:
     """Run a suite: `cua eval SUITE` for short."""
     from apps.evals.request import prepare
@@ -112,7 +113,7 @@ def run(
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
     kind = choice("--executor", executor, ("local", "process", "ray"))
     if export is not None:
-        choice("--export", export, EXPORTS)
+        choice("--export", export, eval_results.EXPORTS)
     if doctor:
         examine_suite(_request(given), form)
     prepared = prepare(_request(given))
@@ -121,7 +122,7 @@ def run(
     evaluation, code = _evaluate(prepared, given.params | {"executor": kind}, form)
     files = {"page": str(evaluation.folder / "index.html"), "folder": str(evaluation.folder)}
     if export is not None:
-        files["export"] = str(_export(evaluation, export, None))
+        files["export"] = str(eval_results.export(evaluation, export, None))
     _print(evaluation, form, files)
     if evaluation.num_unfinished and form == "text":
         terminal.echo(f"go on with: {resume_command(sys.argv[1:], evaluation.folder)}", err=True)
@@ -157,7 +158,7 @@ def list_suites(
 
 @app.command()
 def show(
-    folder: FolderArgument,
+    folder: eval_results.FolderArgument,
     as_json: Annotated[bool, Flag("--json", help="Print what results.json holds.")] = False,
     report: Annotated[bool, Flag("--report/--no-report", help="Write reports that runs lack.")] = True,
 ) -> None:
@@ -172,49 +173,9 @@ def show(
     _print(evaluation, "json" if as_json else "text", {"page": str(evaluation.folder / "index.html")})
 
 
-@app.command()
-def compare(
-    before: Annotated[str, typer.Argument(metavar="A", help="Folder of the one evaluation.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="Folder of the other one.")],
-    as_json: Annotated[bool, Flag("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """What changed from A to B, episode by episode, and how sure that is."""
-    from apps.evals.compare import compare as compare_results
-    from apps.evals.results import find_evaluation, load_evaluation
-    from apps.evals.text import describe_comparison
-
-    first, second = (load_evaluation(find_evaluation(what)) for what in (before, after))
-    comparison = compare_results(first.results, second.results)
-    if as_json:
-        terminal.echo_json({"a": str(first.folder), "b": str(second.folder), **asdict(comparison)})
-        return
-    for line in describe_comparison(comparison, first, second):
-        terminal.echo(line)
-
-
-@app.command("export")
-def export_evaluation(
-    folder: FolderArgument,
-    to: Annotated[str, Flag(help="inspect (inspect_ai's log), atif (runs) or osworld (its result tree).")] = "inspect",
-    out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
-) -> None:
-    """Write an evaluation for other programs."""
-    from apps.evals.results import find_evaluation, load_evaluation
-
-    kind = choice("--to", to, EXPORTS)
-    terminal.echo(str(_export(load_evaluation(find_evaluation(folder)), kind, out)))
-
-
-def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
-    from apps.evals.export import export_inspect, export_trajectories
-    from apps.evals.osworld import export_result_tree
-
-    if kind == "inspect":
-        return export_inspect(evaluation, out)
-    target, lost = (export_result_tree if kind == "osworld" else export_trajectories)(evaluation, out)
-    for why in lost:
-        terminal.echo(f"left out: {why}", err=True)
-    return target
+app.command("compare")(eval_results.compare)
+app.command("verified")(eval_results.score_verified)
+app.command("export")(eval_results.export_evaluation)
 
 
 def _request(given: typer.Context) -> "EvalRequest":

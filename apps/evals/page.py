@@ -354,18 +354,14 @@ def _settings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         ("revision", plan.revision),
         ("suite options", plan.suite_options),
         ("seeds", ", ".join(map(str, plan.seeds)) if plan.seeds != [None] else ""),
-        (
-            "limits",
-            f"{plan.max_steps} steps, {plan.max_time_s:g} s an episode"
-            if plan.max_time_s
-            else f"{plan.max_steps} steps",
-        ),
+        ("limits", f"{plan.max_steps} steps" + (f", {plan.max_time_s:g} s an episode" if plan.max_time_s else "")),
         ("began", describe_time(evaluation.started_at) if evaluation.started_at else ""),
         ("written", describe_time(evaluation.ended_at) if evaluation.ended_at else ""),
         ("commit", _checkout(evaluation)),
         ("settings", {name: value for name, value in plan.settings.items() if value not in (None, [], "")}),
         ("versions", dict(evaluation.versions)),
         ("baselines", {name: known.command for name, known in evaluation.baselines.items()}),
+        ("order of changes", {site: list(ids) for site, ids in evaluation.change_order.items()}),
     ]
     yield from ((name, _text(value)) for name, value in rows if value)
 

@@ -18,26 +18,22 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, plan_keys, shorten
+from apps.evals.episodes import MAX_REASON_CHARS, check_count, first_error, load_episodes
+from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, shorten
 from apps.evals.statistics import Key, Summary, Tries, count_tries, rescored, summarize, summarize_by, summarize_tasks
-from cua.batch import EpisodeKind, EpisodeResult
-from cua.batch.journal import FILE as EPISODES
+from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
-from cua.json_text import read_json, well_formed
-from cua.messages import Usage
+from cua.json_text import read_json
 from cua.swarm.report import PAGE as SWARM_PAGE
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
-from cua.trajectory.run_files import MAX_RECORD_BYTES, REPORT, default_runs_dir, open_inside, read_inside
+from cua.trajectory.run_files import REPORT, default_runs_dir, read_inside
 
 RESULTS = "results.json"
 PAGE = "index.html"
 RUNS = "runs"
 VERSION = 1
 MAX_RESULTS_BYTES = 64 * 2**20
-MAX_LINE_BYTES = 2**20
-MAX_EPISODES = 500_000
-MAX_REASON_CHARS = 2_000
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 Status = Literal["running", "finished", "unfinished"]
@@ -98,6 +94,7 @@ class ResultsFile:
         baselines: What agents without skill get, by name: `null`, `fail`, `random`.
         groups: Families that are summed up together, by the name of the sum.
         figures: The statistics over the episodes that are over.
+        change_order: By site, the tasks that changed it, in the order in which they had it; empty for other suites.
     """
 
     version: Literal[1]
@@ -112,6 +109,7 @@ class ResultsFile:
     baselines: dict[Line, KnownBaseline]
     figures: Figures
     groups: dict[Line, tuple[Line, ...]] = field(default_factory=dict)
+    change_order: dict[Line, tuple[TaskId, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +161,17 @@ class Evaluation:
             tries_over="repeats" if self.plan.repeats > 1 else "seeds",
         )
 
+    @property
+    def change_order(self) -> dict[str, tuple[str, ...]]:
+        """By site, the tasks that changed it, in the order in which they had it; see `envs.webarena.tasks`."""
+        found: dict[str, list[tuple[float, str]]] = {}
+        for one in self.results:
+            before, at = one.info.get("changes_before"), one.info.get("taken_at")
+            if one.info.get("changes_state") is True and isinstance(before, dict) and isinstance(at, int | float):
+                for site in before:
+                    found.setdefault(str(site), []).append((float(at), one.task_id))
+        return {site: tuple(id for _, id in sorted(tasks)) for site, tasks in sorted(found.items())}
+
     def _by_group(self, families: Mapping[str, str]) -> dict[str, Summary]:
         grouped = {
             name: [one for one in self.results if families.get(one.task_id) in members]
@@ -198,30 +207,6 @@ class Evaluation:
 
 
 _RESULTS_FILE: TypeAdapter[ResultsFile] = TypeAdapter(ResultsFile)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EpisodeLine:
-    """What is read of a line of the journal that says how an episode ended."""
-
-    task_id: TaskId
-    seed: int | None
-    repeat: Count
-    kind: EpisodeKind
-    score: Share | None
-    reason: str
-    num_tries: Count = 1
-    num_steps: Count = 0
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cost_usd: Amount | None = 0.0
-    duration_s: Amount = 0.0
-    run_dir: str | None = None
-    is_retryable: bool = False
-    other_scores: dict[Line, Share] = field(default_factory=dict)
-
-
-_EPISODE_LINE: TypeAdapter[_EpisodeLine] = TypeAdapter(_EpisodeLine)
 
 
 def results_schema() -> dict[str, Any]:
@@ -287,6 +272,7 @@ def results_object(evaluation: Evaluation) -> dict[str, Any]:
         baselines=dict(evaluation.baselines),
         groups=dict(evaluation.groups),
         figures=evaluation.figures,
+        change_order=evaluation.change_order,
     )
     return asdict(content)
 
@@ -314,35 +300,6 @@ def load_evaluation(folder: Path) -> Evaluation:
     )
 
 
-def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
-    """The episodes that are over, in the order of the plan, read from the journal.
-
-    Raises:
-        TrajectoryError: The journal cannot be read, or has an episode that the plan does not have.
-    """
-    found: dict[Key, EpisodeResult] = {}
-    path = folder / EPISODES
-    try:
-        with open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
-                if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
-                    break  # torn: the process that wrote it was killed
-                if (result := _read_line(line, f"{path}, line {number}")) is not None:
-                    found[result.key] = result
-                    _check_count(len(found), path)
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
-    order = {key: place for place, key in enumerate(plan_keys(plan))}
-    unknown = next((key for key in found if key not in order), None)
-    if unknown is not None:
-        raise TrajectoryError(
-            f"{path} has an episode {unknown} that {RESULTS} does not plan; they do not belong together"
-        )
-    return tuple(found[key] for key in sorted(found, key=order.__getitem__))
-
-
 def _read_results(folder: Path) -> ResultsFile:
     path = folder / RESULTS
     try:
@@ -353,7 +310,7 @@ def _read_results(folder: Path) -> ResultsFile:
             raise ValueError(f"its version is {shorten(found)}, expected {VERSION}")
         content = _RESULTS_FILE.validate_python(value)
     except ValidationError as error:
-        raise TrajectoryError(f"{path} holds no results of an evaluation: {_first(error)}") from None
+        raise TrajectoryError(f"{path} holds no results of an evaluation: {first_error(error)}") from None
     except ValueError as error:
         raise TrajectoryError(f"{path} holds no results of an evaluation: {error}") from None
     except (FileNotFoundError, NotADirectoryError):
@@ -365,36 +322,5 @@ def _read_results(folder: Path) -> ResultsFile:
     for what, values in (("task", content.plan.task_ids), ("seed", content.plan.seeds)):
         if len(set(values)) < len(values):
             raise TrajectoryError(f"{path} holds no results of an evaluation: it plans one {what} twice")
-    _check_count(content.plan.num_episodes, path)
+    check_count(content.plan.num_episodes, path)
     return content
-
-
-def _read_line(line: bytes, where: str) -> EpisodeResult | None:
-    """The episode that a line says is over; None for other lines."""
-    try:
-        value = read_json(line)
-        if not isinstance(value, dict):
-            raise ValueError(f"a {type(value).__name__} where an object was expected")
-        if value.get("event") != "ended":
-            return None
-        found = _EPISODE_LINE.validate_python(value)
-        if (found.score is None) == (found.kind == "scored"):
-            raise ValueError(f"kind {found.kind!r} with score {found.score}")
-    except ValidationError as error:
-        raise TrajectoryError(f"{where}, is no line of a batch's journal: {_first(error)}") from None
-    except ValueError as error:
-        raise TrajectoryError(f"{where}, is no line of a batch's journal: {error}") from None
-    usage = Usage(input_tokens=found.input_tokens, output_tokens=found.output_tokens, cost_usd=found.cost_usd)
-    values = {name: getattr(found, name) for name in EpisodeResult.__slots__ if name != "usage"}
-    return EpisodeResult(usage=usage, **{**values, "reason": well_formed(found.reason[:MAX_REASON_CHARS])})
-
-
-def _check_count(count: int, path: Path) -> None:
-    if count > MAX_EPISODES:
-        raise TrajectoryError(f"{path} has {count} episodes, at most {MAX_EPISODES} are possible")
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{shorten(place)[1:-1]}: {first['msg']}"

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from apps.evals.episodes import load_episodes
 from apps.evals.page import write_page
 from apps.evals.plan import EvalPlan, find_checkout, plan_keys
-from apps.evals.results import RUNS, Evaluation, load_episodes, save_results
+from apps.evals.results import RUNS, Evaluation, save_results
 from cua.assemble import PACKAGES, env_spec, make_settings_model, versions_of
 from cua.batch import (
     AgentPlayer,

@@ -57,19 +57,22 @@ PROGRAMS: Mapping[str, Program] = {
 """By site, the programs of upstream's images."""
 
 
-async def run_webarena_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
+async def run_webarena_doctor(
+    say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any], *, suite_name: str = "webarena"
+) -> Report:
     """Look at everything that a run on WebArena needs; nothing of the sites is changed, but for a login.
 
     Args:
         say: Gets progress, one line a call.
         suite_options: As the suite takes them.
         settings: Of the agent, for its model.
+        suite_name: `webarena`, or `webarena-verified`, which needs no judge.
 
     Returns:
         One row for each thing; `exit_code` goes by the worst.
     """
     try:
-        suite = load_suite("webarena", **suite_options)
+        suite = load_suite(suite_name, **suite_options)
         commands = str(suite_options.get("reset_command", ""))
         path = str(suite_options["sites"])
         file = with_resets(read_sites(Path(path)), commands)
@@ -82,8 +85,9 @@ async def run_webarena_doctor(say: Say, suite_options: Mapping[str, Any], settin
         for site in file.sites.values():
             say(f"looking at {site.name}, {site.url}")
             rows += await _look_at(site, made)
-        say("asking the judge")
-        rows.append(await _look_at_judge(made.grader.judge, file))
+        if suite_name == "webarena":
+            say("asking the judge")
+            rows.append(await _look_at_judge(made.grader.judge, file))
     finally:
         await made.close()
     try:

@@ -110,6 +110,7 @@ class EpisodeResult:
         run_dir: Folder of its record, relative to the batch's where it lies in there; None when nothing was recorded.
         is_retryable: For errors: whether another try may help. An agent's failure is never tried again.
         other_scores: By name, the score by other rules, where the task tells such.
+        info: What else the task tells of its episode.
     """
 
     task_id: str
@@ -125,6 +126,7 @@ class EpisodeResult:
     run_dir: str | None = None
     is_retryable: bool = False
     other_scores: Mapping[str, float] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, int | None, int]:

@@ -135,10 +135,9 @@ def _named(key: _Key) -> dict[str, Any]:
 
 def _from_json(entry: dict[str, Any]) -> EpisodeResult:
     usage = Usage(input_tokens=entry["input_tokens"], output_tokens=entry["output_tokens"], cost_usd=entry["cost_usd"])
-    names = set(EpisodeResult.__slots__) - {"usage", "other_scores"}
-    return EpisodeResult(
-        usage=usage, other_scores=entry.get("other_scores") or {}, **{name: entry[name] for name in names}
-    )
+    names = set(EpisodeResult.__slots__) - {"usage", "other_scores", "info"}
+    told: dict[str, Any] = {name: entry.get(name) or {} for name in ("other_scores", "info")}
+    return EpisodeResult(usage=usage, **told, **{name: entry[name] for name in names})
 
 
 def _sync_folder(folder: Path) -> None:

@@ -234,6 +234,7 @@ class _Batch:
             run_dir=_within(self._journal.folder, run.run_dir),
             is_retryable=kind in ("env_error", "model_error") and run.end.retryable,
             other_scores=dict(run.end.other_scores) if kind == "scored" else {},
+            info=dict(run.end.info),
         )
 
 

@@ -21,7 +21,7 @@ from cua.run.verdict import judge, judge_capped
 from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Env, EnvSetupError, Observation, Task, spec_of, warnings_of
+from envs import Env, EnvSetupError, Observation, Task, files_of, spec_of, warnings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +127,7 @@ class Agent:
         finally:
             try:
                 self._note_warnings(task, num_told)
+                await self.scope.record.keep(files_of(task))
             finally:
                 await task.teardown(self.env)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from cua.messages import Usage
 
@@ -27,6 +27,7 @@ class End:
         score: The task's verdict in [0, 1], when it gave one.
         answer: The agent's answer, when it gave one.
         other_scores: By name, the score that other rules give, when the task tells (`envs.other_scores_of`).
+        info: What else the task tells of its episode (`envs.info_of`).
     """
 
     status: Status
@@ -37,6 +38,7 @@ class End:
     score: float | None = None
     answer: str | None = None
     other_scores: Mapping[str, float] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:

@@ -1,11 +1,12 @@
 """From the end of an episode and its task's verdict to how the run ends."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cua.errors import TaskError, describe_defect
 from cua.run.budget import CapReachedError
 from cua.run.end import End
-from envs import Env, EnvError, Task, Terminate, other_scores_of
+from envs import Env, EnvError, Task, Terminate, info_of, other_scores_of
 from envs.errors import EvaluationError
 
 
@@ -29,7 +30,7 @@ async def evaluate(task: Task, env: "Env | Answered") -> float | None:
 async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) -> End:
     """How a run ends whose episode is over: the agent said so, or, without a `terminate`, the env did."""
     score = await evaluate(task, env)
-    others = other_scores_of(task)
+    told = _told(task)
     answer = terminate.answer if terminate else None
     if score is None and terminate is None:
         reason = "the environment ended the episode; this task has no check of its own"
@@ -40,11 +41,14 @@ async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) 
         reason = "the agent reports success; this task has no check of its own"
         return End(status="unverified", reason=reason, answer=answer)
     if score >= 1.0:
-        return End(
-            status="succeeded", reason="the task's own check passed", score=score, answer=answer, other_scores=others
-        )
+        return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **told)
     reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
-    return End(status="failed", reason=reason, score=score, answer=answer, other_scores=others)
+    return End(status="failed", reason=reason, score=score, answer=answer, **told)
+
+
+def _told(task: Task) -> dict[str, Any]:
+    """What a task tells besides its score."""
+    return {"other_scores": other_scores_of(task), "info": info_of(task)}
 
 
 def _claim(terminate: Terminate | None) -> str:
@@ -62,7 +66,7 @@ async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) 
     except EnvError as error:
         reason = f"{cap}; the task's verdict could not be reached: {error}"
         return End(status="capped", cap=cap.cap, source="env", reason=reason, retryable=error.retryable)
-    return End(status="capped", cap=cap.cap, reason=str(cap), score=score, other_scores=other_scores_of(task))
+    return End(status="capped", cap=cap.cap, reason=str(cap), score=score, **_told(task))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,11 @@ class Journal:
         """A step of a tool-using run is finished."""
         await self._done(lambda writer: writer.called(step))
 
+    async def keep(self, files: Mapping[str, bytes]) -> None:
+        """Keep files beside the record; none at all is nothing to do."""
+        if files:
+            await self._done(lambda writer: writer.keep(files))
+
     async def ended(self, result: RunResult) -> None:
         """The run is over. On disk when this returns."""
         await self._done(lambda writer: writer.ended(result))

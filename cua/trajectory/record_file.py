@@ -14,9 +14,9 @@ from cua.trajectory.chain import hash_line, link
 from cua.trajectory.codec import to_line
 from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
 from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
-from cua.trajectory.images import FOLDER, ImageFolder
+from cua.trajectory.images import FOLDER, ImageFolder, write_atomically
 from cua.trajectory.load import load_chain
-from cua.trajectory.run_files import TRAJECTORY, make_run_dir
+from cua.trajectory.run_files import TASK_FILES, TRAJECTORY, check_name, check_no_link, make_run_dir
 
 
 class RecordFile:
@@ -120,6 +120,20 @@ class RecordFile:
         if is_new and is_awaited and self.is_grouped:
             self._unsynced.append(self._images.path(sha256))
         return sha256
+
+    def put_file(self, name: str, data: bytes) -> None:
+        """Keep a file that a task left, without secrets, whole or not at all.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        check_name(name)
+        text = self._redact(data.decode("utf-8", "surrogateescape"))
+        with translate_os_errors("write", self.run_dir):
+            folder = self.run_dir / TASK_FILES
+            folder.mkdir(mode=0o700, exist_ok=True)
+            check_no_link(folder)
+            write_atomically(folder / name, text.encode("utf-8", "surrogateescape"))
 
     def sync(self) -> None:
         """Wait until the disk has all durable writes up to here: the images first, then the lines that name them.

@@ -19,6 +19,8 @@ from cua.errors import TrajectoryError
 
 TRAJECTORY = "trajectory.jsonl"
 REPORT = "report.html"
+TASK_FILES = "task"
+"""Folder of the files that a task left."""
 
 
 def default_runs_dir() -> Path:

@@ -214,6 +214,15 @@ class TrajectoryWriter:
         """
         self._append(Note(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable)
 
+    def keep(self, files: Mapping[str, bytes]) -> None:
+        """Keep files that a task left, in the folder `task/` of the run.
+
+        Raises:
+            TrajectoryError: They cannot be written.
+        """
+        for name, data in files.items():
+            self.file.put_file(name, data)
+
     def ended(self, result: RunResult) -> None:
         """Keep how the run ended. On disk when this returns.
 

@@ -38,7 +38,7 @@ STAND_INS = {
     "cms": ("wagtail", "http://wagtail.localhost"),
 }
 """By site: the app, and what stands for its placeholder, `__SHOP__`."""
-REVISION = "1"
+REVISION = "2"
 _DATA = Path(__file__).with_name("data") / "webarena_lite.json"
 _WAIT_S = 0.1
 """For a page that is opened for the verdict; all of these are whole when they come."""

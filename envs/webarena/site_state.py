@@ -12,8 +12,9 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from envs.errors import EnvSetupError
@@ -25,8 +26,21 @@ _MAX_CHANGES = 2_000
 _MAX_OUTPUT_BYTES = 4_096
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Sites that a task has.
+
+    Attributes:
+        warnings: Which of them were changed before and are not put back, and by what, a line each.
+        changes_before: By name of the site, how many tasks changed it before this one, since it was put back.
+    """
+
+    warnings: tuple[str, ...]
+    changes_before: Mapping[str, int]
+
+
 @asynccontextmanager
-async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeout_s: float) -> AsyncIterator[list[str]]:
+async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeout_s: float) -> AsyncIterator[Taken]:
     """Keep sites for a task, those that other tasks changed put back where a command for it is known.
 
     Args:
@@ -36,7 +50,7 @@ async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeou
         timeout_s: Longest wait for all of them.
 
     Yields:
-        Which of the sites were changed before and are not put back, and by what, a line each.
+        What was found there.
 
     Raises:
         EnvSetupError: Somebody kept one for longer, or one cannot be put back.
@@ -49,14 +63,15 @@ async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeou
             await held.enter_async_context(hold_sites(sites, alone=True, timeout_s=timeout_s))
         for site in _stale(sites):
             await put_back(site)
-        told = []
+        told, before = [], {}
         for site in sites:
             changes = load_changes(site)
+            before[site.name] = len(changes)
             if changes:
                 told.append(f"{site.name} was not put back since {describe_changes(changes)}")
             if alone:
                 _save_changes(site, [*changes, task_id])
-        yield told
+        yield Taken(warnings=tuple(told), changes_before=before)
 
 
 def _stale(sites: Iterable[Site]) -> list[Site]:

@@ -1,25 +1,31 @@
 """The suite `webarena`: WebArena's tasks on sites that somebody hosts."""
 
-from collections.abc import Iterable, Mapping, Set
+import time
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from envs.browser.redact import Redactor
 from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.suite import FAMILY, LABELS, Suite
 from envs.webarena.env import WebArenaEnv
+from envs.webarena.network_trace import AGENT_RESPONSE, NETWORK
 from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.webarena.site_state import take_sites
-from envs.webarena.sites import read_sites, with_resets
+from envs.webarena.sites import SiteFile, read_sites, with_resets
 from envs.webarena.task_config import CORRECTIONS, SITES, TaskConfig, TaskData, load_corrections
+from envs.webarena.trace_recorder import TraceRecorder
 from envs.webarena.verdict import Evidence, Grader
 
 PREFIX = "webarena/"
 _MAX_WAIT_S = 3600.0
 """For a site that another task changes."""
 _SPLITS = ("all", "hard")
+CHANGES_BEFORE, CHANGES, TAKEN_AT = "changes_before", "changes_state", "taken_at"
+"""What a task tells of its sites, in its `info`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,26 +45,32 @@ class Rule:
         return self.config == config and self.fixes == grader.fixes
 
 
-class WebArenaTask:
-    """One task; implements `envs.env.Task` on a `WebArenaEnv`.
+class SiteTask:
+    """A task on sites, without its verdict.
 
     Args:
-        config: What it is, as it is judged.
         spec: Which one it is.
-        others: By name, the other rules that it is judged by, too.
+        sites: Those that it needs.
+        start_urls: One tab each; the first one is active.
+        changes_state: It changes what they hold.
 
     Attributes:
         other_scores: Once it is judged, the score by each of the other rules.
         warnings: What went wrong around it without being an error, for the record.
+        info: How many tasks changed its sites before it, for the results.
+        files: Once it is judged, what WebArena-Verified judges by: the answer, and the requests since the first page.
     """
 
-    def __init__(self, config: TaskConfig, spec: TaskSpec, others: Mapping[str, "Rule"] | None = None) -> None:
-        self.config = config
-        self.instruction = config.intent
+    def __init__(self, spec: TaskSpec, sites: Sequence[str], start_urls: Sequence[str], *, changes_state: bool) -> None:
         self.spec = spec
         self.other_scores: dict[str, float] = {}
         self.warnings: list[str] = []
-        self._others = dict(others or {})
+        self.info: dict[str, Any] = {}
+        self.files: dict[str, bytes] = {}
+        self._recorder: TraceRecorder | None = None
+        self._sites = tuple(sites)
+        self._start_urls = tuple(start_urls)
+        self._changes_state = changes_state
         self._kept: AsyncExitStack | None = None
 
     async def setup(self, env: WebArenaEnv) -> None:
@@ -67,17 +79,53 @@ class WebArenaTask:
         Raises:
             EnvSetupError: A site is not configured, does not answer, cannot be put back, or refuses the account.
         """
-        sites = [env.site(name) for name in self.config.sites]
+        sites = [env.site(name) for name in self._sites]
         self._kept = AsyncExitStack()
-        taken = take_sites(sites, task_id=self.spec.id, alone=self.config.changes_state, timeout_s=_MAX_WAIT_S)
-        self.warnings = []
+        taking = take_sites(sites, task_id=self.spec.id, alone=self._changes_state, timeout_s=_MAX_WAIT_S)
         try:
-            self.warnings += await self._kept.enter_async_context(taken)
-            await env.sign_in([name for name in SITES if name in self.config.sites])
-            await env.open_tabs(self.config.start_urls)
+            taken = await self._kept.enter_async_context(taking)
+            self.warnings = list(taken.warnings)
+            before = dict(taken.changes_before)
+            self.info = {CHANGES_BEFORE: before, CHANGES: self._changes_state, TAKEN_AT: round(time.time(), 3)}
+            await env.sign_in([name for name in SITES if name in self._sites])
+            self._recorder = TraceRecorder(env.page.context, {name: env.site(name).url for name in self._sites})
+            await env.open_tabs(self._start_urls)
         except BaseException:
             await self.teardown(env)
             raise
+
+    async def keep_evidence(self, env: WebArenaEnv, answer: str | None) -> None:
+        """Fill `files`; nothing is recorded any more."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            redact = Redactor(env.options.masked_texts)
+            har = await recorder.stop()
+            self.files = {AGENT_RESPONSE: (answer or "").encode(), NETWORK: redact(har.decode()).encode()}
+
+    async def teardown(self, env: WebArenaEnv) -> None:
+        """Let others have the sites."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept.aclose()
+
+
+class WebArenaTask(SiteTask):
+    """One task; implements `envs.env.Task` on a `WebArenaEnv`.
+
+    Args:
+        config: What it is, as it is judged.
+        spec: Which one it is.
+        others: By name, the other rules that it is judged by, too.
+    """
+
+    def __init__(self, config: TaskConfig, spec: TaskSpec, others: Mapping[str, "Rule"] | None = None) -> None:
+        super().__init__(spec, config.sites, config.start_urls, changes_state=config.changes_state)
+        self.config = config
+        self.instruction = config.intent
+        self._others = dict(others or {})
 
     async def evaluate(self, env: WebArenaEnv) -> float:
         """The verdict, from the answer, the active page and the sites; by the other rules in `other_scores` then.
@@ -90,6 +138,7 @@ class WebArenaTask:
 
         answer = env.terminate.answer if env.terminate is not None else None
         page = env.page
+        await self.keep_evidence(env, answer)
         evidence = Evidence(answer=answer, page=page)
         try:
             score = await env.grader.score(self.config, evidence)
@@ -110,12 +159,6 @@ class WebArenaTask:
         except EnvError as error:
             self.warnings.append(f"no verdict by the rules {name}, counted 0: {error}")
             return 0.0
-
-    async def teardown(self, env: WebArenaEnv) -> None:
-        """Let others have the sites."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            await kept.aclose()
 
 
 def make_suite(
@@ -147,15 +190,11 @@ def make_suite(
     """
     if parity not in (True, False, "upstream", "true", "false"):
         raise ValueError(f"parity is {parity!r}, expected 'upstream' or nothing")
-    if split not in _SPLITS:
-        raise ValueError(f"split is {split!r}, expected one of {', '.join(_SPLITS)}")
-    if not sites:
-        raise ValueError("sites is missing: name a TOML file with the sites, by sites=FILE")
     is_parity = parity in (True, "upstream", "true")
-    file, tasks = with_resets(read_sites(Path(sites)), reset_command), TaskData(Path(data) if data else None)
+    file, there = choose_sites(sites, only, reset_command)
+    tasks = TaskData(Path(data) if data else None)
     corrections = load_corrections() if corrected and not is_parity else ()
-    there = set(file.sites) & set(_names(only)) if only else set(file.sites)
-    wanted = tasks.hard_ids() if split == "hard" else tasks.ids
+    wanted = choose_ids(tasks, split)
     configs = {id: tasks.task(id, file.urls, corrections) for id in wanted}
     all_corrections = load_corrections()
     how = "upstream" if is_parity else "default" if corrected else "raw"
@@ -163,9 +202,7 @@ def make_suite(
     kept = {id: config for id, config in configs.items() if set(config.sites) <= there}
     if not kept:
         raise EnvSetupError(f"no task of WebArena is left: they need other sites than {', '.join(sorted(there))}")
-    options = {"sites": str(Path(sites).absolute()), **({"parity": True} if is_parity else {}), **env_options}
-    if reset_command:
-        options["reset_command"] = reset_command
+    options = {**site_options(sites, reset_command), **({"parity": True} if is_parity else {}), **env_options}
     left_out = f"; {len(configs) - len(kept)} need sites that are not configured" if len(kept) < len(configs) else ""
 
     def make_task(task_id: str, seed: int | None) -> WebArenaTask:
@@ -201,5 +238,31 @@ def make_suite(
     )
 
 
-def _names(text: str) -> Iterable[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def choose_sites(sites: str, only: str, reset_command: str) -> tuple[SiteFile, frozenset[str]]:
+    """The file of sites, and the names of those that tasks may need.
+
+    Raises:
+        EnvSetupError: There is no such file.
+        ValueError: None is named.
+    """
+    if not sites:
+        raise ValueError("sites is missing: name a TOML file with the sites, by sites=FILE")
+    file = with_resets(read_sites(Path(sites)), reset_command)
+    names = frozenset(name.strip() for name in only.split(",") if name.strip())
+    return file, frozenset(file.sites) & names if names else frozenset(file.sites)
+
+
+def choose_ids(tasks: TaskData, split: str) -> tuple[int, ...]:
+    """The numbers of the tasks of a split, `all` or `hard`.
+
+    Raises:
+        ValueError: There is no such split.
+    """
+    if split not in _SPLITS:
+        raise ValueError(f"split is {split!r}, expected one of {', '.join(_SPLITS)}")
+    return tasks.hard_ids() if split == "hard" else tasks.ids
+
+
+def site_options(sites: str, reset_command: str) -> dict[str, Any]:
+    """What the env `webarena` has to know of sites."""
+    return {"sites": str(Path(sites).absolute()), **({"reset_command": reset_command} if reset_command else {})}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envs.browser.launch import find_browser
+from envs.webarena.verified_tasks import load_verified
 from tests.apps.cli import running
 from tests.apps.cli.running import cua, start
 from tests.envs.webarena.stand_in import StandIn
@@ -56,6 +57,10 @@ def test_a_site_that_dies_between_stop_and_resume_costs_its_own_tasks_only(
     assert scored == [{"raw": 0.0, "upstream": 0.0}] * 3
     assert "error: webarena/47: environment: nobody can sign in to shopping" in ended.stdout
     assert "the score by upstream's rules" in ended.stdout
+    infos = {line["task_id"]: line["info"] for line in over if line["kind"] == "scored"}
+    assert [info["changes_state"] for info in infos.values()] == [False, False, True]
+    assert json.loads((out / "results.json").read_text("utf-8"))["change_order"] == {"reddit": ["webarena/600"]}
+    assert "order of changes" in (out / "index.html").read_text("utf-8")
     assert "\ntemplate  episodes" in ended.stdout and "\nevaluation  " in ended.stdout
 
 
@@ -67,4 +72,41 @@ def test_what_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     wrong = cua(tmp_path, *words, "--reset-command", "shopping=true")
     assert wrong.code != 0 and "the reset command of shopping: the sites are reddit" in wrong.stderr
     other = cua(tmp_path, "eval", "miniwob", "--doctor")
-    assert other.code == 2 and "osworld and webarena" in other.stderr
+    assert other.code == 2 and "osworld, webarena and webarena-verified" in other.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+def test_a_finished_run_is_scored_by_webarena_verified_offline(tmp_path: Path) -> None:
+    forum, out = StandIn(), tmp_path / "found"
+    (tmp_path / "sites.toml").write_text(f'[reddit]\nurl = "{forum.url}"\n', "utf-8")
+    wanted = load_verified()[27].checks[0]["expected"]["retrieved_data"]
+    answer = {"task_type": "RETRIEVE", "status": "SUCCESS", "retrieved_data": wanted}
+    code = f'computer.terminate(status="success", answer={json.dumps(json.dumps(answer))})'
+    model = running.script(tmp_path, f"## Action:\nAnswer\n## Code:\n```python\n{code}\n```")
+    words = ["eval", "webarena-verified", "--sites", "sites.toml", "--model", model, "--no-report", "--out", str(out)]
+    ended = cua(tmp_path, *words, "--tasks", "27", "--tasks", "600", "--export", "verified")
+    forum.close()
+    assert ended.code == 0, ended.stderr
+    assert "1 of 2 episodes" in ended.stdout and "\nkind  " in ended.stdout
+
+    scored = cua(tmp_path, "eval", "verified", str(out))
+    assert scored.code == 0, scored.stderr
+    assert "1 of 2 episodes, 0 that could not be compared" in scored.stdout
+    assert "webarena-verified/600: task_type is 'RETRIEVE', expected 'mutate'" in scored.stdout
+    told = json.loads((out / "verified.json").read_text("utf-8"))
+    assert [(one["task_id"], one["score"], one["score_in_run"]) for one in told["tasks"]] == [(27, 1, 1), (600, 0, 0)]
+    assert json.loads((out / "verified" / "27" / "agent_response.json").read_text("utf-8")) == answer
+    har = json.loads((out / "verified" / "600" / "network.har").read_text("utf-8"))
+    assert har["log"]["entries"][0]["request"]["url"].startswith(forum.url)
+    config = json.loads((out / "verified" / "config.json").read_text("utf-8"))
+    assert config == {"environments": {"__REDDIT__": {"urls": [forum.url]}}}
+
+    for run in (out / "runs").glob("*/task/network.har"):
+        run.unlink()
+    lost = cua(tmp_path, "eval", "verified", str(out), "--json")
+    assert [line.partition(":")[0] for line in json.loads(lost.stdout)["not_judged"]] == [
+        "webarena-verified/27",
+        "webarena-verified/600",
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.evals.compare import compare
+from apps.evals.episodes import EPISODES
 from apps.evals.plan import (
     EvalPlan,
     Selection,
@@ -19,7 +20,7 @@ from apps.evals.plan import (
     select_seeds,
     select_tasks,
 )
-from apps.evals.results import EPISODES, RESULTS, Evaluation, KnownBaseline, load_evaluation, save_results
+from apps.evals.results import RESULTS, Evaluation, KnownBaseline, load_evaluation, save_results
 from apps.evals.run import finish
 from apps.evals.text import describe_comparison, describe_evaluation
 from cua.errors import ConfigError, TrajectoryError

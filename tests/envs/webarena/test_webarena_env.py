@@ -330,9 +330,10 @@ def resettable(site: StandIn, command: str, timeout_s: float = 30) -> Site:
     return Site(name="reddit", url=site.url, reset=command, reset_timeout_s=timeout_s)
 
 
-async def taken(site: Site, id: str, *, alone: bool = False) -> list[str]:
-    async with take_sites([site], task_id=id, alone=alone, timeout_s=5) as told:
-        return told
+async def taken(site: Site, id: str, *, alone: bool = False) -> tuple[list[str], int]:
+    """What was found: warnings, and how many tasks changed it before."""
+    async with take_sites([site], task_id=id, alone=alone, timeout_s=5) as found:
+        return list(found.warnings), found.changes_before[site.name]
 
 
 async def test_a_site_that_was_changed_is_put_back_before_the_next_task(site: StandIn, tmp_path: Path) -> None:
@@ -340,16 +341,17 @@ async def test_a_site_that_was_changed_is_put_back_before_the_next_task(site: St
     one = resettable(site, f"echo $K25_SITE $K25_SITE_URL >> {log}; echo done")
     await put_back(one)
     log.unlink()
-    assert await taken(one, "a", alone=True) == [] and load_changes(one) == ("a",)
+    assert await taken(one, "a", alone=True) == ([], 0) and load_changes(one) == ("a",)
     assert not log.exists()
-    async with take_sites([one], task_id="b", alone=False, timeout_s=5) as told:
-        assert told == [] and load_changes(one) == ()
+    async with take_sites([one], task_id="b", alone=False, timeout_s=5) as found:
+        assert (found.warnings, found.changes_before) == ((), {"reddit": 0}) and load_changes(one) == ()
     assert log.read_text() == f"reddit {site.url}\n"
     await taken(one, "c")
     assert log.read_text().count("\n") == 1, "nothing changed it"
     without = Site(name="reddit", url=site.url)
     await taken(without, "d", alone=True)
-    assert await taken(without, "e", alone=True) == ["reddit was not put back since 1 task changed it, last d"]
+    told = "reddit was not put back since 1 task changed it, last d"
+    assert await taken(without, "e", alone=True) == ([told], 1)
     assert load_changes(one) == ("d", "e")
     await put_back(one)
 

@@ -1,0 +1,89 @@
+"""`cua eval compare`, `verified`, `export`: what is done with evaluations that are over."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from apps.cli import terminal
+from apps.cli.config import choice
+
+if TYPE_CHECKING:
+    from apps.evals.results import Evaluation
+
+EXPORTS = ("inspect", "atif", "osworld", "verified")
+FolderArgument = Annotated[str, typer.Argument(help="Folder of an evaluation, unique beginning of its name, or last.")]
+Flag = typer.Option
+
+
+def compare(
+    before: Annotated[str, typer.Argument(metavar="A", help="Folder of the one evaluation.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Folder of the other one.")],
+    as_json: Annotated[bool, Flag("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What changed from A to B, episode by episode, and how sure that is."""
+    from apps.evals.compare import compare as compare_results
+    from apps.evals.results import find_evaluation, load_evaluation
+    from apps.evals.text import describe_comparison
+
+    first, second = (load_evaluation(find_evaluation(what)) for what in (before, after))
+    comparison = compare_results(first.results, second.results)
+    if as_json:
+        terminal.echo_json({"a": str(first.folder), "b": str(second.folder), **asdict(comparison)})
+        return
+    for line in describe_comparison(comparison, first, second):
+        terminal.echo(line)
+
+
+def score_verified(
+    folder: FolderArgument,
+    sites: Annotated[Path | None, Flag(help="TOML file with the sites; left out, as the runs themselves say.")] = None,
+    as_json: Annotated[bool, Flag("--json", help="Print what verified.json holds.")] = False,
+) -> None:
+    """Score a finished evaluation of webarena-verified, or webarena, by WebArena-Verified's rules, offline."""
+    import json
+
+    from apps.evals import verified
+    from apps.evals.results import find_evaluation, load_evaluation
+    from envs.webarena.sites import read_sites
+
+    evaluation = load_evaluation(find_evaluation(folder))
+    scores = verified.score_verified(evaluation, read_sites(sites).urls if sites is not None else None)
+    path = verified.save_scores(evaluation, scores)
+    if as_json:
+        terminal.echo_json(json.loads(path.read_text("utf-8")))
+        return
+    for line in verified.describe_scores(evaluation, scores):
+        terminal.echo(line)
+    terminal.echo(f"scores: {path}", err=True)
+
+
+def export_evaluation(
+    folder: FolderArgument,
+    to: Annotated[
+        str,
+        Flag(help="inspect (inspect_ai's log), atif (runs), osworld or verified (the trees that these score)."),
+    ] = "inspect",
+    out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
+) -> None:
+    """Write an evaluation for other programs."""
+    from apps.evals.results import find_evaluation, load_evaluation
+
+    kind = choice("--to", to, EXPORTS)
+    terminal.echo(str(export(load_evaluation(find_evaluation(folder)), kind, out)))
+
+
+def export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
+    """Write an evaluation in one of `EXPORTS`; what is left out is told on stderr."""
+    from apps.evals.export import export_inspect, export_trajectories
+    from apps.evals.osworld import export_result_tree
+    from apps.evals.verified import export_verified
+
+    if kind == "inspect":
+        return export_inspect(evaluation, out)
+    kinds = {"atif": export_trajectories, "osworld": export_result_tree, "verified": export_verified}
+    target, lost = kinds[kind](evaluation, out)
+    for why in lost:
+        terminal.echo(f"left out: {why}", err=True)
+    return target

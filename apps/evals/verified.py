@@ -1,0 +1,222 @@
+"""A finished evaluation of WebArena, scored offline by the rules of WebArena-Verified, and its files for that package.
+
+Each run has left `task/agent_response.json` and `task/network.har`; nothing else is read, and nobody is asked.
+
+    TASK_ID/agent_response.json, TASK_ID/network.har, config.json      what `webarena-verified eval-tasks` takes
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.evals.results import Evaluation
+from apps.evals.statistics import Summary, rescored, summarize, summarize_by
+from apps.evals.text import describe_interval, describe_key, describe_share
+from cua.batch import EpisodeResult
+from cua.errors import TrajectoryError
+from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.images import write_atomically
+from cua.trajectory.run_files import TASK_FILES, read_inside
+from envs.errors import EnvError
+from envs.webarena.network_trace import AGENT_RESPONSE, MAX_HAR_BYTES, NETWORK, Trace, read_har
+from envs.webarena.task_config import placeholder
+from envs.webarena.verified import Verdict, VerifiedTask, judge
+from envs.webarena.verified_tasks import load_verified
+
+SUITES = ("webarena", "webarena-verified")
+TREE, RESULTS = "verified", "verified.json"
+_MAX_ANSWER_BYTES = 2**20
+_MAX_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """An episode by these rules.
+
+    Attributes:
+        result: As it was scored in the run.
+        task: What was wanted.
+        verdict: Now.
+    """
+
+    result: EpisodeResult
+    task: VerifiedTask
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedScores:
+    """An evaluation by these rules.
+
+    Attributes:
+        scored: The episodes that could be judged.
+        lost: Why the others could not, a line each.
+        all: The figures; an episode that could not be judged counts 0 in those named `full`.
+        by_sites: Of the tasks of each set of sites.
+    """
+
+    scored: tuple[Scored, ...]
+    lost: tuple[str, ...]
+    all: Summary
+    by_sites: Mapping[str, Summary]
+
+
+def score_verified(evaluation: Evaluation, urls: Mapping[str, str] | None = None) -> VerifiedScores:
+    """Judge the episodes of an evaluation by what their runs have left.
+
+    Args:
+        evaluation: Of one of `SUITES`.
+        urls: Where the sites were, by name; None: as the runs themselves say.
+
+    Raises:
+        TrajectoryError: It is of another suite.
+    """
+    tasks = _tasks_of(evaluation)
+    scored, lost = [], []
+    ours = [one for one in evaluation.results if _number(one) in tasks]
+    for one in ours:
+        task = tasks[_number(one)]
+        try:
+            answer, trace = read_evidence(evaluation, one)
+        except TrajectoryError as error:
+            lost.append(f"{describe_key(one.key)}: {error}")
+            continue
+        verdict = judge(task, answer, trace.events, urls or trace.sites)
+        scored.append(Scored(result=one, task=task, verdict=verdict))
+    scores = {one.result.key: one.verdict.score for one in scored}
+    results = rescored(ours, {one.key: scores.get(one.key) for one in ours})
+    clusters = {one.task_id: str(tasks[_number(one)].template_id) for one in ours}
+    return VerifiedScores(
+        scored=tuple(scored),
+        lost=tuple(lost),
+        all=summarize(results, clusters),
+        by_sites=summarize_by(results, lambda one: "+".join(sorted(tasks[_number(one)].sites)), clusters),
+    )
+
+
+def read_evidence(evaluation: Evaluation, one: EpisodeResult) -> tuple[str, Trace]:
+    """What the run of an episode has left: the answer, and its requests.
+
+    Raises:
+        TrajectoryError: There is nothing, or it cannot be read.
+    """
+    answer, har = _files_of(evaluation, one)
+    try:
+        return answer.decode("utf-8", "replace"), read_har(har, NETWORK)
+    except EnvError as error:
+        raise TrajectoryError(str(error)) from error
+
+
+def _files_of(evaluation: Evaluation, one: EpisodeResult) -> tuple[bytes, bytes]:
+    run = evaluation.find_run(one)
+    if run is None:
+        raise TrajectoryError("it has no record")
+    folder = evaluation.folder / run
+    try:
+        answer = read_inside(folder, f"{TASK_FILES}/{AGENT_RESPONSE}", max_bytes=_MAX_ANSWER_BYTES)
+        return answer, read_inside(folder, f"{TASK_FILES}/{NETWORK}", max_bytes=MAX_HAR_BYTES)
+    except OSError as error:
+        raise TrajectoryError(
+            f"its run has left no {AGENT_RESPONSE} and {NETWORK}: {one.reason or one.kind}"
+        ) from error
+
+
+def _tasks_of(evaluation: Evaluation) -> Mapping[int, VerifiedTask]:
+    name = evaluation.plan.suite_name
+    if name not in SUITES:
+        raise TrajectoryError(f"this evaluation is of {name!r}; WebArena-Verified judges {' and '.join(SUITES)}")
+    return load_verified()
+
+
+def _number(one: EpisodeResult) -> int:
+    number = one.task_id.rpartition("/")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def save_scores(evaluation: Evaluation, scores: VerifiedScores) -> Path:
+    """Write `verified.json` into the evaluation's folder.
+
+    Raises:
+        TrajectoryError: It cannot be written.
+    """
+    tasks = [
+        {
+            "task_id": one.task.id,
+            "repeat": one.result.repeat,
+            "score": one.verdict.score,
+            "outcome": one.verdict.outcome,
+            "evaluators": list(one.verdict.parts),
+            "reasons": list(one.verdict.reasons),
+            "score_in_run": one.result.score,
+        }
+        for one in scores.scored
+    ]
+    sites = {name: asdict(one) for name, one in scores.by_sites.items()}
+    content = {"all": asdict(scores.all), "by_sites": sites, "tasks": tasks, "not_judged": list(scores.lost)}
+    path = evaluation.folder / RESULTS
+    with translate_os_errors("write", path):
+        write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
+    return path
+
+
+def describe_scores(evaluation: Evaluation, scores: VerifiedScores) -> Iterator[str]:
+    """The scores in words, line by line."""
+    whole = scores.all
+    yield f"{evaluation.plan.suite_name} with {evaluation.plan.model}, by the rules of WebArena-Verified"
+    if evaluation.plan.suite_name != "webarena-verified":
+        yield "careful: its agent was not told the form of answers that these rules want"
+    yield f"score    {describe_share(whole.mean_full):>8}  ({describe_interval(whole.mean_full_interval)} at 95 %)"
+    errors = sum(one.verdict.outcome == "error" for one in scores.scored)
+    yield f"{whole.num_succeeded} of {whole.num_episodes} episodes, {errors} that could not be compared"
+    width = max([5, *map(len, scores.by_sites)])
+    yield ""
+    yield f"{'sites':<{width}}  episodes  succeeded    score"
+    for name, some in scores.by_sites.items():
+        yield f"{name:<{width}}  {some.num_episodes:>8}  {some.num_succeeded:>9}  {describe_share(some.mean_full):>7}"
+    missed = [one for one in scores.scored if one.verdict.score < 1]
+    for one in missed[:_MAX_REASONS]:
+        yield f"{describe_key(one.result.key)}: {'; '.join(one.verdict.reasons)[:300]}"
+    if len(missed) > _MAX_REASONS:
+        yield f"and {len(missed) - _MAX_REASONS} more; {RESULTS} has all"
+    for line in scores.lost:
+        yield f"not judged: {line}"
+
+
+def export_verified(evaluation: Evaluation, folder: Path | None = None) -> tuple[Path, list[str]]:
+    """Write the tree that `webarena-verified eval-tasks --output-dir DIR --config DIR/config.json` scores.
+
+    Args:
+        evaluation: Of one of `SUITES`.
+        folder: Its root; None for `verified/` in the evaluation's folder.
+
+    Returns:
+        The root, and why episodes were left out, a line each.
+
+    Raises:
+        TrajectoryError: It is of another suite, or the folder cannot be written.
+    """
+    tasks = _tasks_of(evaluation)
+    root, lost = folder or evaluation.folder / TREE, []
+    urls: dict[str, str] = {}
+    for one in evaluation.results:
+        if one.repeat or _number(one) not in tasks:
+            lost.append(f"{describe_key(one.key)}: the tree has one try at each task of WebArena")
+            continue
+        try:
+            answer, har = _files_of(evaluation, one)
+            urls |= read_evidence(evaluation, one)[1].sites
+        except TrajectoryError as error:
+            lost.append(f"{describe_key(one.key)}: {error}")
+            continue
+        place = root / str(_number(one))
+        with translate_os_errors("write", place):
+            place.mkdir(parents=True, exist_ok=True)
+            write_atomically(place / AGENT_RESPONSE, answer)
+            write_atomically(place / NETWORK, har)
+    config: dict[str, Any] = {"environments": {placeholder(name): {"urls": [url]} for name, url in urls.items()}}
+    with translate_os_errors("write", root):
+        root.mkdir(parents=True, exist_ok=True)
+        write_atomically(root / "config.json", json.dumps(config, indent=1).encode())
+    return root, lost
