@@ -1,6 +1,10 @@
-"""The page of a swarm: tree of agents, Gantt chart with critical path, costs; each child's page one click away."""
+"""The page of a swarm: what the answer rests on, Gantt chart with critical path, tree of agents, costs.
+
+Each child's page is one click away, and so is each result that is cited.
+"""
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,24 +18,37 @@ from cua.trajectory.load import load_run
 from cua.trajectory.report import render_report
 from cua.trajectory.report.page import inline_policy, write_report
 from cua.trajectory.run_files import REPORT
-from cua.trajectory.run_record import RunRecord
+from cua.trajectory.run_record import MAIN, RunRecord
 
 PAGE = "swarm.html"
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1d2430;
-  background: #fff }
-h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-.facts { display: flex; flex-wrap: wrap; gap: .6rem 2rem } .facts b { display: block; font-size: 1.3rem }
-table { border-collapse: collapse; width: 100%; font-size: .85rem } th, td { text-align: left;
-  padding: .2rem .6rem .2rem 0; border-bottom: 1px solid #dde2ea; vertical-align: top }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
-pre { white-space: pre-wrap; background: #f4f6f9; padding: 1rem } svg { width: 100%; height: auto; display: block }
-svg text { font: 10px system-ui, sans-serif; fill: #1d2430 } a { color: #0b57d0 }
+:root { color-scheme: light dark; --page: #fff; --ink: #1d2430; --soft: #5b6472; --line: #dde2ea; --sunk: #f4f6f9;
+  --link: #0b57d0; --critical: #c2410c; --finished: #8fb3e8; --capped: #e8c266; --failed: #e08a8a; --other: #b9bfc9 }
+@media (prefers-color-scheme: dark) { :root { --page: #121315; --ink: #e8e9ea; --soft: #9aa1aa; --line: #2d3035;
+  --sunk: #1b1d20; --link: #8fb0ff; --critical: #ff8a4c; --finished: #3f6299; --capped: #8a6d1f; --failed: #9c4444;
+  --other: #5a606a } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: var(--ink);
+  background: var(--page); overflow-wrap: anywhere }
+h1 { font-size: 1.4rem; white-space: pre-wrap } h2 { font-size: 1.1rem; margin-top: 2rem } a { color: var(--link) }
+.facts { display: flex; flex-wrap: wrap; gap: .6rem 2rem; color: var(--soft) }
+.facts b { display: block; font-size: 1.3rem; color: var(--ink) }
+table { border-collapse: collapse; width: 100%; font-size: .85rem; overflow-wrap: normal } th, td { text-align: left;
+  padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+pre { white-space: pre-wrap; background: var(--sunk); padding: 1rem; overflow-wrap: anywhere }
+td.claim { min-width: 8rem } td small { color: var(--soft); overflow-wrap: anywhere } .lost { color: var(--critical) }
+svg { width: 100%; min-width: 44rem; height: auto; display: block } svg text { font: 10px system-ui, sans-serif;
+  fill: var(--ink) } .grid { stroke: var(--line) } .main { fill: var(--critical) } .bar { fill: var(--other) }
+.bar.finished { fill: var(--finished) } .bar.capped { fill: var(--capped) } .bar.failed { fill: var(--failed) }
+.bar.longest { stroke: var(--critical); stroke-width: 2 }
+.path { fill: none; stroke: var(--critical); stroke-width: 1.5; stroke-linejoin: round; pointer-events: none }
 .scroll { overflow-x: auto } details summary { cursor: pointer }
 """
-_FILLS = {"finished": "#8fb3e8", "capped": "#e8c266", "failed": "#e08a8a", "stopped": "#b9bfc9"}
-_CRITICAL = "#c2410c"
+_STATES = ("finished", "capped", "failed")
 _WIDTH, _LEFT, _ROW = 1000, 120, 14
+_CITED = re.compile(r"\[\^(?:(t\d{3,6})\.)?(\d{1,9})(?:\.\d{1,9})?\^\]")
+"""How an answer cites: `[^3^]` the orchestrator's call, `[^t005.3^]` a child's; an image of it after one more dot."""
+_MAX_CLAIMS, _MAX_CLAIM_CHARS = 1000, 400
 
 
 def write_swarm_report(run_dir: Path | str) -> Path:
@@ -78,17 +95,20 @@ def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:
         raise TrajectoryError(f"{record.run_dir.name} is no run of a swarm")
     wall_s = max(0.0, record.last_at - record.header.started_at)
     figures = measure(record.tool_steps, children, wall_s=wall_s)
-    end = record.end
+    end, cited = record.end, _Cited(record, children)
     title = _safe(record.header.instruction[:200])
+    answer = end.answer or "(none)" if end else "(none)"
     body = [
         f"<h1>{title}</h1>",
         f"<p>{_safe(f'{end.status}: {end.reason}' if end else 'not ended')} "
         f'<a href="{REPORT}">the orchestrator\'s own page</a></p>',
         _facts(figures, len(children)),
-        f"<h2>Answer</h2><pre>{_safe(end.answer or '(none)') if end else '(none)'}</pre>",
-        "<h2>Who worked when</h2><p>Bars: time at work by end state; outlined and marked * : the longest branch of its "
-        f'stage.</p><div class="scroll">{_gantt(record, children, figures)}</div>',
-        f"<h2>Tree</h2>{_tree(record, children)}",
+        f"<h2>Answer</h2><pre>{cited.linked(answer)}</pre>",
+        cited.table(answer),
+        "<h2>Who worked when</h2><p>Bars: time at work by end state. The line is the critical path: the orchestrator's "
+        "replies, and of each stage its longest branch (outlined, marked *).</p>"
+        f'<div class="scroll">{_Gantt(record, children, figures).svg()}</div>',
+        f"<h2>Tree</h2>{_tree(record, children, cited)}",
         f"<h2>Steps, calls, cost</h2>{_table(children, figures)}",
     ]
     policy = inline_policy(_STYLE, "")
@@ -100,7 +120,7 @@ def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:
 
 
 def _safe(text: str) -> str:
-    return "\n".join(html.escape(printable(line)) for line in text.splitlines())
+    return "\n".join(html.escape(printable(line)) for line in text.split("\n"))
 
 
 def _facts(figures: SwarmMeasures, num_children: int) -> str:
@@ -119,63 +139,172 @@ def _facts(figures: SwarmMeasures, num_children: int) -> str:
     return '<div class="facts">' + "".join(f"<div><b>{_safe(v)}</b>{k}</div>" for k, v in facts.items()) + "</div>"
 
 
-def _gantt(record: RunRecord, children: Sequence[Child], figures: SwarmMeasures) -> str:
-    begin = record.header.started_at
-    last = max([record.last_at, *(child.ended_at for child in children)])
-    scale = (_WIDTH - _LEFT - 10) / max(last - begin, 1e-3)
-    height = (len(children) + 2) * _ROW + 16
-    pieces = [
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="Gantt chart of {len(children)} sub-agents">'
-    ]
-    for tick in range(6):
-        x = _LEFT + tick * (_WIDTH - _LEFT - 10) / 5
-        pieces.append(f'<line x1="{x:.1f}" y1="12" x2="{x:.1f}" y2="{height}" stroke="#dde2ea"/>')
-        anchor = "end" if tick == 5 else "start"
-        pieces.append(
-            f'<text x="{x:.1f}" y="10" text-anchor="{anchor}">{describe_duration(tick * (last - begin) / 5)}</text>'
+class _Cited:
+    """What an answer and the messages of children cite, and where that is found."""
+
+    def __init__(self, record: RunRecord, children: Sequence[Child]) -> None:
+        agents = {child.id: record.agents.get(child.agent_id) for child in children}
+        self._pages = {"": REPORT} | {name: f"children/{name}/{REPORT}" for name in agents}
+        self._outcomes = {
+            (name, outcome.number): outcome
+            for name, agent in {"": record, **agents}.items()
+            for step in (agent.tool_steps if agent else ())
+            for outcome in step.outcomes
+        }
+        self._names = {child.id: child.assignment.config.name for child in children}
+
+    def linked(self, text: str, own: str = "") -> str:
+        """A text as HTML, its marks as links to the calls that they name.
+
+        Args:
+            text: Of the orchestrator, or of a child as its parent was given it.
+            own: Whose marks those without a name are.
+        """
+        pieces, start = [], 0
+        for match in _CITED.finditer(text):
+            pieces += [_safe(text[start : match.start()]), self._link(match, own)]
+            start = match.end()
+        return "".join((*pieces, _safe(text[start:])))
+
+    def table(self, answer: str) -> str:
+        """What the answer says, line by line, with the results that it rests on and whose they are."""
+        rows: list[str] = []
+        for line in answer.splitlines():
+            marks = list(_CITED.finditer(line))
+            says_something = any(char.isalnum() for char in _CITED.sub("", line))
+            if marks and says_something and len(rows) < _MAX_CLAIMS:
+                text = " ".join(_CITED.sub("", line).replace("|", " ").split()).replace(" .", ".")[:_MAX_CLAIM_CHARS]
+                found = "".join(f"<div>{self._link(mark)} {self._evidence(mark)}</div>" for mark in marks)
+                names = dict.fromkeys(mark[1] or "" for mark in marks)
+                whose = ", ".join(self._who(name) for name in names)
+                rows.append(f'<tr><td class="claim">{_safe(text)}</td><td>{whose}</td><td>{found}</td></tr>')
+        if not rows:
+            return ""
+        heads = "<tr><th>says</th><th>found by</th><th>rests on</th></tr>"
+        table = f'<div class="scroll"><table>{heads}{"".join(rows)}</table></div>'
+        note = "Stored copies lie in the folder of the child. They are foreign pages: a browser runs their scripts."
+        return f"<h2>Claims and their evidence</h2><p>{note}</p>{table}"
+
+    def _who(self, name: str) -> str:
+        page = self._pages.get(name)
+        shown = _safe(f"{name} {self._names.get(name, '')}" if name else "orchestrator")
+        return f'<a href="{page}">{shown}</a>' if page else shown
+
+    def _link(self, mark: "re.Match[str]", own: str = "") -> str:
+        name, number = mark[1] or own, int(mark[2])
+        if (name, number) not in self._outcomes:
+            return f'<span class="lost" title="there is no such result">{_safe(mark[0])}</span>'
+        return f'<a href="{self._pages[name]}#call-{number}">{_safe(mark[0])}</a>'
+
+    def _evidence(self, mark: "re.Match[str]") -> str:
+        outcome = self._outcomes.get((mark[1] or "", int(mark[2])))
+        if outcome is None:
+            return '<small class="lost">no such result</small>'
+        facts = [outcome.call.name, *(str(outcome.result.data.get(key, "")) for key in ("url", "stored"))]
+        failed = ' <small class="lost">failed</small>' if outcome.result.is_error else ""
+        return f"<small>{_safe(' · '.join(filter(None, facts)))}</small>{failed}"
+
+
+class _Gantt:
+    """Who worked when, as an SVG image."""
+
+    def __init__(self, record: RunRecord, children: Sequence[Child], figures: SwarmMeasures) -> None:
+        self._record, self._children = record, children
+        self._begin = record.header.started_at
+        self._last = max([record.last_at, *(child.ended_at for child in children)])
+        self._scale = (_WIDTH - _LEFT - 10) / max(self._last - self._begin, 1e-3)
+        self._rows = {child.id: row for row, child in enumerate(children, start=1)}
+        self._stages = {stage.index: stage.longest for stage in figures.stages if stage.longest}
+        self._by_id = {child.id: child for child in children}
+
+    def svg(self) -> str:
+        """The image."""
+        height = (len(self._children) + 2) * _ROW + 16
+        name = f"Gantt chart of {len(self._children)} sub-agents"
+        points = list(self._path())
+        on_path = {name for name, _, _ in points}
+        line = " ".join(f"{x:.1f},{y:.1f}" for _, x, y in points)
+        pieces = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{name}">']
+        for tick in range(6):
+            x = _LEFT + tick * (_WIDTH - _LEFT - 10) / 5
+            shown = describe_duration(tick * (self._last - self._begin) / 5)
+            pieces.append(f'<line class="grid" x1="{x:.1f}" y1="12" x2="{x:.1f}" y2="{height}"/>')
+            pieces.append(f'<text x="{x:.1f}" y="10" text-anchor="{"end" if tick == 5 else "start"}">{shown}</text>')
+        pieces += self._main_row()
+        pieces += [self._bar(child, is_longest=child.id in on_path) for child in self._children]
+        return "".join((*pieces, f'<polyline class="path" points="{line}"/></svg>'))
+
+    def _x(self, at: float) -> float:
+        return _LEFT + max(0.0, at - self._begin) * self._scale
+
+    def _main_row(self) -> Iterator[str]:
+        """The orchestrator's own model calls, which are on the critical path throughout."""
+        yield '<text x="0" y="26">orchestrator</text>'
+        for step in self._record.tool_steps:
+            width = max(1.0, step.timings.get("model", 0.0) * self._scale)
+            x = self._x(step.started_at)
+            yield f'<rect class="main" x="{x:.1f}" y="18" width="{width:.1f}" height="{_ROW - 4}"/>'
+
+    def _bar(self, child: Child, *, is_longest: bool) -> str:
+        y = 16 + self._rows[child.id] * _ROW
+        x = self._x(child.started_at)
+        width = max(1.0, self._x(child.ended_at or self._last) - x) if child.started_at else 0
+        name = f"{'· ' * (child.depth - 1)}{child.id} {child.assignment.config.name}"[:20] + (
+            " *" if is_longest else ""
         )
-    pieces += _main_row(record, begin, scale)
-    longest = set(figures.longest)
-    for row, child in enumerate(children, start=1):
-        x, y = _LEFT + max(0.0, child.started_at - begin) * scale, 16 + row * _ROW
-        width = max(1.0, ((child.ended_at or last) - child.started_at) * scale) if child.started_at else 0
-        is_longest = child.id in longest
-        outline = f' stroke="{_CRITICAL}" stroke-width="2"' if is_longest else ""
-        name = f"{child.id} {child.assignment.config.name}"[:20] + (" *" if is_longest else "")
-        pieces.append(f'<text x="0" y="{y + 10}">{_safe(name)}</text>')
-        pieces.append(
-            f'<a href="children/{child.id}/{REPORT}"><rect x="{x:.1f}" y="{y + 2}" width="{width:.1f}" '
-            f'height="{_ROW - 4}" fill="{_FILLS.get(child.state, "#d8dde6")}"{outline}>'
-            f"<title>{_safe(child.assignment.prompt[:200])} "
-            f"({child.state}, {child.num_steps} steps)</title></rect></a>"
+        kind = " ".join(("bar", child.state if child.state in _STATES else "", "longest" if is_longest else "")).strip()
+        told = f"{child.assignment.prompt[:200]} ({child.state}, {child.num_steps} steps)"
+        return (
+            f'<text x="0" y="{y + 10}">{_safe(name)}</text><a href="children/{child.id}/{REPORT}"><rect class="{kind}" '
+            f'x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="{_ROW - 4}"><title>{_safe(told)}</title></rect></a>'
         )
-    return "".join((*pieces, "</svg>"))
+
+    def _path(self) -> Iterator[tuple[str, float, float]]:
+        """Corners of the critical path, each with whose row it is in."""
+        y = 18 + (_ROW - 4) / 2
+        for step in self._record.tool_steps:
+            replied_at = step.started_at + step.timings.get("model", 0.0)
+            yield MAIN, self._x(step.started_at), y
+            yield MAIN, self._x(replied_at), y
+            if step.index in self._stages:
+                yield from self._down(self._by_id[self._stages[step.index]], y)
+
+    def _down(self, child: Child, above: float) -> Iterator[tuple[str, float, float]]:
+        """From the parent's row down to a child's, along it, by way of the longest of its own, and up again."""
+        y = 16 + self._rows[child.id] * _ROW + _ROW / 2
+        ended_at = child.ended_at or self._last
+        yield child.id, self._x(child.started_at), above
+        yield child.id, self._x(child.started_at), y
+        stages: dict[int, list[Child]] = {}
+        for one in self._children:
+            if one.parent == child.id:
+                stages.setdefault(one.stage, []).append(one)
+        for _, below in sorted(stages.items()):
+            yield from self._down(max(below, key=lambda one: (one.num_steps, one.busy_s)), y)
+        yield child.id, self._x(ended_at), y
+        yield child.id, self._x(ended_at), above
 
 
-def _main_row(record: RunRecord, begin: float, scale: float) -> Iterator[str]:
-    """The orchestrator's own model calls, which are on the critical path throughout."""
-    yield '<text x="0" y="26">orchestrator</text>'
-    for step in record.tool_steps:
-        x = _LEFT + max(0.0, step.started_at - begin) * scale
-        width = max(1.0, step.timings.get("model", 0.0) * scale)
-        yield f'<rect x="{x:.1f}" y="18" width="{width:.1f}" height="{_ROW - 4}" fill="{_CRITICAL}"/>'
-
-
-def _tree(record: RunRecord, children: Sequence[Child]) -> str:
-    by_call = {child.call: child for child in children}
+def _tree(record: RunRecord, children: Sequence[Child], cited: _Cited) -> str:
+    by_call = {child.call: child for child in children if child.parent == MAIN}
     stages = []
     for step in record.tool_steps:
         made = [by_call[outcome.number] for outcome in step.outcomes if outcome.number in by_call]
         names = [outcome.call.name for outcome in step.outcomes]
         counted = ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "answer"
-        items = "".join(
-            f'<li><a href="children/{child.id}/{REPORT}">{child.id}</a> {_safe(child.assignment.config.name)}, '
-            f"{child.state}: {_safe(child.assignment.prompt[:160])}"
-            f"<details><summary>its message</summary><pre>{_safe(child.message[:2000])}</pre></details></li>"
-            for child in made
-        )
-        stages.append(f"<li>step {step.index}: {_safe(counted)}" + (f"<ul>{items}</ul>" if items else "") + "</li>")
+        stages.append(f"<li>step {step.index}: {_safe(counted)}{_branches(made, children, cited)}</li>")
     return f"<ol>{''.join(stages)}</ol>"
+
+
+def _branches(made: Sequence[Child], children: Sequence[Child], cited: _Cited) -> str:
+    items = "".join(
+        f'<li><a href="children/{child.id}/{REPORT}">{child.id}</a> {_safe(child.assignment.config.name)}, '
+        f"{child.state}: {_safe(child.assignment.prompt[:160])}"
+        f"<details><summary>its message</summary><pre>{cited.linked(child.message[:2000], child.id)}</pre></details>"
+        f"{_branches([one for one in children if one.parent == child.id], children, cited)}</li>"
+        for child in made
+    )
+    return f"<ul>{items}</ul>" if items else ""
 
 
 def _table(children: Sequence[Child], figures: SwarmMeasures) -> str:

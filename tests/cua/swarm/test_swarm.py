@@ -259,7 +259,31 @@ async def test_the_page_leads_to_each_child_and_shows_no_markup_of_theirs(tmp_pa
     page = write_swarm_report(str(done.run.run_dir))
     text = page.read_text("utf-8")
     assert "<b>a</b>" not in text
-    assert text.count('fill="#8fb3e8" stroke="#c2410c"') == 1  # the longest branch
+    assert text.count('class="bar finished longest"') == 1  # the longest branch
+    assert text.count('class="path"') == 1
     for child in done.children:
         assert f'href="children/{child.id}/report.html"' in text
         assert (page.parent / "children" / child.id / "report.html").is_file()
+
+
+async def test_what_the_answer_cites_leads_to_the_childs_call(tmp_path: Path) -> None:
+    from cua.swarm.report import write_swarm_report
+
+    says = [calls(call("note", text="deep")), Reply(content="It is deep [^0^].")]
+    model = Cast(["a 2"], faults={"a 2": says})
+    done = await play(tmp_path, model)
+    text = write_swarm_report(str(done.run.run_dir)).read_text("utf-8")
+    link = '<a href="children/t001/report.html#call-0">[^t001.0^]</a>'
+    assert f"It is deep {link}." in text.partition("<h2>Answer</h2>")[2].partition("</pre>")[0]
+    who = '<a href="children/t001/report.html">t001 worker</a>'
+    assert f'<td class="claim">It is deep.</td><td>{who}</td><td><div>{link} <small>note</small>' in text
+    child_page = (Path(str(done.run.run_dir)) / "children" / "t001" / "report.html").read_text("utf-8")
+    assert 'id="call-0"' in child_page
+
+
+async def test_a_citation_of_nothing_is_said_to_be_one(tmp_path: Path) -> None:
+    from cua.swarm.report import write_swarm_report
+
+    done = await play(tmp_path, Cast(["a 1"], faults={"a 1": [Reply(content="It is [^7^].")]}))
+    text = write_swarm_report(str(done.run.run_dir)).read_text("utf-8")
+    assert '<span class="lost" title="there is no such result">[^t001.7^]</span>' in text
