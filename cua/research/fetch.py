@@ -1,18 +1,19 @@
 """Pages and files by address: redirects, robots.txt, limits, a cache for the run, and who may be asked how often."""
 
 import asyncio
-import functools
 import hashlib
 import os
 import re
+import sqlite3
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from cua.errors import ConfigError
-from cua.research.engines import FOLDER_URL, SUFFIXES, LocalIndex, SearchEngine, find_files, make_remote_engine
+from cua.research.engines import SearchEngine, make_remote_engine
+from cua.research.local import FOLDER_URL, FolderCorpus, LocalIndex, WorldCorpus, find_files, index_path, indexed_world
 from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, Response, request, resolve
 from cua.research.pages import Document, read_document
 from envs.errors import require
@@ -80,32 +81,6 @@ class Corpus(Protocol):
     def read(self, url: str) -> Response | None:
         """What an address of it holds; None when there is nothing."""
         ...
-
-
-class FolderCorpus:
-    """The files of a folder; implements `Corpus`."""
-
-    def __init__(self, root: Path, base_url: str = FOLDER_URL) -> None:
-        self.base_url = base_url
-        self._root = root.resolve()
-
-    def read(self, url: str) -> Response | None:
-        """A file; nothing outside the folder, and no hidden one."""
-        inner = unquote(urlsplit(url).path).lstrip("/")
-        path = self._root / inner
-        if (
-            "\0" in inner
-            or any(part.startswith(".") for part in Path(inner).parts)
-            or path.suffix.lower() not in SUFFIXES
-        ):
-            return None
-        try:
-            if not path.resolve().is_relative_to(self._root) or path.is_symlink() or not path.is_file():
-                return None
-            body = path.read_bytes()
-        except OSError:
-            return None
-        return Response(status=200, headers={"content-type": SUFFIXES[path.suffix.lower()]}, body=body)
 
 
 class Fetcher:
@@ -204,6 +179,8 @@ class Fetcher:
         for corpus in self._corpora:
             if url.startswith(corpus.base_url):
                 found = await asyncio.to_thread(corpus.read, url)
+                if found is not None and len(found.body) > max_bytes:
+                    raise FetchError(f"{url} has {len(found.body)} bytes, more than the {max_bytes} that are read")
                 return found or Response(status=404, headers={}, body=b"")
         host, _ = self._rules.check_url(url)
         if self._is_offline and not self._rules.allow_hosts:
@@ -343,19 +320,14 @@ def _make_local(where: str, rules: AddressRules, limits: FetchLimits) -> Web:
         return make_world_web(int(parsed[1] or 0), size=parsed[2] or "small", limits=limits)
     root = Path(where).expanduser()
     find_files(root)
-    index = LocalIndex(_index_path(root))
-    index.update(root, FOLDER_URL)
+    try:
+        index = LocalIndex(index_path(root))
+        index.update(root, FOLDER_URL)
+    except (OSError, sqlite3.Error):  # no place to keep one, or what is kept is broken: it is made anew for this run
+        index = LocalIndex()
+        index.update(root, FOLDER_URL)
     fetcher = Fetcher(rules=rules, limits=limits, corpora=(FolderCorpus(root),), is_offline=True)
     return Web(engine=index, fetcher=fetcher)
-
-
-def _index_path(root: Path) -> Path:
-    """Where the index of a folder is kept between runs."""
-    import platformdirs
-
-    folder = Path(platformdirs.user_cache_dir("k25")) / "search"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]}.sqlite"
 
 
 def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = FetchLimits()) -> Web:
@@ -366,33 +338,5 @@ def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = 
         size: As for `envs.widesearch.world.make_world`.
         limits: How much may be fetched.
     """
-    world, index = _indexed_world(seed, size)
-    return Web(engine=index, fetcher=Fetcher(limits=limits, corpora=(_WorldCorpus(world),), is_offline=True))
-
-
-@functools.lru_cache(maxsize=2)
-def _indexed_world(seed: int, size: str) -> tuple[Any, LocalIndex]:
-    """A world and its index; nobody changes either, so the runs of an evaluation share them."""
-    from envs.widesearch.world import make_world
-
-    world = make_world(seed, size=size)
-    index = LocalIndex()
-    index.add(
-        (world.base_url + page.path, page.title, page.words, page.date) for page in world.pages.values() if page.words
-    )
-    return world, index
-
-
-class _WorldCorpus:
-    """A generated world; implements `Corpus`."""
-
-    def __init__(self, world: Any) -> None:
-        self.base_url: str = world.base_url
-        self._world = world
-
-    def read(self, url: str) -> Response | None:
-        """A page of it."""
-        page = self._world.pages.get(url.removeprefix(self.base_url))
-        if page is None or page.status == 404:
-            return None
-        return Response(status=200, headers={"content-type": page.media_type}, body=page.body)
+    world, index = indexed_world(seed, size)
+    return Web(engine=index, fetcher=Fetcher(limits=limits, corpora=(WorldCorpus(world),), is_offline=True))

@@ -6,7 +6,7 @@ import re
 import threading
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from envs.errors import require
 
@@ -65,7 +65,8 @@ def read_document(body: bytes, media_type: str, url: str) -> Document:
     if body[:5] == b"%PDF-":
         return _read_pdf(body, url)
     if b"\0" in body[:2048]:
-        raise ValueError(f"it is no text but {media_type or 'binary data'}; get it with `download`")
+        what = media_type if media_type and not media_type.startswith("text/") else "binary data"
+        raise ValueError(f"it is no text but {what}; get it with `download`")
     if media_type in HTML_TYPES or (not media_type and body[:200].lstrip()[:1] == b"<"):
         return read_html(decode(body), url)
     text = decode(body)
@@ -202,4 +203,5 @@ def plain_text(text: str) -> tuple[str, str]:
 
 def _last_part(url: str) -> str:
     parts = urlsplit(url)
-    return parts.path.rstrip("/").rpartition("/")[2] or parts.netloc
+    last = unquote(parts.path.rstrip("/").rpartition("/")[2], errors="replace")
+    return " ".join(last.split()) or parts.netloc

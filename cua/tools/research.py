@@ -32,7 +32,13 @@ MAX_URLS = 20
 MAX_FOUND = 12
 PAGES, DOWNLOADS = "pages", "downloads"
 _AROUND = 240
-_SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "application/pdf": ".pdf", "text/plain": ".txt"}
+_SUFFIXES = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "application/pdf": ".pdf",
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+}
 _TYPES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "pdf"),
     (b"\x89PNG\r\n\x1a\n", "png"),

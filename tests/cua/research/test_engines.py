@@ -1,11 +1,14 @@
 """Search engines, against servers that speak their wire formats, and the index over a folder."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
-from cua.research.engines import BraveEngine, Hit, LocalIndex, SearxngEngine, TavilyEngine
+from cua.research.engines import BraveEngine, Hit, SearxngEngine, TavilyEngine
+from cua.research.fetch import make_web
+from cua.research.local import FOLDER_URL, LocalIndex
 from cua.research.network import FetchError
 from envs.widesearch.world import make_pdf
 from tests.cua.research.site import Answer, serving
@@ -65,6 +68,65 @@ async def test_an_engine_that_fails_says_how(answer: Answer, why: str) -> None:
         await BraveEngine("k", site.url).search("q", 5)
 
 
+LIMITED = b"""{"type": "ErrorResponse", "time": 1700000000, "error": {"id": "1", "status": 429, "code": "RATE_LIMITED",
+ "detail": "Request rate limit exceeded for plan.", "meta": {"plan": "Free", "rate_limit": 1, "rate_current": 1}}}"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            Answer(b'{"detail": {"error": "Unauthorized: missing or invalid API key."}}', status=401),
+            "401: Unauthorized",
+        ),
+        (Answer(b'{"detail": {"error": "This request exceeds your plan."}}', status=432), "432: This request exceeds"),
+        (Answer(b'{"detail": "Not found"}', status=404), "answered 404: Not found$"),
+        (Answer(b'{"error": {"message": "boom"}}', status=400), "answered 400: boom$"),
+        (Answer(b"<!doctype html><title>Sign in</title>"), "a page of HTML that is no JSON"),
+        (Answer(b"<html><h1>Bad gateway</h1>", status=418), "answered 418: Bad gateway$"),
+        (Answer(b"[" * 200_000), "no JSON"),
+        (Answer(LIMITED, 429, {"X-RateLimit-Remaining": "1, 0", "X-RateLimit-Reset": "1, 1419704"}), "wait 1419704 s"),
+        (Answer(b"", 503, {"Retry-After": "120"}), "answered 503; it asks to wait 120 s"),
+    ],
+)
+async def test_what_an_engine_says_of_an_error_is_told_on_one_line(answer: Answer, why: str) -> None:
+    with serving(lambda asked: answer) as site:
+        with pytest.raises(FetchError, match=why) as error:
+            await TavilyEngine("k3y", site.url).search("q", 5)
+        assert "\n" not in str(error.value) and "k3y" not in str(error.value) and len(site.asked) == 1
+
+
+async def test_a_busy_engine_is_asked_again_as_it_says() -> None:
+    """As Brave's plans with one request a second answer several queries at a time."""
+    headers = {"X-RateLimit-Remaining": "0, 1000", "X-RateLimit-Reset": "0, 1419704"}
+    answers = iter([Answer(LIMITED, 429, headers), Answer(b"", 502, {"Retry-After": "0"}), Answer(BRAVE)])
+    with serving(lambda asked: next(answers)) as site:
+        assert await BraveEngine("k3y", site.url).search("q", 5) == one("2 January 2024")
+        assert len(site.asked) == 3
+
+
+async def test_one_that_stays_busy_is_asked_three_times() -> None:
+    with serving(lambda asked: Answer(LIMITED, 429, {"Retry-After": "0"})) as site:
+        with pytest.raises(FetchError, match=r"429: Request rate limit exceeded for plan\.$"):
+            await BraveEngine("k3y", site.url).search("q", 5)
+        assert len(site.asked) == 3
+
+
+async def test_an_engine_that_is_not_there_or_hangs_up_is_told() -> None:
+    with serving(lambda asked: Answer(b"{", headers={"Content-Length": "100"})) as site:
+        with pytest.raises(FetchError, match="cannot be reached: RemoteProtocolError"):
+            await BraveEngine("k", site.url).search("q", 5)
+        gone = site.url
+    with pytest.raises(FetchError, match="cannot be reached: ConnectError"):
+        await BraveEngine("k", gone).search("q", 5)
+
+
+async def test_a_searxng_whose_engines_are_silent_does_not_find_nothing() -> None:
+    body = b'{"query": "q", "results": [], "unresponsive_engines": [["google", "timeout"], ["bing", "CAPTCHA"]]}'
+    with serving(lambda asked: Answer(body)) as site, pytest.raises(FetchError, match="google: timeout; bing: CAPTCHA"):
+        await SearxngEngine(site.url).search("q", 5)
+
+
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"web": 7}', b'{"web": {"results": [null, {"url": 7}]}}', b"null"])
 async def test_an_answer_without_results_gives_none(body: bytes) -> None:
     with serving(lambda asked: Answer(body)) as site:
@@ -93,6 +155,39 @@ async def test_an_index_over_a_folder_follows_its_files(tmp_path: Path) -> None:
     assert again.update(docs, base) == 3
     assert [hit.title for hit in await again.search("tower", 5)] == ["Iron tower"]
     again.close()
+
+
+async def test_a_folder_with_anything_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    docs = tmp_path / "docs"
+    (docs / "sub dir").mkdir(parents=True)
+    (docs / "sub dir" / "b#c?.md").write_text("# Notes on Firth\nzebra")
+    (docs / "grüße.txt").write_bytes("Grüße vom quokka".encode("latin-1"))
+    (docs / os.fsdecode(b"\xff.txt")).write_text("numbat")
+    (docs / "fake.pdf").write_text("<html>pangolin</html>")
+    (docs / "empty.pdf").write_bytes(b"")
+    (docs / "torn.pdf").write_bytes(make_pdf(["aardvark"])[:200])
+    (docs / "binary.txt").write_bytes(bytes(range(256)) * 20)
+    (docs / "large.txt").write_bytes(b"lemur " * 1_000_000)
+    (docs / "loop.txt").symlink_to("loop.txt")
+    (docs / "out.txt").symlink_to("/etc/hostname")
+    for broken in (False, True):
+        if broken:  # the index that is kept
+            next((tmp_path / "cache").rglob("*.sqlite")).write_bytes(b"no database" * 1000)
+        web = make_web(f"local:{docs}")
+        for word, title in (("zebra", "Notes on Firth"), ("quokka", "grüße.txt"), ("numbat", "�.txt")):
+            (hit,) = await web.engine.search(word, 5)
+            assert hit.title == title
+            assert word in (await web.fetcher.read(await web.fetcher.fetch(hit.url))).text
+    for name, why in (
+        ("torn.pdf", "the PDF cannot be read"),
+        ("binary.txt", "no text but binary data; get it with `download`"),
+        ("large.txt", "has 6000000 bytes, more than the 5242880 that are read"),
+        ("out.txt", "answered 404"),
+        ("..%2Fsecret.txt", "answered 404"),
+    ):
+        with pytest.raises(FetchError, match=why):
+            await web.fetcher.read(await web.fetcher.fetch(f"{FOLDER_URL}{name}"))
 
 
 @pytest.mark.parametrize(

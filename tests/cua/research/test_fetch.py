@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cua.errors import ConfigError
-from cua.research.fetch import Fetcher, FetchLimits, FolderCorpus, make_web
+from cua.research.fetch import Fetcher, FetchLimits, make_web
+from cua.research.local import FolderCorpus
 from cua.research.network import AddressRules, FetchError, is_public
 from tests.cua.research.site import Answer, Site, pages, serving
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cua.messages import ToolCall, ToolResult
-from cua.research.engines import LocalIndex
-from cua.research.fetch import Fetcher, FolderCorpus, Web
+from cua.research.fetch import Fetcher, Web
+from cua.research.local import FolderCorpus, LocalIndex
 from cua.research.network import AddressRules
 from cua.research.pages import read_html
 from cua.tools import Toolset
