@@ -44,6 +44,16 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         "Answer a question about images, documents or videos, by code in a sandbox; the answer cites its results.",
         {"question": _TEXT, "files": _FILES, "max_steps": _STEPS},
     ),
+    "swarm": (
+        "Have an orchestrator and many sub-agents work on a question at the same time: for answers that are collected "
+        "from many places, or work on many files. Progress tells of each sub-agent.",
+        {
+            "question": _TEXT,
+            "files": _FILES,
+            "max_children": {"type": "integer", "minimum": 1, "maximum": 100, "description": "At most so many."},
+            "max_calls": {"type": "integer", "minimum": 1, "maximum": 1500, "description": "Tool calls of all agents."},
+        },
+    ),
     "see": (
         "Look at images and videos without any model. Operations: maze, share, axes, diff, template, count, measure, "
         "polygons, edges, ocr, codes, crop, zoom, rotate, grid, probe, sheet, frames, scenes, clip. Options are those "
@@ -55,7 +65,7 @@ TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-REQUIRED = {"task": ["instruction"], "ask": ["question"], "see": ["operation", "files"]}
+REQUIRED = {"task": ["instruction"], "ask": ["question"], "swarm": ["question"], "see": ["operation", "files"]}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,10 +89,12 @@ class _Told:
         match event:
             case Decided(turn=turn):
                 self._tell(turn.action_text)
-            case CallsStarted(reply=reply):
+            case CallsStarted(reply=reply) if event.ids.agent_id == "main":  # of children their states are told
                 self._tell(", ".join(call.name for call in reply.tool_calls))
             case CallReturned(outcome=outcome) if outcome.result.text.startswith("This call was refused: "):
                 self.refused.append(outcome.result.text.removeprefix("This call was refused: "))
+            case Noted(kind="child", text=text):
+                self._tell(text)
             case Noted(kind="refused", text=text):
                 self.refused.append(text)
             case _:
@@ -157,7 +169,21 @@ class Serving:
                 raise ConfigError(f"{url!a:.100} is no http, https or data address; others are not opened over MCP")
             return await run_task(arguments["instruction"], url=url, watch=watch, **settings)
         files = [self._inside(file) for file in arguments.get("files", ())]
+        if name == "swarm":
+            return await self._swarm(arguments, files, watch)
         return await ask(arguments["question"], files, watch=watch, **settings)
+
+    async def _swarm(self, arguments: Mapping[str, Any], files: Sequence[Path], watch: "Watch") -> "RunResult":
+        from cua.swarm import SwarmOptions, run_swarm
+        from cua.swarm.protocol import MAX_CALLS
+        from cua.swarm.swarm import SwarmLimits
+
+        calls = [given["max_calls"] for given in (arguments, self.settings) if given.get("max_calls")]
+        settings = {**self.settings, "max_calls": min(map(int, calls), default=MAX_CALLS)}
+        limits = SwarmLimits(max_children=arguments.get("max_children", SwarmLimits().max_children))
+        options = SwarmOptions(limits=limits)
+        done = await run_swarm(arguments["question"], files, options=options, watch=watch, **settings)
+        return done.run
 
     async def _follow(self, context: Any, start: "Callable[[Watch], Coroutine[Any, Any, RunResult]]") -> Any:
         """Do a run with its progress told; a call that is cancelled stops it, and waits for its end."""

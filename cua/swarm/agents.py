@@ -69,19 +69,20 @@ class Outfit:
     own: Mapping[str, OwnAgent] = field(default_factory=dict)
 
 
+MakeTools = Callable[[AgentPlace], tuple[Sequence[Tool], Sequence[Tool]]]
+
+
 class Agents:
     """Makes agents and has them work.
 
     Args:
         outfit: What they have alike.
         sandboxes: Where kernels come from.
-        make_tools: Makes the core tools of one.
+        make_tools: Makes the core tools of one: those inside its sandbox, and those outside of it.
         envs: Where browsers and desktops come from.
     """
 
-    def __init__(
-        self, outfit: Outfit, *, sandboxes: Sandboxes, make_tools: Callable[[AgentPlace], list[Tool]], envs: EnvPool
-    ) -> None:
+    def __init__(self, outfit: Outfit, *, sandboxes: Sandboxes, make_tools: MakeTools, envs: EnvPool) -> None:
         self._outfit, self._sandboxes, self._make_tools, self._envs = outfit, sandboxes, make_tools, envs
         self._env_places = asyncio.Semaphore(outfit.num_envs)
 
@@ -107,7 +108,8 @@ class Agents:
             raise ConfigError(f"there is no agent of the kind {kind!r}.{name_choices(kind, self._outfit.own)}")
         place = AgentPlace(self._sandboxes, folder, self._outfit.cell_timeout_s)
         try:
-            toolset = Toolset([*more_tools, *self._make_tools(place)])
+            inside, outside = self._make_tools(place)
+            toolset = Toolset([*more_tools, *inside], outside=outside)
             if kind == TOOLS:
                 return await self._work_with_tools(order, scope, model, toolset)
             return await self._work_by_own(self._outfit.own[kind], order, scope, model, folder, toolset)

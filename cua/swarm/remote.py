@@ -287,10 +287,9 @@ class ChildHost:
 
         return replace(guard, approver=ask)
 
-    def _make_tools(self, place: AgentPlace) -> list[Tool]:
+    def _make_tools(self, place: AgentPlace) -> tuple[Sequence[Tool], Sequence[Tool]]:
         made = [make(place.workplace) for make in self._makers]
-        redact = self._options.outfit.secrets.redact
-        return [*made, *make_user_tools(self._user_tools, place.workplace, redact)]
+        return made, make_user_tools(self._user_tools, place.workplace, self._options.outfit.secrets.redact)
 
     async def _next(self, child: str) -> list[tuple[Any, ...]]:
         return await self._links[child].next()

@@ -38,6 +38,7 @@ from cua.swarm.tools import AssignTaskTool, CreateSubagentTool, ReadResultTool
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import Given, make_parts, make_tools_header, scope_within, settings_of_question
 from cua.tool_agent.inputs import copy_inputs, find_inputs, make_question
+from cua.tool_agent.mcp_servers import open_mcp_tools
 from cua.tool_agent.outside import make_user_tools
 from cua.tool_agent.profile import Profile, ToolMaker
 from cua.tool_agent.resume import start_of
@@ -49,7 +50,7 @@ from cua.trajectory.run_record import MAIN
 from envs import Question
 from envs.env import EnvSpec
 from envs.pool import EnvPool
-from visual_tools.sandbox import KernelMaker
+from visual_tools.sandbox import KernelMaker, Limits
 
 INPUTS, RESULT = "inputs", "swarm.json"
 
@@ -245,7 +246,11 @@ class _Session:
             if self._given.model is None:
                 stack.push_async_callback(parts.model.close)
             stack.push_async_callback(self._sandboxes.close)
+            limits = Limits(wall_s=parts.settings.cell_timeout)
+            self._served = await open_mcp_tools(parts.servers, stack, limits=limits, redact=parts.secrets.redact)
             scope, swarm, agent = await self._assemble(record, await self._player())
+            for note in self._served.notes:
+                scope.note("tools", note)
             stack.push_async_callback(swarm.close)
             earlier_s = record.result.duration_s if record and record.result else 0.0
             result = await work(agent)
@@ -288,6 +293,8 @@ class _Session:
             own=options.agents,
         )
         if options.executor == "ray":
+            if self._served.tools:
+                raise ConfigError("MCP servers are reached from this process; drop --executor ray or the setting mcp")
             making = asyncio.to_thread(make_ray_workers, parts.settings, outfit, options.tools, options.ray_address)
             workers = await making
             self._stack.push_async_callback(workers.close)
@@ -317,6 +324,7 @@ class _Session:
         swarm = Swarm(scope=scope, limits=limits, player=player, listener=parts.watch.listener)
         swarm.pool.control.attach()
         self._main_place = AgentPlace(self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout)
+        inside, outside = self._core_tools(self._main_place)
         own, _ = preset.contexts
         profile = Profile(
             name="swarm",
@@ -327,7 +335,7 @@ class _Session:
         )
         agent = ToolAgent(
             model=parts.model,
-            toolset=Toolset([*self._swarm_tools(swarm, MAIN), *self._core_tools(self._main_place)]),
+            toolset=Toolset([*self._swarm_tools(swarm, MAIN), *inside], outside=outside),
             profile=profile,
             task=self._given.task,
             is_isolated=self._sandboxes.backend != "none",
@@ -359,10 +367,11 @@ class _Session:
         )
         return replace(limits, run=run)
 
-    def _core_tools(self, place: AgentPlace) -> list[Tool]:
+    def _core_tools(self, place: AgentPlace) -> tuple[Sequence[Tool], Sequence[Tool]]:
+        """Those inside an agent's sandbox, and those outside of it; all agents share the connections to MCP servers."""
         makers = self._parts.profile.tools if self._options.tools is None else self._options.tools
-        made = [make(place.workplace) for make in makers]
-        return [*made, *make_user_tools(self._parts.user_tools, place.workplace, self._parts.secrets.redact)]
+        own = make_user_tools(self._parts.user_tools, place.workplace, self._parts.secrets.redact)
+        return [make(place.workplace) for make in makers], [*own, *self._served.tools]
 
     def _write_result(self, done: SwarmResult) -> None:
         """The figures beside the record, and the evidence of the answer."""

@@ -52,7 +52,7 @@ async def test_questions_and_looks(tmp_path: Path) -> None:
 
     async with serving(tmp_path, "-m", script(tmp_path, [COUNT], [COUNT], "600 [^0^].")) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"task", "ask", "see"}
+        assert set(tools) == {"task", "ask", "swarm", "see"}
         assert tools["ask"].input_schema["required"] == ["question"]
 
         question = {"question": "How many dark pixels?", "files": ["dots.png"]}
@@ -110,6 +110,63 @@ async def test_what_needs_a_person_is_refused_and_a_cancelled_call_stops_its_run
                 await asyncio.sleep(0.05)
         assert record.end is not None
         assert (record.end.status, record.end.reason) == ("stopped", "cancelled by the MCP client")
+
+
+def swarm_script(folder: Path, *, after_s: float = 0.0) -> str:
+    """An orchestrator with two sub-agents; the second one takes its time."""
+    made = {"id": "a", "name": "create_subagent", "arguments": '{"name": "reader", "system_prompt": "You read."}'}
+    assigned = [
+        {"id": river, "name": "assign_task", "arguments": json.dumps({"agent": "reader", "prompt": f"river {river}"})}
+        for river in ("Rhine", "Elbe")
+    ]
+    lines = [
+        {"for": "Compare", "content": "", "tool_calls": [made]},
+        {"for": "Compare", "content": "", "tool_calls": assigned},
+        {"for": "Compare", "content": "Both are long."},
+        {"for": "river Rhine", "content": "It is long."},
+        {"for": "river Elbe", "content": "It is long, too.", "after_s": after_s},
+    ]
+    (folder / "swarm.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return f"scripted:{folder / 'swarm.jsonl'}"
+
+
+@pytest.mark.slow
+async def test_a_swarm_tells_its_progress_and_is_cancelled(tmp_path: Path) -> None:
+    told: list[str | None] = []
+
+    async def tell(number: float, total: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with serving(tmp_path, "-m", swarm_script(tmp_path)) as client:
+        done = await client.call_tool("swarm", {"question": "Compare them"}, progress_callback=tell)
+        assert (said(done), done.is_error) == ("Both are long.", False)
+        assert told[0] == "create_subagent" and told[1] == "assign_task, assign_task"
+        assert {"t001 finished", "t002 finished"} <= {line.partition(":")[0] for line in told if line}
+        few = await client.call_tool("swarm", {"question": "Compare them", "max_children": 1})
+        assert said(few) == "Both are long."
+        wrong = await client.call_tool("swarm", {"question": "Compare them", "max_children": 1000})
+        assert (wrong.is_error, "do not fit" in said(wrong)) == (True, True)
+    records = [load_run(run_dir) for run_dir in (tmp_path / "runs").iterdir()]
+    assert sorted(len(record.agents) for record in records) == [1, 2]
+    for record in records:
+        record.run_dir.rename(tmp_path / record.run_dir.name)
+
+    async with serving(tmp_path, "-m", swarm_script(tmp_path, after_s=600)) as client:
+        told.clear()
+        call = asyncio.create_task(client.call_tool("swarm", {"question": "Compare"}, progress_callback=tell))
+        async with asyncio.timeout(60):
+            while not any(line and line.startswith("t001 finished") for line in told):
+                await asyncio.sleep(0.02)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        (run_dir,) = (tmp_path / "runs").iterdir()
+        async with asyncio.timeout(60):
+            while (record := await asyncio.to_thread(load_run, run_dir, images=0)).sealed is None:
+                await asyncio.sleep(0.05)
+        assert record.end is not None
+        assert (record.end.status, record.end.reason) == ("stopped", "cancelled by the MCP client")
+        states = json.loads((run_dir / "swarm.json").read_text("utf-8"))["children"]
+        assert [child["state"] for child in states] == ["finished", "stopped"]
 
 
 @pytest.mark.slow
