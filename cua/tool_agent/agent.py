@@ -362,8 +362,10 @@ class ToolAgent:
 
     async def _compact_if_long(self) -> None:
         most = self.profile.context.max_tokens
+        if most is None or not self.steps:
+            return
         num_tokens = count_tokens(self._messages(), self._last_usage)
-        if self.steps and most is not None and num_tokens > most:
+        if num_tokens > most:
             await self._give_up_parts(f"{num_tokens} tokens, the threshold is {most}")
 
     async def _give_up_parts(self, why: str) -> None:

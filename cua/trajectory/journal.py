@@ -1,7 +1,9 @@
 """A record written off the event loop: one thread for all agents of a run, and one wait for the disk for many writes.
 
-Each method returns when its event is with the operating system, or on disk where `TrajectoryWriter` promises that. What
-many agents write at the same time waits for the disk together (group commit), and the event loop goes on meanwhile.
+Lines are written in the order of the calls. `replied`, `called` and `note` return at once, the others when their line
+is written, or on disk where `TrajectoryWriter` promises that: what takes effect waits for its own line, which is behind
+all before it. What many agents write at the same time waits for the disk together (group commit), and the event loop
+goes on meanwhile.
 """
 
 import asyncio
@@ -56,8 +58,8 @@ class Journal:
         await self._done(lambda writer: writer.observed(index, observation))
 
     async def replied(self, index: int, reply: Reply) -> None:
-        """The model answered; there may be several answers to a step."""
-        await self._done(lambda writer: writer.replied(index, reply))
+        """The model answered; there may be several answers to a step. Written in its turn, before what it leads to."""
+        self._in_turn(lambda writer: writer.replied(index, reply))
 
     async def acting(self, index: int, turn: Turn, actions: Sequence[Action]) -> None:
         """These actions are about to be carried out. On disk when this returns."""
@@ -76,8 +78,8 @@ class Journal:
         await self._done(lambda writer: writer.calling(index, calls))
 
     async def called(self, step: ToolStep) -> None:
-        """A step of a tool-using run is finished."""
-        await self._done(lambda writer: writer.called(step))
+        """A step of a tool-using run is finished. Written in its turn, while the model thinks about the next one."""
+        self._in_turn(lambda writer: writer.called(step))
 
     async def keep(self, files: Mapping[str, bytes]) -> None:
         """Keep files beside the record; none at all is nothing to do."""
@@ -90,9 +92,7 @@ class Journal:
 
     def note(self, kind: str, text: str, **data: Any) -> None:
         """Something that is not a step; written in its turn. A failure is raised by the next call."""
-        writer = self._writer
-        if writer is not None and self._committer is not None:
-            self._committer.write_later(lambda: writer.note(kind, text, **data))
+        self._in_turn(lambda writer: writer.note(kind, text, **data))
 
     async def noted(self, kind: str, text: str, **data: Any) -> None:
         """Something that is not a step, and that something else waits for. On disk when this returns."""
@@ -102,6 +102,12 @@ class Journal:
         """Write what is queued and end the thread; the writer stays open. Does nothing for a child agent."""
         if self._committer is not None and not self._is_shared:
             await asyncio.to_thread(self._committer.close)
+
+    def _in_turn(self, write: Callable[[TrajectoryWriter], None]) -> None:
+        """Write without waiting: what is waited for later is behind it. A failure is raised by the next that waits."""
+        writer = self._writer
+        if writer is not None and self._committer is not None:
+            self._committer.write_later(lambda: write(writer))
 
     async def _done(self, write: Callable[[TrajectoryWriter], None]) -> None:
         writer = self._writer
