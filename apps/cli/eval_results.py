@@ -28,9 +28,16 @@ def compare(
     from apps.evals.text import describe_comparison
 
     first, second = (load_evaluation(find_evaluation(what)) for what in (before, after))
-    comparison = compare_results(first.results, second.results)
+    comparison = compare_results(first.results, second.results, {**first.clusters, **second.clusters})
     if as_json:
-        terminal.echo_json({"a": str(first.folder), "b": str(second.folder), **asdict(comparison)})
+        terminal.echo_json(
+            {
+                "a": str(first.folder),
+                "b": str(second.folder),
+                "cluster_by": second.plan.cluster_by if second.clusters else "",
+                **asdict(comparison),
+            }
+        )
         return
     for line in describe_comparison(comparison, first, second):
         terminal.echo(line)

@@ -1,9 +1,8 @@
 """Two evaluations of the same tasks: how far apart they are, how sure that is, and which episodes flipped."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +43,7 @@ class Comparison:
         difference_scored: Second minus first, mean score over the scored pairs.
         difference_scored_interval: Of `difference_scored`.
         mcnemar_p: Two-sided exact p of the successes, all pairs taken for independent; None when there are none.
-        permutation_p: Two-sided p of the scores, tasks as a whole swapped; None when there are none.
+        permutation_p: Two-sided p of the scores, tasks or clusters of them swapped as a whole; None for none.
         is_permutation_exact: Whether all ways to swap were counted.
         flips: Successes lost and won, in order of task, seed and repeat.
     """
@@ -64,15 +63,26 @@ class Comparison:
 
 
 def compare(
-    before: Iterable[EpisodeResult], after: Iterable[EpisodeResult], *, num_resamples: int = NUM_RESAMPLES
+    before: Iterable[EpisodeResult],
+    after: Iterable[EpisodeResult],
+    clusters: Mapping[str, str] | None = None,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
 ) -> Comparison:
-    """Two evaluations, paired by task, seed and repeat."""
+    """Two evaluations, paired by task, seed and repeat.
+
+    Args:
+        before: The first one's episodes.
+        after: The second one's.
+        clusters: By task id, what its task is drawn and swapped together with; others stand alone.
+        num_resamples: How often groups are drawn.
+    """
     first, second = ({one.key: one.score for one in results} for results in (before, after))
     keys = sorted(first.keys() & second.keys(), key=_order)
     pairs = [(key, first[key], second[key]) for key in keys]
     scored = [(key, one, other) for key, one, other in pairs if one is not None and other is not None]
-    full = _differences([(key, one or 0.0, other or 0.0) for key, one, other in pairs])
-    differences = _differences(scored)
+    full = _differences([(key, one or 0.0, other or 0.0) for key, one, other in pairs], clusters or {})
+    differences = _differences(scored, clusters or {})
     flips = tuple(
         Flip(key=key, before=one, after=other) for key, one, other in scored if is_success(one) != is_success(other)
     )
@@ -138,15 +148,19 @@ def _swapped(ways: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _difference_interval(groups: Sequence[Sequence[float]], num_resamples: int) -> Interval | None:
-    """By tasks; for one task with several episodes, by episodes."""
+    """By groups; for one group with several episodes, by episodes."""
     return bootstrap_interval(
         groups if len(groups) > 1 else [[one] for group in groups for one in group], num_resamples=num_resamples
     )
 
 
-def _differences(pairs: Sequence[tuple[Key, float, float]]) -> list[list[float]]:
-    """Second minus first, by task; the pairs are in order of their keys."""
-    return [[other - one for _, one, other in group] for _, group in groupby(pairs, key=lambda pair: pair[0][0])]
+def _differences(pairs: Sequence[tuple[Key, float, float]], clusters: Mapping[str, str]) -> list[list[float]]:
+    """Second minus first, by task or by cluster of tasks; in order of the first of their keys."""
+    groups: dict[tuple[bool, str], list[float]] = {}
+    for (task_id, _, _), one, other in pairs:
+        name = (True, clusters[task_id]) if task_id in clusters else (False, task_id)
+        groups.setdefault(name, []).append(other - one)
+    return list(groups.values())
 
 
 def _order(key: Key) -> tuple[str, bool, int, int]:

@@ -150,7 +150,7 @@ class Evaluation:
     @cached_property
     def figures(self) -> Figures:
         """The statistics."""
-        families, clusters = self.plan.families, self._clusters
+        families, clusters = self.plan.families, self.clusters
         return Figures(
             all=summarize(self.results, clusters),
             by_family=summarize_by(self.results, lambda one: families.get(one.task_id, ""), clusters),
@@ -177,10 +177,11 @@ class Evaluation:
             name: [one for one in self.results if families.get(one.task_id) in members]
             for name, members in self.groups.items()
         }
-        return {name: summarize(some, self._clusters) for name, some in grouped.items() if some}
+        return {name: summarize(some, self.clusters) for name, some in grouped.items() if some}
 
     @property
-    def _clusters(self) -> Mapping[str, str]:
+    def clusters(self) -> Mapping[str, str]:
+        """By task id, what its task is so like that intervals draw them together; empty: each stands alone."""
         return self.plan.labels.get(self.plan.cluster_by, {})
 
     def _by_rule(self) -> dict[str, Summary]:
@@ -192,7 +193,7 @@ class Evaluation:
         }
         if self.plan.suite_name == SUITE and self.results:
             scores["upstream"] = upstream_scores(self)
-        return {name: summarize(rescored(self.results, scores[name]), self._clusters) for name in sorted(scores)}
+        return {name: summarize(rescored(self.results, scores[name]), self.clusters) for name in sorted(scores)}
 
     def find_run(self, result: EpisodeResult) -> str | None:
         """The folder of an episode's run, below the evaluation's; None when it is not there."""

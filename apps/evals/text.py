@@ -137,7 +137,8 @@ def describe_comparison(comparison: Comparison, before: Evaluation, after: Evalu
     )
     if comparison.mcnemar_p is not None and comparison.permutation_p is not None:
         how = "exact" if comparison.is_permutation_exact else "drawn"
-        yield f"p of the scores, tasks swapped ({how}): {_p(comparison.permutation_p)}"
+        groups = f"{after.plan.cluster_by}s" if after.clusters else "tasks"
+        yield f"p of the scores, {groups} swapped ({how}): {_p(comparison.permutation_p)}"
         yield f"p of the successes, episodes taken for independent (McNemar, exact): {_p(comparison.mcnemar_p)}"
     yield ""
     yield from _flips(comparison, before, after)

@@ -252,3 +252,17 @@ def test_thousands_of_episodes_stay_quick_and_small() -> None:
     assert found.mean_full == pytest.approx(0.5, abs=0.001)
     assert found.mean_full_interval is not None
     assert math.isclose(found.mean_full_interval.high - found.mean_full_interval.low, 0.0226, abs_tol=0.002)
+
+
+def test_tasks_of_one_template_count_as_one_piece_of_news() -> None:
+    """Five templates of ten equal tasks, all of three of them won: by tasks that is sure, by templates it is not."""
+    before, after = results_of([0.0] * 50), results_of([float(number // 10 < 3) for number in range(50)])
+    clusters = {one.task_id: str(number // 10) for number, one in enumerate(before)}
+    alone, together = compare(before, after), compare(before, after, clusters)
+    assert alone.difference_full == together.difference_full == pytest.approx(0.6)
+    assert alone.difference_full_interval is not None and together.difference_full_interval is not None
+    assert together.difference_full_interval.low < 0.3 < alone.difference_full_interval.low
+    assert alone.permutation_p is not None and alone.permutation_p < 0.001
+    assert (together.permutation_p, together.is_permutation_exact) == (2 / 2**3, True)
+    some = {one.task_id: "x" for one in before[:10]}
+    assert compare(before, after, some).permutation_p == compare(after, before, some).permutation_p
