@@ -23,6 +23,17 @@ _MARK_PX, _MARK_GAP_PX = 12, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedLine(TextLine):
+    """Lines that were joined.
+
+    Attributes:
+        first_row_px: Those of the first row.
+    """
+
+    first_row_px: Box
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A place where a text stands.
 
@@ -49,7 +60,9 @@ class Found:
 
     @property
     def point(self) -> tuple[float, float]:
-        """Where to click it, in pixels of the image."""
+        """Where to click it, in pixels of the image: of several rows in the first one, since links have gaps."""
+        if isinstance(self.line, WrappedLine) and self.box_px == self.line.box_px:
+            return self.line.first_row_px.center
         return self.box_px.center
 
 
@@ -137,13 +150,17 @@ def _continues(one: Box, other: Box) -> bool:
     return is_beside or is_below
 
 
-def _join(first: TextLine, second: TextLine) -> TextLine:
+def _join(first: TextLine, second: TextLine) -> WrappedLine:
     gap = (first.char_x_px[-1][1], first.char_x_px[-1][1])
-    return TextLine(
+    row = first.first_row_px if isinstance(first, WrappedLine) else first.box_px
+    if row.overlap_y(second.box_px) > _SAME_ROW * min(row.height, second.box_px.height):
+        row = row.union(second.box_px)
+    return WrappedLine(
         text=f"{first.text} {second.text}",
         box_px=first.box_px.union(second.box_px),
         confidence=min(first.confidence, second.confidence),
         char_x_px=(*first.char_x_px, gap, *second.char_x_px),
+        first_row_px=row,
     )
 
 

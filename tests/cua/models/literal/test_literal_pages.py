@@ -58,6 +58,7 @@ VALUES = (
 VALUES_AND_TITLE = f"({{...{VALUES}, title: document.title}})"
 
 FORMS: list[tuple[str, str, str, object]] = [
+    ("wrapped", 'Click "Price list on the website is of last year".', "out.textContent", "Opened: prices"),
     (
         "labels_left",
         (
