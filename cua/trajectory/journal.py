@@ -135,6 +135,8 @@ class Committer:
         self._file = file
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._ending: threading.Thread | None = None
+        self._lock = threading.Lock()
         self._lost: BaseException | None = None
 
     async def write(self, work: Callable[[], None]) -> None:
@@ -149,30 +151,40 @@ class Committer:
         self._submit(work).add_done_callback(self._keep_error)
 
     def close(self) -> None:
-        """Finish the queue and end the thread; a later write starts it again."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._jobs.put(None)
-            thread.join()
-            self._file.is_grouped = False
+        """Finish the queue and end the thread; a later write starts another, which waits for this one."""
+        with self._lock:
+            if self._thread is not None:
+                self._jobs.put(None)
+                self._ending, self._thread = self._thread, None
+            ending = self._ending
+        if ending is not None:
+            ending.join()
+        with self._lock:
+            if self._thread is None:
+                self._file.is_grouped = False
 
     def _submit(self, work: Callable[[], None]) -> "Future[None]":
-        if self._thread is None:
-            self._file.is_grouped = True
-            self._thread = threading.Thread(target=self._run, name="k25-journal", daemon=True)
-            self._thread.start()
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # who waits for it may be cancelled: it is written all the same
-        self._jobs.put((work, done))
+        with self._lock:
+            if self._thread is None:
+                self._file.is_grouped = True
+                self._jobs = queue.SimpleQueue()
+                args = (self._jobs, self._ending)
+                self._thread = threading.Thread(target=self._run, args=args, name="k25-journal", daemon=True)
+                self._thread.start()
+            self._jobs.put((work, done))
         return done
 
-    def _run(self) -> None:
+    def _run(self, waiting: "queue.SimpleQueue[_Job | None]", before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
         is_over = False
         while not is_over:
-            jobs = [self._jobs.get()]
+            jobs = [waiting.get()]
             with contextlib.suppress(queue.Empty):
                 while True:
-                    jobs.append(self._jobs.get_nowait())
+                    jobs.append(waiting.get_nowait())
             is_over = None in jobs
             self._commit([job for job in jobs if job is not None])
 

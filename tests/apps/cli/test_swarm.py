@@ -1,14 +1,18 @@
 """`cua swarm` as a person or a program uses it."""
 
 import json
+import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cua.messages import Message, Reply, ToolCall
 from cua.trajectory import load_run
 from tests.apps.cli.running import cua, descendants, press_ctrl_c, start, wait_until, wait_until_gone
+from tests.fake_openai import FakeOpenAI, FunctionModel, status
 
 QUESTION = "Compare the rivers"
 
@@ -96,3 +100,57 @@ def test_the_demo_collects_a_table_without_key_or_network(runs: Path) -> None:
     assert done.code == 0, done.stderr
     assert "demo: 100 % of the cells of 6 rows are right" in done.stderr
     assert "speed-up 2.9" in done.stderr  # 8 critical of 23 steps
+
+
+def test_after_kill_9_the_finished_sub_agent_is_not_run_again(tmp_path: Path, runs: Path) -> None:
+    quick = script(tmp_path, "Rhine", "Elbe")
+    path = Path(quick.removeprefix("scripted:"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(one | {"after_s": 600 * ("Elbe" in one["for"])}) + "\n" for one in lines))
+    process = start(runs, "swarm", QUESTION, "-m", quick)
+    wait_until(lambda: any("t001 finished" in path.read_text("utf-8") for path in runs.glob("*/trajectory.jsonl")))
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines if "Rhine" not in one["for"]))
+    again = cua(runs, "swarm", "--resume", "last", "-m", quick, "--output-format", "json")
+    assert again.code == 0, again.stderr
+    told = [(child["state"], child["tries"]) for child in again.result["children"]]
+    assert told == [("finished", 1), ("finished", 2)]
+    assert again.result["answer"] == "All are long."
+
+
+def test_over_a_streaming_server_through_a_storm_of_429(tmp_path: Path, runs: Path) -> None:
+    rivers = [f"river {number}" for number in range(8)]
+
+    def answer(messages: Sequence[Message]) -> Reply:
+        asked = next(message.text for message in messages if message.role == "user")
+        number = sum(message.role == "assistant" for message in messages)
+        if asked != QUESTION:
+            return Reply(content=f"{asked} is long.")
+        if number == 0:
+            return Reply(content="", tool_calls=(made("create_subagent", name="reader", system_prompt="You read."),))
+        if number == 1:
+            server.next(*[status(429, **{"retry-after": "0.3"}) for _ in rivers])
+            return Reply(
+                content="", tool_calls=tuple(made("assign_task", agent="reader", prompt=one) for one in rivers)
+            )
+        return Reply(content="All are long.")
+
+    def made(tool: str, **arguments: str) -> ToolCall:
+        return ToolCall(id="x", name=tool, arguments=json.dumps(arguments))
+
+    with FakeOpenAI(FunctionModel(answer), model_id="fake") as server:
+        done = cua(runs, "swarm", QUESTION, "-m", "fake", "--base-url", server.base_url, "--no-report")
+    assert (done.code, done.stdout) == (0, "All are long.\n"), done.stderr
+    assert all(f"t00{number} finished" in done.stderr for number in range(1, 9))
+    assert " waiting" in done.stderr
+
+
+@pytest.mark.slow
+def test_sub_agents_work_on_a_cluster(tmp_path: Path, runs: Path) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    model = script(tmp_path, "Rhine", "Elbe")
+    done = cua(runs, "swarm", QUESTION, "-m", model, "--executor", "ray", "--output-format", "json")
+    assert done.code == 0, done.stderr
+    assert [child["state"] for child in done.result["children"]] == ["finished", "finished"]
+    assert done.result["answer"] == "All are long."

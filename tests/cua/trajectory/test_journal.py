@@ -54,6 +54,17 @@ async def test_its_thread_ends_with_it_and_the_writer_goes_on(tmp_path: Path) ->
     assert [step.index for step in load_run(writer.run_dir).steps] == [1, 2]
 
 
+async def test_closing_while_others_write_comes_to_an_end(tmp_path: Path) -> None:
+    """As when a run ends before its children do."""
+    with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
+        journal = Journal(writer)
+        for number in range(200):
+            writing = [journal.noted("info", f"{number} {letter}") for letter in "ab"]
+            await asyncio.wait_for(asyncio.gather(writing[0], journal.close(), writing[1]), 30)
+        await journal.close()
+    assert len(load_run(writer.run_dir).notes) == 400
+
+
 async def test_what_cannot_be_written_is_raised_where_it_was_asked_for(tmp_path: Path) -> None:
     with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
         journal = Journal(writer)
