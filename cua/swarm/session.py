@@ -40,7 +40,7 @@ from cua.tool_agent.assemble import Given, make_parts, make_tools_header, scope_
 from cua.tool_agent.inputs import copy_inputs, find_inputs, make_question
 from cua.tool_agent.mcp_servers import open_mcp_tools
 from cua.tool_agent.outside import make_user_tools
-from cua.tool_agent.profile import Profile, ToolMaker
+from cua.tool_agent.profile import ContextOptions, Profile, ToolMaker
 from cua.tool_agent.resume import start_of
 from cua.tools import Toolset
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
@@ -282,7 +282,7 @@ class _Session:
 
     async def _workers(self) -> Workers:
         options, parts = self._options, self._parts
-        _, context = options.preset.contexts
+        _, context = self._contexts()
         outfit = Outfit(
             sampling=parts.profile.sampling,
             context=context,
@@ -325,7 +325,7 @@ class _Session:
         swarm.pool.control.attach()
         self._main_place = AgentPlace(self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout)
         inside, outside = self._core_tools(self._main_place)
-        own, _ = preset.contexts
+        own, _ = self._contexts()
         profile = Profile(
             name="swarm",
             system_prompt=f"{ORCHESTRATOR_PROMPT}\n\n{DATA_NOTE}",
@@ -355,6 +355,16 @@ class _Session:
         if self._on_swarm:
             self._on_swarm(swarm)
         return scope, swarm, agent
+
+    def _contexts(self) -> tuple[ContextOptions, ContextOptions]:
+        """Of the orchestrator and of a child; what the settings say goes before the preset."""
+        settings = self._parts.settings
+        own, child = self._options.preset.contexts
+        if settings.context != "none":
+            own = replace(own, strategy=settings.context)
+        if settings.max_context is not None:
+            own, child = (replace(one, max_tokens=settings.max_context) for one in (own, child))
+        return own, child
 
     def _limits(self) -> SwarmLimits:
         settings, limits = self._parts.settings, self._options.limits

@@ -33,6 +33,7 @@ from cua.tool_agent.conversation import (
     ToolStart,
     compact,
     count_tokens,
+    last_usage,
     to_messages,
 )
 from cua.tool_agent.profile import Profile
@@ -129,6 +130,7 @@ class ToolAgent:
         """Take an earlier part of the run as what was done; before the first question."""
         self._asked, self.steps, self._cut, self._end = list(start.asked), list(start.steps), start.cut, start.end
         self._spent, self._cut_note, self._compaction = start.spent, LOST_CALL, start.compaction
+        self._last_usage = last_usage(self.steps, self._compaction)
 
     def leave(self) -> ToolStart | None:
         """What another agent loads to go on in the place of this one; None before the first question."""

@@ -167,6 +167,12 @@ def count_tokens(messages: Sequence[Message], last_usage: Usage | None) -> int:
     return last_usage.total_tokens + estimate_tokens(messages[last_reply + 1 :])
 
 
+def last_usage(steps: Sequence[ToolStep], compaction: Compaction) -> Usage | None:
+    """What the server counted for the latest call of an earlier process; None when something was given up since."""
+    given_up = max(compaction.num_discarded, compaction.num_hidden + 1 if compaction.num_hidden else 0)
+    return steps[-1].reply.usage if len(steps) > given_up else None
+
+
 def estimate_tokens(messages: Sequence[Message]) -> int:
     """Tokens by the length of the texts and the number of images."""
     num_chars, num_images = 0, 0

@@ -137,17 +137,32 @@ async def test_what_dies_is_accounted_for_and_nothing_runs_twice(tmp_path: Path)
     assert all(kept[child.id].notes[-1].data["state"] == child.state for child in done.children)
 
 
-async def test_a_child_gives_up_old_results_when_its_context_is_long(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, {"max_context": 4000}])
+async def test_a_child_gives_up_old_results_when_its_context_is_long(tmp_path: Path, settings: dict[str, int]) -> None:
     long = Usage(input_tokens=9000)
     first = [calls(call("note", text=f"{number}"), usage=long if number == 3 else NOTHING) for number in range(4)]
     model = Cast(["a 8"], faults={"a 8": first})
-    preset = replace(PRESETS["standard"], max_context=4000)
-    done = await play(tmp_path, model, replace(OPTIONS, preset=preset))
+    preset = replace(PRESETS["standard"], max_context=None if settings else 4000)
+    done = await play(tmp_path, model, replace(OPTIONS, preset=preset), **settings)
     assert done.children[0].state == "finished"
     texts = [message.text for message in model.asked_by("a 8")[-1] if message.role == "tool"]
     assert texts[0] == HIDDEN
     notes = load_run(str(done.run.run_dir)).agents["t001"].notes
     assert any(note.kind == "context" and note.text.startswith("hide-tool-result") for note in notes)
+
+
+async def test_the_orchestrator_gives_up_what_its_settings_say_and_its_children_keep_theirs(tmp_path: Path) -> None:
+    long = Usage(input_tokens=9000)
+    first = [calls(call("create_subagent", name="worker", system_prompt="You work."), usage=long)]
+    model = Cast(["a 3"], faults={"all": first})
+    done = await play(tmp_path, model, context="discard-all", max_context=4000)
+    assert [message.role for message in model.asked_by("all")[1]] == ["system", "user"]  # it starts over
+    assert done.run.run_dir is not None
+    record = load_run(done.run.run_dir)
+    assert [note.text.partition(":")[0] for note in record.notes if note.kind == "context"] == ["discard-all"]
+    overflowing = await play(tmp_path / "none", Cast(["a 3"], faults={"all": list(first)}), max_context=4000)
+    assert overflowing.run.end.status == "failed"  # as the report: what outgrows the context counts as failed
+    assert "no context management is on" in overflowing.run.end.reason
 
 
 @pytest.mark.slow

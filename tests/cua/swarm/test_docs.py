@@ -52,6 +52,7 @@ STANDS = {
     "context of the orchestrator, of a child": (
         f"`{USUAL.context}`, `{USUAL.child_context}` (`browsecomp`: `{PRESETS['browsecomp'].child_context}`)"
     ),
+    "tokens at which that happens": "when the model refuses" if USUAL.max_context is None else f"{USUAL.max_context:,}",
     "warning to the orchestrator": f"from {100 * WARN_SHARE:.0f} % of a limit on",
     "an error that may pass (server down, sandbox dead)": f"up to {LIMITS.num_retries} more times",
     "redirects": f"{fetch.MAX_REDIRECTS}, each",

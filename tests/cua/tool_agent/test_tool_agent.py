@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from cua.run.end import End
 from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.tool_agent.conversation import HIDDEN
 from cua.tool_agent.profile import ContextOptions
+from cua.tool_agent.resume import start_of
+from cua.trajectory import TrajectoryWriter, load_run
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, echo, make_agent, meeting, picture
+from tests.cua.trajectory import samples
 from visual_tools.errors import SandboxError
 
 
@@ -323,6 +327,34 @@ class TestContext:
         assert result.end.answer == "done"
         assert [message.role for message in model.received[-1]] == ["system", "user"]
         assert notes == ["discard-all: too long: all 1 steps discarded"]
+
+    @pytest.mark.parametrize("strategy", ["hide-tool-result", "discard-all", "summary"])
+    @pytest.mark.parametrize("broken_after", [1, 2, 3, 4, 5])
+    async def test_a_run_that_broke_off_shows_the_model_the_same(
+        self, strategy: Any, broken_after: int, tmp_path: Path
+    ) -> None:
+        """Wherever it breaks off: what the server counted, what was given up and the summary outlive the process."""
+        said = ["Seven so far [^0^].", "Eight so far [^3^]."] if strategy == "summary" else []
+        tokens = (20, 500, 20, 500, 20)
+        steps: list[Any] = [calls(("echo", str(n)), tokens=count) for n, count in enumerate(tokens)]
+        replies = [*steps[:2], *said[:1], *steps[2:4], *said[1:], *steps[4:], "done"]
+        options = {"context": ContextOptions(strategy=strategy, max_tokens=100)}
+        whole = ScriptedModel(replies)
+        await make_agent(whole, [echo()], **options).run(QUESTION)
+        model = ScriptedModel(replies)
+        with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
+
+            def listen(event: Event) -> None:
+                if isinstance(event, ToolStepDone) and event.step.index == broken_after:
+                    first.control.stop("enough")
+
+            first = make_agent(model, [echo()], record=writer, listener=listen, **options)
+            assert (await first.run(QUESTION)).end.status == "stopped"
+            run_dir = writer.run_dir
+        again = make_agent(model, [echo()], **options)
+        again.load(start_of(load_run(run_dir)))
+        assert (await again.go_on()).end.answer == "done"
+        assert model.received == whole.received
 
     async def test_a_strategy_with_nothing_left_to_give_up_fails(self) -> None:
         result, _, _ = await self._run("hide-tool-result", [calls(("echo", "a"), tokens=500)])
