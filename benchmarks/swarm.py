@@ -1,13 +1,15 @@
 """How much a swarm of 100 costs besides the model: wall against the critical path, processor, memory, resume.
 
-    python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05]
+    python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05] [--sandboxes]
 
 The model answers after a fixed time, so the shortest possible run is known: critical steps times that time. Tools do
-nothing; no sandbox is opened.
+nothing and no sandbox is opened; with `--sandboxes` each child runs a cell for each call, and the memory of all
+processes is looked at ten times a second.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import tempfile
@@ -40,8 +42,9 @@ class TimedModel:
 
     name = "timed"
 
-    def __init__(self, num_children: int, num_calls: int, latency_s: float) -> None:
+    def __init__(self, num_children: int, num_calls: int, latency_s: float, *, has_cells: bool = False) -> None:
         self._num_children, self._num_calls, self._latency_s = num_children, num_calls, latency_s
+        self._has_cells = has_cells
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
@@ -52,7 +55,8 @@ class TimedModel:
         question = messages[1].text
         if question != "all":
             text = json.dumps({"text": f"{question} {number}"})
-            more = (ToolCall(id="x", name="note", arguments=text),) if number < self._num_calls else ()
+            name, text = ("ipython", json.dumps({"code": f"print({number})"})) if self._has_cells else ("note", text)
+            more = (ToolCall(id="x", name=name, arguments=text),) if number < self._num_calls else ()
             return Reply(content="" if more else f"done {question}", tool_calls=more)
         if number == 0:
             made = json.dumps({"name": "worker", "system_prompt": "You work."})
@@ -65,6 +69,36 @@ class TimedModel:
 
     async def close(self) -> None:
         """Nothing to let go."""
+
+
+async def watch_memory(peak: list[float]) -> None:
+    """Keep the largest proportional memory (PSS) of this process and all below it, in MB."""
+    import psutil
+
+    while True:
+        total = 0
+        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_full_info().pss
+        peak[0] = max(peak[0], total / 1e6)
+        await asyncio.sleep(0.1)
+
+
+async def bench_sandboxes(num_children: int, num_calls: int, latency_s: float, runs_dir: Path) -> dict[str, Any]:
+    """The swarm with a cell for each call."""
+    limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * num_children * num_calls))
+    model = TimedModel(num_children, num_calls, latency_s, has_cells=True)
+    peak = [0.0]
+    watching = asyncio.create_task(watch_memory(peak))
+    done = await run_swarm("all", model=model, options=SwarmOptions(limits=limits), runs_dir=runs_dir)
+    watching.cancel()
+    return {
+        "children": dict(done.measures.by_state),
+        "cells": done.measures.num_calls - num_children - 1,
+        "sandboxes_at_a_time": SwarmOptions().num_kernels,
+        "agents_s": round(done.run.duration_s, 1),
+        "peak_memory_of_all_mb": round(peak[0]),
+    }
 
 
 async def bench(num_children: int, num_calls: int, latency_s: float, runs_dir: Path) -> dict[str, Any]:
@@ -109,9 +143,11 @@ def main() -> None:
     parser.add_argument("--children", type=int, default=100)
     parser.add_argument("--calls", type=int, default=15)
     parser.add_argument("--latency", type=float, default=0.05)
+    parser.add_argument("--sandboxes", action="store_true")
     given = parser.parse_args()
+    work = bench_sandboxes if given.sandboxes else bench
     with tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(bench(given.children, given.calls, given.latency, Path(folder)))
+        figures = asyncio.run(work(given.children, given.calls, given.latency, Path(folder)))
     print(json.dumps(figures, indent=1))
 
 

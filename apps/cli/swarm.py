@@ -44,7 +44,9 @@ def swarm(
     model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
     output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
-    limits_of: Annotated[str, Flag("--preset", help="Limits: standard, browsecomp, widesearch or in-house.")] = "standard",
+    limits_of: Annotated[
+        str, Flag("--preset", help="Limits: standard, browsecomp, widesearch or in-house.")
+    ] = "standard",
     max_children: Annotated[int, Flag(min=1, help="Sub-agents in the run.")] = 100,
     max_parallel: Annotated[int, Flag(min=1, help="Sub-agents at work at the same time.")] = 100,
     max_depth: Annotated[int, Flag(min=1, help="2: sub-agents may have sub-agents; 3: those too; and so on.")] = 1,
