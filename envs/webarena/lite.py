@@ -110,8 +110,8 @@ class LiteTask:
 
         said = env.terminate
         answer = said.answer if said is not None else None
-        if said is not None and said.status == "failure":
-            answer = answer or NOT_ACHIEVABLE
+        if said is not None and said.status == "failure" and (not answer or self.config.answers.is_not_achievable):
+            answer = NOT_ACHIEVABLE  # with a reason in words of its own, or without
         after = await env.facts()
         self.other_scores = self._ask_databases(answer, after)
         page = env.page

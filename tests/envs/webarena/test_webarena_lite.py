@@ -214,6 +214,9 @@ async def test_scorer_and_databases_agree(env: AppsEnv, id: int) -> None:
     await env.step([Terminate(status="failure" if is_impossible else "success", answer=answer)])
     assert await both(task, env) == {1.0}, "the scripted solution"
     assert await both(task, env) == {1.0}, "evaluated again"
+    if is_impossible:
+        await env.step([Terminate(status="failure", answer="I looked everywhere and did not find it")])
+        assert await both(task, env) == {1.0}, "given up, with a reason"
     assert (DATABASES in task.other_scores) == (config["stand_in"]["family"] != "navigation")
 
 
