@@ -43,7 +43,7 @@ def print_tables(folder: Path, together: Sequence[str]) -> None:
         groups |= {f"{label}: {name}": by_label[name] for name in sorted(by_label, key=lambda name: (len(name), name))}
     for name, others in evaluation.figures.by_rule.items():
         told = f"{describe_share(others.mean_full)} ({describe_interval(others.mean_full_interval)})"
-        print(f"The score by {RULES.get(name, name)} rules: {told}.\n")
+        print(f"The {RULES.get(name, f'score by the rules {name}')}: {told}.\n")
     print("| | episodes | right | 95 % interval | mean score | wrong claims | errors |\n" + "|---" * 7 + "|")
     for name, group in groups.items():
         if group:
