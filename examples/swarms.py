@@ -3,12 +3,14 @@
 python -m examples.swarms table
 python -m examples.swarms files
 python -m examples.swarms browsers
+python -m examples.swarms apps        # on a real web app, which `cua setup apps` installs
 """
 
 import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,9 +19,14 @@ from cua.models.literal import LiteralModel
 from cua.models.scripted import ConversationScript
 from cua.swarm import SwarmOptions, run_swarm
 from cua.swarm.session import SwarmResult
+from envs import Action, Check, Observation, StepResult, Task, spec_of
+from envs.apps import AppsEnv
+from envs.apps.suite import APPS
+from envs.registry import load_suite
 from examples.price_lists import SHOPS, Comparer, serve, write_lists
 
 PAGE = (Path(__file__).parent / "pages" / "orders.html").as_uri()
+APP_TASKS = ("tiddlywiki/start-page", "tiddlywiki/camel-case", "tiddlywiki/find-number")
 ORDERS = ("Order 1011", "Order 1012", "Order 1013")
 
 
@@ -63,13 +70,54 @@ async def read_orders() -> SwarmResult:
     return await run_swarm("What are the amounts?", model=script, options=options, approve="yolo")
 
 
+class TaskEnv(AppsEnv):
+    """The world of one task of the suite `apps`, whoever works in it: the app in its first state, and its verdict."""
+
+    def __init__(self, task: Task, scores: dict[str, float]) -> None:
+        super().__init__(APPS)
+        self._task, self._scores = task, scores
+
+    async def reset(self, task: Task) -> Observation:
+        """Set up the suite's task; what the sub-agent was told are its steps."""
+        return await super().reset(self._task)
+
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        """As usual; at the end the app's own state says how good it was."""
+        result = await super().step(actions, check)
+        if result.terminated:
+            self._scores[spec_of(self._task).id] = await self._task.evaluate(self) or 0.0
+        return result
+
+
+async def work_on_apps() -> SwarmResult:
+    """Sub-agents with browsers of their own, side by side, each on a task of the suite `apps` in an app of its own."""
+    suite, scores = load_suite("apps", wording="steps"), dict[str, float]()
+    made = {"name": "clerk", "system_prompt": "", "kind": "browser", "model": "literal"}
+    tasks = {id: suite.make_task(id, None) for id in APP_TASKS}
+    told = [{"agent": "clerk", "prompt": task.instruction, "url": f"task:{id}"} for id, task in tasks.items()]
+    replies = [
+        Reply(content="", tool_calls=(_call("create_subagent", made),)),
+        Reply(content="", tool_calls=tuple(_call("assign_task", one) for one in told)),
+        "All have worked.",
+    ]
+    options = SwarmOptions(
+        models={"literal": LiteralModel()},
+        make_env=lambda spec: TaskEnv(tasks[spec.options["url"].removeprefix("task:")], scores),
+    )
+    script = ConversationScript({"wiki": [(reply, 0.0) for reply in replies]})
+    done = await run_swarm("Do what is to be done in the wiki", model=script, options=options, approve="yolo")
+    for id in APP_TASKS:
+        print(f"{id}: score {scores.get(id, 0.0):g}")
+    return done
+
+
 def _call(tool: str, arguments: dict[str, str]) -> ToolCall:
     return ToolCall(id="x", name=tool, arguments=json.dumps(arguments))
 
 
 def main() -> None:
     """Run the one that is named."""
-    work = {"table": collect_table, "files": compare_files, "browsers": read_orders}[sys.argv[1]]
+    work = {"table": collect_table, "files": compare_files, "browsers": read_orders, "apps": work_on_apps}[sys.argv[1]]
     done = asyncio.run(work())
     for child in done.children:
         print(child.id, child.state, child.answer.replace("\n", " "))

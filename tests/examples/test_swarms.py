@@ -9,6 +9,8 @@ import pytest
 
 from envs.browser.launch import find_browser
 from examples.price_lists import GONE, write_lists
+from examples.swarms import APP_TASKS
+from tests.envs.apps.proving import skip_unless_installed
 
 
 def run(name: str, folder: Path) -> list[str]:
@@ -49,4 +51,13 @@ def test_twenty_files_are_downloaded_and_compared_and_the_one_that_is_a_page_is_
 def test_children_read_orders_in_browsers_of_their_own(tmp_path: Path) -> None:
     lines = run("browsers", tmp_path)
     assert "t002 finished 427.00" in lines
+    assert sum(" finished " in line for line in lines) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_children_solve_tasks_of_the_suite_apps_side_by_side(tmp_path: Path) -> None:
+    skip_unless_installed("tiddlywiki")
+    lines = run("apps", tmp_path)
+    assert [line for line in lines if ": score " in line] == [f"{id}: score 1" for id in APP_TASKS]
     assert sum(" finished " in line for line in lines) == 3
