@@ -19,6 +19,8 @@ LOST_END = "the model's answer; it cites {marks}, and the run has no such result
 
 MARK = re.compile(r"\[\^(\d{1,9})(?:\.(\d{1,9}))?\^\]")
 """How an answer cites a result: `[^3^]` a tool call, `[^3.1^]` its first image. Source of the form: report, E.6."""
+CHILD_MARK = re.compile(r"\[\^t\d{3,6}(?:\.\d{1,9}){1,2}\^\]")
+"""Likewise, a result of a sub-agent: `[^t005.3^]`."""
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
 
 
@@ -246,11 +248,13 @@ def describe_evidence(content: str, steps: Sequence[ToolStep]) -> str:
         content: The answer with its marks.
         steps: The steps of the run.
     """
-    claims = find_claims(content, steps)
+    claims, marks = find_claims(content, steps), CHILD_MARK.findall(content)
+    told = "".join(outcome.result.text for step in steps for outcome in step.outcomes) if marks else ""
     lost = [citation.mark for claim in claims for citation in claim.citations if not citation.exists]
+    lost += [mark for mark in marks if mark not in told]  # only a sub-agent's message can have brought it
     if lost:
         return LOST_END.format(marks=", ".join(dict.fromkeys(lost)))
-    return UNKNOWN_END if any(claim.citations for claim in claims) else UNCITED_END
+    return UNKNOWN_END if marks or any(claim.citations for claim in claims) else UNCITED_END
 
 
 def read_answer(content: str, schema: AnswerSchema | None) -> tuple[str | None, str | None]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Flag = typer.Option
 _REFRESH_S = 0.2
-_CELLS = 60
 _DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
 _MARKS = {
     "created": "+",
@@ -162,6 +161,7 @@ class _View:
         self._form = form
         self._swarm: Swarm | None = None
         self._stack = ExitStack()
+        self._num_rows = 0
         self._listener = _json_listener() if form == "stream-json" else self._tell
         self._is_live = form != "stream-json" and sys.stderr.isatty()
 
@@ -170,8 +170,11 @@ class _View:
             from rich.console import Console
             from rich.live import Live
 
+            # sys.stderr shows control codes, and the grid consists of them
+            console = Console(file=sys.__stderr__)
+            self._num_rows = max(5, console.size.height - 3)
             live = Live(
-                console=Console(stderr=True),
+                console=console,
                 get_renderable=self._grid,
                 refresh_per_second=1 / _REFRESH_S,
                 transient=True,
@@ -235,12 +238,13 @@ class _View:
         children = list(self._swarm.children) if self._swarm else []
         at_work = [child for child in children if child.state in ("running", "waiting", "queued", "created")]
         ended = [child for child in children if child not in at_work]
-        for child in [*at_work, *ended[::-1]][:_CELLS]:
+        for child in [*at_work, *ended[::-1]][: self._num_rows]:
             cost = f"{child.usage.cost_usd:.4f} USD" if child.usage.cost_usd else f"{child.usage.total_tokens} tokens"
             name = child.assignment.config.name
             cells = (f"{_MARKS[child.state]} {child.id}", name[:20], child.state, f"{child.num_calls} calls", cost)
-            table.add_row(*map(Text, (*cells, printable(child.last_action)[:60])))
-        return Group(table, Text(self._totals()))
+            table.add_row(*(Text(printable(cell)) for cell in (*cells, child.last_action[:60])))
+        left_out = f"... and {len(children) - self._num_rows} more" if len(children) > self._num_rows else ""
+        return Group(table, Text(left_out), Text(self._totals()))
 
 
 def _json_listener() -> "Callable[[Event], None]":

@@ -1,8 +1,10 @@
 """`cua swarm` as a person or a program uses it."""
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from cua.messages import Message, Reply, ToolCall
 from cua.trajectory import load_run
-from tests.apps.cli.running import cua, descendants, press_ctrl_c, start, wait_until, wait_until_gone
+from tests.apps.cli.running import CUA, cua, descendants, environment, press_ctrl_c, start, wait_until, wait_until_gone
 from tests.fake_openai import FakeOpenAI, FunctionModel, status
 
 QUESTION = "Compare the rivers"
@@ -55,6 +57,28 @@ def test_the_answer_is_on_stdout_and_children_as_lines_on_stderr(tmp_path: Path,
     shown = cua(runs, "replay", "last").stdout
     assert "All are long." in shown
     assert "Rhine is long." in shown  # what the orchestrator was told
+
+
+def test_on_a_terminal_a_grid_is_drawn_and_taken_away(tmp_path: Path, runs: Path) -> None:
+    model = script(tmp_path, "Rhine", "Elbe\x1b[31m", after_s=2.0)
+    terminal, end = os.openpty()
+    command = [CUA, "swarm", QUESTION, "-m", model, "--no-report"]
+    process = subprocess.Popen(
+        command, stderr=end, stdout=subprocess.PIPE, env=environment(runs, TERM="xterm"), cwd=runs
+    )
+    os.close(end)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal is closed with its last user
+        while piece := os.read(terminal, 65536):
+            shown += piece
+    stdout, _ = process.communicate(timeout=60)
+    os.close(terminal)
+    assert (process.returncode, stdout) == (0, b"All are long.\n")
+    assert b"\x1b[2K" in shown  # lines are drawn over
+    assert "␛[2K".encode() not in shown
+    assert b"t002  reader" in shown
+    assert b"2 running | 3/1500 calls" in shown
+    assert b"\x1b[31m" not in shown.partition(b"unverified")[0]
 
 
 def test_json_has_figures_and_children(tmp_path: Path, runs: Path) -> None:

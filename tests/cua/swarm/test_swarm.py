@@ -273,6 +273,7 @@ async def test_what_the_answer_cites_leads_to_the_childs_call(tmp_path: Path) ->
     model = Cast(["a 2"], faults={"a 2": says})
     done = await play(tmp_path, model)
     text = write_swarm_report(str(done.run.run_dir)).read_text("utf-8")
+    assert done.run.end.reason == "the model's answer; nothing checks it but its own evidence"
     link = '<a href="children/t001/report.html#call-0">[^t001.0^]</a>'
     assert f"It is deep {link}." in text.partition("<h2>Answer</h2>")[2].partition("</pre>")[0]
     who = '<a href="children/t001/report.html">t001 worker</a>'
@@ -287,3 +288,14 @@ async def test_a_citation_of_nothing_is_said_to_be_one(tmp_path: Path) -> None:
     done = await play(tmp_path, Cast(["a 1"], faults={"a 1": [Reply(content="It is [^7^].")]}))
     text = write_swarm_report(str(done.run.run_dir)).read_text("utf-8")
     assert '<span class="lost" title="there is no such result">[^t001.7^]</span>' in text
+
+
+async def test_a_mark_that_no_sub_agent_brought_is_named_at_the_end(tmp_path: Path) -> None:
+    model = Cast(["a 1"], faults={"all": []})
+    model.faults["all"] = [
+        calls(call("create_subagent", name="worker", system_prompt="You work.")),
+        calls(call("assign_task", agent="worker", prompt="a 1")),
+        Reply(content="It is [^t001.0^]."),
+    ]
+    done = await play(tmp_path, model)
+    assert done.run.end.reason == "the model's answer; it cites [^t001.0^], and the run has no such result"
