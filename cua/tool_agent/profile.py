@@ -32,6 +32,25 @@ VISUAL_MAX_TOKENS = 24_000
 """Output tokens of one step. Source: as above ("24k")."""
 
 
+SINGLE_AGENT_PROMPT = (
+    "You are Kimi, today's date: {date}. Your task is to help the user with their questions by using various tools, "
+    "thinking deeply, and ultimately answering the user's questions. Please follow the following principles strictly "
+    "during the deep research:\n"
+    "1. Always focus on the user's original question during the research process, avoiding deviating from the topic.\n"
+    "2. When facing uncertain information, use search tools to confirm.\n"
+    "3. When searching, filter high-trust sources (such as authoritative websites, academic databases, and "
+    "professional "
+    "media) and maintain a critical mindset towards low-trust sources.\n"
+    "4. When performing numerical calculations, prioritize using programming tools to ensure accuracy.\n"
+    "5. Please use the format [^index^] to cite any information you use.\n"
+    "6. This is a **Very Difficult** problem--do not underestimate it. You must use tools to help your "
+    "reasoning and then "
+    "solve the problem.\n"
+    "7. Before you finally give your answer, please recall what the question is asking for."
+)
+"""Of one agent that searches. Source: Kimi K2.5 technical report, Appendix E.6 (DATE is written as `{date}`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
     """When and how old parts of the conversation are given up.
@@ -93,8 +112,9 @@ class Profile:
 
 
 def ask_profile(settings: Settings) -> Profile:
-    """The agent that answers questions about files, with the limits that the settings name."""
-    prompt = resources.files("cua.tool_agent").joinpath("prompt.md").read_text(encoding="utf-8").strip()
+    """The agent that answers questions: about files, or, with a search engine, by the report's prompt for that."""
+    own = resources.files("cua.tool_agent").joinpath("prompt.md").read_text(encoding="utf-8").strip()
+    prompt = SINGLE_AGENT_PROMPT if settings.search else own
     return Profile(
         name="ask",
         system_prompt=prompt.replace("{date}", time.strftime("%Y-%m-%d")),

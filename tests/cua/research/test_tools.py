@@ -2,16 +2,19 @@
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cua.config import Settings
 from cua.messages import ToolCall, ToolResult
 from cua.research.fetch import Fetcher, Web
 from cua.research.local import FolderCorpus, LocalIndex
 from cua.research.network import AddressRules
 from cua.research.pages import read_html
+from cua.tool_agent.profile import ask_profile
 from cua.tools import Toolset
 from cua.tools.research import make_research_tools
 from envs.browser import find_browser
@@ -177,3 +180,12 @@ async def test_a_page_that_scripts_fill_is_read_by_a_browser_that_reaches_nothin
         result = await tools.call(ToolCall(id="x", name="browse", arguments=json.dumps({"url": site.url + "/"})))
         assert "The tower is 90 m high" in result.text
         assert [asked.path for asked in site.asked] == ["/robots.txt", "/", "/app.js", "/data"]
+
+
+def test_an_agent_that_searches_has_the_prompt_of_the_report() -> None:
+    usual = ask_profile(Settings())
+    searching = ask_profile(Settings(search="local:world:0:tiny"))
+    assert usual.system_prompt.startswith("You answer questions about files")
+    assert searching.system_prompt.startswith(f"You are Kimi, today's date: {time.strftime('%Y-%m-%d')}. Your task is")
+    assert "5. Please use the format [^index^] to cite any information you use." in searching.system_prompt
+    assert len(searching.tools) == len(usual.tools) + 3
