@@ -20,8 +20,9 @@ from cua.swarm.remote import ChildHost, pack_error, unpack_error, write_files
 from cua.swarm.swarm import SwarmLimits
 from cua.trajectory import load_run
 from envs import EnvDiedError
-from tests.cua.swarm.test_children import Shout, conversations, make_worker
-from tests.cua.swarm.test_kinds import NESTED
+from envs.browser.launch import find_browser
+from tests.cua.swarm.test_children import CLICK, DONE, PAGE, Shout, conversations, make_worker
+from tests.cua.swarm.test_kinds import COST, NESTED
 from tests.cua.swarm.test_swarm import Cast, Note, call, calls, play
 
 
@@ -143,6 +144,21 @@ async def test_far_children_have_children(tmp_path: Path, hosts: list[float]) ->
     deep = replace(RAY, limits=SwarmLimits(max_depth=2))
     done = await run_swarm("every", model=conversations(**NESTED), options=deep, runs_dir=tmp_path)
     assert [child.answer for child in done.children] == ["middle done", "a done", "b done"]
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium found: cua setup")
+async def test_far_children_in_browsers_are_on_record_once(tmp_path: Path, hosts: list[float]) -> None:
+    made = call("create_subagent", name="clicker", system_prompt="You click.", kind="browser")
+    assign = call("assign_task", agent="clicker", prompt="page", url=PAGE.format("one"))
+    said = [Reply(content=text, usage=COST) for text in (CLICK, DONE.replace("{{question}}", "one"))]
+    model = conversations(every=[calls(made), calls(assign), "all done"], page=said)
+    done = await run_swarm("every", model=model, options=RAY, runs_dir=tmp_path, approve="yolo")
+    (child,) = done.children
+    assert (child.state, child.answer, child.num_steps, child.num_calls) == ("finished", "seen one", 2, 2), child.reason
+    record = load_run(str(done.run.run_dir)).agents["t001"]
+    assert (len(record.steps), record.usage, record.discarded) == (2, COST + COST, ())
+    assert all(outcome.carried_out for outcome in record.outcomes)
 
 
 @pytest.mark.parametrize(
