@@ -185,6 +185,8 @@ class _Parts:
                 masker=self._masker(),
                 scope=scope or RunScope(caps=caps, record=writer, listener=listener),
             )
+            if self.watch.on_env:
+                self.watch.on_env(env)
             if self.watch.on_control:
                 self.watch.on_control(agent.control)
             return redacted(await agent.run(task, start), self.secrets.redact)

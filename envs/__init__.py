@@ -21,6 +21,7 @@ from envs.env import (
     Env,
     EnvSpec,
     InstructionTask,
+    LiveScreen,
     Question,
     Task,
     TaskSpec,
@@ -33,7 +34,7 @@ from envs.env import (
 )
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
-from envs.observation import Dialog, Element, Observation, StepResult, Tab
+from envs.observation import Dialog, Element, LiveFrame, Observation, StepResult, Tab
 from envs.suite import Suite
 from envs.target import UNKNOWN, Check, Target
 
@@ -56,6 +57,8 @@ __all__ = [
     "InstructionTask",
     "KeyDown",
     "KeyUp",
+    "LiveFrame",
+    "LiveScreen",
     "MissingDependencyError",
     "MouseDown",
     "MouseUp",

@@ -16,12 +16,12 @@ reads `Task.instruction` after `reset`, and what it was before says to people wh
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from envs.actions import Action, Terminate
-from envs.observation import Observation, StepResult
+from envs.observation import LiveFrame, Observation, StepResult
 from envs.target import Check, Target
 
 _MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
@@ -85,6 +85,22 @@ class Env(Protocol):
 
     async def close(self) -> None:
         """Stop everything that this env started. Never raises because something is gone already."""
+        ...
+
+
+@runtime_checkable
+class LiveScreen(Protocol):
+    """What an env offers besides when its screen can be watched between observations."""
+
+    def live_frames(self, max_fps: float) -> AsyncIterator[LiveFrame]:
+        """The screen as it changes, the newest frame each time; nothing while it stays the same.
+
+        It goes on over resets until it is closed, and ends when the env does. Secrets that the env masks are masked
+        in frames too.
+
+        Args:
+            max_fps: At most so many a second.
+        """
         ...
 
 

@@ -78,6 +78,19 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFrame:
+    """The screen at a moment between observations, for a person who watches; never shown to the agent.
+
+    Attributes:
+        image: An encoded image of the region that observations show.
+        media_type: How it is encoded.
+    """
+
+    image: bytes = field(repr=False)
+    media_type: Literal["image/jpeg", "image/png"] = "image/jpeg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """The five values of Gymnasium's `Env.step`; `envs.env` says whose they are.
 

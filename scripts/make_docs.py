@@ -22,6 +22,7 @@ COMMANDS = (
     *(f"see {name}" for name in SEE),
     "eval",
     *(f"eval {name}" for name in ("run", "list", "show", "compare", "export")),
+    "assistant",
     "serve",
     "demo",
     "runs",

@@ -20,8 +20,12 @@ from cua.run.scope import RunScope, Spent
 from cua.run.verdict import judge, judge_capped
 from cua.secrets import Secrets
 from cua.step import Step
+from cua.trajectory.describe import describe_action
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Env, EnvSetupError, Observation, Task, files_of, spec_of, warnings_of
+from envs import Action, Env, EnvSetupError, Observation, Task, files_of, spec_of, warnings_of
+
+_MAX_TOLD = 20
+"""Actions of a person that the model is told of; the record has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +129,8 @@ class Agent:
             observation = await self._executor.without_secrets(seen)
             return await self._loop(task, episode, _with_note(observation, start.note))
         finally:
+            if actions := self.control.take_hand_back():  # the run ended before the agent could look
+                self._note_person(actions)
             try:
                 self._note_warnings(task, num_told)
                 await self.scope.record.keep(files_of(task))
@@ -135,6 +141,7 @@ class Agent:
         try:
             while True:
                 await self.control.checkpoint()
+                observation = await self._after_person(observation)
                 outcome = await self._step(episode, observation)
                 observation = outcome.observation
                 if outcome.is_over or outcome.is_cut_off:
@@ -154,6 +161,9 @@ class Agent:
         self.scope.emit(Observed(index=index, observation=observation))
         decision = await self._decider.decide(episode, observation)
         self.scope.emit(Decided(index=index, turn=decision.turn, actions=decision.actions))
+        await self.control.checkpoint()
+        if self.control.is_handed_back:  # decided on a screen that a person has changed since
+            return StepOutcome(observation=observation)
         nudge = self._check_loop(episode, decision, observation)
         outcome = await self._executor.act(index, decision, observation)
         step = Step(
@@ -170,6 +180,23 @@ class Agent:
         episode.add([step])
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
         return replace(outcome, observation=_with_note(outcome.observation, nudge))
+
+    async def _after_person(self, observation: Observation) -> Observation:
+        """What the screen shows once a person has worked on it, and a word of that; the same when nobody has."""
+        actions = self.control.take_hand_back()
+        if actions is None:
+            return observation
+        text = self._note_person(actions)
+        result = await self.control.unless_stopped(self.env.step(()))
+        seen = await self._executor.without_secrets(result.observation)
+        return _with_note(seen, f"In the meantime {text}. Go on from what you see now.")
+
+    def _note_person(self, actions: Sequence[Action]) -> str:
+        did = "; ".join(map(describe_action, actions[:_MAX_TOLD])) or "nothing that changes it"
+        more = f" and {len(actions) - _MAX_TOLD} more" if len(actions) > _MAX_TOLD else ""
+        text = f"a person worked on the screen: {did}{more}"
+        self.scope.note("person", text, actions=actions)
+        return text
 
     def _note_warnings(self, task: Task, num_told: int = 0) -> int:
         """Tell what went wrong without being an error, where a task keeps a list of that; how many were told in all."""

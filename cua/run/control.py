@@ -3,11 +3,12 @@
 import asyncio
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from cua.run.budget import CapReachedError, describe_time
+from envs import Action
 
 T = TypeVar("T")
 _CANCEL_TIMEOUT_S = 5.0
@@ -117,7 +118,9 @@ class Clock:
 
 
 class Control:
-    """The switches and the clock of one run. A pause takes effect before the next model call, a stop at once.
+    """The switches and the clock of one run. A stop takes effect at once.
+
+    A pause takes effect before the next model call, and in a run on a screen also before the next action.
 
     Args:
         max_time_s: Seconds of work after which the run ends, as by a stop; None means no limit.
@@ -135,6 +138,7 @@ class Control:
         self._go.set()
         self.stop_reason = ""
         self._instruction: str | None = None
+        self._by_person: tuple[Action, ...] | None = None
         self.clock: Clock = Clock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
     def make_child(self, *, max_time_s: float | None = None) -> "Control":
@@ -189,6 +193,19 @@ class Control:
         """Give the agent a new instruction from its next step on."""
         self._instruction = instruction
 
+    def hand_back(self, actions: Sequence[Action] = ()) -> None:
+        """A person has worked on the screen of a paused run: the agent looks again before it decides anew.
+
+        Args:
+            actions: What they did, as the record may keep it.
+        """
+        self._by_person = (*(self._by_person or ()), *actions)
+
+    @property
+    def is_handed_back(self) -> bool:
+        """Whether a person worked on the screen and the agent has not looked again yet."""
+        return self._by_person is not None
+
     @property
     def is_paused(self) -> bool:
         """Whether the run is held or will be before its next model call."""
@@ -203,6 +220,11 @@ class Control:
         """The new instruction, once."""
         instruction, self._instruction = self._instruction, None
         return instruction
+
+    def take_hand_back(self) -> tuple[Action, ...] | None:
+        """What a person did, once; None when nobody did anything."""
+        actions, self._by_person = self._by_person, None
+        return actions
 
     async def checkpoint(self) -> None:
         """Wait out a pause.

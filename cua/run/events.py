@@ -9,7 +9,7 @@ from cua.messages import Reply, Usage
 from cua.run.control import Control
 from cua.run.end import RunResult
 from cua.step import CallOutcome, Step, ToolStep, Turn
-from envs import Action, Observation
+from envs import Action, Env, Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +114,7 @@ NoteKind = Literal[
     "task",
     "budget",
     "child",
+    "person",
 ]
 
 
@@ -146,8 +147,10 @@ class Watch:
         listener: Gets an event for all that happens.
         approver: Asks a person about risky steps; without one they are refused.
         on_control: Gets the switches of the run before it starts: pause, stop, redirect.
+        on_env: Gets the environment of a GUI run before it starts, to show its screen or to work on it.
     """
 
     listener: Listener | None = None
     approver: Approver | None = None
     on_control: Callable[[Control], None] | None = None
+    on_env: Callable[[Env], None] | None = None

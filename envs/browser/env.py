@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +17,12 @@ from envs.browser.navigation import to_url
 from envs.browser.observer import Observer
 from envs.browser.options import BrowserOptions
 from envs.browser.redact import Redactor, scrub_har
+from envs.browser.screencast import watch_session
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.env import Task
 from envs.errors import ActionError, AddressError, EnvDiedError, EnvError, EnvSetupError, describe_late
-from envs.observation import Observation, StepResult
+from envs.observation import LiveFrame, Observation, StepResult
 from envs.target import UNKNOWN, Check, Target
 
 if TYPE_CHECKING:
@@ -177,6 +178,22 @@ class BrowserEnv:
         """What a click there gets, `button "Delete"` for example; None when nothing or unknown."""
         targets = await self.find_targets(Click(x_px=x_px, y_px=y_px))
         return targets[0].text if targets else None
+
+    async def live_frames(self, max_fps: float) -> AsyncIterator[LiveFrame]:
+        """The active tab as it is painted, with what is drawn over it."""
+        async for frame in watch_session(self._live_session, self.options, max_fps):
+            yield frame
+
+    def _live_session(self) -> BrowserSession | None:
+        """The session to watch; None while there is none.
+
+        Raises:
+            EnvError: The env was closed: there will be none any more.
+        """
+        if self._is_closed:
+            raise EnvError("this browser env was closed")
+        episode = self._episode
+        return episode.session if episode is not None and episode.session.is_connected else None
 
     async def close(self) -> None:
         """End the browser and everything that belongs to it."""

@@ -4,7 +4,7 @@ import asyncio
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -27,11 +27,12 @@ from envs.desktop.backend import Backend, typing_limit_s
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program
 from envs.desktop.running_desktop import MakeBackend, RunningDesktop
+from envs.desktop.screencast import watch_desktop
 from envs.desktop.session import Look, Session
 from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
-from envs.observation import Observation, StepResult
+from envs.observation import LiveFrame, Observation, StepResult
 from envs.target import UNKNOWN, Check, Target
 
 T = TypeVar("T")
@@ -165,6 +166,11 @@ class DesktopEnv:
         session, self._session = self._session, None
         if session is not None:
             await asyncio.shield(asyncio.ensure_future(session.close()))
+
+    async def live_frames(self, max_fps: float) -> AsyncIterator[LiveFrame]:
+        """The screen as it changes, without the pointer."""
+        async for frame in watch_desktop(lambda: self._session.desktop if self._session else None, max_fps):
+            yield frame
 
     async def get_clipboard(self) -> str:
         """The clipboard's text, `""` when it holds none."""

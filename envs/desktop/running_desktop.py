@@ -15,6 +15,7 @@ from envs.desktop.backend import Backend, Region
 from envs.desktop.options import DesktopOptions
 from envs.desktop.private_display import PrivateDisplay, last_words, make_home
 from envs.desktop.programs import Program, Programs
+from envs.desktop.screenshot import Grabber
 from envs.errors import EnvSetupError
 
 MakeBackend = Callable[[str, Path | None, bool], Backend]
@@ -90,6 +91,15 @@ class RunningDesktop:
         self.region = self._choose_region()
         if options.app is not None:
             self.start_app(options.app)
+
+    def open_grabber(self) -> Grabber:
+        """A connection of its own to the screen, for another thread; whoever asks for it closes it."""
+        if not self.display:
+            return Grabber()
+        from envs.desktop.x11.connection import cookie_from
+
+        cookie = self._private.xauthority if self._private else None
+        return Grabber(self.display, lambda: cookie_from(cookie))
 
     def start_app(self, command: str | Sequence[str]) -> Program:
         """Start a program and wait for its first window.

@@ -365,6 +365,41 @@ async def test_pause_holds_before_the_next_call_and_redirect_changes_the_instruc
     assert "Do something else" in model.received[1][-1].text
 
 
+async def test_a_person_who_worked_on_the_screen_makes_the_agent_look_and_decide_anew(tmp_path: Path) -> None:
+    model = ScriptedModel([click(0.1), click(0.9), DONE])
+    env = FakeEnv()
+    events: list[Event] = []
+    decided = asyncio.Event()
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Decided) and not decided.is_set():
+            agent.control.pause()
+            decided.set()
+
+    with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
+        agent = Agent(model=model, env=env, listener=listen, record=writer)
+        running = asyncio.ensure_future(agent.run(TASK))
+        await asyncio.wait_for(decided.wait(), 2)
+        await asyncio.sleep(0.05)
+        assert env.actions == []  # a pause holds before the action, too
+        await env.step([Click(x_px=7, y_px=8)])
+        agent.control.hand_back([Click(x_px=7, y_px=8), TypeText(text="***")])
+        agent.control.resume()
+        result = await asyncio.wait_for(running, 2)
+    assert result.end.status == "unverified"
+    assert [action for action in env.actions if isinstance(action, Click)] == [
+        Click(x_px=7, y_px=8),
+        Click(x_px=288, y_px=100),  # the first decision was made on another screen: it is not carried out
+    ]
+    assert "a person worked on the screen: click at (7, 8)" in model.received[1][-1].text
+    record = load_run(writer.run_dir)
+    assert [(note.kind, [action["kind"] for action in note.data["actions"]]) for note in record.notes] == [
+        ("person", ["click", "type_text"])
+    ]
+    assert [step.index for step in record.steps] == [1, 2]
+
+
 @dataclass
 class DrawnTask(ScoredTask):
     """Its world draws what is to be done."""

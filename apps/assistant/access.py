@@ -1,0 +1,253 @@
+"""Who may reach the app: one person with the token, from the app's own pages or a program of theirs.
+
+Any web page may send requests to 127.0.0.1, and so may the agent's own browser. So each request needs the token (in
+the start address once, then in a cookie; or as a bearer), must name a host that is ours (against DNS rebinding), and
+must not come from another page (`Origin`, `Sec-Fetch-Site`). Answers carry a policy under which the page can load
+nothing from elsewhere, and of the routes that Gradio brings along, only those pass that the page needs.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import json
+import re
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MIN_TOKEN_CHARS = 16
+MAX_BODY_BYTES = 110 * 2**20
+MAX_JSON_BYTES = 2 * 2**20
+_WRONG_TOKEN_S = 0.5
+_UPLOADS = ("/gradio_api/upload", "/api/files")
+_SAFE_METHODS = ("GET", "HEAD")
+_GRADIO = re.compile(
+    r"/(config|theme\.css|favicon\.ico|robots\.txt|manifest\.json|assets/[\w./+-]+|static/[\w./+-]+|svelte/[\w./+-]+)"
+    r"|/gradio_api/(queue/join|queue/data|heartbeat/\w+|upload|upload_progress|startup-events|reset|cancel|theme\.css"
+    r"|info|run/\w+)/?"
+)
+_OURS = re.compile(r"/|/login|/assistant/[\w.-]+|/api(/.*)?")
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; media-src 'self' blob:; object-src 'none'; "
+    "frame-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+_LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Assistant</title><style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem;
+color-scheme:light dark}input,button{font:inherit;padding:.5rem .7rem}</style>
+<h1>Assistant</h1><p>Open the address that the terminal shows, or type the token that stands in it.</p>
+<form method="post" action="/login"><label>Token
+<input name="token" type="password" autocomplete="off" autofocus></label>
+<button>Open</button></form></html>"""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host to listen on is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def make_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+class Access:
+    """Middleware in front of everything.
+
+    Args:
+        app: What is protected.
+        token: Lets in.
+        host: What the app listens on.
+        port: Likewise.
+        hosts: Further names under which it is reached.
+    """
+
+    def __init__(self, app: App, *, token: str, host: str, port: int, hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._token = token
+        self._cookie = f"k25_assistant_{port}"
+        self._pass = hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
+        self._port = port
+        self._names = {"127.0.0.1", "localhost", "::1", host.lower(), *(name.lower() for name in hosts)}
+        self._takes_addresses = not is_loopback(host)
+        if self._takes_addresses:
+            self._names.add(socket.gethostname().lower())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or refuse it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refuse_stranger(scope, headers)
+        if refusal is not None:
+            await _refuse(scope, send, *refusal)
+            return
+        if scope["type"] == "http" and await self._log_in(scope, receive, send):
+            return
+        if not self._knows(headers):
+            await self._ask_token(scope, send)
+            return
+        path = scope["path"]
+        if not (_OURS.fullmatch(path) or _GRADIO.fullmatch(path)) or ".." in path:
+            await _refuse(scope, send, 404, "there is nothing here")
+            return
+        if int(headers.get("content-length", "0") or 0) > _most_bytes(path):
+            await _refuse(scope, send, 413, f"more than {_most_bytes(path) >> 20} MB are not taken")
+            return
+        await self._app(scope, _limited(receive, _most_bytes(path)), _hardened(send, path))
+
+    def _refuse_stranger(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return 400, f"this app is not {host[:100]!r}"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return 403, "a page from elsewhere may not talk to this app"
+        is_visit = scope["type"] == "http" and scope["method"] in _SAFE_METHODS and scope["path"] == "/"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not is_visit:
+            return 403, "a page from elsewhere may not talk to this app"
+        if scope["type"] == "websocket" and origin is None and "authorization" not in headers:
+            return 403, "a connection needs an origin or a bearer token"
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            parts = urlsplit(f"//{host}")
+            name, port = parts.hostname or "", parts.port or 80
+        except ValueError:
+            return False
+        if port != self._port:
+            return False
+        if name in self._names:
+            return True
+        try:
+            return self._takes_addresses and bool(ipaddress.ip_address(name))  # a rebound name is no address
+        except ValueError:
+            return False
+
+    def _knows(self, headers: dict[str, str]) -> bool:
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return _same(bearer.strip(), self._token)
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return cookie is not None and _same(cookie.value, self._pass)
+
+    async def _log_in(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Take a token out of the address or the form; whether this was such a request."""
+        given = None
+        if scope["method"] == "GET" and scope["path"] == "/":
+            given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token")
+        elif scope["method"] == "POST" and scope["path"] == "/login":
+            body = await _read(receive, 10_000)
+            given = dict(parse_qsl(body.decode("latin-1"))).get("token", "")
+        if given is None:
+            return False
+        if not _same(given, self._token):
+            await asyncio.sleep(_WRONG_TOKEN_S)
+            await self._ask_token(scope, send)
+            return True
+        cookie = f"{self._cookie}={self._pass}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000"
+        headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+        return True
+
+    async def _ask_token(self, scope: Scope, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] in ("/", "/login"):
+            await _answer(send, 401, _LOGIN.encode(), "text/html; charset=utf-8")
+        else:
+            await _refuse(scope, send, 401, "the token is missing or wrong")
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+
+
+def _most_bytes(path: str) -> int:
+    return MAX_BODY_BYTES if path.rstrip("/") in _UPLOADS else MAX_JSON_BYTES
+
+
+def _limited(receive: Receive, most_bytes: int) -> Receive:
+    """The body of a request up to a size; a longer one ends as if its sender had left."""
+    taken = 0
+
+    async def limited() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b"") or b"")
+        return {"type": "http.disconnect"} if taken > most_bytes else message
+
+    return limited
+
+
+def _hardened(send: Send, path: str) -> Send:
+    """Answers with our headers, and without what would let other pages read them."""
+
+    async def hardened(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [
+                (name, value)
+                for name, value in message.get("headers", [])
+                if not name.lower().startswith(b"access-control-")
+            ]
+            given = {name.lower() for name, _ in kept}
+            more = dict(_HEADERS)
+            if path.startswith(("/api", "/gradio_api")) or path == "/":
+                more["cache-control"] = "no-store"
+            kept += [(name.encode(), value.encode()) for name, value in more.items() if name.encode() not in given]
+            message = {**message, "headers": kept}
+        await send(message)
+
+    return hardened
+
+
+async def _read(receive: Receive, most_bytes: int) -> bytes:
+    body = b""
+    while len(body) <= most_bytes:
+        message = await receive()
+        body += message.get("body", b"")
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            break
+    return body[:most_bytes]
+
+
+async def _refuse(scope: Scope, send: Send, status: int, text: str) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 4000 + status, "reason": text[:100]})
+        return
+    await _answer(send, status, json.dumps({"error": text}).encode(), "application/json")
+
+
+async def _answer(send: Send, status: int, body: bytes, media_type: str) -> None:
+    headers = {**_HEADERS, "content-type": media_type, "content-length": str(len(body)), "cache-control": "no-store"}
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})

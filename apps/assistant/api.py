@@ -1,0 +1,344 @@
+"""The HTTP API: sessions, their events and images, files, recorded runs, settings. `/api/docs.json` is its OpenAPI.
+
+The page uses the same routes as a program; a program sends `Authorization: Bearer TOKEN`. What goes wrong comes back as
+`{"error": text}`. What can be waited for comes over two ways: server-sent events (`/events`) for programs, and
+one WebSocket (`/live`) with images for the page, as a browser has few connections to spare.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from apps.assistant.assistant import Assistant
+from apps.assistant.history import EXPORTS
+from apps.assistant.order import MODES, PRACTICE_INSTRUCTION, Order
+from apps.assistant.person import INPUTS, PersonInput
+from apps.assistant.session import Session
+from cua.errors import CuaError, TrajectoryError
+from envs.errors import EnvError, require
+from visual_tools.errors import VisualError
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter, FastAPI
+    from starlette.websockets import WebSocket
+
+EXTRA = "assistant"
+_BATCH_S = 0.08
+"""News within so much time go out together."""
+_ALIVE_S = 15.0
+_NOT_FOUND = ("there is no", "has no image")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Words(_Body):
+    """What a person says."""
+
+    instruction: str = Field(min_length=1, max_length=200_000)
+
+
+class ApprovalAnswer(_Body):
+    """To a question of the agent."""
+
+    answer: Literal["once", "site", "deny"]
+
+
+class Inputs(_Body):
+    """What a person does on the image after a take-over."""
+
+    inputs: Annotated[list[PersonInput], Field(max_length=200)]
+
+
+class Setting(_Body):
+    """A value as text; empty: back to where it came from."""
+
+    value: str = Field(max_length=20_000)
+
+
+def make_api(assistant: Assistant) -> "FastAPI":
+    """The web application of the API.
+
+    Raises:
+        MissingDependencyError: FastAPI is not installed.
+    """
+    fastapi = require("fastapi", EXTRA)
+    app: FastAPI = fastapi.FastAPI(
+        title="Assistant of cua-k25",
+        version="1",
+        description=(__doc__ or "").partition("\n\n")[2],
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/docs.json",
+    )
+    for add in (_add_sessions, _add_control, _add_streams, _add_files, _add_runs, _add_settings):
+        router = fastapi.APIRouter(prefix="/api")
+        add(router, assistant)
+        app.include_router(router)
+    for kind in (CuaError, EnvError, VisualError):
+        app.add_exception_handler(kind, _say_error)
+    return app
+
+
+async def _say_error(request: Any, error: Exception) -> Any:
+    from starlette.responses import JSONResponse
+
+    is_missing = isinstance(error, TrajectoryError | CuaError) and any(words in str(error) for words in _NOT_FOUND)
+    return JSONResponse({"error": str(error)}, status_code=404 if is_missing else 400)
+
+
+def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
+    @router.get("/sessions", summary="All sessions, newest first")
+    async def list_sessions() -> list[dict[str, Any]]:
+        return [_short(session) for session in reversed(assistant.sessions.values())]
+
+    @router.post("/sessions", summary="Begin something in a new session", status_code=201)
+    async def begin(order: Order) -> dict[str, Any]:
+        return (await assistant.send(order)).view()
+
+    @router.get("/sessions/{session_id}", summary="How a session stands")
+    async def show(session_id: str) -> dict[str, Any]:
+        return assistant.find(session_id).view()
+
+    @router.post("/sessions/{session_id}/orders", summary="Say something in a session: a redirect, or the next thing")
+    async def order_more(session_id: str, order: Order) -> dict[str, Any]:
+        return (await assistant.send(order, session_id)).view()
+
+    @router.delete("/sessions/{session_id}", summary="End a session and forget it; its runs stay")
+    async def discard(session_id: str) -> dict[str, Any]:
+        await assistant.discard(session_id)
+        return {}
+
+    @router.get("/about", summary="Modes, and the instruction that the practice page can verify")
+    async def about() -> dict[str, Any]:
+        return {"modes": MODES, "practice": PRACTICE_INSTRUCTION}
+
+
+def _add_control(router: "APIRouter", assistant: Assistant) -> None:
+    @router.post("/sessions/{session_id}/pause", summary="Hold the agent before its next action")
+    async def pause(session_id: str) -> dict[str, Any]:
+        return await _do(assistant, session_id, {"do": "pause"})
+
+    @router.post("/sessions/{session_id}/resume", summary="Let it go on; hands back what was taken over")
+    async def resume(session_id: str) -> dict[str, Any]:
+        return await _do(assistant, session_id, {"do": "resume"})
+
+    @router.post("/sessions/{session_id}/stop", summary="End the run at once")
+    async def stop(session_id: str) -> dict[str, Any]:
+        return await _do(assistant, session_id, {"do": "stop"})
+
+    @router.post("/sessions/{session_id}/take-over", summary="Work on the screen yourself")
+    async def take_over(session_id: str) -> dict[str, Any]:
+        return await _do(assistant, session_id, {"do": "take_over"})
+
+    @router.post("/sessions/{session_id}/redirect", summary="Another instruction from the next step on")
+    async def redirect(session_id: str, words: Words) -> dict[str, Any]:
+        assistant.find(session_id).redirect(words.instruction)
+        return assistant.find(session_id).view()
+
+    @router.post("/sessions/{session_id}/approvals/{approval_id}", summary="Answer a question of the agent")
+    async def approve(session_id: str, approval_id: str, given: ApprovalAnswer) -> dict[str, Any]:
+        assistant.find(session_id).answer(approval_id, given.answer)
+        return {}
+
+    @router.post("/sessions/{session_id}/input", summary="Mouse and keyboard of a person who has taken over")
+    async def act(session_id: str, given: Inputs) -> dict[str, Any]:
+        return {"error": await assistant.find(session_id).act(given.inputs)}
+
+
+async def _do(assistant: Assistant, session_id: str, said: dict[str, Any]) -> dict[str, Any]:
+    """One of the orders that a page sends over its connection, too."""
+    session = assistant.find(session_id)
+    match said.get("do"):
+        case "pause":
+            session.pause()
+        case "resume":
+            await session.resume()
+        case "stop":
+            session.stop()
+        case "take_over":
+            await session.take_over()
+        case "answer":
+            given = ApprovalAnswer.model_validate({"answer": said.get("answer")})
+            session.answer(str(said.get("approval")), given.answer)
+        case "input":
+            error = await session.act(INPUTS.validate_python(said.get("inputs")))
+            if error:
+                raise CuaError(error)
+        case other:
+            raise CuaError(f"there is nothing like {str(other)[:40]!r} to do")
+    return session.view()
+
+
+def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+    from starlette.websockets import WebSocket
+
+    @router.get("/sessions/{session_id}/events", summary="Server-sent events: `event` (what happened), `view`")
+    async def events(session_id: str, request: Request, after: int = 0) -> Response:
+        session = assistant.find(session_id)
+        after = int(request.headers.get("last-event-id") or after)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(_sse(session, after), media_type="text/event-stream", headers=headers)
+
+    @router.get("/sessions/{session_id}/screen", summary="The newest image of the screen")
+    async def screen(session_id: str) -> Response:
+        frame = assistant.find(session_id).screen.frame
+        if frame is None:
+            raise CuaError("there is no image yet")
+        return Response(frame.image, media_type=frame.media_type)
+
+    @router.get("/sessions/{session_id}/approvals/{approval_id}/crop", summary="The image around the click")
+    async def crop(session_id: str, approval_id: str) -> Response:
+        approval = assistant.find(session_id).approvals.get(approval_id)
+        if approval is None or not approval.crop:
+            raise CuaError("there is no such image (any more)")
+        return Response(approval.crop, media_type="image/png")
+
+    @router.get("/sessions/{session_id}/images/{name}", summary="An image that a tool gave")
+    async def image(session_id: str, name: str) -> Response:
+        found = assistant.find(session_id).log.images.get(name)
+        if found is None:
+            raise CuaError("there is no such image (any more)")
+        return Response(found[0], media_type=found[1])
+
+    @router.websocket("/sessions/{session_id}/live")
+    async def live(socket: WebSocket, session_id: str) -> None:
+        await socket.accept()
+        session = assistant.sessions.get(session_id)
+        if session is None:
+            await socket.close(4404, "there is no such session")
+            return
+        await _serve_live(assistant, session, socket)
+
+
+async def _sse(session: Session, after: int) -> AsyncIterator[str]:
+    shown: dict[str, Any] = {}
+    while True:
+        for event in session.log.after(after):
+            after = event["seq"]
+            yield f"id: {after}\nevent: event\ndata: {json.dumps(event, default=str)}\n\n"
+        view = session.view()
+        if view != shown:
+            shown = view
+            yield f"event: view\ndata: {json.dumps(view, default=str)}\n\n"
+        if not await session.log.changed(_ALIVE_S):
+            yield ": still here\n\n"
+        await asyncio.sleep(_BATCH_S)
+
+
+async def _serve_live(assistant: Assistant, session: Session, socket: "WebSocket") -> None:
+    """News and images out, orders in, until either side ends it."""
+    with session.screen.viewing():
+        out = asyncio.create_task(_send_news(session, socket))
+        into = asyncio.create_task(_take_orders(assistant, session, socket))
+        await asyncio.wait({out, into}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (out, into):
+            task.cancel()
+        await asyncio.gather(out, into, return_exceptions=True)
+
+
+async def _send_news(session: Session, socket: "WebSocket") -> None:
+    shown: dict[str, Any] = {}
+    seq, frame_number = 0, 0
+    while True:
+        events = session.log.after(seq)
+        view = session.view()
+        if events or view != shown:
+            seq, shown = events[-1]["seq"] if events else seq, view
+            await socket.send_text(json.dumps({"events": events, "view": view}, default=str))
+        if session.screen.frame is not None and session.screen.frame_number != frame_number:
+            frame_number = session.screen.frame_number
+            await socket.send_bytes(session.screen.frame.image)
+        await session.log.changed(_ALIVE_S)
+        await asyncio.sleep(_BATCH_S)
+
+
+async def _take_orders(assistant: Assistant, session: Session, socket: "WebSocket") -> None:
+    from starlette.websockets import WebSocketDisconnect
+
+    with contextlib.suppress(WebSocketDisconnect):
+        while True:
+            text = await socket.receive_text()
+            try:
+                said = json.loads(text)
+                await _do(assistant, session.id, said if isinstance(said, dict) else {})
+            except (CuaError, EnvError) as error:
+                await socket.send_text(json.dumps({"error": str(error)}))
+            except (ValueError, ValidationError):
+                await socket.send_text(json.dumps({"error": "that could not be understood"}))
+
+
+def _add_files(router: "APIRouter", assistant: Assistant) -> None:
+    from starlette.requests import Request
+
+    @router.post("/files", summary="Upload a file: its bytes are the body", status_code=201)
+    async def upload(request: Request, name: str) -> dict[str, Any]:
+        return {"name": await assistant.save_upload(name, request.stream())}
+
+
+def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
+    from starlette.responses import Response
+
+    @router.get("/runs", summary="Recorded runs, newest first")
+    async def list_runs(search: str = "", limit: Annotated[int, Field(ge=1, le=200)] = 50) -> list[dict[str, Any]]:
+        return await asyncio.to_thread(assistant.history.listed, search, limit)
+
+    @router.get("/runs/{run_id}", summary="A run with its steps")
+    async def show(run_id: str) -> dict[str, Any]:
+        return await asyncio.to_thread(assistant.history.details, run_id)
+
+    @router.get("/runs/{run_id}/thumbnail", summary="A small image of its end")
+    async def thumbnail(run_id: str) -> Response:
+        return Response(await asyncio.to_thread(assistant.history.thumbnail, run_id), media_type="image/jpeg")
+
+    @router.get("/runs/{run_id}/steps/{step}/image", summary="The screenshot of a step; 0: the last one")
+    async def image(run_id: str, step: int) -> Response:
+        return Response(await asyncio.to_thread(assistant.history.image, run_id, step), media_type="image/png")
+
+    @router.get("/runs/{run_id}/export/{kind}", summary=f"A run as one file: {', '.join(EXPORTS)}")
+    async def export(run_id: str, kind: str) -> Response:
+        data = await asyncio.to_thread(assistant.history.export, run_id, kind)
+        ending, media_type = EXPORTS[kind]
+        name = f"{run_id}-{kind}.{ending}"
+        headers = {"content-disposition": f'attachment; filename="{name}"', "content-security-policy": "sandbox"}
+        return Response(data, media_type=media_type, headers=headers)
+
+    @router.post("/runs/{run_id}/resume", summary="Go on with a run", status_code=201)
+    async def resume(run_id: str) -> dict[str, Any]:
+        return assistant.resume(run_id).view()
+
+    @router.post("/runs/{run_id}/again", summary="Do its task once more", status_code=201)
+    async def again(run_id: str) -> dict[str, Any]:
+        return (await assistant.again(run_id)).view()
+
+    @router.delete("/runs/{run_id}", summary="Remove a run")
+    async def delete(run_id: str) -> dict[str, Any]:
+        await asyncio.to_thread(assistant.history.delete, run_id)
+        return {}
+
+
+def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
+    @router.get("/settings", summary="Settings with value and source; secrets show whether they are set")
+    async def show() -> list[dict[str, Any]]:
+        return assistant.preferences.rows()
+
+    @router.put("/settings/{name}", summary="Change one; an empty value goes back to where it came from")
+    async def change(name: str, setting: Setting) -> list[dict[str, Any]]:
+        assistant.preferences.change(name, setting.value)
+        return assistant.preferences.rows()
+
+    @router.post("/settings/test", summary="Test the endpoint that the settings name; takes a while")
+    async def test() -> dict[str, Any]:
+        return await asyncio.to_thread(assistant.preferences.test_endpoint)
+
+
+def _short(session: Session) -> dict[str, Any]:
+    view = session.view()
+    return {name: view[name] for name in ("id", "mode", "title", "phase", "step", "result", "run_id")}

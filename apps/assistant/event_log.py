@@ -1,0 +1,77 @@
+"""What happened in a session: numbered events of bounded number and length, images of tool results, word of news."""
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from cua.messages import ImagePart
+from cua.step import CallOutcome
+
+MAX_EVENTS = 3000
+MAX_TEXT_CHARS = 20_000
+MAX_IMAGES = 48
+"""Of tool results, kept in memory for the page; the run's folder has all."""
+
+
+class EventLog:
+    """The events of one session.
+
+    Attributes:
+        events: Oldest first, each with its number `seq`; the beginning is dropped when there are too many.
+        images: Images of tool results by name: bytes and media type.
+    """
+
+    def __init__(self) -> None:
+        self.events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
+        self.images: dict[str, tuple[bytes, str]] = {}
+        self._seq = 0
+        self._news = asyncio.Event()
+
+    def tell(self, event: str, **data: Any) -> None:
+        """Something happened."""
+        self._seq += 1
+        self.events.append({"seq": self._seq, "at": round(time.time(), 3), "event": event, **shortened(data)})
+        self.wake()
+
+    def after(self, seq: int) -> list[dict[str, Any]]:
+        """What happened since the event of that number."""
+        return [event for event in self.events if event["seq"] > seq]
+
+    def keep_images(self, outcome: CallOutcome) -> list[str]:
+        """Keep the images of a tool result; their names."""
+        names = []
+        for part in outcome.result.parts:
+            if isinstance(part, ImagePart):
+                name = f"{outcome.number}-{secrets.token_hex(6)}"
+                self.images[name] = (part.data, part.media_type)
+                names.append(name)
+        while len(self.images) > MAX_IMAGES:
+            self.images.pop(next(iter(self.images)))
+        return names
+
+    async def changed(self, timeout_s: float) -> bool:
+        """Wait for news of any kind; False when there were none within the time."""
+        try:
+            await asyncio.wait_for(self._news.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def wake(self) -> None:
+        """There is news for whoever waits."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def shortened(value: Any) -> Any:
+    """JSON values with long texts cut: a page is no place for megabytes."""
+    if isinstance(value, str) and len(value) > MAX_TEXT_CHARS:
+        return f"{value[:MAX_TEXT_CHARS]}… ({len(value)} characters in all; the report has them)"
+    if isinstance(value, Mapping):
+        return {name: shortened(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(item) for item in value]
+    return value

@@ -1,0 +1,276 @@
+"""Recorded runs for people who look back: list and search, film strip, thumbnails, exports, delete."""
+
+import io
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cua.errors import TrajectoryError
+from cua.trajectory import RunRecord, default_runs_dir, load_run
+from cua.trajectory.describe import describe_action
+from cua.trajectory.disk import is_locked
+from cua.trajectory.images import ImageFolder
+from cua.trajectory.run_files import TRAJECTORY, check_name
+from cua.trajectory.runs import RunSummary, list_runs, summarize
+
+MAX_LISTED = 500
+_THUMB_PX = (320, 200)
+_MAX_MOVIE_PX = (960, 960)
+_MAX_GIF_FRAMES = 120
+_FRAME_S = 1.0
+EXPORTS = {
+    "report": ("html", "text/html"),
+    "osworld": ("zip", "application/zip"),
+    "atif": ("zip", "application/zip"),
+    "gif": ("gif", "image/gif"),
+    "mp4": ("mp4", "video/mp4"),
+    "record": ("zip", "application/zip"),
+}
+"""Kinds of export with the end of the file's name and its media type."""
+
+
+class History:
+    """The runs in one folder.
+
+    Args:
+        runs_dir: The folder; None for the default one.
+    """
+
+    def __init__(self, runs_dir: Path | None = None) -> None:
+        self.runs_dir = runs_dir or default_runs_dir()
+
+    def find(self, run_id: str) -> Path:
+        """The folder of a run.
+
+        Raises:
+            TrajectoryError: There is no run of exactly that name here.
+        """
+        if len(check_name(run_id)) != 1 or not (self.runs_dir / run_id / TRAJECTORY).is_file():
+            raise TrajectoryError(f"there is no run {run_id[:80]!r} here")
+        return self.runs_dir / run_id
+
+    def listed(self, search: str = "", limit: int = 50) -> list[dict[str, Any]]:
+        """Runs whose instruction, model, status or id has all words of the search, newest first."""
+        words = search.lower().split()
+        rows = []
+        for run in list_runs(self.runs_dir, MAX_LISTED):
+            text = f"{run.id} {run.instruction} {run.model} {run.env} {run.status}".lower()
+            if all(word in text for word in words):
+                rows.append(_row(run))
+            if len(rows) >= limit:
+                break
+        return rows
+
+    def details(self, run_id: str) -> dict[str, Any]:
+        """A run with its steps, for a film strip.
+
+        Raises:
+            TrajectoryError: It cannot be read.
+        """
+        run_dir = self.find(run_id)
+        record = load_run(run_dir, images=0)
+        return {**_row(summarize(run_dir)), "is_tool_run": record.is_tool_run, "steps": list(_steps(record))}
+
+    def image(self, run_id: str, step: int) -> bytes:
+        """The screenshot of a step, PNG; that of step 0 is the last one there is.
+
+        Raises:
+            TrajectoryError: There is none.
+        """
+        run_dir = self.find(run_id)
+        found = _images_of(run_dir, _stamp(run_dir))
+        sha256 = found.get(step) if step else next(reversed([sha for sha in found.values() if sha]), None)
+        if not sha256:
+            raise TrajectoryError("this step has no image")
+        return ImageFolder(run_dir).get(sha256)
+
+    def thumbnail(self, run_id: str) -> bytes:
+        """A small JPEG of how the run ended.
+
+        Raises:
+            TrajectoryError: It has no images.
+        """
+        run_dir = self.find(run_id)
+        return _thumbnail(self, run_id, _stamp(run_dir))
+
+    def delete(self, run_id: str) -> None:
+        """Remove a run with all that is in its folder.
+
+        Raises:
+            TrajectoryError: It is being written.
+        """
+        run_dir = self.find(run_id)
+        if is_locked(run_dir):
+            raise TrajectoryError("this run is being written; stop it first")
+        shutil.rmtree(run_dir)
+
+    def export(self, run_id: str, kind: str) -> bytes:
+        """A run as one file.
+
+        Raises:
+            TrajectoryError: There is no such kind, or not for this run.
+        """
+        run_dir = self.find(run_id)
+        makers: dict[str, Callable[[Path], bytes]] = {
+            "report": _report,
+            "osworld": _osworld,
+            "atif": _atif,
+            "gif": _gif,
+            "mp4": _mp4,
+            "record": _record,
+        }
+        if kind not in makers:
+            raise TrajectoryError(f"there is no export {kind[:40]!r}; expected one of {', '.join(makers)}")
+        return makers[kind](run_dir)
+
+
+def _row(run: RunSummary) -> dict[str, Any]:
+    row = {name: value for name, value in asdict(run).items() if name != "run_dir"}
+    return {"id": run.id, **row, "instruction": run.instruction[:2000], "reason": run.reason[:2000]}
+
+
+def _steps(record: RunRecord) -> Iterator[dict[str, Any]]:
+    for step in record.steps:
+        yield {
+            "index": step.index,
+            "thought": step.turn.thought[:4000],
+            "action": step.turn.action_text[:2000],
+            "code": step.turn.code[:4000],
+            "done": [describe_action(action)[:200] for action in step.actions],
+            "error": step.error,
+            "has_image": bool(record.images.get(step.index)),
+            "url": step.observation.url,
+            "notes": [note.text[:1000] for note in record.notes if note.index == step.index],
+        }
+    if record.pending is not None and record.images.get(record.pending.index):
+        yield {"index": record.pending.index, "action": "the last screen", "has_image": True, "done": [], "notes": []}
+    for turn in record.turns:
+        for tool_step in turn.steps:
+            calls = [f"{outcome.call.name}: {outcome.result.text[:1000]}" for outcome in tool_step.outcomes]
+            said = tool_step.reply.content[:4000]
+            yield {"index": tool_step.index, "action": said, "has_image": False, "done": calls, "notes": []}
+
+
+def _stamp(run_dir: Path) -> tuple[int, int]:
+    """Changes when the record does."""
+    found = (run_dir / TRAJECTORY).stat()
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=32)
+def _images_of(run_dir: Path, stamp: tuple[int, int]) -> dict[int, str]:
+    return dict(load_run(run_dir, images=0).images)
+
+
+@lru_cache(maxsize=256)
+def _thumbnail(history: History, run_id: str, stamp: tuple[int, int]) -> bytes:
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(history.image(run_id, 0))).convert("RGB")
+    image.thumbnail(_THUMB_PX)
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=80)
+    return buffer.getvalue()
+
+
+def _report(run_dir: Path) -> bytes:
+    from cua.swarm.report import is_swarm, write_swarm_report
+    from cua.trajectory.report import write_report
+
+    if is_swarm(load_run(run_dir, images=0)):
+        return Path(write_swarm_report(run_dir)).read_bytes()
+    with tempfile.TemporaryDirectory(prefix="k25-export-") as folder:
+        return Path(write_report(run_dir, Path(folder) / "report.html")).read_bytes()
+
+
+def _osworld(run_dir: Path) -> bytes:
+    from cua.trajectory.osworld_export import OSWorldNames, export_osworld
+
+    record = load_run(run_dir, images=0)
+    if record.is_tool_run:
+        raise TrajectoryError("OSWorld's layout is for runs on a screen; export this one as atif or report")
+    with _zipped() as (folder, packed):
+        names = OSWorldNames(domain="custom", task_id=run_dir.name, model=record.header.model or "unknown")
+        export_osworld(record, folder, names)
+    return packed.getvalue()
+
+
+def _atif(run_dir: Path) -> bytes:
+    from cua.trajectory.atif_export import FILE, export_atif
+
+    with _zipped() as (folder, packed):
+        target = folder / run_dir.name
+        target.mkdir()
+        record = load_run(run_dir, images=0)
+        export_atif(load_run(run_dir, images=None) if record.is_tool_run else record, target / FILE)
+    return packed.getvalue()
+
+
+def _record(run_dir: Path) -> bytes:
+    with _zipped() as (folder, packed):
+        shutil.copytree(run_dir, folder / run_dir.name, symlinks=True, ignore=shutil.ignore_patterns("*.lock"))
+    return packed.getvalue()
+
+
+@contextmanager
+def _zipped() -> Iterator[tuple[Path, io.BytesIO]]:
+    """A folder to write to, and the archive that holds it afterwards; links are left out."""
+    packed = io.BytesIO()
+    with tempfile.TemporaryDirectory(prefix="k25-export-") as name:
+        folder = Path(name)
+        yield folder, packed
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for path in sorted(folder.rglob("*")):
+                if path.is_file() and not path.is_symlink():
+                    archive.write(path, path.relative_to(folder))
+
+
+def _images(run_dir: Path) -> Iterator[Any]:
+    """The screenshots of a run in order, small enough for a film, all of one size."""
+    from PIL import Image
+
+    size = None
+    for sha256 in _images_of(run_dir, _stamp(run_dir)).values():
+        if not sha256:
+            continue
+        image = Image.open(io.BytesIO(ImageFolder(run_dir).get(sha256))).convert("RGB")
+        image.thumbnail(_MAX_MOVIE_PX)
+        size = size or (image.width // 2 * 2, image.height // 2 * 2)
+        yield image if image.size == size else image.resize(size)
+
+
+def _gif(run_dir: Path) -> bytes:
+    frames = [image.quantize(128) for image in _images(run_dir)]
+    if not frames:
+        raise TrajectoryError("this run has no images to make a film of")
+    frames = frames[:: -(-len(frames) // _MAX_GIF_FRAMES)]
+    buffer = io.BytesIO()
+    frames[0].save(
+        buffer, "GIF", save_all=True, append_images=frames[1:], duration=round(_FRAME_S * 1000), loop=0, optimize=False
+    )
+    return buffer.getvalue()
+
+
+def _mp4(run_dir: Path) -> bytes:
+    from envs.errors import require
+
+    av = require("av", "visual")
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as film:
+        stream = None
+        for image in _images(run_dir):
+            if stream is None:
+                stream = film.add_stream("libx264", rate=2)
+                stream.width, stream.height, stream.pix_fmt = image.width, image.height, "yuv420p"
+            for _ in range(round(2 * _FRAME_S)):
+                film.mux(stream.encode(av.VideoFrame.from_image(image)))
+        if stream is None:
+            raise TrajectoryError("this run has no images to make a film of")
+        film.mux(stream.encode())
+    return buffer.getvalue()

@@ -1,0 +1,156 @@
+"""What a person does on the live image, as actions of the environment; and what of it the record keeps.
+
+Positions come as fractions of the image and become screen pixels through the geometry of the last observation, as the
+model's do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from envs import (
+    Action,
+    Click,
+    Hotkey,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    ScreenGeometry,
+    Scroll,
+    TypeText,
+)
+from envs.actions import KEY_NAMES, normalize_key
+
+MAX_INPUTS = 200
+"""Of one message."""
+MAX_TEXT_CHARS = 20_000
+_MODIFIERS = ("ctrl", "alt", "shift", "win")
+_NAVIGATION = {"arrowup": "up", "arrowdown": "down", "arrowleft": "left", "arrowright": "right", " ": "space"}
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+Button = Literal["left", "middle", "right"]
+
+
+class _Input(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Pointed(_Input):
+    x: Fraction
+    y: Fraction
+
+
+class ClickInput(_Pointed):
+    """A click, or a double or triple one."""
+
+    kind: Literal["click"] = "click"
+    button: Button = "left"
+    clicks: int = Field(default=1, ge=1, le=3)
+
+
+class DragInput(_Pointed):
+    """From (x, y) with the button held down along a way to its last point."""
+
+    kind: Literal["drag"] = "drag"
+    way: tuple[tuple[Fraction, Fraction], ...] = Field(min_length=1, max_length=100)
+    button: Button = "left"
+
+
+class MoveInput(_Pointed):
+    """The pointer came to rest somewhere."""
+
+    kind: Literal["move"] = "move"
+
+
+class ScrollInput(_Pointed):
+    """The wheel, in notches: `dy` up is positive."""
+
+    kind: Literal["scroll"] = "scroll"
+    dx: int = Field(default=0, ge=-50, le=50)
+    dy: int = Field(default=0, ge=-50, le=50)
+
+
+class KeyInput(_Input):
+    """A key, by the browser's `KeyboardEvent.key`, with the modifiers that are held."""
+
+    kind: Literal["key"] = "key"
+    key: str = Field(min_length=1, max_length=40)
+    modifiers: tuple[Literal["ctrl", "alt", "shift", "win"], ...] = Field(default=(), max_length=4)
+
+
+class TextInput(_Input):
+    """Text that was pasted, or composed by an input method."""
+
+    kind: Literal["text"] = "text"
+    text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
+
+
+PersonInput = Annotated[
+    ClickInput | DragInput | MoveInput | ScrollInput | KeyInput | TextInput, Field(discriminator="kind")
+]
+INPUTS: TypeAdapter[list[PersonInput]] = TypeAdapter(Annotated[list[PersonInput], Field(max_length=MAX_INPUTS)])
+
+
+def to_actions(inputs: Sequence[PersonInput], geometry: ScreenGeometry) -> list[Action]:
+    """The actions that stand for inputs; letters in a row become one text, keys without a name are left out."""
+    actions: list[Action] = []
+    for item in inputs:
+        for action in _actions(item, geometry):
+            last = actions[-1] if actions else None
+            if isinstance(action, TypeText) and isinstance(last, TypeText):
+                actions[-1] = TypeText(text=last.text + action.text)
+            else:
+                actions.append(action)
+    return actions
+
+
+def without_texts(actions: Sequence[Action]) -> tuple[Action, ...]:
+    """The actions as the record keeps them: what a person types may be a password, so only its length stays."""
+    return tuple(
+        replace(action, text="*" * len(action.text)) if isinstance(action, TypeText) else action for action in actions
+    )
+
+
+def _actions(item: PersonInput, geometry: ScreenGeometry) -> list[Action]:
+    match item:
+        case ClickInput():
+            x_px, y_px = geometry.from_model(item.x, item.y)
+            return [Click(x_px=x_px, y_px=y_px, button=item.button, clicks=item.clicks)]
+        case MoveInput():
+            x_px, y_px = geometry.from_model(item.x, item.y)
+            return [Move(x_px=x_px, y_px=y_px)]
+        case ScrollInput():
+            x_px, y_px = geometry.from_model(item.x, item.y)
+            return [Scroll(x_px=x_px, y_px=y_px, dx=item.dx, dy=item.dy)]
+        case DragInput():
+            return _drag(item, geometry)
+        case TextInput(text=text):
+            return [TypeText(text=text)]
+        case KeyInput():
+            return _key(item)
+
+
+def _drag(item: DragInput, geometry: ScreenGeometry) -> list[Action]:
+    x_px, y_px = geometry.from_model(item.x, item.y)
+    way = [geometry.from_model(x, y) for x, y in item.way]
+    return [
+        MouseDown(x_px=x_px, y_px=y_px, button=item.button),
+        *(Move(x_px=point[0], y_px=point[1]) for point in way),
+        MouseUp(x_px=way[-1][0], y_px=way[-1][1], button=item.button),
+    ]
+
+
+def _key(item: KeyInput) -> list[Action]:
+    held = tuple(name for name in _MODIFIERS if name in item.modifiers)
+    if len(item.key) == 1 and not set(held) - {"shift"}:
+        return [TypeText(text=item.key)]
+    try:
+        key = normalize_key(_NAVIGATION.get(item.key.lower(), item.key))
+    except ValueError:
+        return []
+    if key not in KEY_NAMES or key in held:
+        return []
+    return [Hotkey(keys=(*held, key.lower() if len(key) == 1 else key))] if held else [PressKey(key=key)]

@@ -1,0 +1,124 @@
+"""The screen of a session, for people: the newest image, pointer and next click; followed only while somebody looks."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+from envs import Action, Env, EnvError, LiveFrame, LiveScreen, Observation, ScreenGeometry
+from envs.errors import ActionError
+
+MAX_FPS = 10.0
+Point = tuple[float, float]
+"""Fractions of the image."""
+
+
+class Screen:
+    """What is shown of an environment.
+
+    Args:
+        wake: Called when there is something new.
+
+    Attributes:
+        env: The environment while a run has one.
+        frame: The newest image; None before the first.
+        frame_number: Counts the images.
+        geometry: Of the last observation; None before the first.
+        screenshot: That of the last observation.
+        url: Address of the page.
+        title: Title of page or window.
+        pointer: Where the pointer is.
+        next_click: Where the agent is about to click.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._num_viewers = 0
+        self._watching: asyncio.Task[None] | None = None
+        self.frame: LiveFrame | None = None
+        self.frame_number = 0
+        self.begin(is_live=False)
+
+    def begin(self, *, is_live: bool) -> None:
+        """A new run: nothing of it was seen yet.
+
+        Args:
+            is_live: Whether the screen may be shown between observations.
+        """
+        self._is_live = is_live
+        self.env: Env | None = None
+        self.geometry: ScreenGeometry | None = None
+        self.screenshot = b""
+        self.url = self.title = ""
+        self.pointer: Point | None = None
+        self.next_click: Point | None = None
+
+    @contextlib.contextmanager
+    def viewing(self) -> Iterator[None]:
+        """Somebody looks at it."""
+        self._num_viewers += 1
+        self._watch()
+        try:
+            yield
+        finally:
+            self._num_viewers -= 1
+            if not self._num_viewers:
+                self.unwatch()
+
+    def meet(self, env: Env) -> None:
+        """The run has its environment."""
+        self.env = env
+        self._watch()
+
+    def see(self, observation: Observation) -> None:
+        """The agent, or the person, looked."""
+        self.geometry = observation.geometry
+        self.screenshot = observation.screenshot
+        self.url, self.title = observation.url or "", observation.title or ""
+        if observation.pointer_px is not None:
+            self.pointer = observation.geometry.to_model(*observation.pointer_px)
+        if observation.screenshot and self._watching is None:
+            self._show(LiveFrame(image=observation.screenshot, media_type="image/png"))
+
+    def point_of(self, actions: Sequence[Action]) -> Point | None:
+        """The first point that actions name."""
+        for action in actions:
+            x_px, y_px = getattr(action, "x_px", None), getattr(action, "y_px", None)
+            if x_px is not None and y_px is not None and self.geometry is not None:
+                return self.geometry.to_model(x_px, y_px)
+        return None
+
+    async def describe_target(self, actions: Sequence[Action]) -> str:
+        """What the first of them that has a point would land on; "" when unknown."""
+        for action in actions:
+            x_px, y_px = getattr(action, "x_px", None), getattr(action, "y_px", None)
+            if self.env is not None and x_px is not None and y_px is not None:
+                with contextlib.suppress(EnvError):
+                    return await self.env.describe_point(x_px, y_px) or ""
+        return ""
+
+    def unwatch(self) -> None:
+        """Do not follow it any more."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+
+    def _watch(self) -> None:
+        if self._num_viewers and self._watching is None and self._is_live and self.env is not None:
+            self._watching = asyncio.create_task(self._follow(self.env))
+
+    async def _follow(self, env: Env) -> None:
+        if not isinstance(env, LiveScreen):
+            return
+        frames = env.live_frames(MAX_FPS)
+        try:
+            async for frame in frames:
+                self._show(frame)
+        except (EnvError, ActionError):  # it is gone; the loop of the agent says why
+            return
+        finally:
+            await frames.aclose()  # type: ignore[attr-defined]
+
+    def _show(self, frame: LiveFrame) -> None:
+        self.frame = frame
+        self.frame_number += 1
+        self._wake()

@@ -1,0 +1,191 @@
+"""The whole app on one port: access, API, static files and page; and how it is started and ended."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from apps.assistant.access import MIN_TOKEN_CHARS, Access, is_loopback, make_token
+from apps.assistant.api import make_api
+from apps.assistant.assistant import MAX_FILE_BYTES, Assistant
+from apps.assistant.page import EXTRA, HEAD, LOAD_JS, make_page, make_theme
+from apps.assistant.preferences import Preferences
+from cua.errors import ConfigError
+from envs.errors import require
+
+_STATIC = Path(__file__).with_name("static")
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
+_QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "GRADIO_SSR_MODE": "False", "DO_NOT_TRACK": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Where the app listens and who may reach it.
+
+    Attributes:
+        host: What to listen on.
+        port: 0 for one that is free.
+        token: What lets a person in; a random one when None.
+        hosts: Further names under which the app is reached.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 7860
+    token: str | None = field(default=None, repr=False)
+    hosts: tuple[str, ...] = ()
+
+
+def make_app(assistant: Assistant, *, has_page: bool = True) -> Any:
+    """The web application, not protected yet.
+
+    Args:
+        assistant: What it works on.
+        has_page: False leaves the page out, and with it the need for Gradio.
+
+    Raises:
+        MissingDependencyError: Gradio or FastAPI is not installed.
+    """
+    app = make_api(assistant)
+    _add_static(app)
+    if not has_page:
+        return app
+    for name, value in _QUIET.items():  # before its first import: it looks them up then
+        os.environ.setdefault(name, value)
+    os.environ["GRADIO_TEMP_DIR"] = str(assistant.page_dir)
+    gr = require("gradio", EXTRA)
+    gr.mount_gradio_app(
+        app,
+        make_page(assistant),
+        path="/",
+        footer_links=[],
+        run_history=False,
+        allowed_paths=[],
+        blocked_paths=[str(Path.home())],
+        show_error=True,
+        max_file_size=MAX_FILE_BYTES,
+        ssr_mode=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+        theme=make_theme(),
+        head=HEAD,
+        js=LOAD_JS,
+    )
+    return app
+
+
+def _add_static(app: Any) -> None:
+    from starlette.responses import FileResponse, Response
+
+    async def static(name: str) -> Response:
+        path = _STATIC / name
+        if path.parent != _STATIC or not path.is_file():
+            return Response(status_code=404)
+        return FileResponse(path, media_type=_MEDIA_TYPES.get(path.suffix), headers={"cache-control": "no-cache"})
+
+    app.add_api_route("/assistant/{name}", static, include_in_schema=False)
+
+
+def check_options(options: ServeOptions) -> None:
+    """Refuse what would let strangers in.
+
+    Raises:
+        ConfigError: It listens beyond this machine without a token of one's own, or that token is short.
+    """
+    if options.token is not None and len(options.token) < MIN_TOKEN_CHARS:
+        raise ConfigError(f"the token has {len(options.token)} characters, expected {MIN_TOKEN_CHARS} or more")
+    if not is_loopback(options.host) and options.token is None:
+        raise ConfigError(
+            f"{options.host} is reached from other machines: name a file with a token that you share with them, "
+            "--token-file FILE, and put TLS in front of it. Without a token only 127.0.0.1 is listened on"
+        )
+
+
+def open_port(host: str, port: int) -> socket.socket:
+    """Listen.
+
+    Raises:
+        ConfigError: The port is taken, or the host is not this machine's.
+    """
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}. Choose another one: --port 0") from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else small answers wait 40 ms
+    return listener
+
+
+def serve(
+    options: ServeOptions,
+    preferences: Preferences,
+    *,
+    tell: Callable[[str], None],
+    open_browser: Callable[[str], object] | None = None,
+) -> None:
+    """Serve until Ctrl-C; runs that go on then are stopped in order, and can be resumed.
+
+    Args:
+        options: Where.
+        preferences: Settings of the app.
+        tell: Takes the address to open.
+        open_browser: Opens it.
+
+    Raises:
+        ConfigError: It cannot listen there.
+        MissingDependencyError: A package is not installed.
+    """
+    check_options(options)
+    require("gradio", EXTRA)
+    listener = open_port(options.host, options.port)
+    token = options.token or make_token()
+    port = listener.getsockname()[1]
+    shown = "127.0.0.1" if options.host in ("0.0.0.0", "::", "localhost") else options.host
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
+    asyncio.run(_serve(listener, token, options, preferences, lambda: _say(address, tell, open_browser)))
+
+
+def _say(address: str, tell: Callable[[str], None], open_browser: Callable[[str], object] | None) -> None:
+    tell(address)
+    if open_browser is not None:
+        open_browser(address)
+
+
+async def _serve(
+    listener: socket.socket, token: str, options: ServeOptions, preferences: Preferences, ready: Callable[[], None]
+) -> None:
+    uvicorn = require("uvicorn", EXTRA)
+    require("websockets", EXTRA)
+    assistant = Assistant(preferences)
+    try:
+        app = await asyncio.to_thread(make_app, assistant)
+        guarded = protect(app, token, listener, options)
+        config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=1, access_log=False)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.02)
+        if server.started:
+            ready()
+        await serving
+    finally:
+        await assistant.close()
+
+
+def protect(app: Any, token: str, listener: socket.socket, options: ServeOptions) -> Access:
+    """The app behind its access rules."""
+    return Access(app, token=token, host=options.host, port=listener.getsockname()[1], hosts=options.hosts)
+
+
+def read_token(file: Path) -> str:
+    """The token in a file.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the token file {file} cannot be read: {error}") from error

@@ -1,0 +1,387 @@
+"""One session with an agent: start, watch, pause, redirect, approve, take over, stop. No web framework in here.
+
+A session shows three things: `view()`, how it stands now; `log`, what happened, with word of news for whoever waits;
+`screen`, the newest image. Everything runs on one event loop.
+"""
+
+import asyncio
+import secrets
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from apps.assistant.approvals import Answer, Approval, crop_around
+from apps.assistant.event_log import EventLog, shortened
+from apps.assistant.person import PersonInput, to_actions, without_texts
+from apps.assistant.screen import Screen
+from apps.cli.progress import event_object, result_object
+from cua.errors import CuaError
+from cua.guard import Verdict
+from cua.run.control import Control
+from cua.run.end import RunResult
+from cua.run.events import (
+    CallReturned,
+    Decided,
+    Event,
+    Observed,
+    RunEnded,
+    RunStarted,
+    StepDone,
+    Thinking,
+    ToolStepDone,
+    Watch,
+)
+from cua.step import Turn
+from envs import Action, Env, EnvError
+from visual_tools.errors import VisualError
+
+Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "person", "stopping", "ended"]
+Work = Callable[[Watch], Awaitable[RunResult]]
+"""What a session does when it is started: a run, given who follows it."""
+
+_THOUGHT_CHARS = 4000
+_ACT_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 10.0
+
+
+class Session:
+    """One session.
+
+    Args:
+        mode: `instant`, `thinking`, `agent` or `swarm`, for who looks at it.
+        id: Its name; a random one when left out.
+
+    Attributes:
+        id: Its name.
+        mode: As given.
+        title: The instruction, for lists.
+        instruction: What is being done.
+        run_id: Name of the run's folder; "" before it has one.
+        result: How the last run ended; None before.
+        error: Why it could not be started.
+        log: What happened.
+        screen: What is seen.
+        approvals: Questions that are open.
+        find_children: Sub-agents of a swarm as JSON values.
+    """
+
+    def __init__(self, mode: str, id: str = "") -> None:
+        self.id = id or secrets.token_hex(6)
+        self.mode = mode
+        self.title = self.instruction = self.run_id = self.error = ""
+        self.result: RunResult | None = None
+        self.log = EventLog()
+        self.screen = Screen(self.log.wake)
+        self.approvals: dict[str, Approval] = {}
+        self.find_children: Callable[[], list[dict[str, Any]]] | None = None
+        self._thought = ""
+        self._step = 0
+        self._tokens, self._cost_usd = 0, 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._control: Control | None = None
+        self._is_acting = self._is_stopping = False
+        self._is_taken = False
+        self._by_person: list[Action] = []
+        self._person_lock = asyncio.Lock()
+        self._allowed: set[tuple[str, str]] = set()
+        self._holding: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------------ what it shows
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def phase(self) -> Phase:
+        """How it stands."""
+        if not self.is_running:
+            return "ended" if self.result or self.error else "ready"
+        if self._is_stopping:
+            return "stopping"
+        if self.approvals:
+            return "asking"
+        if self._control is None:
+            return "starting"
+        if self._control.is_paused:
+            if self._acts_now:
+                return "pausing"
+            return "person" if self._is_taken else "paused"
+        return "working"
+
+    @property
+    def _acts_now(self) -> bool:
+        """Whether the screen is being opened, or actions of the agent are being carried out on it."""
+        is_held = self._control is not None and self._control.clock.is_waiting
+        return not is_held and (self._is_acting or (self.screen.env is not None and self.screen.geometry is None))
+
+    def view(self) -> dict[str, Any]:
+        """How it stands, as JSON values."""
+        result = result_object(self.result) if self.result is not None else None
+        return {
+            "id": self.id,
+            "mode": self.mode,
+            "title": self.title,
+            "instruction": shortened(self.instruction),
+            "phase": self.phase,
+            "step": self._step,
+            "thought": self._thought[-_THOUGHT_CHARS:],
+            "url": shortened(self.screen.url),
+            "tab": shortened(self.screen.title),
+            "size_px": list(self.screen.geometry.sent_px) if self.screen.geometry else None,
+            "pointer": self.screen.pointer,
+            "next": self.screen.next_click,
+            "tokens": self._tokens,
+            "cost_usd": self._cost_usd,
+            "approvals": [approval.to_json() for approval in self.approvals.values()],
+            "children": self.find_children() if self.find_children else [],
+            "run_id": self.run_id,
+            "result": {**result, "run_dir": None, "answer": shortened(result["answer"] or "")} if result else None,
+            "error": self.error,
+            "has_screen": self.screen.frame is not None,
+            "can_take_over": self.screen.env is not None and self.is_running,
+        }
+
+    # ------------------------------------------------------------------ what a person does
+
+    def start(self, work: Work, instruction: str, *, has_live_screen: bool = True) -> None:
+        """Begin a run; one at a time.
+
+        Args:
+            work: The run.
+            instruction: What the person said.
+            has_live_screen: False: only observations are shown, as in them secrets are masked.
+
+        Raises:
+            CuaError: One is going on.
+        """
+        if self.is_running:
+            raise CuaError("this session is at work; stop it first, or send a sentence to redirect it")
+        self.instruction = instruction
+        self.title = self.title or " ".join(instruction.split())[:120]
+        self.result, self.error, self.run_id = None, "", ""
+        self._control = None
+        self.screen.begin(is_live=has_live_screen)
+        self._is_acting = self._is_stopping = self._is_taken = False
+        self._thought, self._step = "", 0
+        self._by_person.clear()
+        self.log.tell("said", text=instruction)
+        self._task = asyncio.create_task(self._run(work), name=f"assistant-session-{self.id}")
+
+    def pause(self) -> None:
+        """Hold the agent before its next model call or action."""
+        self._open_control().pause()
+        self._holding = asyncio.create_task(self._until_held())
+
+    async def resume(self) -> None:
+        """Let it go on; after a take-over it looks at the screen first."""
+        async with self._person_lock:
+            control = self._open_control()
+            if self._is_taken:
+                control.hand_back(without_texts(self._by_person))
+                self._by_person.clear()
+                self._is_taken = False
+                self.log.tell("person", text="handed back")
+            control.resume()
+        self.log.wake()
+
+    def stop(self) -> None:
+        """End the run at once. Does nothing when none is going on."""
+        if not self.is_running or self._task is None:
+            return
+        self._is_stopping = True
+        if self._control is not None:
+            if self._is_taken:
+                self._control.hand_back(without_texts(self._by_person))
+            self._control.stop("stopped by the person at the screen")
+        else:
+            self._task.cancel()
+        self.log.wake()
+
+    def redirect(self, instruction: str) -> None:
+        """Give a run on a screen another instruction from its next step on."""
+        self._open_control().redirect(instruction)
+        self.instruction = instruction
+        self.log.tell("said", text=instruction)
+
+    def answer(self, approval_id: str, answer: Answer) -> None:
+        """Answer a question; `site` lets the same kind of risk pass on this site for the rest of the session.
+
+        Raises:
+            CuaError: It is not open any more.
+        """
+        approval = self.approvals.get(approval_id)
+        if approval is None or approval.answer.done():
+            raise CuaError("this question is not open any more")
+        if answer == "site":
+            self._allowed.add((approval.site, approval.risk))
+        approval.answer.set_result(answer != "deny")
+
+    async def take_over(self) -> None:
+        """Have the agent hold still, and let the person work on the screen.
+
+        Raises:
+            CuaError: There is no screen to work on, or the agent does not come to rest.
+        """
+        control = self._open_control()
+        if self.screen.env is None:
+            raise CuaError("there is no screen to take over")
+        control.pause()
+        self._is_taken = True
+        for approval in tuple(self.approvals.values()):
+            if not approval.answer.done():
+                approval.answer.set_result(False)
+        await self._until_held()
+        if self._acts_now:
+            raise CuaError("the agent is still in the middle of a step; try again, or stop it")
+        self.log.tell("person", text="took over")
+
+    async def act(self, inputs: Sequence[PersonInput]) -> str | None:
+        """Carry out what the person does; returns why something of it did not work.
+
+        Raises:
+            CuaError: The person has not taken over.
+        """
+        async with self._person_lock:
+            if self.phase != "person" or self.screen.env is None:
+                raise CuaError("take over first; the agent has the mouse and the keyboard")
+            try:
+                if self.screen.geometry is None:
+                    self.screen.see((await self.screen.env.step(())).observation)
+                assert self.screen.geometry is not None
+                actions = to_actions(inputs, self.screen.geometry)
+                if not actions:
+                    return None
+                result = await self.screen.env.step(actions)
+            except EnvError as error:
+                raise CuaError(str(error)) from error
+            self._by_person += actions
+        self.screen.see(result.observation)
+        self.log.wake()
+        return result.observation.last_action_error
+
+    async def close(self) -> None:
+        """Stop, and wait for everything to end."""
+        self.stop()
+        task = self._task
+        if task is not None:
+            await asyncio.wait({task}, timeout=_STOP_TIMEOUT_S)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=_STOP_TIMEOUT_S)
+        self.screen.unwatch()
+        self.log.wake()
+
+    # ------------------------------------------------------------------ inside
+
+    async def _until_held(self) -> None:
+        """Wait until the agent comes to rest, or for as long as a step may take."""
+        self.log.wake()
+        deadline = time.monotonic() + _ACT_TIMEOUT_S
+        while self._acts_now and self.is_running and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        self.log.wake()
+
+    def _open_control(self) -> Control:
+        if not self.is_running or self._control is None:
+            raise CuaError("nothing is running in this session")
+        return self._control
+
+    async def _run(self, work: Work) -> None:
+        watch = Watch(listener=self._listen, approver=self._ask, on_control=self._connect, on_env=self._meet)
+        try:
+            self.result = await work(watch)
+        except (CuaError, EnvError, VisualError) as error:
+            self.error = str(error)
+            self.log.tell("error", text=self.error)
+        except asyncio.CancelledError:
+            self.error = "stopped"
+            self.log.tell("error", text=self.error)
+        except Exception as error:  # the edge of the process: the page goes on, the developer finds it in the log
+            traceback.print_exc(file=sys.stderr)
+            self.error = f"a defect of the assistant: {type(error).__name__}; the terminal has the details"
+            self.log.tell("error", text=self.error)
+        finally:
+            self.screen.unwatch()
+            self.screen.env = self._control = self.screen.next_click = None
+            self._is_acting = self._is_stopping = self._is_taken = False
+            asyncio.get_running_loop().call_soon(self.log.wake)  # once the task counts as done
+
+    def _connect(self, control: Control) -> None:
+        self._control = control
+        if self._is_stopping:
+            control.stop("stopped by the person at the screen")
+
+    def _meet(self, env: Env) -> None:
+        self.screen.meet(env)
+
+    def _listen(self, event: Event) -> None:
+        if event.ids.agent_id != "main":
+            self.log.wake()  # children of a swarm show in their grid
+            return
+        match event:
+            case Thinking(text=text):
+                self._thought = (self._thought + text)[-2 * _THOUGHT_CHARS :]
+                self.log.wake()
+                return
+            case RunStarted(run_dir=run_dir):
+                self.run_id = Path(run_dir).name if run_dir else ""
+            case Observed(index=index, observation=observation):
+                self._step, self._is_acting, self.screen.next_click, self._thought = index, False, None, ""
+                self.screen.see(observation)
+            case Decided(actions=actions):
+                self._is_acting = True
+                self.screen.next_click = self.screen.point_of(actions)
+            case StepDone(step=step, usage=usage):
+                self._is_acting, self.screen.next_click = False, None
+                self.screen.pointer = self.screen.point_of(step.actions[::-1]) or self.screen.pointer
+                self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
+            case ToolStepDone(step=tool_step, usage=usage):
+                self._step, self._thought = tool_step.index, ""
+                self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
+            case RunEnded(result=result):
+                self.result = result
+                self.log.tell("ended", **{**result_object(result), "run_dir": None})
+                return
+            case _:
+                pass
+        told = event_object(event)
+        if told is not None:
+            told.pop("run_dir", None)
+            if isinstance(event, CallReturned):
+                told["images"] = self.log.keep_images(event.outcome)
+                told["shown"] = event.outcome.result.display or event.outcome.result.text
+            self.log.tell(str(told.pop("event")), **told)
+
+    async def _ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        site = urlsplit(self.screen.url).netloc
+        risk = verdict.risk or ""
+        if (site, risk) in self._allowed:
+            return True
+        if self._is_taken:
+            return False
+        approval = Approval(
+            id=secrets.token_hex(6),
+            reason=verdict.reason,
+            risk=risk,
+            action=turn.action_text,
+            code=turn.code,
+            target=await self.screen.describe_target(actions),
+            site=site,
+            crop=await asyncio.to_thread(crop_around, self.screen.screenshot, self.screen.point_of(actions)),
+            answer=asyncio.get_running_loop().create_future(),
+        )
+        self.approvals[approval.id] = approval
+        self.log.tell("asked", text=verdict.reason, approval=approval.id)
+        try:
+            is_allowed = await approval.answer
+        finally:
+            del self.approvals[approval.id]
+            self.log.wake()
+        self.log.tell("answered", text="allowed" if is_allowed else "denied", approval=approval.id)
+        return is_allowed

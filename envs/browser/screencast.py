@@ -1,0 +1,135 @@
+"""The active tab of a session as it is painted, for a person who watches: frames come when something changes.
+
+Chromium sends them by itself (`Page.startScreencast`) and waits with the next one until the last was taken: a page at
+rest costs nothing. Where secrets are masked, the camera that masks them is asked instead, twice a second.
+"""
+
+import asyncio
+import base64
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from envs.browser.options import BrowserOptions
+from envs.browser.session import BrowserSession
+from envs.errors import ActionError, EnvError
+from envs.observation import LiveFrame
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Page
+
+_QUALITY = 70
+_AWAY_S = 0.1
+"""Between looks for a page where there is none, and for a change of the tab or of what is drawn over it."""
+_MASKED_S = 0.5
+
+
+async def watch_session(
+    find_session: Callable[[], BrowserSession | None], options: BrowserOptions, max_fps: float
+) -> AsyncIterator[LiveFrame]:
+    """Frames of whatever tab is active, until the env is closed.
+
+    Args:
+        find_session: The session of the current episode, None between two; raises EnvError once there will be none.
+        options: Of the env.
+        max_fps: At most so many frames a second.
+    """
+    cast: Screencast | None = None
+    last, sent = b"", b""
+    try:
+        while True:
+            try:
+                session = find_session()
+                page = session.tabs.active if session is not None else None
+            except ActionError:  # between two tabs
+                session = page = None
+            except EnvError:
+                return
+            if session is None or page is None:
+                await asyncio.sleep(_AWAY_S)
+                continue
+            if options.masked_texts:
+                frame = await _masked(session, page)
+                await asyncio.sleep(_MASKED_S)
+            else:
+                if cast is None or cast.page is not page:
+                    await _stop(cast)
+                    cast = await Screencast.start(page, max_fps)
+                last = await cast.next(_AWAY_S) or last
+                frame = last
+            if session.overlay is not None and frame:
+                frame = await asyncio.to_thread(session.camera.compose, frame, session.overlay, (0, 0))
+            if frame and frame != sent:
+                sent = frame
+                yield LiveFrame(image=frame, media_type="image/png" if frame[:4] == b"\x89PNG" else "image/jpeg")
+    finally:
+        await _stop(cast)
+
+
+class Screencast:
+    """Frames of one page.
+
+    Args:
+        page: The page.
+        session: A connection to it.
+        max_fps: At most so many frames a second.
+    """
+
+    def __init__(self, page: "Page", session: "CDPSession | None", max_fps: float) -> None:
+        self.page = page
+        self._session = session
+        self._gap_s = 1.0 / max_fps
+        self._taken_s = 0.0
+        self._newest: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    @classmethod
+    async def start(cls, page: "Page", max_fps: float) -> "Screencast":
+        """Have the page send frames; one that is gone sends none."""
+        from playwright.async_api import Error
+
+        try:
+            session = await page.context.new_cdp_session(page)
+            cast = cls(page, session, max_fps)
+            session.on("Page.screencastFrame", cast._newest.put_nowait)
+            await session.send("Page.startScreencast", {"format": "jpeg", "quality": _QUALITY, "everyNthFrame": 1})
+        except Error:
+            return cls(page, None, max_fps)
+        return cast
+
+    async def next(self, timeout_s: float) -> bytes | None:
+        """The next frame; None when nothing changed within the time."""
+        from playwright.async_api import Error
+
+        try:
+            found = await asyncio.wait_for(self._newest.get(), timeout_s)
+        except TimeoutError:
+            return None
+        await asyncio.sleep(max(0.0, self._taken_s + self._gap_s - time.monotonic()))
+        self._taken_s = time.monotonic()
+        with contextlib.suppress(Error):  # the page is gone; its last frame is still good
+            assert self._session is not None
+            await self._session.send("Page.screencastFrameAck", {"sessionId": found["sessionId"]})
+        return base64.b64decode(found["data"])
+
+    async def stop(self) -> None:
+        """End it; a page that is gone has ended it already."""
+        from playwright.async_api import Error
+
+        if self._session is not None:
+            with contextlib.suppress(Error):
+                await self._session.detach()
+
+
+async def _stop(cast: Screencast | None) -> None:
+    if cast is not None:
+        await cast.stop()
+
+
+async def _masked(session: BrowserSession, page: "Page") -> bytes:
+    from playwright.async_api import Error
+
+    try:
+        return await session.camera.take(page)
+    except Error:
+        return b""

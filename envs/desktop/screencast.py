@@ -1,0 +1,85 @@
+"""A desktop's screen as it changes, for a person who watches: grabbed over a connection and a thread of its own."""
+
+import asyncio
+import io
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from envs.desktop.backend import Frame, ScreenLostError
+from envs.desktop.running_desktop import RunningDesktop
+from envs.desktop.screenshot import Grabber
+from envs.observation import LiveFrame
+
+_QUALITY = 70
+_AWAY_S = 0.1
+_SLOWER, _IDLE_S = 1.5, 0.5
+"""A screen at rest is looked at less and less often."""
+
+
+async def watch_desktop(find_desktop: Callable[[], RunningDesktop | None], max_fps: float) -> AsyncIterator[LiveFrame]:
+    """Frames of the region that observations show, whenever it has changed.
+
+    Args:
+        find_desktop: The desktop of the current episode, None between two.
+        max_fps: At most so many frames a second.
+    """
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, "desktop-screencast") as thread:
+        eye: _Eye | None = None
+        wait_s = 1.0 / max_fps
+        try:
+            while True:
+                desktop = find_desktop()
+                if desktop is None or not hasattr(desktop, "region"):  # not started yet
+                    await asyncio.sleep(_AWAY_S)
+                    continue
+                if eye is None or eye.desktop is not desktop:
+                    eye = _Eye(desktop)
+                began_s = time.monotonic()
+                image = await loop.run_in_executor(thread, eye.look)
+                wait_s = 1.0 / max_fps if image else min(wait_s * _SLOWER, max(_IDLE_S, 1.0 / max_fps))
+                if image:
+                    yield LiveFrame(image=image)
+                await asyncio.sleep(max(0.0, began_s + wait_s - time.monotonic()))
+        finally:
+            if eye is not None:
+                thread.submit(eye.close)
+
+
+class _Eye:
+    """Looks at one desktop; used from one thread."""
+
+    def __init__(self, desktop: RunningDesktop) -> None:
+        self.desktop = desktop
+        self._grabber: Grabber | None = None
+        self._last: Frame | None = None
+
+    def look(self) -> bytes | None:
+        """The screen as JPEG; None when it is as it was, or gone."""
+        try:
+            if self._grabber is None:
+                self._grabber = self.desktop.open_grabber()
+            frame = self._grabber.grab(self.desktop.region)
+        except (ScreenLostError, OSError):
+            self.close()
+            return None
+        last, self._last = self._last, frame
+        if last is not None and last.size_px == frame.size_px and last.bgrx == frame.bgrx:
+            return None
+        return _to_jpeg(frame)
+
+    def close(self) -> None:
+        """Disconnect."""
+        grabber, self._grabber = self._grabber, None
+        if grabber is not None:
+            grabber.close()
+
+
+def _to_jpeg(frame: Frame) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    image = Image.frombuffer("RGB", frame.size_px, frame.bgrx, "raw", "BGRX", 0, 1)
+    image.save(buffer, "JPEG", quality=_QUALITY)
+    return buffer.getvalue()

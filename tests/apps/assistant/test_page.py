@@ -1,0 +1,398 @@
+"""The whole assistant in a real Chromium, as a person uses it: one app and one browser for all tests here.
+
+No request may leave the machine: the browser resolves no name, and each address that a page asks for is looked at.
+"""
+
+import asyncio
+import importlib.util
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from apps.demo import DemoApp
+from cua.models.scripted import ScriptedModel
+from envs.browser import find_browser
+from examples import assistant_client
+from tests.apps.assistant.running import RunningAssistant
+from tests.fake_openai import FakeOpenAI, raw
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(importlib.util.find_spec("gradio") is None, reason="pip install 'cua-k25[assistant]'"),
+    pytest.mark.skipif(find_browser() is None, reason="no Chromium found; get one with `cua setup`"),
+]  # fmt: skip
+
+EVIL = (
+    "<img src=x onerror=window.hacked=1>",
+    "<script>window.hacked=2</script>",
+    '"><svg onload=window.hacked=3>',
+    "[x](javascript:window.hacked=4)",
+    "![x](http://evil.example/leak.png)",
+    "<iframe srcdoc='<script>parent.hacked=5</script>'></iframe>",
+    "<a href='javascript:window.hacked=6'>x</a>",
+    "</textarea><details open ontoggle=window.hacked=7>",
+    "<style>@import 'http://evil.example/x.css'</style>",
+    "<math><mtext><mglyph><style><img src=x onerror=window.hacked=8>",
+    "{{constructor.constructor('window.hacked=9')()}}",
+    "<assistant-goto session=evil></assistant-goto>",
+    "<base href=http://evil.example/>",
+    "${window.hacked=10}",
+    "<form action=http://evil.example><button>go",
+    "<object data=javascript:window.hacked=11>",
+    "<meta http-equiv=refresh content='0;url=http://evil.example'>",
+    "<link rel=stylesheet href=http://evil.example/a.css>",
+    "<video><source onerror=window.hacked=12>",
+    "<body onload=window.hacked=13>",
+    "<input autofocus onfocus=window.hacked=14>",
+    "<img src='http://evil.example/pixel.gif'>",
+    "\u202e<b>reversed</b>",
+    "$$\\href{javascript:window.hacked=15}{x}$$",
+    "`<img src=x onerror=window.hacked=16>`",
+    "<xss style=animation-name:x onanimationstart=window.hacked=17>",
+    "<template><img src=x onerror=window.hacked=18></template>",
+    "<noscript><p title='</noscript><img src=x onerror=window.hacked=19>'>",
+    "<details><summary>x</summary><script>window.hacked=20</script></details>",
+    "<img srcset='http://evil.example/a.png 1x'>",
+)
+
+
+class Person:
+    """Someone at the page."""
+
+    def __init__(self, page: Any, app: RunningAssistant) -> None:
+        self.page = page
+        self.app = app
+        self.strange: list[str] = []
+        page.on("request", self._look_at)
+        page.on("pageerror", lambda error: self.strange.append(f"error: {error}"))
+
+    def _look_at(self, request: Any) -> None:
+        if not request.url.startswith((self.app.base, "data:", "blob:")):
+            self.strange.append(request.url)
+
+    async def open(self) -> None:
+        await self.page.goto(f"{self.app.base}/")
+        await self.page.get_by_role("button", name="Try the practice task").wait_for()
+
+    async def fresh(self) -> None:
+        await self.open()
+        await self.page.get_by_role("button", name="+ New").click()
+
+    async def say(self, words: str) -> None:
+        box = self.page.locator("#words textarea")
+        await box.fill(words)
+        await box.press("Enter")
+
+    async def status(self, pattern: str, timeout_s: float = 60) -> str:
+        until = time.monotonic() + timeout_s
+        text = ""
+        while time.monotonic() < until:
+            text = await self.page.locator("assistant-screen .status").text_content() or ""
+            if re.search(pattern, text):
+                return text
+            await asyncio.sleep(0.05)
+        told = (await self.page.locator("assistant-feed").text_content() or "")[-600:]
+        raise AssertionError(f"the status is {text!r}, expected {pattern!r}; the feed ends with: {told}")
+
+    async def press(self, name: str) -> None:
+        await self.page.get_by_role("button", name=name, exact=True).click()
+
+    async def stop(self) -> None:
+        button = self.page.get_by_role("button", name="Stop", exact=True)
+        if await button.is_enabled():
+            await button.click()
+            await self.status("stopped|succeeded|failed|error|not started", 10)
+
+    async def api(self, method: str, path: str, **more: Any) -> Any:
+        async with httpx.AsyncClient(base_url=self.app.base, headers=self.app.bearer, timeout=30) as web:
+            answer = await web.request(method, f"/api{path}", **more)
+        answer.raise_for_status()
+        return answer.json()
+
+
+@pytest.fixture(scope="module")
+def app() -> Any:
+    with RunningAssistant() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Any]:
+    from playwright.async_api import async_playwright
+
+    found = find_browser()
+    assert found is not None
+    async with async_playwright() as playwright:
+        rules = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
+        started = await playwright.chromium.launch(executable_path=str(found.path), args=[rules])
+        yield started
+        await started.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def person(app: RunningAssistant, browser: Any) -> AsyncIterator[Person]:
+    context = await browser.new_context(viewport={"width": 1280, "height": 860})
+    page = await context.new_page()
+    someone = Person(page, app)
+    await page.goto(app.address)
+    await someone.fresh()
+    yield someone
+    for session in await someone.api("GET", "/sessions"):
+        await someone.api("DELETE", f"/sessions/{session['id']}")
+    await context.close()
+    assert someone.strange == []
+
+
+async def test_two_clicks_from_the_first_start_to_a_verified_end(person: Person) -> None:
+    page = person.page
+    await person.press("Try the practice task")
+    pictures = set()
+    card = page.get_by_role("alertdialog", name="The agent asks")
+    asked = []
+    until = time.monotonic() + 120
+    while "succeeded" not in (text := await page.locator("assistant-screen .status").text_content()):
+        assert time.monotonic() < until, text
+        pictures.add(await page.locator("assistant-screen").get_attribute("data-frames"))
+        if await card.count():
+            asked.append(await card.locator(".target").text_content())
+            crop = card.get_by_role("img")
+            assert await crop.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
+            await card.get_by_role("button", name="Allow once").click()
+            await card.wait_for(state="detached")
+        await asyncio.sleep(0.05)
+    assert asked == ['It lands on: button "Delete"', 'It lands on: dialog button "OK"']
+    assert len(pictures) > 5
+    result = page.get_by_role("article", name="Result")
+    assert "373.40" in (await result.text_content())
+    assert await page.locator("article.step").count() == 12
+    step = page.get_by_role("article", name="Step 7", exact=True)
+    await step.get_by_text("Code").click()
+    assert "pyautogui.click" in await step.locator("pre").text_content()
+
+
+async def test_pause_take_over_hand_back_deny_and_stop(person: Person) -> None:
+    page = person.page
+    await person.say('Type "abc" into Description. Type 7.50 into Amount. Click Delete in the row of "Old taxi".')
+    await person.status("Working · step")
+    await person.press("Pause")
+    await person.status("Paused")
+    await person.press("Resume")
+    await person.status("Working|Waiting")
+    await person.press("Take over")
+    await person.status("You have the screen")
+    stage = page.locator("assistant-screen .stage")
+    box = await page.locator("assistant-screen .stage img").bounding_box()
+    scale = box["width"] / 1280
+    top = box["y"] + (box["height"] - 720 * scale) / 2
+    await page.mouse.click(box["x"] + 230 * scale, top + 55 * scale * 0.4)  # the link to the summary
+    await page.mouse.click(box["x"] + 285 * scale, top + 20 * scale)
+    await asyncio.sleep(1)
+    place = await page.locator("assistant-screen .place").text_content()
+    assert place is not None
+    await page.get_by_label("Text to type into the screen").fill("hello")
+    await page.get_by_role("button", name="Type", exact=True).click()
+    await asyncio.sleep(0.5)
+    assert await stage.get_attribute("role") == "application"
+    await person.press("Hand back")
+    await page.get_by_text("You handed back").wait_for()
+    started = time.monotonic()
+    await person.press("Stop")
+    await person.status("stopped", 5)
+    assert (
+        time.monotonic() - started < 2.0
+    )  # of the whole way through page and test; the app's own time is in benchmarks
+    (run,) = await person.api("GET", "/runs", params={"limit": 1})
+    strip = await person.api("GET", f"/runs/{run['id']}")
+    assert run["status"] == "stopped" and strip["steps"]
+    record = (person.app.runs / run["id"] / "trajectory.jsonl").read_text()
+    assert "a person worked on the screen" in record and "hello" not in record
+
+
+async def test_what_is_denied_is_not_done(person: Person) -> None:
+    await person.say('Click Delete in the row of "Old taxi".')
+    await person.page.get_by_role("button", name="Deny").click(timeout=60_000)
+    await person.page.get_by_text("You denied it").wait_for()
+    await person.stop()
+    (run,) = await person.api("GET", "/runs", params={"limit": 1})
+    assert "the person at the screen said no" in (person.app.runs / run["id"] / "trajectory.jsonl").read_text()
+
+
+async def test_a_reload_in_mid_run_and_two_sessions(person: Person) -> None:
+    page = person.page
+    await person.say('Click Delete in the row of "Old taxi".')
+    await person.status("Waiting for your answer")
+    await page.reload()
+    await person.status("Waiting for your answer")
+    assert await page.locator("article.step").count() >= 1
+    await page.get_by_role("button", name="+ New").click()
+    await person.status("Ready")
+    await person.say('Click "Summary". Tell me the Total.')
+    await person.status("unverified|failed|succeeded", 90)
+    chips = page.locator("assistant-sessions .chip:not(.new)")
+    assert await chips.count() == 2
+    await page.locator("assistant-sessions .chip", has_text="Delete").click()
+    await person.status("Waiting for your answer")
+    second = await page.context.new_page()
+    await second.goto(f"{person.app.base}/")  # another tab finds what goes on
+    await second.get_by_role("alertdialog", name="The agent asks").wait_for()
+    await second.close()
+    await person.stop()
+
+
+async def test_history_opens_replays_exports_runs_again_and_deletes(person: Person) -> None:
+    page = person.page
+    await person.say('Click "Summary". Tell me the Total.')
+    await person.status("unverified|failed|succeeded", 90)
+    (run,) = await person.api("GET", "/runs", params={"limit": 1})
+    await page.get_by_role("tab", name="History").click()
+    await page.get_by_label("Search").fill("summary total")
+    await asyncio.sleep(2)  # the list is drawn anew
+    await page.get_by_role("button", name="Open").first.click()
+    picture = page.locator(".strip img").first
+    assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1280
+    async with httpx.AsyncClient(base_url=person.app.base, headers=person.app.bearer, timeout=60) as web:
+        for kind, begins in (
+            ("report", b"<!doctype"),
+            ("osworld", b"PK"),
+            ("atif", b"PK"),
+            ("record", b"PK"),
+            ("gif", b"GIF8"),
+        ):
+            answer = await web.get(f"/api/runs/{run['id']}/export/{kind}")
+            assert answer.content[: len(begins)].lower() == begins.lower(), kind
+            assert answer.headers["content-disposition"].startswith("attachment")
+        assert (await web.get("/api/runs/..%2F..%2Fetc/export/report")).status_code in (400, 404)
+    await page.get_by_role("button", name="Run again").click()
+    await person.status("Working|Starting|unverified", 30)
+    await person.stop()
+    await person.api("DELETE", f"/runs/{run['id']}")
+    assert run["id"] not in {row["id"] for row in await person.api("GET", "/runs")}
+
+
+async def test_hostile_words_never_become_html(person: Person) -> None:
+    page = person.page
+    end = f"computer.terminate(status='success', answer={chr(10).join(EVIL)!r})"
+    codes = [(evil, f"pyautogui.click(0.9, 0.{number + 10})") for number, evil in enumerate(EVIL)]
+    replies = [f"## Action:\n{said}\n## Code:\n```python\n{code}\n```" for said, code in [*codes, ("End", end)]]
+    with FakeOpenAI(ScriptedModel(replies), model_id="evil") as server, DemoApp() as demo:
+        settings = {"model": "evil", "base_url": server.base_url, "approve": "yolo", "max_steps": 60}
+        order = {
+            "instruction": " ".join(EVIL),
+            "mode": "thinking",
+            "place": "web",
+            "url": demo.url,
+            "settings": settings,
+        }
+        session = await person.api("POST", "/sessions", json=order)
+        await page.goto(f"{person.app.base}/?session={session['id']}")
+        await person.status("unverified|failed|error|capped", 120)
+        assert await page.locator("article.step").count() >= len(EVIL)
+        assert EVIL[0] in await page.locator("assistant-feed").text_content()
+        await page.get_by_role("tab", name="History").click()
+        await page.get_by_role("button", name="Open").first.click()
+        await page.locator(".strip h2").first.wait_for()
+        name = EVIL[0].replace("/", "_")
+        uploaded = await person.api("POST", "/files", params={"name": name}, content=b"x")
+        assert uploaded["name"].endswith(name)
+    assert await page.evaluate("window.hacked") is None
+    assert await page.locator("assistant-feed iframe, assistant-feed script, .strip script, .run-card svg").count() == 0
+
+
+async def test_a_model_server_that_dies_is_told_in_words(person: Person) -> None:
+    with FakeOpenAI(ScriptedModel([]), model_id="dying") as server, DemoApp() as demo:
+        server.next(*[raw(b"", code=500) for _ in range(9)])
+        settings = {"model": "dying", "base_url": server.base_url, "max_retries": 1}
+        order = {"instruction": "Go", "place": "web", "url": demo.url, "settings": settings}
+        session = await person.api("POST", "/sessions", json=order)
+        await person.page.goto(f"{person.app.base}/?session={session['id']}")
+        await person.status("error", 60)
+        assert "500" in await person.page.get_by_role("article", name="Result").text_content()
+
+
+async def test_upload_and_ask_about_a_picture(person: Person, tmp_path: Path) -> None:
+    from PIL import Image
+
+    picture = tmp_path / "red.png"
+    Image.new("RGB", (80, 60), (200, 0, 0)).save(picture)
+    page = person.page
+    with FakeOpenAI(ScriptedModel(["It is red."]), model_id="seer") as server:
+        for name, value in (("base_url", server.base_url), ("model", "seer")):
+            await person.api("PUT", f"/settings/{name}", json={"value": value})
+        await page.get_by_label("Mode").first.click()
+        await page.get_by_role("option", name=re.compile("Agent")).click()
+        await page.locator("#words input[type=file]").set_input_files(picture)
+        await page.locator("#words .thumbnail-item, #words img").first.wait_for()
+        await person.say("What colour is it?")
+        await person.status("unverified", 90)
+        assert "It is red." in await page.get_by_role("article", name="Result").text_content()
+        assert "red.png" in str(server.requests[0].body)
+        for name in ("base_url", "model"):
+            await person.api("PUT", f"/settings/{name}", json={"value": ""})
+
+
+async def test_settings_show_their_source_and_keys_never_come_back(person: Person) -> None:
+    page = person.page
+    await page.get_by_role("tab", name="Settings").click()
+    await page.get_by_label("Setting", exact=True).click()
+    await page.get_by_role("option", name="api_key").click()
+    await page.locator("#secret input").fill("sk-very-secret-key")
+    await person.press("Save")
+    await page.locator("#settings-table").get_by_text("(set)").wait_for()
+    await page.get_by_label("Setting", exact=True).click()
+    await page.get_by_role("option", name="max_steps").click()
+    await page.get_by_label("Value").fill("lots")
+    await person.press("Save")
+    await page.get_by_text("expected a whole number").wait_for()
+    assert "sk-very-secret-key" not in await page.content()
+    assert "sk-very-secret-key" not in str(await person.api("GET", "/settings"))
+    assert "sk-very-secret-key" not in "".join(
+        path.read_text(errors="replace")
+        for path in person.app.home.rglob("*")
+        if path.is_file() and path.suffix in (".json", ".txt")
+    )
+    await person.api("PUT", "/settings/api_key", json={"value": ""})
+
+
+async def test_phone_width_keyboard_and_names(person: Person) -> None:
+    page = person.page
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await person.open()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 391
+    unnamed = await page.evaluate(
+        """() => [...document.querySelectorAll('button, input, textarea, select, img')]
+        .filter((one) => one.offsetParent && !(one.labels?.length || one.getAttribute('aria-label') || one.title
+          || one.textContent.trim() || one.hasAttribute('alt') || one.placeholder)).map((one) => one.outerHTML)"""
+    )
+    assert unnamed == []
+    reached = set()
+    for _ in range(40):
+        await page.keyboard.press("Tab")
+        reached.add(await page.evaluate("(document.activeElement.textContent || '').trim().slice(0, 30)"))
+    assert {"+ New", "Light / dark", "Try the practice task"} <= reached
+
+
+async def test_the_example_client_works_through_the_api(app: RunningAssistant) -> None:
+    ended = await asyncio.to_thread(assistant_client.run, app.address, "Click Summary. Tell me the Total.")
+    assert ended["result"]["status"] == "unverified" and "347.90" in ended["result"]["answer"]
+
+
+async def test_strangers_stay_outside(app: RunningAssistant, browser: Any) -> None:
+    context = await browser.new_context()
+    page = await context.new_page()
+    answer = await page.goto(f"{app.base}/")
+    assert answer.status == 401 and await page.get_by_label("Token").count() == 1
+    await page.get_by_label("Token").fill(app.token)
+    await page.get_by_role("button", name="Open").click()
+    await page.get_by_role("button", name="Try the practice task").wait_for()
+    for path in ("/gradio_api/file=/etc/passwd", f"/gradio_api/file={app.log}", "/gradio_api/runs", "/monitoring"):
+        status = await page.evaluate("path => fetch(path).then((answer) => answer.status)", path)
+        assert status == 404, path
+    await context.close()

@@ -1,0 +1,230 @@
+"""Sessions without pages: a scripted model, a fake screen, and what a person may do."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from apps.assistant.person import INPUTS, to_actions, without_texts
+from apps.assistant.session import Session
+from cua.api import run_task
+from cua.errors import CuaError
+from cua.messages import Reply
+from cua.models.scripted import ScriptedModel
+from cua.run.events import Watch
+from envs import Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey, ScreenGeometry, Scroll, TypeText
+from envs.fake import FakeEnv, FakeOptions
+
+DELETE = {(0, 0, 320, 200): 'button "Delete account"'}
+
+
+def say(code: str, action: str = "Act") -> str:
+    return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
+
+
+DONE = say('computer.terminate(status="success", answer="42")')
+
+
+class SlowModel(ScriptedModel):
+    """Thinks until it is let go."""
+
+    def __init__(self, replies: Sequence[Any]) -> None:
+        super().__init__(replies)
+        self.go = asyncio.Event()
+
+    async def generate(self, *given: Any, **more: Any) -> Reply:
+        await self.go.wait()
+        return await super().generate(*given, **more)
+
+
+def begin(session: Session, model: ScriptedModel, env: FakeEnv, tmp_path: Any, **settings: Any) -> None:
+    async def work(watch: Watch) -> Any:
+        return await run_task("Do it", model=model, env=env, watch=watch, runs_dir=tmp_path, **settings)
+
+    session.start(work, "Do it")
+
+
+async def until(session: Session, *phases: str) -> None:
+    async with asyncio.timeout(5):
+        while session.phase not in phases:
+            await session.log.changed(0.2)
+
+
+def words(session: Session) -> list[str]:
+    return [event["event"] for event in session.log.events]
+
+
+async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
+    session = Session("thinking")
+    begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)", "Press"), DONE]), FakeEnv(), tmp_path)
+    assert session.phase == "starting"
+    await until(session, "ended")
+    assert words(session) == [
+        *("said", "run_started", "observed", "decided", "step_done", "observed", "decided", "step_done", "ended")
+    ]
+    view = session.view()
+    assert (view["result"]["status"], view["result"]["answer"], view["step"]) == ("unverified", "42", 2)
+    assert view["run_id"] in {path.name for path in tmp_path.iterdir()}
+    assert session.screen.frame is not None and session.screen.frame.image.startswith(b"\x89PNG")
+    assert [event["seq"] for event in session.log.events] == list(range(1, 10))
+    assert session.log.after(8)[0]["event"] == "ended"
+
+
+async def test_a_person_takes_over_while_the_model_thinks_and_hands_back(tmp_path: Any) -> None:
+    session, env = Session("thinking"), FakeEnv()
+    model = SlowModel([say("pyautogui.click(0.9, 0.9)"), DONE])
+    begin(session, model, env, tmp_path)
+    await until(session, "working")
+    with pytest.raises(CuaError, match="take over first"):
+        await session.act(INPUTS.validate_python([{"kind": "click", "x": 0.5, "y": 0.5}]))
+    while session.view()["step"] < 1:
+        await session.log.changed(0.2)
+    await session.take_over()
+    assert session.phase == "person"
+    inputs = INPUTS.validate_python(
+        [{"kind": "click", "x": 0.5, "y": 0.5}, *({"kind": "key", "key": letter} for letter in "geheim")]
+    )
+    assert await session.act(inputs) is None
+    assert env.actions == [Click(x_px=160, y_px=100), TypeText(text="geheim")]
+    model.go.set()
+    await asyncio.sleep(0.1)
+    assert len(env.actions) == 2  # the agent decided, and holds
+    await session.resume()
+    await until(session, "ended")
+    assert [action for action in env.actions if isinstance(action, Click)] == [Click(x_px=160, y_px=100)]
+    record = (tmp_path / session.run_id / "trajectory.jsonl").read_text()
+    assert "a person worked on the screen: click at (160, 100)" in record
+    assert "geheim" not in record and "geheim" not in str(session.log.events)
+
+
+async def test_stop_ends_it_at_once_also_while_the_model_thinks(tmp_path: Any) -> None:
+    session = Session("thinking")
+    begin(session, SlowModel([DONE]), FakeEnv(), tmp_path)
+    await until(session, "working")
+    session.stop()
+    await asyncio.wait_for(until(session, "ended"), 1)
+    assert session.view()["result"]["status"] == "stopped"
+    session.stop()  # nothing is going on
+
+
+@pytest.mark.parametrize(("answer", "clicks"), [("once", 1), ("site", 2), ("deny", 0)])
+async def test_risky_steps_wait_for_an_answer(tmp_path: Any, answer: Any, clicks: int) -> None:
+    session, env = Session("thinking"), FakeEnv(FakeOptions(points=DELETE))
+    press = say("pyautogui.click(0.5, 0.5)", "Press Delete account")
+    begin(session, ScriptedModel([press, press, DONE]), env, tmp_path)
+    await until(session, "asking")
+    (approval,) = session.view()["approvals"]
+    assert (approval["action"], approval["target"], approval["risk"]) == (
+        "Press Delete account",
+        'button "Delete account"',
+        "delete",
+    )
+    assert session.approvals[approval["id"]].crop.startswith(b"\x89PNG")
+    session.answer(approval["id"], answer)
+    with pytest.raises(CuaError, match="not open"):
+        session.answer(approval["id"], answer)
+    if answer != "site":  # the second step asks again
+        await until(session, "working", "ended")
+        await until(session, "asking")
+        session.answer(next(iter(session.approvals)), "deny")
+    await until(session, "ended")
+    assert sum(isinstance(action, Click) for action in env.actions) == clicks
+
+
+async def test_taking_over_denies_what_is_asked(tmp_path: Any) -> None:
+    session, env = Session("thinking"), FakeEnv(FakeOptions(points=DELETE))
+    begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)"), DONE]), env, tmp_path)
+    await until(session, "asking")
+    await session.take_over()
+    await until(session, "person")
+    await session.resume()
+    await until(session, "ended")
+    assert env.actions and not any(isinstance(action, Click) for action in env.actions)
+
+
+async def test_pause_resume_and_redirect(tmp_path: Any) -> None:
+    session = Session("thinking")
+    model = SlowModel([say("pyautogui.click(0.5, 0.5)"), DONE])
+    begin(session, model, FakeEnv(), tmp_path)
+    await until(session, "working")
+    session.pause()
+    model.go.set()
+    await until(session, "paused")
+    session.redirect("Do something else")
+    await session.resume()
+    await until(session, "ended")
+    assert "Do something else" in model.received[-1][-1].text
+
+
+async def test_what_cannot_be_started_says_why_and_the_session_goes_on(tmp_path: Any) -> None:
+    session = Session("thinking")
+    begin(session, ScriptedModel([DONE]), FakeEnv(), tmp_path, max_steps=-1)
+    await until(session, "ended")
+    assert "expected a number from 1" in session.view()["error"]
+    begin(session, ScriptedModel([DONE]), FakeEnv(), tmp_path)
+    await until(session, "ended")
+    assert session.view()["result"]["status"] == "unverified"
+    with pytest.raises(CuaError, match="nothing is running"):
+        session.pause()
+
+
+async def test_the_memory_of_a_long_run_is_bounded(tmp_path: Any) -> None:
+    session = Session("thinking")
+    replies = [*[say(f"pyautogui.click(0.{number:03}, 0.5)", "x" * 50_000) for number in range(1, 121)], DONE]
+    begin(session, ScriptedModel(replies), FakeEnv(), tmp_path, max_steps=200)
+    async with asyncio.timeout(60):
+        while session.phase != "ended":
+            await session.log.changed(1)
+    assert session.view()["step"] == 121
+    longest = max(len(event.get("action", "")) for event in session.log.events)
+    assert longest < 21_000
+    assert len(session.log.events) <= 3000
+
+
+def test_inputs_become_actions() -> None:
+    geometry = ScreenGeometry(native_px=(200, 100), sent_px=(400, 200), offset_px=(1000, 0))
+    inputs = [
+        {"kind": "click", "x": 0.5, "y": 0.5, "button": "right", "clicks": 2},
+        {"kind": "drag", "x": 0, "y": 0, "way": [[0.5, 0.5], [1, 1]]},
+        {"kind": "scroll", "x": 0.1, "y": 0.1, "dy": -3},
+        {"kind": "key", "key": "A", "modifiers": ["shift"]},
+        {"kind": "key", "key": "ß"},
+        {"kind": "key", "key": "Enter"},
+        {"kind": "key", "key": "a", "modifiers": ["ctrl"]},
+        {"kind": "key", "key": "ArrowLeft", "modifiers": ["shift"]},
+        {"kind": "key", "key": "MediaSomething"},
+        {"kind": "text", "text": "héllo"},
+    ]
+    actions = to_actions(INPUTS.validate_python(inputs), geometry)
+    assert actions == [
+        Click(x_px=1100, y_px=50, button="right", clicks=2),
+        MouseDown(x_px=1000, y_px=0),
+        Move(x_px=1100, y_px=50),
+        Move(x_px=1199, y_px=99),
+        MouseUp(x_px=1199, y_px=99),
+        Scroll(x_px=1020, y_px=10, dy=-3),
+        TypeText(text="Aß"),
+        PressKey(key="enter"),
+        Hotkey(keys=("ctrl", "a")),
+        Hotkey(keys=("shift", "left")),
+        TypeText(text="héllo"),
+    ]
+    assert without_texts([TypeText(text="abc"), Drag(x_px=1, y_px=2)]) == (TypeText(text="***"), Drag(x_px=1, y_px=2))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [{"kind": "click", "x": 1.5, "y": 0}],
+        [{"kind": "click", "x": float("nan"), "y": 0}],
+        [{"kind": "terminate"}],
+        [{"kind": "text", "text": "x" * 20_001}],
+        [{"kind": "click", "x": 0, "y": 0, "clicks": 99}],
+        [{"kind": "move", "x": 0, "y": 0}] * 201,
+        "click",
+    ],
+)
+def test_inputs_that_no_page_sends_are_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError):
+        INPUTS.validate_python(wrong)
