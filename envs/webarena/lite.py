@@ -22,7 +22,7 @@ from envs.apps.task import IMPOSSIBLE, Wording, find_changes, has
 from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvDiedError
 from envs.json_fields import as_mapping, as_text, as_texts, load_json
-from envs.suite import FAMILY, LABELS, Suite
+from envs.suite import FAMILY, LABELS, Baseline, Suite
 from envs.webarena.scoring import clean
 from envs.webarena.task_config import NOT_ACHIEVABLE, TaskConfig, fill, parse_config
 from envs.webarena.verdict import Evidence, Grader
@@ -39,6 +39,11 @@ STAND_INS = {
 }
 """By site: the app, and what stands for its placeholder, `__SHOP__`."""
 REVISION = "2"
+BASELINES = {
+    name: Baseline(score=score, num_episodes=101, command=f"cua eval webarena-lite --baseline {name} --parallel 2")
+    for name, score in {"null": 0.0, "fail": 8 / 101}.items()
+}
+"""Saying failure is right for the eight tasks that cannot be done. Clicking anywhere was not measured."""
 _DATA = Path(__file__).with_name("data") / "webarena_lite.json"
 _WAIT_S = 0.1
 """For a page that is opened for the verdict; all of these are whole when they come."""
@@ -184,6 +189,7 @@ def make_suite(wording: Wording = "goal") -> Suite:
         make_task=make_task,
         revision=f"{REVISION}-{wording}",
         steps_option="wording=steps" if wording == "goal" else "",
+        baselines=BASELINES,
         cluster_by="template",
         max_steps=30,
         max_time_s=600.0,

@@ -68,6 +68,7 @@ def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
             _header_rank(header, row),
             abs(line.box_px.center[0] - header.box_px.center[0]) - 20 * header.fit - 20 * row.fit,
             line,
+            row,
         )
         for row in rows
         for header in headers
@@ -77,7 +78,25 @@ def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
         and line.box_px.overlap_x(header.box_px) > -12
         and line is not row.line
     ]
-    return _text(min(cells, key=lambda cell: cell[:2])[2]) if cells else None
+    if not cells:
+        return None
+    *_, line, row = min(cells, key=lambda cell: cell[:2])
+    return " ".join(map(_text, _cell_lines(screen, line, row.box_px)))
+
+
+def _cell_lines(screen: Screen, first: TextLine, anchor: Box) -> list[TextLine]:
+    """A cell's first line and those that go on below it; where the anchor's column has text beside it, a row begins."""
+    lines = [first]
+    height = first.box_px.height
+    for line in sorted(screen.lines, key=lambda line: line.box_px.top):
+        box, last = line.box_px, lines[-1].box_px
+        goes_on = abs(box.left - first.box_px.left) < 0.5 * height and -2 <= box.top - last.bottom < 0.8 * height
+        if line is not first and goes_on and box.top > last.top:
+            beside = [other for other in screen.lines if other.box_px.overlap_y(box) > 0.4 * min(height, box.height)]
+            if any(other.box_px.overlap_x(anchor) > 0 for other in beside):
+                break
+            lines.append(line)
+    return lines
 
 
 def _header_rank(header: Found, row: Found) -> tuple[bool, bool, int]:

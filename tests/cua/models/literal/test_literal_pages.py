@@ -237,6 +237,8 @@ async def test_instruction_has_its_effect(
 
 
 ANSWERS = [
+    ("wrapped", 'Tell me the Customer in the row of "100103".', "Tomas Brandtmann"),
+    ("wrapped", 'Tell me the Customer in the row of "100104".', "Mara"),
     ("rows", "Tell me the Total", "187.65"),
     ("rows", "What is the Amount in the row of 'Train ticket'?", "45.00"),
     ("bootstrap_like", "report the text next to 'Promo code' and tell me the Total (USD)", "-$5\n$20"),
