@@ -253,4 +253,5 @@ async def test_a_cluster_that_loses_a_node_loses_no_child(tmp_path: Path, cluste
     assert set(tries) == {1, 2}
     assert [child.num_calls for child in done.children] == [7] * 6
     record = load_run(str(done.run.run_dir))
-    assert {len(one.tool_steps) for one in record.agents.values()} == {8}
+    lengths = [len(one.tool_steps) for one in record.agents.values()]
+    assert [length for length in lengths if length] == [8] * 6  # 0: lost before its question was asked
