@@ -277,4 +277,4 @@ async def test_a_ray_cluster_that_loses_a_node_loses_no_episode(tmp_path: Path, 
     summary = await play(tmp_path, executor, keys, [CLICK, DONE], Watch(listener=listen))
     assert is_killed
     assert [(result.kind, result.score) for result in summary.results] == [("scored", 1.0)] * 8
-    assert max(result.num_tries for result in summary.results) == 2
+    assert max(result.num_tries for result in summary.results) >= 2  # another try may meet the lost node, too
