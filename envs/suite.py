@@ -49,6 +49,7 @@ class Suite:
         groups: Families that are summed up together, by the name of the sum, as a benchmark publishes its score.
         cluster_by: The label whose tasks are so alike that intervals draw them together; "": each stands alone.
         baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (acts anywhere).
+        left_out: Which tasks it would have besides, and what they lack, for a person; usually empty.
         agents: Kinds of agents that can play it, the usual one first: `gui`, and, where each task is a `Question`,
             `tools` and `swarm`.
     """
@@ -66,6 +67,7 @@ class Suite:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cluster_by: str = ""
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
+    left_out: str = ""
     agents: tuple[AgentKind, ...] = ("gui",)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """Where text stands on an image: the detection network of PP-OCR, and the areas, in any direction, that it finds."""
 
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,6 +129,7 @@ def make_session(model: str, num_threads: int) -> Any:
     Raises:
         MissingPackageError: rapidocr or onnxruntime is not installed.
     """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it reports to its makers otherwise, from its import on
     onnxruntime = require("onnxruntime", "literal")
     path = find_package_dir("rapidocr", "literal") / "models" / model
     options = onnxruntime.SessionOptions()

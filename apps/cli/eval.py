@@ -33,7 +33,7 @@ SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists
 Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored; 2 wrong usage;
 3 a limit of the whole evaluation was reached; 130 stopped."""
 
-_SUITE_FLAGS = ("provider", "guest", "sites", "judge", "judge_url")
+_SUITE_FLAGS = ("provider", "guest", "sites", "parity", "judge", "judge_url")
 _TELL_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
@@ -84,6 +84,7 @@ def run(
     judge: Annotated[str | None, Flag(help="widesearch: model that compares free texts.")] = None,
     judge_url: Annotated[str | None, Flag(help="widesearch: its endpoint, if not OPENAI_BASE_URL.")] = None,
     sites: Annotated[str | None, Flag(help="webarena, also -verified: TOML file with the sites that you host.")] = None,
+    parity: Annotated[str | None, Flag(help="webarena: upstream: judged as published, nothing corrected.")] = None,
     reset_command: Annotated[
         list[str] | None,
         Flag(help="webarena: SITE=COMMAND that puts a site back before a task when another one changed it."),
@@ -117,6 +118,8 @@ def run(
     if doctor:
         examine_suite(_request(given), form)
     prepared = prepare(_request(given))
+    if prepared.left_out:
+        terminal.echo(f"left out: {prepared.left_out}", err=True)
     if prepared.hint:
         terminal.echo(f"hint: {prepared.hint}", err=True)
     evaluation, code = _evaluate(prepared, given.params | {"executor": kind}, form)

@@ -63,6 +63,7 @@ class Prepared:
         settings: Of the agent, by name.
         caps: Limits of all episodes together.
         hint: What a person may have meant instead; usually empty.
+        left_out: As the suite has it.
     """
 
     evaluation: Evaluation
@@ -70,6 +71,7 @@ class Prepared:
     settings: Mapping[str, Any]
     caps: Caps
     hint: str = ""
+    left_out: str = ""
 
 
 def prepare(request: EvalRequest) -> Prepared:
@@ -108,6 +110,7 @@ def prepare(request: EvalRequest) -> Prepared:
         settings=flags,
         caps=_caps(resolved),
         hint=_hint(suite, plan.model),
+        left_out=suite.left_out,
     )
 
 

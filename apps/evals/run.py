@@ -13,7 +13,7 @@ from apps.evals.episodes import load_episodes
 from apps.evals.page import write_page
 from apps.evals.plan import EvalPlan, find_checkout, plan_keys
 from apps.evals.results import RUNS, Evaluation, save_results
-from cua.assemble import PACKAGES, env_spec, make_settings_model, versions_of
+from cua.assemble import PACKAGES, env_spec, make_secrets, make_settings_model, versions_of
 from cua.batch import (
     AgentPlayer,
     BatchOptions,
@@ -38,6 +38,7 @@ from cua.run.end import RunResult
 from cua.run.scope import RunScope
 from cua.swarm.report import write_swarm_report
 from cua.trajectory.report import write_report
+from envs.registry import EnvSecrets
 from envs.remote import SuiteRef
 
 SOURCE = Path(__file__).parents[2]
@@ -124,17 +125,24 @@ async def run_evaluation(
         EnvError: There is no such suite or cluster.
     """
     async with AsyncExitStack() as stack:
-        make_model = await stack.enter_async_context(_models(load_settings(settings).settings))
-        plan = evaluation.plan
+        known, plan = load_settings(settings).settings, evaluation.plan
+        make_model = await stack.enter_async_context(_models(known))
         kind = options.executor if plan.agent == "gui" else "local"  # the others have no environment
-        executor = make_executor(kind, suite, max_idle=options.num_parallel, ray_address=options.ray_address)
+        secrets = make_secrets(known)
+        executor = make_executor(
+            kind,
+            suite,
+            max_idle=options.num_parallel,
+            ray_address=options.ray_address,
+            secrets=EnvSecrets(masked_texts=secrets.values, http_logins=secrets.logins),
+        )
         stack.push_async_callback(_close_in_time, executor)
         episodes = make_episodes(
             plan_keys(plan),
             make_task=executor.make_task,
             take_env=executor.take_env,
             make_model=make_model,
-            env=env_spec(load_settings(settings).settings),
+            env=env_spec(known),
         )
         journal = EpisodeJournal(evaluation.folder)
         stack.push_async_callback(journal.aclose)

@@ -4,6 +4,7 @@ import asyncio
 import importlib.metadata
 import importlib.util
 import locale
+import os
 import shutil
 import sys
 import time
@@ -89,6 +90,7 @@ def installed_namesakes() -> tuple[str, ...]:
 
 def check_ocr(*, is_needed: bool) -> Row:
     """Whether the packages that read text from screenshots import; the literal model needs them."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime looks at its import
     broken: list[str] = []
     for name in OCR_MODULES:
         try:

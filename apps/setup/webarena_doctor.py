@@ -3,7 +3,7 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,26 @@ from urllib.parse import urlsplit
 from apps.setup.command import Say
 from apps.setup.doctor import check_model
 from apps.setup.report import Report, Row
+from cua.assemble import make_secrets
 from cua.config import load_settings
 from cua.errors import ConfigError
 from envs.env import EnvSpec
 from envs.errors import EnvError
 from envs.judge import Judge
 from envs.registry import load_suite, make_env
+from envs.secret_texts import HttpLogin, origin_of
+from envs.suite import Suite
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.judge import is_alike
 from envs.webarena.site_state import describe_changes, load_changes
-from envs.webarena.sites import Site, SiteFile, read_sites, with_resets
+from envs.webarena.sites import (
+    WANTS_HTTP_LOGIN,
+    Site,
+    SiteFile,
+    find_shared_hosts,
+    read_sites,
+    with_resets,
+)
 
 _TIMEOUT_S = 30.0
 _MAX_PAGE_BYTES = 8 * 2**20
@@ -78,8 +88,16 @@ async def run_webarena_doctor(
         file = with_resets(read_sites(Path(path)), commands)
     except (EnvError, ValueError) as error:
         return Report(rows=(Row(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
-    rows = [Row(name="tasks", level="ok", found=f"{suite.about}, revision {suite.revision}"), _look_at_hosts(file)]
-    made = make_env(EnvSpec(name="webarena", options={"sites": path}))
+    try:
+        known = load_settings(dict(settings)).settings
+        logins = make_secrets(known).logins
+    except ConfigError as error:
+        return Report(rows=(Row(name="settings", level="fail", found=str(error), fix="cua config show"),))
+    rows = [
+        Row(name="tasks", level="ok", found=f"{suite.about}, revision {suite.revision}{_left_out(suite)}"),
+        _look_at_hosts(file),
+    ]
+    made = make_env(EnvSpec(name="webarena", options={"sites": path}), http_logins=logins)
     assert isinstance(made, WebArenaEnv)
     try:
         for site in file.sites.values():
@@ -91,14 +109,18 @@ async def run_webarena_doctor(
     finally:
         await made.close()
     try:
-        rows.append(await check_model(load_settings(dict(settings)).settings, say))
+        rows.append(await check_model(known, say))
     except ConfigError as error:
         rows.append(Row(name="model", level="fail", found=str(error), fix="cua config show"))
     return Report(rows=tuple(rows))
 
 
+def _left_out(suite: Suite) -> str:
+    return f"; left out are {suite.left_out}" if suite.left_out else ""
+
+
 def _look_at_hosts(file: SiteFile) -> Row:
-    pairs = file.shared_hosts()
+    pairs = find_shared_hosts(file.sites.values())
     if not pairs:
         return Row(name="hosts", level="ok", found="sites with accounts have a host name each")
     told = "; ".join(f"{one} and {other}" for one, other in pairs)
@@ -107,7 +129,7 @@ def _look_at_hosts(file: SiteFile) -> Row:
 
 
 async def _look_at(site: Site, env: WebArenaEnv) -> list[Row]:
-    first = await _look_at_page(site)
+    first = await _look_at_page(site, env.options.http_logins)
     if first.level == "fail":
         return [first]
     rows = [first, _look_at_reset(site)]
@@ -118,17 +140,22 @@ async def _look_at(site: Site, env: WebArenaEnv) -> list[Row]:
     return rows
 
 
-async def _look_at_page(site: Site) -> Row:
+async def _look_at_page(site: Site, logins: Sequence[HttpLogin]) -> Row:
     """Whether it answers, is the program that it should be, and links to itself."""
     import httpx
 
     began_s = time.monotonic()
+    login = next((one for one in logins if one.origin.rstrip("/") == origin_of(site.url)), None)
+    auth = httpx.BasicAuth(login.username, login.password) if login is not None else None
     try:
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=True) as client:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=True, auth=auth) as client:
             answer = await client.get(site.url)
     except httpx.HTTPError as error:
         found = f"{site.url} does not answer: {str(error) or type(error).__name__}"
         return Row(name=site.name, level="fail", found=found, expected="a site that runs, or no entry in the file")
+    if answer.status_code == 401:
+        found = f"{site.url} {WANTS_HTTP_LOGIN}"
+        return Row(name=site.name, level="fail", found=found, expected="--set http_auth=FILE")
     if answer.status_code >= 400:
         return Row(name=site.name, level="fail", found=f"{site.url} answers {answer.status_code}", expected="200")
     page, program = answer.text[:_MAX_PAGE_BYTES], PROGRAMS[site.name]

@@ -95,7 +95,7 @@ TOLD_AFTER_S = 0.2
 
 @asynccontextmanager
 async def told_wait() -> AsyncIterator[None]:
-    """What is awaited in here is a wait for the endpoint: who listens in this context is told when it takes a while."""
+    """A wait for an endpoint, or for a place, is awaited in here: who listens is told when it takes a while."""
     on_wait = ON_WAIT.get()
     if on_wait is None:
         yield

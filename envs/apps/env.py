@@ -194,7 +194,7 @@ def _make(request: EnvRequest) -> Env:
         "downloads_dir": request.files_dir / "downloads" if request.files_dir else None,
     }
     given = {name: value for name, value in values.items() if value is not None}
-    return AppsEnv(APPS, BrowserOptions(**given, masked_texts=request.masked_texts))
+    return AppsEnv(APPS, BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins))
 
 
 _SHOWN = ("viewport", "device_scale", "headed")

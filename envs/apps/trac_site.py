@@ -3,6 +3,9 @@
     python trac_site.py                         makes the state: the project `env`
     python -m gunicorn "trac_site:make_application()"
 
+Who is signed in is told by a cookie. The link "Login" asks for a name and a password by HTTP authentication, as Trac's
+own server does, and gives such a cookie.
+
 All names, tickets and pages are made up, and the same each time.
 """
 
@@ -14,6 +17,9 @@ from typing import Any
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 COOKIE = "b3a1f0c27d5e4986"
+PASSWORD = "sesame-77"
+_LOGINS = "logins"
+"""The file with everybody's password, hashed, as Trac's server reads it."""
 PEOPLE = (("mara", "Mara Lind"), ("joris", "Joris Haan"), ("edda", "Edda Stein"), ("tomas", "Tomas Brandt"))
 COMPONENTS = (("Boats", "joris"), ("Crane", "edda"), ("Office", "mara"), ("Quay", "tomas"), ("Website", "edda"))
 MILESTONES = (  # name, due, completed, description
@@ -226,6 +232,9 @@ CONFIG = {
 
 def make_state() -> None:
     """Make the first state in the current folder."""
+    import base64
+    import hashlib
+
     from trac.admin.console import run
     from trac.env import open_environment
 
@@ -235,6 +244,8 @@ def make_state() -> None:
     for (section, name), value in CONFIG.items():
         env.config.set(section, name, value)
     env.config.save()
+    hashed = base64.b64encode(hashlib.sha1(PASSWORD.encode()).digest()).decode()
+    Path(_LOGINS).write_text("".join(f"{user}:{{SHA}}{hashed}\n" for user, _ in PEOPLE), "utf-8")
     _add_people(env)
     _add_plans(env)
     _add_tickets(env)
@@ -304,7 +315,9 @@ def make_application() -> Application:
     from wsgiref.util import setup_testing_defaults
 
     from trac.env import open_environment
+    from trac.web.auth import BasicAuthentication
     from trac.web.main import dispatch_request
+    from trac.web.standalone import AuthenticationMiddleware
 
     folder = str(Path("env").absolute())
 
@@ -320,7 +333,9 @@ def make_application() -> Application:
         for _ in application(environ, lambda *answer: None):
             pass
     env.shutdown()  # a connection to the database may not pass to another process
-    return application
+    logins = {"env": BasicAuthentication(str(Path(_LOGINS).absolute()), "Harbour works")}
+    guarded: Application = AuthenticationMiddleware(application, logins, single_env_name="env")
+    return guarded
 
 
 if __name__ == "__main__":

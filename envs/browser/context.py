@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +178,11 @@ class Logins:
         self._session: CDPSession | None = None
         self._asked: deque[str] = deque(maxlen=_MAX_KEPT)
         self._answers: set[asyncio.Task[None]] = set()
+
+    @property
+    def origins(self) -> Container[str]:
+        """Those that there is a login for."""
+        return self._by_origin.keys()
 
     async def install(self, browser: "Browser | None") -> None:
         """Answer from now on."""

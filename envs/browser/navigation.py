@@ -2,11 +2,12 @@
 
 import ipaddress
 import re
+from collections.abc import Container
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from envs.errors import ActionError, AddressError
-from envs.secret_texts import without_login
+from envs.secret_texts import origin_of, without_login
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Response
@@ -40,6 +41,9 @@ _HINTS = {
     407: "the proxy wants a password",
     429: "wait before the next request",
 }
+_REFUSED = (
+    "it refuses the user name and the password that there are for it; a person can change them in the setting http_auth"
+)
 
 
 def to_url(text: str, *, more_schemes: frozenset[str] = frozenset()) -> str:
@@ -136,11 +140,18 @@ def explain(message: str) -> str:
     return code or message.splitlines()[0]
 
 
-def error_note(response: "Response") -> str | None:
-    """What to tell of the main document of a tab that came with an error status; None for all else."""
+def error_note(response: "Response", login_origins: Container[str] = ()) -> str | None:
+    """What to tell of the main document of a tab that came with an error status; None for all else.
+
+    Args:
+        response: Of any request.
+        login_origins: Servers that were given a user name and a password when they asked.
+    """
     if response.status < 400 or not _is_page(response):
         return None
     hint = _HINTS.get(response.status)
+    if response.status == HTTPStatus.UNAUTHORIZED and origin_of(response.url) in login_origins:
+        hint = _REFUSED
     status = f"{response.status} {_phrase(response)}".strip()
     return f"the server answered {status} for {without_login(response.url)}" + (f": {hint}" if hint else "")
 

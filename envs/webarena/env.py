@@ -124,7 +124,8 @@ def _make(request: EnvRequest) -> Env:
     }
     given = {name: value for name, value in values.items() if value is not None}
     masked = (*request.masked_texts, *(site.password for site in file.sites.values() if site.password))
-    return WebArenaEnv(file, BrowserOptions(**given, masked_texts=masked), parity=options.get("parity") is True)
+    browser = BrowserOptions(**given, masked_texts=masked, http_logins=request.http_logins)
+    return WebArenaEnv(file, browser, parity=options.get("parity") is True)
 
 
 _SHOWN = ("viewport", "device_scale", "headed")

@@ -41,9 +41,9 @@ STAND_INS = {
 REVISION = "2"
 BASELINES = {
     name: Baseline(score=score, num_episodes=101, command=f"cua eval webarena-lite --baseline {name} --parallel 2")
-    for name, score in {"null": 0.0, "fail": 8 / 101}.items()
+    for name, score in {"null": 0.0, "fail": 8 / 101, "random": 0.0}.items()
 }
-"""Saying failure is right for the eight tasks that cannot be done. Clicking anywhere was not measured."""
+"""Saying failure is right for the eight tasks that cannot be done."""
 _DATA = Path(__file__).with_name("data") / "webarena_lite.json"
 _WAIT_S = 0.1
 """For a page that is opened for the verdict; all of these are whole when they come."""

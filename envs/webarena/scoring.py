@@ -89,9 +89,13 @@ def _split_url(url: str) -> tuple[str, dict[str, list[str]]]:
 _APART = r"\s;@#$%&?!*()\[\]{}<>\"“”«»„‘’`\u2012-\u2015"
 """What NLTK's word tokenizer always sets apart."""
 _BEFORE = rf"(?:^|(?<=[{_APART}])|(?<=[^-]--)|(?<=^--)|(?<=\.\.)|(?<=\W')|(?<=^'))"
+_END = rf"(?:''|'?(?:$|[{_APART}]|--|\.\.|[:,](?:\D|$)))"
+_LAST_STOP = r"\.[\])}>\"'»”’\s]*$"
+_TAIL = rf"(?:'[smd]|(?:'(?:ll|re|ve)|n't)(?:'[smd])?)(?:{_END}|{_LAST_STOP})"
+"""`'s`, `n't` and the like, which are words of their own; of two only the first may be a long one."""
 _AFTER = (
-    rf"(?P<apart>$|[{_APART}]|--|\.\.|[:,](?:\D|$)|'(?:[{_APART}]|$)|(?:'(?:[smd]|ll|re|ve)|n't)(?:[{_APART}]|$))"
-    r"|(?P<stop>\.[\])}>\"'»”’\s]*$)|\.[\])}>\"'»”’]*\s+(?P<next>[^\s.,;:])|(?P<opened>\.[(\[{*@])"
+    rf"(?P<apart>{_END}|{_TAIL})|(?P<stop>{_LAST_STOP})"
+    r"|\.[\])}>\"'»”’]*\s+(?P<next>[^\s.,;:])|(?P<opened>\.[(\[{*@“])"
 )
 
 

@@ -16,8 +16,9 @@ The accounts are public, the same in every copy of the sites (web-arena-x/webare
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -35,6 +36,10 @@ _ACCOUNTS = {
     "gitlab": ("byteblaze", "hello1234"),
 }
 _KEYS = {"url", "user", "password", "reset", "reset_timeout"}
+WANTS_HTTP_LOGIN = (
+    "asks for a user name and a password by HTTP authentication, and got none or wrong ones; "
+    "the setting http_auth has them"
+)
 _LOGIN_TIMEOUT_S = 60.0
 _RESET_TIMEOUT_S = 900.0
 
@@ -118,9 +123,13 @@ class Site:
         return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
     async def is_signed_in(self, page: "Page") -> bool:
-        """Whether a page that only a signed-in person sees is shown. Leaves the page there."""
+        """Whether a page that only a signed-in person sees is shown. Leaves the page there.
+
+        Raises:
+            EnvSetupError: The site asks for a login by HTTP that the browser does not have.
+        """
         form = FORMS[self.name]
-        await page.goto(f"{self.url}{form.home_path}", timeout=1000 * _LOGIN_TIMEOUT_S)
+        await self._open(page, form.home_path)
         return await page.locator(form.password).count() == 0
 
     async def sign_in(self, page: "Page") -> None:
@@ -133,7 +142,7 @@ class Site:
 
         form = FORMS[self.name]
         try:
-            await page.goto(f"{self.url}{form.path}", timeout=1000 * _LOGIN_TIMEOUT_S)
+            await self._open(page, form.path)
             await page.fill(form.user, self.user, timeout=1000 * _LOGIN_TIMEOUT_S)
             await page.fill(form.password, self.password)
             await page.click(form.button)
@@ -144,6 +153,11 @@ class Site:
             told = str(error).splitlines()[0]
             raise EnvSetupError(f"nobody can sign in to {self.name} at {self.url}: {told}", retryable=True) from error
         raise EnvSetupError(f"{self.name} at {self.url} refuses the account {self.user!r}; check user and password")
+
+    async def _open(self, page: "Page", path: str) -> None:
+        answer = await page.goto(f"{self.url}{path}", timeout=1000 * _LOGIN_TIMEOUT_S)
+        if answer is not None and answer.status == HTTPStatus.UNAUTHORIZED:
+            raise EnvSetupError(f"{self.name} at {self.url} {WANTS_HTTP_LOGIN}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +179,16 @@ class SiteFile:
         """Addresses by name of the site."""
         return {name: site.url for name, site in self.sites.items()}
 
-    def shared_hosts(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of sites on one host: their cookies are kept by host, not by port, so that they sign each other out."""
-        hosts = [(name, urlsplit(site.url).hostname) for name, site in self.sites.items() if site.user]
-        return tuple(
-            (name, other)
-            for number, (name, host) in enumerate(hosts)
-            for other, its_host in hosts[number + 1 :]
-            if host == its_host
-        )
+
+def find_shared_hosts(sites: Iterable[Site]) -> tuple[tuple[str, str], ...]:
+    """Pairs of sites on one host: their cookies are kept by host, not by port, so that they sign each other out."""
+    hosts = [(site.name, urlsplit(site.url).hostname) for site in sites if site.user]
+    return tuple(
+        (name, other)
+        for number, (name, host) in enumerate(hosts)
+        for other, its_host in hosts[number + 1 :]
+        if host == its_host
+    )
 
 
 def make_sites(urls: Mapping[str, str], accounts: Mapping[str, tuple[str, str]] | None = None) -> dict[str, Site]:

@@ -9,7 +9,7 @@ import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,7 +80,7 @@ class TaskConfig:
         answers: For `string_match`.
         reference_urls: For `url_match`: alternatives.
         page_checks: For `program_html`.
-        is_signed_in: Whether it starts with a login.
+        logins: Sites that it starts signed in to, as published; fewer than `sites` where upstream has no such state.
     """
 
     id: int
@@ -92,7 +92,7 @@ class TaskConfig:
     answers: Answers = field(default_factory=Answers)
     reference_urls: tuple[str, ...] = ()
     page_checks: tuple[PageCheck, ...] = ()
-    is_signed_in: bool = False
+    logins: tuple[str, ...] = ()
 
     @property
     def changes_state(self) -> bool:
@@ -160,8 +160,14 @@ def parse_config(content: object, where: str = "a task of WebArena") -> TaskConf
         answers=answers,
         reference_urls=urls,
         page_checks=tuple(_parse_check(check, where) for check in checks),
-        is_signed_in=isinstance(task.get("storage_state"), str),
+        logins=_parse_logins(task.get("storage_state")),
     )
+
+
+def _parse_logins(storage_state: object) -> tuple[str, ...]:
+    """`./.auth/gitlab.reddit_state.json` is a state of both sites."""
+    name = PurePosixPath(storage_state).name if isinstance(storage_state, str) else ""
+    return tuple(filter(None, name.removesuffix("_state.json").split(".")))
 
 
 def _parse_answers(evaluation: Mapping[str, Any], where: str) -> Answers:

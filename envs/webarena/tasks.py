@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from envs.browser.redact import Redactor
 from envs.env import EnvSpec, TaskSpec
@@ -15,7 +15,7 @@ from envs.webarena.env import WebArenaEnv
 from envs.webarena.network_trace import AGENT_RESPONSE, NETWORK
 from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.webarena.site_state import take_sites
-from envs.webarena.sites import SiteFile, read_sites, with_resets
+from envs.webarena.sites import SiteFile, find_shared_hosts, read_sites, with_resets
 from envs.webarena.task_config import CORRECTIONS, SITES, TaskConfig, TaskData, load_corrections
 from envs.webarena.trace_recorder import TraceRecorder
 from envs.webarena.verdict import Evidence, Grader
@@ -53,6 +53,7 @@ class SiteTask:
         sites: Those that it needs.
         start_urls: One tab each; the first one is active.
         changes_state: It changes what they hold.
+        logins: Those of the sites that it starts signed in to; None: all.
 
     Attributes:
         other_scores: Once it is judged, the score by each of the other rules.
@@ -61,7 +62,15 @@ class SiteTask:
         files: Once it is judged, what WebArena-Verified judges by: the answer, and the requests since the first page.
     """
 
-    def __init__(self, spec: TaskSpec, sites: Sequence[str], start_urls: Sequence[str], *, changes_state: bool) -> None:
+    def __init__(
+        self,
+        spec: TaskSpec,
+        sites: Sequence[str],
+        start_urls: Sequence[str],
+        *,
+        changes_state: bool,
+        logins: Sequence[str] | None = None,
+    ) -> None:
         self.spec = spec
         self.other_scores: dict[str, float] = {}
         self.warnings: list[str] = []
@@ -71,6 +80,7 @@ class SiteTask:
         self._sites = tuple(sites)
         self._start_urls = tuple(start_urls)
         self._changes_state = changes_state
+        self._logins = frozenset(sites if logins is None else logins)
         self._kept: AsyncExitStack | None = None
 
     async def setup(self, env: WebArenaEnv) -> None:
@@ -87,7 +97,11 @@ class SiteTask:
             self.warnings = list(taken.warnings)
             before = dict(taken.changes_before)
             self.info = {CHANGES_BEFORE: before, CHANGES: self._changes_state, TAKEN_AT: round(time.time(), 3)}
-            await env.sign_in([name for name in SITES if name in self._sites])
+            self.warnings += [
+                f"{one} and {other} are on one host and may sign each other out; give each a host name of its own"
+                for one, other in find_shared_hosts(site for site in sites if site.name in self._logins)
+            ]
+            await env.sign_in([name for name in SITES if name in self._sites and name in self._logins])
             self._recorder = TraceRecorder(env.page.context, {name: env.site(name).url for name in self._sites})
             await env.open_tabs(self._start_urls)
         except BaseException:
@@ -119,10 +133,14 @@ class WebArenaTask(SiteTask):
         config: What it is, as it is judged.
         spec: Which one it is.
         others: By name, the other rules that it is judged by, too.
+        parity: It starts signed in to those sites only that it is as published.
     """
 
-    def __init__(self, config: TaskConfig, spec: TaskSpec, others: Mapping[str, "Rule"] | None = None) -> None:
-        super().__init__(spec, config.sites, config.start_urls, changes_state=config.changes_state)
+    def __init__(
+        self, config: TaskConfig, spec: TaskSpec, others: Mapping[str, "Rule"] | None = None, *, parity: bool = False
+    ) -> None:
+        logins = config.logins if parity else None
+        super().__init__(spec, config.sites, config.start_urls, changes_state=config.changes_state, logins=logins)
         self.config = config
         self.instruction = config.intent
         self._others = dict(others or {})
@@ -199,11 +217,8 @@ def make_suite(
     all_corrections = load_corrections()
     how = "upstream" if is_parity else "default" if corrected else "raw"
     # the encyclopedia is reached over the map's homepage; both have to be there
-    kept = {id: config for id, config in configs.items() if set(config.sites) <= there}
-    if not kept:
-        raise EnvSetupError(f"no task of WebArena is left: they need other sites than {', '.join(sorted(there))}")
+    kept, left_out = choose_playable(configs, there)
     options = {**site_options(sites, reset_command), **({"parity": True} if is_parity else {}), **env_options}
-    left_out = f"; {len(configs) - len(kept)} need sites that are not configured" if len(kept) < len(configs) else ""
 
     def make_task(task_id: str, seed: int | None) -> WebArenaTask:
         number = task_id.removeprefix(PREFIX)
@@ -223,12 +238,14 @@ def make_suite(
             "eval_types": list(config.eval_types),
         }
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
-        return WebArenaTask(config, spec, {name: rule for name, rule in rules.items() if name != how})
+        others = {name: rule for name, rule in rules.items() if name != how}
+        return WebArenaTask(config, spec, others, parity=is_parity)
 
     told = {"upstream": "parity", "default": CORRECTIONS, "raw": "raw"}[how]
     return Suite(
         name="webarena",
-        about=f"WebArena: {len(kept)} tasks on {', '.join(sorted(there))}{left_out}",
+        about=f"WebArena: {len(kept)} tasks on {', '.join(sorted(there))}",
+        left_out=left_out,
         task_ids=tuple(f"{PREFIX}{id}" for id in kept),
         make_task=make_task,
         revision=f"{tasks.revision}-{told}",
@@ -250,6 +267,32 @@ def choose_sites(sites: str, only: str, reset_command: str) -> tuple[SiteFile, f
     file = with_resets(read_sites(Path(sites)), reset_command)
     names = frozenset(name.strip() for name in only.split(",") if name.strip())
     return file, frozenset(file.sites) & names if names else frozenset(file.sites)
+
+
+class OnSites(Protocol):
+    """What is known of a task before it is chosen."""
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Those that it needs."""
+        ...
+
+
+Chosen = TypeVar("Chosen", bound=OnSites)
+
+
+def choose_playable(tasks: Mapping[int, Chosen], there: Set[str]) -> tuple[dict[int, Chosen], str]:
+    """The tasks all of whose sites are there; and what the others lack.
+
+    Raises:
+        EnvSetupError: None is left.
+    """
+    kept = {id: task for id, task in tasks.items() if set(task.sites) <= there}
+    if not kept:
+        raise EnvSetupError(f"no task is left: they need other sites than {', '.join(sorted(there))}")
+    missing = sorted({site for task in tasks.values() for site in task.sites} - there)
+    left_out = f"{len(tasks) - len(kept)} tasks, which need {', '.join(missing)}" if missing else ""
+    return kept, left_out
 
 
 def choose_ids(tasks: TaskData, split: str) -> tuple[int, ...]:

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from envs.env import EnvSpec, TaskSpec
-from envs.errors import EnvSetupError
 from envs.suite import FAMILY, LABELS, Suite
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.network_trace import NETWORK, read_har
 from envs.webarena.task_config import TaskData
-from envs.webarena.tasks import SiteTask, choose_ids, choose_sites, site_options
+from envs.webarena.tasks import SiteTask, choose_ids, choose_playable, choose_sites, site_options
 from envs.webarena.verified import ANSWER_FORM, VerifiedTask, judge, parse_verified
 
 PREFIX = "webarena-verified/"
@@ -72,9 +71,7 @@ def make_suite(
     """
     file, there = choose_sites(sites, only, reset_command)
     tasks, wanted = load_verified(), choose_ids(TaskData(), split)
-    kept = {id: tasks[id] for id in wanted if set(tasks[id].sites) <= there}
-    if not kept:
-        raise EnvSetupError(f"no task is left: they need other sites than {', '.join(sorted(there))}")
+    kept, left_out = choose_playable({id: tasks[id] for id in wanted}, there)
     options = {**site_options(sites, reset_command), **env_options}
 
     def make_task(task_id: str, seed: int | None) -> VerifiedSiteTask:
@@ -92,11 +89,10 @@ def make_suite(
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
         return VerifiedSiteTask(task, spec, file.urls)
 
-    left_out = len(wanted) - len(kept)
-    missing = f"; {left_out} need sites that are not configured" if left_out else ""
     return Suite(
         name="webarena-verified",
-        about=f"WebArena-Verified: {len(kept)} audited tasks on {', '.join(sorted(there))}{missing}",
+        about=f"WebArena-Verified: {len(kept)} audited tasks on {', '.join(sorted(there))}",
+        left_out=left_out,
         task_ids=tuple(f"{PREFIX}{id}" for id in kept),
         make_task=make_task,
         revision=REVISION,

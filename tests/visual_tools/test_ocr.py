@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -56,3 +60,18 @@ def test_crop_of_one_line_is_read(engine: OcrEngine) -> None:
 
 def test_shared_engine_reads() -> None:
     assert [line.text for line in read_text(Canvas().text(20, 20, "Shared").array)] == ["Shared"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_the_ocr_engine_reports_to_nobody() -> None:
+    """onnxruntime 1.32 sends usage data from its import on, in a thread of its own, unless a variable forbids it."""
+    code = (
+        "import os; from visual_tools.text_detection import make_session; "
+        "make_session('PP-OCRv6_det_small.onnx', 1); print(len(os.listdir('/proc/self/task')))"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    threads = [
+        int(subprocess.run([sys.executable, "-c", code], env={**plain, **more}, capture_output=True, check=True).stdout)
+        for more in ({}, {"ORT_DISABLE_TELEMETRY": "1"})
+    ]
+    assert threads[0] == threads[1]

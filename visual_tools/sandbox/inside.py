@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 MAX_COMMAND_BYTES = 200_000
@@ -162,6 +163,7 @@ def _checked_box(box: Sequence[int], width: int, height: int) -> tuple[int, int,
     return left, top, right, bottom
 
 
+@cache
 def describe_inside() -> str:
     """One line: Python's version and the packages that can be imported in a kernel, by the name to import."""
     found = []

@@ -90,7 +90,7 @@ def _cell_lines(screen: Screen, first: TextLine, anchor: Box) -> list[TextLine]:
     height = first.box_px.height
     for line in sorted(screen.lines, key=lambda line: line.box_px.top):
         box, last = line.box_px, lines[-1].box_px
-        goes_on = abs(box.left - first.box_px.left) < 0.5 * height and -2 <= box.top - last.bottom < 0.8 * height
+        goes_on = abs(box.left - first.box_px.left) < 0.5 * height and -2 <= box.top - last.bottom < 1.5 * height
         if line is not first and goes_on and box.top > last.top:
             beside = [other for other in screen.lines if other.box_px.overlap_y(box) > 0.4 * min(height, box.height)]
             if any(other.box_px.overlap_x(anchor) > 0 for other in beside):

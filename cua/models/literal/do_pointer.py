@@ -47,8 +47,18 @@ def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[
         return Act(code=(f"pyautogui.moveTo({at(screen, point)})", "time.sleep(0.5)"), thought=why, phase="open")
     if step.reveals and _is_shown_near(screen, step.reveals, point):
         return Already(thought=f'Hovering shows "{step.reveals}".')
+    if step.clicks > 1 and len(step.target.text) == 1:
+        point = _first_half(screen, step.target, typed) or point
     call = _CALLS[step.clicks] if step.button == "left" else f"{step.button}Click"
     return Act(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
+
+
+def _first_half(screen: Screen, target: Target, typed: Collection[str]) -> tuple[float, float] | None:
+    """Where a click sets the caret before a single character: behind it there is no word that a second one selects."""
+    place = find_pressed(screen, target, typed)
+    if place is None or place.button is not None:
+        return None
+    return place.box_px.left + 0.3 * place.box_px.width, place.point[1]
 
 
 def _plan_result(step: Click, sight: Sight, progress: Progress, ordinal: int) -> Move:

@@ -175,12 +175,19 @@ def find_button(screen: Screen, text: Box) -> Box | None:
         if not box.contains(text, slack_px=_LOOSE_PX) or box.height < _MIN_BUTTON_RATIO * text.height:
             continue
         if box.contains(text, slack_px=1) and box.height >= text.height + 3:
-            left, right = text.left - box.left, box.right - text.right
+            inked_left, inked_right = _trim(screen, text)
+            left, right = inked_left - box.left, box.right - inked_right
         else:
             left, right = _measure_margins(screen, box)
         if abs(left - right) <= max(6, 0.25 * max(left, right)) and left >= 2:
             return box
     return None
+
+
+def _trim(screen: Screen, text: Box) -> tuple[int, int]:
+    """Where a text's ink begins and ends; readers leave some room after the last letter."""
+    columns = np.flatnonzero(find_ink(screen.crop(text)).any(axis=0))
+    return (text.left + int(columns[0]), text.left + int(columns[-1]) + 1) if columns.size else (text.left, text.right)
 
 
 def _measure_margins(screen: Screen, box: Box) -> tuple[int, int]:

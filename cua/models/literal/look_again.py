@@ -183,8 +183,14 @@ def _find_box(box: Box, now: Screen) -> Box:
 def _read_inside(screen: Screen, box: Box) -> str:
     """The words that stand in a box, also when the reader joined them with those before it."""
     reach = box.padded(2)
-    words = [word for line in screen.lines for word, place in line.words if reach.has_point(*place.center)]
-    return " ".join(words)
+    inside = [pair for line in screen.lines for pair in line.words if reach.has_point(*pair[1].center)]
+    rows: list[list[tuple[str, Box]]] = []
+    for word, place in sorted(inside, key=lambda pair: pair[1].center[1]):  # a caret may cut a line in two
+        if rows and place.overlap_y(rows[-1][0][1]) > 0.5 * min(place.height, rows[-1][0][1].height):
+            rows[-1].append((word, place))
+        else:
+            rows.append([(word, place)])
+    return " ".join(word for row in rows for word, _ in sorted(row, key=lambda pair: pair[1].left))
 
 
 def _is_shown(text: str, seen: str) -> bool:

@@ -79,7 +79,7 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
         return give_up(explain_unreadable(unread))
     progress = read_progress(messages, len(plain))
     error = find_last_error(facts)
-    if error is not None:
+    if error is not None and progress.last_action:  # else it came of another instruction, before a redirect
         return give_up(f"my last action ({progress.last_action}) did not work: {error}")
     sight = Sight(
         images=tuple(image.data for image in images),

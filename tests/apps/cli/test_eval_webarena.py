@@ -1,5 +1,6 @@
-"""`cua eval webarena` on stand-ins for its sites: interrupted, gone on with, and a site that dies in between."""
+"""`cua eval webarena` on stand-ins for its sites: interrupted, gone on with, and a site that dies meanwhile."""
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ def sites() -> Iterator[tuple[StandIn, StandIn]]:
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
-def test_a_site_that_dies_between_stop_and_resume_costs_its_own_tasks_only(
+def test_a_resumed_run_counts_each_task_once_and_a_site_that_dies_in_it_costs_its_own_only(
     tmp_path: Path, sites: tuple[StandIn, StandIn]
 ) -> None:
     shop, forum = sites
@@ -44,7 +45,7 @@ def test_a_site_that_dies_between_stop_and_resume_costs_its_own_tasks_only(
     running.press_ctrl_c(process)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
-    shop.close()
+    shop.dies_at = "/customer/account/login/"
 
     ended = cua(tmp_path, *words, "--resume", str(out))
     assert ended.code == 0, ended.stderr
@@ -55,6 +56,8 @@ def test_a_site_that_dies_between_stop_and_resume_costs_its_own_tasks_only(
     assert kinds == dict.fromkeys(IDS, "scored") | {"webarena/47": "env_error"}
     scored = [line["other_scores"] for line in over if line["kind"] == "scored"]
     assert scored == [{"raw": 0.0, "upstream": 0.0}] * 3
+    assert "[4/4]" in ended.stderr and shop.dies_at not in shop.seen[-1:]
+    assert "left out: 514 tasks, which need gitlab, map, shopping_admin, wikipedia\n" in ended.stderr
     assert "error: webarena/47: environment: nobody can sign in to shopping" in ended.stdout
     assert "the score by upstream's rules" in ended.stdout
     infos = {line["task_id"]: line["info"] for line in over if line["kind"] == "scored"}
@@ -64,6 +67,44 @@ def test_a_site_that_dies_between_stop_and_resume_costs_its_own_tasks_only(
     assert "\ntemplate  episodes" in ended.stdout and "\nevaluation  " in ended.stdout
 
 
+PASSWORD = "tr0ub4dor-3"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.parametrize("executor", ["local", "process"])
+def test_a_site_behind_an_http_login(tmp_path: Path, executor: str) -> None:
+    forum = StandIn()
+    forum.http_login = f"ann:{PASSWORD}"
+    (tmp_path / "sites.toml").write_text(f'[reddit]\nurl = "{forum.url}"\n', "utf-8")
+    words = ["eval", "webarena", "--sites", "sites.toml", "--baseline", "null", "--no-report", "--tasks", IDS[1]]
+    auth = tmp_path / "auth.toml"
+
+    def ended_with(password: str) -> tuple[str, str]:
+        auth.write_text(f'[[login]]\norigin = "{forum.url}"\nusername = "ann"\npassword = "{password}"\n', "utf-8")
+        out = tmp_path / f"found-{password[-1]}"
+        given = ["--set", f"http_auth={auth}"] if password != "-" else []
+        ended = cua(tmp_path, *words, *given, "--executor", executor, "--out", str(out))
+        auth.unlink()
+        (line,) = [one for one in (out / "episodes.jsonl").read_text("utf-8").splitlines() if '"ended"' in one]
+        records = "".join(path.read_text("utf-8") for path in out.rglob("*.jsonl"))
+        told = ended.stdout + ended.stderr + records + "".join(map(Path.read_text, out.rglob("*.har")))
+        assert PASSWORD not in told and base64.b64encode(forum.http_login.encode()).decode() not in told
+        return json.loads(line)["kind"], told
+
+    kind, told = ended_with(PASSWORD)
+    assert (kind, "answered 401" in told, f'"url":"{forum.url}/"' in told) == ("scored", False, True), told
+    if executor == "local":
+        wants = (
+            f"reddit at {forum.url} asks for a user name and a password by HTTP authentication, and got none or wrong"
+        )
+        for wrong in ("wrong-0", "-"):
+            kind, told = ended_with(wrong)
+            assert kind == "env_error" and wants in told, told
+    forum.close()
+
+
 def test_what_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "sites.toml").write_text('[reddit]\nurl = "http://127.0.0.1:9"\n', "utf-8")
     words = ("eval", "webarena", "--sites", "sites.toml", "--model", "literal")
@@ -71,6 +112,8 @@ def test_what_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     assert asked.code == 1 and "FAIL  reddit" in asked.stdout
     wrong = cua(tmp_path, *words, "--reset-command", "shopping=true")
     assert wrong.code != 0 and "the reset command of shopping: the sites are reddit" in wrong.stderr
+    published = cua(tmp_path, *words, "--parity", "downstream")
+    assert published.code != 0 and "parity is 'downstream', expected 'upstream' or nothing" in published.stderr
     other = cua(tmp_path, "eval", "miniwob", "--doctor")
     assert other.code == 2 and "osworld, webarena and webarena-verified" in other.stderr
 

@@ -47,9 +47,10 @@ def judge_url() -> Iterator[str]:
     server.server_close()
 
 
-async def levels(path: Path, **options: str) -> dict[str, tuple[str, str]]:
+async def levels(path: Path, http_auth: Path | None = None, **options: str) -> dict[str, tuple[str, str]]:
     """Level and finding of each row."""
-    report = await run_webarena_doctor(print, {"sites": str(path), **options}, {"model": "literal"})
+    settings = {"model": "literal", "http_auth": http_auth}
+    report = await run_webarena_doctor(print, {"sites": str(path), **options}, settings)
     return {row.name: (row.level, row.found) for row in report.rows}
 
 
@@ -104,3 +105,19 @@ async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> 
     assert rows["reddit login"][0] == "fail" and "wrong" not in rows["reddit login"][1]
     assert rows["reddit state"] == ("warn", "1 task changed it, last webarena/600; no command puts it back")
     await put_back(replace(read_sites(path).sites["reddit"], reset="true"))
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+async def test_a_site_that_asks_for_a_login_by_http(tmp_path: Path, site: StandIn) -> None:
+    path, auth = tmp_path / "sites.toml", tmp_path / "auth.toml"
+    path.write_text(f'[reddit]\nurl = "{site.url}"\n')
+    site.pages, site.http_login = {"/": "Running on Postmill"}, "ann:pw-12345"
+    told = f"{site.url} asks for a user name and a password by HTTP authentication"
+    for password, is_right in (("pw-12345", True), ("pw-54321", False)):
+        auth.write_text(f'[[login]]\norigin = "{site.url}"\nusername = "ann"\npassword = "{password}"\n')
+        rows = await levels(path, auth)
+        assert (rows["reddit"][0], told in rows["reddit"][1]) == (("ok", False) if is_right else ("fail", True))
+        assert ("reddit login" in rows) is is_right and not any(password in found for _, found in rows.values())
+    assert (await levels(path))["reddit"][0] == "fail"
+    assert (await levels(path, tmp_path / "none.toml"))["settings"][0] == "fail"

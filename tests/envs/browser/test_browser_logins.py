@@ -19,6 +19,10 @@ ASKS = (
     "in the setting http_auth"
 )
 
+REFUSES = (
+    "it refuses the user name and the password that there are for it; a person can change them in the setting http_auth"
+)
+
 
 def with_login(url: str, login: str) -> str:
     return url.replace("//", f"//{login}@")
@@ -73,7 +77,7 @@ async def test_logins_go_to_their_own_origins_in_all_tabs_and_frames(pages: Page
         await do(env, Hotkey(keys=("ctrl", "1")))
         assert (await click(env, "#not")).notes[0].endswith(ASKS)
         await env.goto(pages.url("/changed"))
-        assert (await do(env)).notes[0].endswith(ASKS)
+        assert (await do(env)).notes[0].endswith(REFUSES)
     finally:
         await env.close()
         other.close()

@@ -19,6 +19,14 @@ REPLIES = (
     "wrong",
     "",
 )
+_PIECES = (
+    *".,;:!?'\"()[]{}<>-/\\+%$#*_&@`=~|’“–€\xa0\n\t06a",
+    *("--", "...", "''", "``", "12", "it is", "The", "items", "n't", "'s", "'ll", "cannot", "e.g."),
+    *("N/A", "km", "Dr.", "5.5", "1,000"),
+)
+"""What random answers are made of besides the right one."""
+_NUM_RANDOM = 12
+"""Random answers of a task that has an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,3 +140,11 @@ def make_episodes(config: TaskConfig, seed: int = 0) -> Iterator[CannedEpisode]:
         yield episode(pages={})
         places = {name: {**page, "locators": dict.fromkeys(page["locators"])} for name, page in pages.items()}
         yield episode(pages=places)
+    if "string_match" in config.eval_types:
+        for _ in range(_NUM_RANDOM):
+            yield episode(answer=_random_answer(rng, answer))
+
+
+def _random_answer(rng: random.Random, answer: str) -> str:
+    pieces = rng.choices((answer, answer, answer.upper(), *_PIECES), k=rng.randint(1, 7))
+    return "".join(piece + rng.choice(("", "", " ")) for piece in pieces)

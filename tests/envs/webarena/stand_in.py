@@ -1,5 +1,6 @@
 """A small web server that signs people in as the sites of WebArena do: forms, cookies, a shop's REST interface."""
 
+import base64
 import http.server
 import json
 import threading
@@ -16,6 +17,8 @@ class StandIn:
         seen: Paths that were asked for.
         reviews: Of every product.
         pages: More pages by path.
+        dies_at: The path whose request ends the server, without an answer.
+        http_login: `USER:PASSWORD` that every page asks for by HTTP; "": none does.
     """
 
     def __init__(self) -> None:
@@ -23,6 +26,7 @@ class StandIn:
         self.logins = 0
         self.seen: list[str] = []
         self.pages: dict[str, str] = {}
+        self.dies_at = self.http_login = ""
         self.reviews: list[dict[str, Any]] = [
             {"nickname": "Ann", "ratings": [{"rating_name": "Rating", "percent": 80}]}
         ]
@@ -64,7 +68,18 @@ class StandIn:
     def _make_handler(outer) -> type[http.server.BaseHTTPRequestHandler]:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if outer.dies_at == urlsplit(self.path).path:
+                    outer.close()
+                    self.close_connection = True
+                    return
+                if not self._is_let_in():
+                    self._send(401, "who are you?", {"WWW-Authenticate": 'Basic realm="all"'})
+                    return
                 self._send(*outer.answer(urlsplit(self.path).path, self.headers.get("Cookie", "")))
+
+            def _is_let_in(self) -> bool:
+                given = base64.b64encode(outer.http_login.encode()).decode()
+                return not outer.http_login or self.headers.get("Authorization") == f"Basic {given}"
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()

@@ -174,7 +174,11 @@ def test_the_suite_has_two_wordings() -> None:
     goal, steps = load_suite("webarena-lite"), load_suite("webarena-lite", wording="steps")
     assert len(goal.task_ids) == len(load_configs()) and goal.revision != steps.revision
     impossible = [one for one in load_configs().values() if one["stand_in"]["family"] == "impossible"]
-    assert {name: one.score for name, one in goal.baselines.items()} == {"null": 0, "fail": len(impossible) / 101}
+    assert {name: one.score for name, one in goal.baselines.items()} == {
+        "null": 0,
+        "fail": len(impossible) / 101,
+        "random": 0,
+    }
     for id in goal.task_ids:
         one, other = goal.make_task(id, None), steps.make_task(id, None)
         assert one.instruction != other.instruction and spec_of(one).id == spec_of(other).id == id

@@ -1,8 +1,4 @@
-"""Native lists, new tabs, dialogs and downloads of the stand-ins, used by an agent's ordinary actions alone.
-
-None of the apps asks for a login by HTTP: Trac, which can, is signed in by its cookie. That a browser answers such a
-question for its own origins is tried in `tests/envs/browser/test_browser_logins.py`.
-"""
+"""Native lists, new tabs, dialogs, downloads and HTTP logins of the stand-ins, used by an agent's ordinary actions."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -12,7 +8,11 @@ import pytest_asyncio
 
 from envs.actions import Click, PressKey, Scroll, TypeText
 from envs.apps import AppsEnv
+from envs.apps.app import PASSWORD
+from envs.env import EnvSpec
 from envs.observation import Observation
+from envs.registry import EnvSecrets
+from envs.secret_texts import HttpLogin
 from tests.envs.apps.proving import apps_env, skip_unless_installed
 from tests.envs.browser.driving import do, middle, until
 
@@ -121,3 +121,32 @@ async def test_a_dialog_of_the_wiki_is_answered(env: AppsEnv) -> None:
     await do(env)
     gone = before.keys() - (await env.facts()).keys()
     assert gone and all("celia" in path for path in gone), gone
+
+
+@pytest.mark.parametrize(
+    ("password", "is_let_in", "told"),
+    [
+        (PASSWORD, True, ""),
+        ("wrong-12", False, "it refuses the user name and the password"),
+        ("", False, "it wants a user"),
+    ],
+)
+async def test_the_login_of_trac_by_http(password: str, is_let_in: bool, told: str) -> None:
+    skip_unless_installed("trac")
+    login = HttpLogin(origin=TRAC, username="mara", password=password)
+    env = EnvSecrets(http_logins=(login,) if password else ()).make_env(EnvSpec(name="apps"))
+    assert isinstance(env, AppsEnv)
+    try:
+        await env.reset(Visit(("trac",), f"{TRAC}/ticket/1"))
+        await click(env, "#metanav button:has-text('Logout'), #metanav a:has-text('Logout')")
+        await do(env)
+        assert await env.page.locator("#metanav a:has-text('Login')").count() == 1
+        seen = await click(env, "#metanav a:has-text('Login')")
+        notes = [*seen.notes, *(await do(env)).notes]
+        assert any(told in note for note in notes) if told else not notes
+        assert not any(password in note for note in notes if password)
+        await env.goto(f"{TRAC}/ticket/1")
+        who = await env.page.inner_text("#metanav")
+        assert ("logged in as Mara Lind" in who) is is_let_in, who
+    finally:
+        await env.close()

@@ -34,6 +34,15 @@ def test_all_812_are_read(data: TaskData) -> None:
     assert Counter(len(config.sites) for config in configs) == {1: 764, 2: 48}
     assert [config.id for config in configs if len(config.start_urls) > 1] == [431, 432, 433, 434, 435]
     assert len({config.template_id for config in configs}) == 190
+    states = Counter("+".join(config.logins) for config in configs)
+    assert states == {
+        "shopping_admin": 182,
+        "shopping": 187,
+        "reddit": 111,
+        "gitlab": 186,
+        "gitlab+reddit": 18,
+        "": 128,
+    }
     checks = [check for config in configs for check in config.page_checks]
     assert (len(checks), sum(not check.locator for check in checks)) == (651, 105)
     assert not any("__" in url.replace("__last_url__", "") for check in checks for url in [check.url])

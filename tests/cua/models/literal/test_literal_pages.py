@@ -183,6 +183,12 @@ FORMS: list[tuple[str, str, str, object]] = [
         "document.title",
         "archived 1,3",
     ),
+    (
+        "wrapped",
+        'Double-click "6". Type "7". Double-click "9". Type "8".',
+        "stock.value + ordered.value",
+        "78",
+    ),
     ("mailbox", "Untick the checkbox in the row of 'Lunch?'\nClick Delete", "document.title.trim()", "deleted"),
     (
         "mailbox",

@@ -1,14 +1,21 @@
 """After an act the model looks again: messages, questions left open, dead buttons, text that went elsewhere."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
+import numpy as np
 import pytest
 import pytest_asyncio
 
+from cua.models.literal.find_field import Field
+from cua.models.literal.look_again import check_typed
+from cua.models.literal.screen import Screen
 from envs import InstructionTask
 from envs.browser import BrowserEnv
 from envs.browser.launch import find_browser
 from tests.cua.models.literal.driver import Outcome, follow
+from visual_tools.box import Box
+from visual_tools.ocr import TextLine
 
 pytestmark = [
     pytest.mark.browser,
@@ -288,3 +295,29 @@ async def test_the_beginning_of_a_suggestion_is_read_back(env: BrowserEnv) -> No
 
     assert outcome.status == "failure", outcome.actions
     assert "another place" in outcome.answer
+
+
+async def test_a_line_that_a_caret_cuts_in_two_is_read_from_left_to_right() -> None:
+    box = Box(204, 267, 1062, 460)
+    engine: Any = None  # nothing is read again
+    blank = np.full((500, 1100, 3), 255, np.uint8)
+    inked = blank.copy()
+    inked[270:285, 206:436] = 0
+    pieces = [("printed.|", Box(361, 268, 440, 287)), ("The new list is", Box(203, 267, 348, 292))]
+    lines = [
+        TextLine(
+            text=text,
+            box_px=place,
+            confidence=1.0,
+            char_x_px=tuple(
+                (place.left + at * place.width / len(text), place.left + (at + 1) * place.width / len(text))
+                for at in range(len(text))
+            ),
+        )
+        for text, place in pieces
+    ]
+    before = Screen(image=blank, engine=engine, lines=[], rectangles=[])
+    now = Screen(image=inked, engine=engine, lines=lines, rectangles=[])
+    field = Field(box_px=box, label=None, texts=(), why="")
+    assert check_typed("The new list is printed.", field, before, now) is None
+    assert check_typed("An old list was printed in red.", field, before, now) is not None
