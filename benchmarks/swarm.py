@@ -2,9 +2,9 @@
 
     python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05] [--sandboxes]
 
-The model answers after a fixed time, so the shortest possible run is known: critical steps times that time. Tools do
-nothing and no sandbox is opened; with `--sandboxes` each child runs a cell for each call, and the memory of all
-processes is looked at ten times a second.
+The model answers after a fixed time, so the shortest possible run is known: critical steps times that time. The tool
+that is called does nothing, each agent has the core tools besides, and no sandbox is opened; with `--sandboxes` each
+child runs a cell for each call, and the memory of all processes is looked at ten times a second.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from cua.model import Tool
 from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, SwarmPreset, resume_swarm, run_swarm
 from cua.swarm.swarm import SwarmLimits
+from cua.tool_agent.profile import VISUAL_TOOLS
 
 
 class NoteTool:
@@ -105,7 +106,7 @@ async def bench(num_children: int, num_calls: int, latency_s: float, runs_dir: P
     """Run the swarm once, then take its record up again without its end."""
     limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * num_children * num_calls))
     preset = SwarmPreset(orchestrator_calls=10 * num_children, child_calls=10 * num_calls)
-    options = SwarmOptions(tools=(lambda place: NoteTool(),), limits=limits, preset=preset)
+    options = SwarmOptions(tools=(lambda place: NoteTool(), *VISUAL_TOOLS), limits=limits, preset=preset)
     model = TimedModel(num_children, num_calls, latency_s)
     cpu_s, started = time.process_time(), time.monotonic()
     done = await run_swarm("all", model=model, options=options, runs_dir=runs_dir)

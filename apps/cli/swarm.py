@@ -50,6 +50,9 @@ def swarm(
     max_parallel: Annotated[int, Flag(min=1, help="Sub-agents at work at the same time.")] = 100,
     max_depth: Annotated[int, Flag(min=1, help="2: sub-agents may have sub-agents; 3: those too; and so on.")] = 1,
     max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
+    steps_of_all: Annotated[
+        int | None, Flag("--max-steps", min=1, help="Stop after so many steps of all agents.")
+    ] = None,
     max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
     max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
@@ -86,6 +89,7 @@ def swarm(
     options = _options(
         limits_of,
         limits,
+        max_steps=steps_of_all,
         restarts_children=restart_children,
         is_extended=extended,
         executor=choice("--executor", executor, ("local", "ray")),
@@ -119,12 +123,13 @@ def _print_demo(table: "WideSearchTask", result: "SwarmResult") -> None:
     )
 
 
-def _options(preset: str, limits: dict[str, Any], **more: Any) -> "SwarmOptions":
+def _options(preset: str, limits: dict[str, Any], *, max_steps: int | None, **more: Any) -> "SwarmOptions":
     from cua.swarm import PRESETS, SwarmOptions
 
     chosen = PRESETS[choice("--preset", preset, tuple(PRESETS))]
     options = SwarmOptions(preset=chosen, **more)
-    return replace(options, limits=replace(options.limits, child_calls=chosen.child_calls, **limits))
+    run = replace(options.limits.run, max_steps=max_steps)
+    return replace(options, limits=replace(options.limits, child_calls=chosen.child_calls, run=run, **limits))
 
 
 def _watched(
@@ -221,9 +226,10 @@ class _View:
         used = swarm.scope.budget
         cost = f" {used.usage.cost_usd:.4f} USD" if used.usage.cost_usd else ""
         most = swarm.limits.run.max_calls
-        longest = max((child.num_steps for child in swarm.children), default=0)
+        measures = swarm.measures()
+        steps = f"{measures.critical_steps} critical of {measures.total_steps} steps"
         calls = f"{used.num_calls}/{most}" if most else f"{used.num_calls}"
-        return f"[{counted} | {calls} calls | {used.usage.total_tokens} tokens{cost} | longest {longest} steps]"
+        return f"[{counted} | {calls} calls | {used.usage.total_tokens} tokens{cost} | {steps}]"
 
     def _grid(self) -> Any:
         from rich.console import Group

@@ -5,11 +5,13 @@ model, one budget and one journal.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from cua.cluster import RayChannel, connect_ray, open_actor
 from envs import Env, EnvSpec, Task, registry, spec_of
 from envs.pool import EnvPool
+from envs.registry import EnvSecrets
 from envs.remote import OpenChannel, RemoteEnv, RemoteTask, SuiteRef, open_server
 from envs.remote_process import ProcessChannel
 
@@ -48,7 +50,14 @@ class Executor:
         await self._pool.close()
 
 
-def make_executor(kind: ExecutorKind, ref: SuiteRef, *, max_idle: int = 8, ray_address: str | None = None) -> Executor:
+def make_executor(
+    kind: ExecutorKind,
+    ref: SuiteRef,
+    *,
+    max_idle: int = 8,
+    ray_address: str | None = None,
+    secrets: EnvSecrets | None = None,
+) -> Executor:
     """The executor of that name.
 
     Args:
@@ -57,17 +66,18 @@ def make_executor(kind: ExecutorKind, ref: SuiteRef, *, max_idle: int = 8, ray_a
         ref: Whose tasks are played.
         max_idle: As for `Executor`.
         ray_address: As for `connect_ray`.
+        secrets: What the envs work with besides; the environments that a suite makes by itself get none.
 
     Raises:
         EnvSetupError: There is no such suite or cluster.
     """
-    suite = registry.load_suite(ref.name, **ref.options)
+    suite, given = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
     if kind == "local":
-        return Executor(suite.make_task, suite.make_env or registry.make_env, max_idle=max_idle)
-    open_channel: OpenChannel = ProcessChannel.open
+        return Executor(suite.make_task, suite.make_env or given.make_env, max_idle=max_idle)
+    open_channel: OpenChannel = partial(ProcessChannel.open, secrets=given)
     if kind == "ray":
         connect_ray(ray_address)
-        open_channel = open_ray_channel
+        open_channel = partial(open_ray_channel, secrets=given)
 
     def make_task(task_id: str, seed: int | None) -> Task:
         task = suite.make_task(task_id, seed)
@@ -76,10 +86,10 @@ def make_executor(kind: ExecutorKind, ref: SuiteRef, *, max_idle: int = 8, ray_a
     return Executor(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
 
 
-async def open_ray_channel(spec: EnvSpec, suite: SuiteRef) -> RayChannel:
+async def open_ray_channel(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> RayChannel:
     """An `EnvServer` as an actor of the cluster that this process has joined.
 
     Raises:
         EnvError: As making the suite or the env raises it; or no node has room for it in time, which is retryable.
     """
-    return await open_actor(open_server, spec, suite)
+    return await open_actor(open_server, spec, suite, secrets)

@@ -19,6 +19,10 @@ TRIES, MAX_WAIT_S, BUSY = 3, 10.0, (429, 502, 503, 504)
 """Tries at an engine that is busy, and the longest it is waited for between two."""
 BRAVE_URL = "https://api.search.brave.com"
 TAVILY_URL = "https://api.tavily.com"
+KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
+"""Environment variables that hold a key, by engine."""
+MAX_QUERY_CHARS, MAX_QUERY_WORDS = 400, 50
+"""Of a query. Source: Brave's API reference, `q`; Tavily refuses more than 400 characters."""
 _MAX_SNIPPET = 300
 
 
@@ -89,6 +93,23 @@ async def ask_json(
     raise AssertionError("unreachable")
 
 
+async def _ask_with_key(name: str, url: str, **asked: Any) -> Any:
+    """As `ask_json`; when the key is refused the error names where it stands. Brave answers 422 to one, not 401."""
+    try:
+        return await ask_json(url, **asked)
+    except FetchError as error:
+        if error.status in (401, 403) or (error.status == 422 and "token" in str(error)):
+            raise FetchError(
+                f"{str(error).rstrip('.')}; look at the key in {KEYS[name]}", status=error.status
+            ) from None
+        raise
+
+
+def _short(query: str) -> str:
+    """As much of a query as the services take."""
+    return " ".join(query.split()[:MAX_QUERY_WORDS])[:MAX_QUERY_CHARS]
+
+
 async def _answer(
     client: Any, url: str, headers: Mapping[str, str], params: Mapping[str, Any] | None, post: Any
 ) -> tuple[int, Mapping[str, str], bytes]:
@@ -130,14 +151,19 @@ def _checked(status: int, wait_s: float, body: bytes) -> Any:
 
 
 def _reason(body: bytes) -> str:
-    """What an engine says of an error, on one line: Brave's `error.detail`, Tavily's `detail.error`, or its text."""
+    """What an engine says of an error, on one line: Brave's `error.detail`, Tavily's `detail.error`, or its text.
+
+    Brave's reference shows a list, `errors`, where the service sends one `error`; both are read.
+    """
     try:
         found: Any = json.loads(body)
     except (ValueError, RecursionError):
         return plain_line(decode(body[:4000]).strip().partition("\n")[0])
-    for _ in range(3):
-        if isinstance(found, dict):
-            found = next((found[key] for key in ("detail", "error", "message") if found.get(key)), "")
+    for _ in range(4):
+        if isinstance(found, list):
+            found = next(iter(found), "")
+        elif isinstance(found, dict):
+            found = next((found[key] for key in ("detail", "error", "errors", "message", "msg") if found.get(key)), "")
     return plain_line(found)
 
 
@@ -201,11 +227,12 @@ class BraveEngine:
         self._key, self._url = key, url.rstrip("/")
 
     async def search(self, query: str, count: int) -> list[Hit]:
-        """Ask it; it takes 400 characters and gives 20 results."""
-        answer = await ask_json(
+        """Ask it; it gives 20 results at most."""
+        answer = await _ask_with_key(
+            self.name,
             f"{self._url}/res/v1/web/search",
             headers={"X-Subscription-Token": self._key},
-            params={"q": query[:400], "count": min(count, 20)},
+            params={"q": _short(query), "count": min(count, 20)},
         )
         results = _get(_get(answer, "web"), "results")
         return _hits(results, url="url", title="title", snippet="description", date="age", count=count)
@@ -219,12 +246,13 @@ class TavilyEngine:
         self._key, self._url = key, url.rstrip("/")
 
     async def search(self, query: str, count: int) -> list[Hit]:
-        """Ask it; it takes 400 characters and gives 20 results."""
-        answer = await ask_json(
+        """Ask it; it gives 20 results at most."""
+        answer = await _ask_with_key(
+            self.name,
             f"{self._url}/search",
             headers={"Authorization": f"Bearer {self._key}"},
             params=None,
-            post={"query": query[:400], "max_results": min(count, 20)},
+            post={"query": _short(query), "max_results": min(count, 20)},
         )
         return _hits(
             _get(answer, "results"), url="url", title="title", snippet="content", date="published_date", count=count
@@ -254,8 +282,7 @@ def make_remote_engine(name: str, where: str, environ: Mapping[str, str]) -> Sea
         if not where:
             raise ConfigError("search is 'searxng'; expected its address too, such as searxng:http://127.0.0.1:8888")
         return SearxngEngine(where)
-    variable = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}[name]
-    key = environ.get(variable, "")
+    key = environ.get(KEYS[name], "").strip()
     if not key:
-        raise ConfigError(f"search is {name!r}, which needs a key: put it into the environment variable {variable}")
+        raise ConfigError(f"search is {name!r}, which needs a key: put it into the environment variable {KEYS[name]}")
     return BraveEngine(key, where or BRAVE_URL) if name == "brave" else TavilyEngine(key, where or TAVILY_URL)

@@ -170,7 +170,9 @@ class Fetcher:
 
     def _checked(self, url: str, response: Response) -> Fetched:
         if response.status != 200:
-            raise FetchError(f"{url} answered {response.status}", status=response.status)
+            wait_s = _retry_after_s(response, 0) if response.status in _BUSY else 0.0
+            told = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
+            raise FetchError(f"{url} answered {response.status}{told}", status=response.status)
         self.num_bytes += len(response.body)
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         return Fetched(url=url, media_type=media_type, body=response.body)

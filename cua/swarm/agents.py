@@ -6,6 +6,7 @@ from a `RunScope`, and that may be far away (`cua.swarm.remote`).
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cua.guard import Guard
 from cua.gui_agent.agent import Agent, AgentOptions
 from cua.messages import Sampling, TextPart
 from cua.model import Model, Tool
+from cua.models.gate import told_wait
 from cua.run.scope import RunScope
 from cua.secrets import Secrets
 from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Played
@@ -166,7 +168,9 @@ class Agents:
         given = order.assignment
         options = {"url": given.url} if given.config.kind == "browser" else {"app": given.app}
         spec = EnvSpec(name=given.config.kind, options={name: value for name, value in options.items() if value})
-        async with self._env_places:
+        async with AsyncExitStack() as stack:
+            async with told_wait() if self._env_places.locked() else nullcontext():
+                await stack.enter_async_context(self._env_places)
             env = await self._envs.take(spec)
             try:
                 agent = Agent(

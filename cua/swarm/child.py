@@ -28,7 +28,8 @@ NEXT: Mapping[State, frozenset[State]] = {
     "failed": frozenset(),
     "stopped": frozenset(("queued",)),
 }
-"""What a state may be followed by. `waiting` is at the gate of the model's endpoint. A stopped child may be taken up
+"""What a state may be followed by. `waiting` is at the gate of the model's endpoint, or for a place for a
+sandbox or an env. A stopped child may be taken up
 again when its run is; the other ends are final, so that no finished child ever runs again."""
 
 FINAL: frozenset[State] = frozenset(("finished", "capped", "failed"))
@@ -112,7 +113,9 @@ class Child:
         usage: Tokens and money.
         started_at: Unix time in seconds; 0 before.
         ended_at: Likewise.
-        busy_s: Seconds in which its model was asked or its tools worked.
+        busy_s: Seconds in which its model was asked or its tools worked; waits that are told (`waiting`) left out.
+        waited_s: Seconds of waits in the step that is going on.
+        waits_since: When it began to wait, on the monotonic clock; 0 while it does not.
         num_tries: How often it was begun.
         agent_id: Its name in the journal: the id; `t001.2` for a second try that begins anew.
         parent: Who assigned it: `main`, or another child.
@@ -140,6 +143,8 @@ class Child:
     started_at: float = 0.0
     ended_at: float = 0.0
     busy_s: float = 0.0
+    waited_s: float = 0.0
+    waits_since: float = 0.0
     num_tries: int = 0
     agent_id: str = ""
     parent: str = MAIN
@@ -160,6 +165,12 @@ class Child:
         """
         if state not in NEXT[self.state]:
             raise ValueError(f"{self.id} is {self.state} and cannot become {state}")
+
+    def count_step(self, num_steps: int, own_s: float) -> None:
+        """Count a step, and its seconds: of its model and its tools, without waits."""
+        self.num_steps = num_steps
+        self.busy_s += max(0.0, own_s - self.waited_s)
+        self.waited_s = 0.0
 
     def begin_anew(self) -> None:
         """Give the tries before up: what comes is recorded under a name of its own, and what they took still counts."""

@@ -29,6 +29,8 @@ from envs.remote import Channel
 ExecutorKind = Literal["local", "ray"]
 PER_CPU = 2
 """Sandboxes, and envs, that an actor may have open at the same time."""
+OPEN_TRIES = 3
+"""At starting an actor, when the node that it was to be on is lost at that moment: no try of a child is used up."""
 
 
 class _Progress:
@@ -273,14 +275,19 @@ class RayWorkers:
             return least
 
     async def _open_host(self, other: _Host | None) -> _Host:
-        try:
-            host = _Host(await open_actor(open_host, self._options))
-        except EnvSetupError:
-            if other is None:
-                raise
-            return other  # somebody was faster
-        self._hosts.append(host)
-        return host
+        for number in range(OPEN_TRIES):
+            try:
+                host = _Host(await open_actor(open_host, self._options))
+            except (EnvSetupError, EnvDiedError) as error:
+                if other is not None:
+                    return other  # somebody was faster, or the CPU was one of a node that is being lost
+                if isinstance(error, EnvSetupError) or number == OPEN_TRIES - 1:
+                    raise
+                await asyncio.sleep(1.0)  # until the cluster knows which of its nodes are left
+            else:
+                self._hosts.append(host)
+                return host
+        raise AssertionError("the last round returns or raises")
 
     async def close(self) -> None:
         """End the actors."""

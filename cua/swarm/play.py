@@ -75,7 +75,7 @@ class ChildPlayer:
         if result is None or result.end.status in ("error", "stopped"):
             return None
         folder = self._run_dir / CHILDREN / child.id / FILES
-        return Played(result=result, returned=await asyncio.to_thread(self._hand_back, child, folder))
+        return Played(result=result, returned=await self._handed_back(child, folder))
 
     def start_of(self, child: Child) -> ToolStart | None:
         """What the child goes on from: its last try in this process, or in an earlier one. Envs begin anew."""
@@ -99,7 +99,7 @@ class ChildPlayer:
         played = await self._workers.work(order, scope, model, folder, more)
         if played.left is not None:
             self._left[child.id] = played.left
-        return replace(played, returned=await asyncio.to_thread(self._hand_back, child, folder))
+        return replace(played, returned=await self._handed_back(child, folder))
 
     def _model(self, name: str) -> Model:
         if name not in self._models:
@@ -119,6 +119,9 @@ class ChildPlayer:
             except (TrajectoryError, OSError) as error:
                 return f"the file {name!r} cannot be handed over: {error}"
         return ""
+
+    async def _handed_back(self, child: Child, folder: Path) -> tuple[str, ...]:
+        return await asyncio.to_thread(self._hand_back, child, folder) if child.assignment.returns else ()
 
     def _hand_back(self, child: Child, folder: Path) -> tuple[str, ...]:
         """Copy what the child leaves for its parent; what is not there is left out."""

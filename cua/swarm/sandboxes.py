@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from cua.config import Settings
+from cua.models.gate import told_wait
 from cua.tool_agent.assemble import start_sandbox
 from cua.tool_agent.profile import Workplace
 from cua.tools.service import Service
@@ -31,7 +33,8 @@ class Sandboxes:
 
     async def take_place(self) -> None:
         """Wait until one more agent may have kernels."""
-        await self._places.acquire()
+        async with told_wait() if self._places.locked() else nullcontext():
+            await self._places.acquire()
 
     def give_place(self) -> None:
         """Let another agent have kernels."""
@@ -78,7 +81,8 @@ class AgentPlace:
     """Folder and kernels of one agent."""
 
     def __init__(self, sandboxes: Sandboxes, folder: Path, cell_s: float) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():  # asked first: making one takes the event loop ten times as long
+            folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._sandboxes = sandboxes
         self._has_place = False

@@ -25,13 +25,7 @@ from cua.swarm.executor import ExecutorKind, check_ray, make_ray_workers
 from cua.swarm.measure import SwarmMeasures, measure
 from cua.swarm.own_agent import OwnAgent
 from cua.swarm.play import ChildPlayer, Workers
-from cua.swarm.protocol import (
-    DATA_NOTE,
-    LAST_REQUEST,
-    ORCHESTRATOR_PROMPT,
-    PRESETS,
-    SwarmPreset,
-)
+from cua.swarm.protocol import DATA_NOTE, LAST_REQUEST, ORCHESTRATOR_PROMPT, PRESETS, SwarmPreset
 from cua.swarm.sandboxes import AgentPlace, Sandboxes
 from cua.swarm.swarm import Swarm, SwarmLimits
 from cua.swarm.tools import AssignTaskTool, CreateSubagentTool, ReadResultTool
@@ -325,12 +319,14 @@ class _Session:
         swarm.pool.control.attach()
         self._main_place = AgentPlace(self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout)
         inside, outside = self._core_tools(self._main_place)
-        own, _ = self._contexts()
+        context, _ = self._contexts()
+        own_scope = scope.make_turn(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
+        own_scope.listen(swarm.hear_orchestrator)
         profile = Profile(
             name="swarm",
             system_prompt=f"{ORCHESTRATOR_PROMPT}\n\n{DATA_NOTE}",
             sampling=parts.profile.sampling,
-            context=own,
+            context=context,
             last_request=LAST_REQUEST,
         )
         agent = ToolAgent(
@@ -340,7 +336,7 @@ class _Session:
             task=self._given.task,
             is_isolated=self._sandboxes.backend != "none",
             guard=parts.guard,
-            scope=scope.make_turn(Caps(max_steps=None, max_calls=preset.orchestrator_calls)),
+            scope=own_scope,
         )
         if record is not None:
             configs, children = load_children(record)
@@ -351,7 +347,9 @@ class _Session:
             scope.budget.add(record.usage)
             child_calls = sum(map(num_calls, record.agents.values()))
             scope.budget.num_calls += start.spent.num_calls + child_calls
+            scope.budget.num_steps += len(start.steps) + sum(child.num_steps for child in children)
             swarm.pool.budget.num_calls += child_calls
+        swarm.steps = agent.steps
         if self._on_swarm:
             self._on_swarm(swarm)
         return scope, swarm, agent

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cua.errors import ConfigError, ModelAccessError, ModelError, describe_defect, name_choices
 from cua.messages import TextPart, ToolResult
-from cua.models.gate import ON_WAIT
+from cua.models.gate import ON_WAIT, TOLD_AFTER_S
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import End, ErrorSource, RunResult
@@ -22,6 +22,7 @@ from cua.swarm.child import (
     FINAL,
     NEXT,
     STATE_NOTE,
+    TOOLS,
     Assignment,
     Child,
     Configs,
@@ -34,6 +35,7 @@ from cua.swarm.child import (
     own_seconds,
     state_of,
 )
+from cua.swarm.measure import SwarmMeasures, measure
 from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
 from cua.tool_agent.calls import NO_MORE_CALLS
 from cua.tool_agent.conversation import ToolStart
@@ -42,7 +44,7 @@ from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
 WARN_SHARE = 0.8
-"""From this share of a limit on, the orchestrator is told how much is left."""
+"""From this share of a limit on, the person and the orchestrator are told how much is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ class Swarm:
         children: All, in the order of assignment.
         configs: Configurations by who made them and their names.
         pool: The part of the run that all children share.
+        steps: Of the orchestrator, as far as it has come.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class Swarm:
         self.scope, self.limits = scope, limits
         self.children: list[Child] = []
         self.configs: Configs = {}
+        self.steps: Sequence[ToolStep] = ()
         self.pool = scope.make_turn(share_of(limits.run))
         self._player, self._listener = player, listener
         self._places = asyncio.Semaphore(limits.max_parallel)
@@ -115,6 +119,7 @@ class Swarm:
         self._scopes: dict[str, RunScope] = {}
         self._refused: ModelAccessError | None = None
         self._warned: set[str] = set()
+        self._warnings: list[str] = []
 
     async def create(self, config: SubagentConfig, *, parent: str = MAIN) -> ToolResult:
         """Keep a configuration; nothing is started."""
@@ -170,6 +175,17 @@ class Swarm:
         await asyncio.gather(*tasks, return_exceptions=True)
         self.pool.control.clock.end()
 
+    def measures(self) -> SwarmMeasures:
+        """Figures of the swarm up to now."""
+        return measure(self.steps, self.children, wall_s=self.scope.control.time_s)
+
+    def hear_orchestrator(self, event: Event) -> None:
+        """Something that the orchestrator does itself."""
+        if isinstance(event, ToolStepDone):
+            self._look_at_budget()
+        if self._listener is not None:
+            self._listener(event)
+
     def refuse(self, error: ModelAccessError) -> None:
         """No model call will ever work: stop all children; the orchestrator's next result is this error."""
         self._refused = self._refused or error
@@ -195,7 +211,7 @@ class Swarm:
             child.depth, child.stage = above.depth + 1, above.num_steps + 1
         self.children.append(child)
         given = assignment_data(assignment)
-        await self._write(child, "created", assignment=given, depth=child.depth, stage=child.stage)
+        await self._write(child, "created", has_follower=True, assignment=given, depth=child.depth, stage=child.stage)
         await self._enter(child, "queued")
         return child
 
@@ -220,7 +236,8 @@ class Swarm:
 
     async def _take_place(self, child: Child) -> None:
         if not child.has_place:
-            await self.pool.control.unless_stopped(self._places.acquire())
+            taking = self._places.acquire()
+            await (self.pool.control.unless_stopped(taking) if self._places.locked() else taking)
             child.has_place = True
 
     def _give_place(self, child: Child) -> None:
@@ -228,17 +245,26 @@ class Swarm:
             child.has_place = False
             self._places.release()
 
-    async def _enter(self, child: Child, state: State, reason: str = "", **more: Any) -> None:
+    async def _enter(
+        self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **more: Any
+    ) -> None:
         """Change a child's state: first in the journal, then here."""
         child.check_next(state)
-        await self._write(child, state, reason, **more)
+        await self._write(child, state, reason, has_follower=has_follower, **more)
         child.state, child.reason = state, reason
 
-    async def _write(self, child: Child, state: State, reason: str = "", **more: Any) -> None:
+    async def _write(
+        self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **more: Any
+    ) -> None:
+        """Write a state down; one wait for the disk less where a line follows that is waited for before any effect."""
         data = {**child.to_json(), "state": state, "reason": reason, "agent_id": child.agent_id, **more}
         scope = self.pool.record.for_agent(child.agent_id)
-        await scope.noted(STATE_NOTE, f"{child.id} {state}" + (f": {reason}" if reason else ""), **data)
-        self.scope.note_child(child.agent_id, f"{child.id} {state}" + (f": {reason}" if reason else ""))
+        text = f"{child.id} {state}" + (f": {reason}" if reason else "")
+        if has_follower:
+            scope.note(STATE_NOTE, text, **data)
+        else:
+            await scope.noted(STATE_NOTE, text, **data)
+        self.scope.note_child(child.agent_id, text)
 
     async def _work(self, child: Child) -> None:
         """From queued to its end; whatever breaks ends this child alone."""
@@ -268,7 +294,8 @@ class Swarm:
                 child.begin_anew()
             child.num_tries += 1
             child.started_at = child.started_at or time.time()
-            await self._enter(child, "running")
+            is_asked_next = child.assignment.config.kind == TOOLS and start is None  # its question is waited for
+            await self._enter(child, "running", has_follower=is_asked_next)
             scope = self._scope_of(child)
             played = await self._play_safely(child, scope, start)
             child.usage = child.usage_before + played.result.usage
@@ -311,7 +338,12 @@ class Swarm:
         self._scopes.pop(child.id, None)
 
     async def _waits(self, child: Child, *, is_waiting: bool) -> None:
-        """The child waits for the endpoint of its model, or goes on."""
+        """The child waits for the endpoint of its model or for a place, or goes on."""
+        now = time.monotonic()
+        if is_waiting:
+            child.waits_since = child.waits_since or now - TOLD_AFTER_S
+        elif child.waits_since:
+            child.waited_s, child.waits_since = child.waited_s + now - child.waits_since, 0.0
         state: State = "waiting" if is_waiting else "running"
         if state in NEXT[child.state]:
             await self._enter(child, state)
@@ -335,30 +367,34 @@ class Swarm:
                 self._budgets[child.id].take_interaction()
                 child.num_calls += 1
             case ToolStepDone(step=step) | StepDone(step=step):
-                child.num_steps, child.busy_s = child.steps_before + step.index, child.busy_s + own_seconds(step)
+                child.count_step(child.steps_before + step.index, own_seconds(step))
                 child.usage += step.reply.usage
                 outcomes = step.outcomes if isinstance(step, ToolStep) else ()
                 child.num_calls += sum(outcome.result.text != NO_MORE_CALLS for outcome in outcomes)
+                self._look_at_budget()
             case _:
                 pass
         if self._listener is not None:
             self._listener(event)
 
     def _warning(self) -> str:
-        """A line about limits that are nearly used up, told once for each."""
+        """A line for the orchestrator about limits that are nearly used up, once for each."""
+        self._look_at_budget()
+        told, self._warnings = self._warnings, []
+        return f"\n[{'; '.join(told)}; answer before they are gone]" if told else ""
+
+    def _look_at_budget(self) -> None:
+        """Tell of limits that are nearly used up, once for each: the person now, the orchestrator when it is told."""
         caps, used = self.limits.run, self.scope.budget
         pairs = (
             ("tool calls", used.num_calls, caps.max_calls),
+            ("steps", used.num_steps, caps.max_steps),
             ("tokens", used.usage.total_tokens, caps.max_tokens),
             ("US dollars", used.usage.cost_usd, caps.max_cost_usd),
             ("seconds", self.scope.control.time_s, caps.max_time_s),
         )
-        told = []
         for name, number, most in pairs:
             if most is not None and number is not None and number >= WARN_SHARE * most and name not in self._warned:
                 self._warned.add(name)
-                told.append(f"{number:.6g} of {most:g} {name} are used")
-        if not told:
-            return ""
-        self.scope.note("budget", "; ".join(told))
-        return f"\n[{'; '.join(told)}; answer before they are gone]"
+                self._warnings.append(f"{number:.6g} of {most:g} {name} are used")
+                self.scope.note("budget", self._warnings[-1])

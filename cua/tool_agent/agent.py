@@ -16,44 +16,37 @@ from cua.model import Model
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
-from cua.run.events import (
-    CallReturned,
-    CallsStarted,
-    Listener,
-    ToolStepDone,
-)
+from cua.run.events import CallReturned, CallsStarted, Listener, ToolStepDone
 from cua.run.scope import RunScope, Spent
 from cua.run.verdict import judge_answer
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.calls import Caller, check_loop, count_alike, why_unusable, with_own_ids
 from cua.tool_agent.conversation import (
+    CUT,
+    CUT_CALL,
+    LOST_CALL,
+    REDIRECT,
+    ROOM_AGAIN,
     SUMMARY_REQUEST,
+    UNANSWERED,
     Asked,
     Compaction,
     ToolStart,
+    Written,
     compact,
     count_tokens,
     last_usage,
     to_messages,
+    words_of,
 )
 from cua.tool_agent.profile import Profile
 from cua.tools.toolset import Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
 from envs import Task, warnings_of
 
-CUT = (
-    "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
-    "with a tool call, or give the answer."
-)
 LOOP_NUDGE = "This was the same call with the same arguments {times} times in a row. Do something else, or answer."
 LAST_CALL_S = 300.0
 """Seconds that the last reply after a limit may take."""
-CUT_CALL = "This call was ended before it came back, with the question that it was made for: what it did is unknown."
-LOST_CALL = (
-    "The run broke off while this call was being carried out: its outcome is unknown. What it did inside the sandbox "
-    "is undone; what it did elsewhere may stand. Look before you repeat it."
-)
-UNANSWERED = "The question before this one was not answered: {status}, {reason}."
 
 
 Prepare = Callable[[], Awaitable[str | None]]
@@ -114,6 +107,7 @@ class ToolAgent:
         self._cut_note = CUT_CALL
         self._spent = Spent()
         self._compaction = Compaction()
+        self._written: Written = {}
         self._last_usage: Usage | None = None
 
     @property
@@ -170,7 +164,7 @@ class ToolAgent:
             await self.scope.record.asked(self._asked[-1].parts, inputs)
             return await self._loop()
 
-        return await self._take_turn(_words(question), answer)
+        return await self._take_turn(words_of(question), answer)
 
     async def go_on(self, prepare: Prepare | None = None) -> RunResult:
         """Go on with the question that the loaded part of the run left open; as `run`."""
@@ -181,13 +175,17 @@ class ToolAgent:
             self._turn.budget.num_steps = len(self.steps) - opened_at
             note = await self._prepared(prepare)
             last = self.steps[-1] if len(self.steps) > opened_at else None
-            if last is not None and last.remark is None and not last.outcomes:  # only the end was not written down
-                return self._answered(read_answer(last.reply.content, self.answer_schema)[0])
+            if last is not None and last.remark is None and not last.outcomes:
+                if self._end is None or self._end.status != "capped":  # only the end was not written down
+                    return self._answered(read_answer(last.reply.content, self.answer_schema)[0])
+                self._asked.append(Asked(parts=(TextPart(text=ROOM_AGAIN),), at=len(self.steps)))
+                await self.scope.record.asked(self._asked[-1].parts)
+                self._end = None
             if note:
                 self._asked.append(Asked(parts=(TextPart(text=note),), at=len(self.steps)))
             return await self._loop()
 
-        return await self._take_turn(_words(self._asked[-1].parts), answer)
+        return await self._take_turn(words_of(self._asked[-1].parts), answer)
 
     async def _take_turn(self, words: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
         turn = self._turn
@@ -269,11 +267,18 @@ class ToolAgent:
     async def _until_answered(self) -> End:
         while True:
             await self._turn.control.checkpoint()
+            await self._take_redirects()
             await self._compact_if_long()
             self._turn.begin_step()
             answer = await self._step()
-            if answer is not None:
+            if answer is not None and not self._turn.control.is_redirected:
                 return self._answered(answer)
+
+    async def _take_redirects(self) -> None:
+        """Tell the model what the user says in the middle of its work."""
+        for text in self._turn.control.take_redirects():
+            self._asked.append(Asked(parts=(TextPart(text=REDIRECT + text),), at=len(self.steps)))
+            await self.scope.record.asked(self._asked[-1].parts)
 
     def _answered(self, answer: str | None) -> End:
         reason = describe_evidence(self.steps[-1].reply.content, self.steps)
@@ -383,7 +388,7 @@ class ToolAgent:
         return f"{prompt}\n\n{self.answer_schema.text_note}" if self.answer_schema else prompt
 
     def _messages(self) -> list[Message]:
-        return to_messages(self.system_prompt, self._asked, self.steps, self._compaction)
+        return to_messages(self.system_prompt, self._asked, self.steps, self._compaction, self._written)
 
     async def _sum_up(self) -> str:
         """A summary of the conversation by the model itself."""
@@ -393,7 +398,3 @@ class ToolAgent:
 
     def _returned(self, outcome: CallOutcome) -> None:
         self.scope.emit(CallReturned(index=len(self.steps) + 1, outcome=outcome))
-
-
-def _words(parts: Sequence[Part]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, TextPart))

@@ -49,13 +49,17 @@ class Caller:
             CapReachedError: The time is used up.
         """
         num_granted = await self.scope.take_calls(len(calls))
-        refusals = [await self.scope.control.unless_stopped(self._refusal(call)) for call in calls[:num_granted]]
+        return tuple(await self.scope.control.unless_stopped(self._judge_and_run(calls, num_granted, first_number)))
+
+    async def _judge_and_run(self, calls: Sequence[ToolCall], num_granted: int, first_number: int) -> list[CallOutcome]:
+        refusals = [await self._refusal(call) for call in calls[:num_granted]]
         refusals += [NO_MORE_CALLS] * (len(calls) - num_granted)
-        work = [
-            self._one(call, number, refusal)
-            for number, (call, refusal) in enumerate(zip(calls, refusals, strict=True), start=first_number)
-        ]
-        return tuple(await self.scope.control.unless_stopped(_all(work)))
+        return await _all(
+            [
+                self._one(call, number, refusal)
+                for number, (call, refusal) in enumerate(zip(calls, refusals, strict=True), start=first_number)
+            ]
+        )
 
     async def repeat(self, calls: Sequence[tuple[int, ToolCall]]) -> dict[int, CallOutcome]:
         """Calls of an earlier process by number, made again; they are counted already."""
@@ -79,6 +83,8 @@ class Caller:
 
 async def _all(work: Sequence[Coroutine[Any, Any, CallOutcome]]) -> list[CallOutcome]:
     """Await all; when one fails for good the others are cancelled."""
+    if len(work) == 1:
+        return [await work[0]]
     tasks = [asyncio.create_task(one) for one in work]
     try:
         return await asyncio.gather(*tasks)

@@ -15,6 +15,18 @@ from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.profile import ContextStrategy
 
 HIDDEN = "[The result of this call is no longer shown.]"
+CUT = (
+    "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
+    "with a tool call, or give the answer."
+)
+CUT_CALL = "This call was ended before it came back, with the question that it was made for: what it did is unknown."
+LOST_CALL = (
+    "The run broke off while this call was being carried out: its outcome is unknown. What it did inside the sandbox "
+    "is undone; what it did elsewhere may stand. Look before you repeat it."
+)
+ROOM_AGAIN = "The limit was raised. Go on with the question from what is there; tools can be called again."
+UNANSWERED = "The question before this one was not answered: {status}, {reason}."
+REDIRECT = "(The user says this while you work; go by it from here on.)\n"
 SUMMARY_INTRO = "What is known so far; the conversation up to here was summed up, variables and files are as they were:"
 
 
@@ -67,8 +79,16 @@ class ToolStart:
     compaction: Compaction = field(default_factory=Compaction)
 
 
+Written = dict[int, list[Message]]
+"""Steps as messages, by position, where all of a step is shown."""
+
+
 def to_messages(
-    system_prompt: str, asked: Sequence[Asked], steps: Sequence[ToolStep], compaction: Compaction = Compaction()
+    system_prompt: str,
+    asked: Sequence[Asked],
+    steps: Sequence[ToolStep],
+    compaction: Compaction = Compaction(),
+    written: Written | None = None,
 ) -> list[Message]:
     """Write the conversation so far. Questions and earlier answers stay when their steps are given up.
 
@@ -77,7 +97,9 @@ def to_messages(
         asked: What the user said, in order.
         steps: All finished steps of the run.
         compaction: What is given up.
+        written: Kept between calls for the same steps, so that each is written once.
     """
+    written = {} if written is None else written
     messages = [Message(role="system", parts=(TextPart(text=system_prompt),))]
     said = {at: [one for one in asked if one.at == at] for at in {one.at for one in asked}}
     for position in range(len(steps) + 1):
@@ -88,8 +110,12 @@ def to_messages(
         if position < min(compaction.num_discarded, len(steps)):
             is_answer = position + 1 in said and not steps[position].outcomes and not steps[position].remark
             messages += [_answer(steps[position].reply)] if is_answer else []
+        elif position < min(compaction.num_hidden, len(steps)):
+            messages += _of_step(steps[position], is_hidden=True)
         elif position < len(steps):
-            messages += _of_step(steps[position], is_hidden=position < compaction.num_hidden)
+            if position not in written:
+                written[position] = _of_step(steps[position], is_hidden=False)
+            messages += written[position]
     return messages
 
 
@@ -140,6 +166,11 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
         else:
             joined.append(part)
     return tuple(joined)
+
+
+def words_of(parts: Sequence[Part]) -> str:
+    """The texts of a question, without its images."""
+    return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 CHARS_PER_TOKEN = 3.5

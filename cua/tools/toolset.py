@@ -2,6 +2,8 @@
 
 import traceback
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -116,6 +118,11 @@ A = TypeVar("A", bound=Arguments)
 
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments, without the titles that pydantic adds."""
+    return deepcopy(_schema_of(arguments))  # a hundred agents have the tool, and none of them another's schema
+
+
+@cache
+def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     schema = arguments.model_json_schema()
     schema.pop("title", None)
     schema.pop("description", None)
@@ -131,6 +138,7 @@ def read_arguments(arguments: type[A], given: Mapping[str, Any]) -> A:
     return arguments.model_validate(dict(given))
 
 
+@cache
 def read_description(name: str, **values: str) -> str:
     """The text about a tool, kept in `NAME.md` beside its code, with `{value}` places filled in."""
     text = resources.files("cua.tools").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()

@@ -102,14 +102,20 @@ async def test_what_needs_a_person_is_refused_and_a_cancelled_call_stops_its_run
     async with serving(tmp_path, "-m", endless, "--set", "cell_timeout=600") as client:
         call = asyncio.create_task(client.call_tool("ask", {"question": "?"}, progress_callback=tell))
         await asyncio.wait_for(began.wait(), 60)
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        (run_dir,) = (tmp_path / "runs").iterdir()
-        async with asyncio.timeout(60):
-            while (record := await asyncio.to_thread(load_run, run_dir, images=0)).sealed is None:
-                await asyncio.sleep(0.05)
-        assert record.end is not None
-        assert (record.end.status, record.end.reason) == ("stopped", "cancelled by the MCP client")
+        await stopped_by_cancel(call, tmp_path)
+
+
+async def stopped_by_cancel(call: "asyncio.Task[Any]", folder: Path) -> Path:
+    """Cancel a call; the folder of its run, the only one, which has ended by that."""
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    (run_dir,) = (folder / "runs").iterdir()
+    async with asyncio.timeout(60):
+        while (record := await asyncio.to_thread(load_run, run_dir, images=0)).sealed is None:
+            await asyncio.sleep(0.05)
+    assert record.end is not None
+    assert (record.end.status, record.end.reason) == ("stopped", "cancelled by the MCP client")
+    return run_dir
 
 
 def swarm_script(folder: Path, *, after_s: float = 0.0) -> str:
@@ -157,14 +163,7 @@ async def test_a_swarm_tells_its_progress_and_is_cancelled(tmp_path: Path) -> No
         async with asyncio.timeout(60):
             while not any(line and line.startswith("t001 finished") for line in told):
                 await asyncio.sleep(0.02)
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        (run_dir,) = (tmp_path / "runs").iterdir()
-        async with asyncio.timeout(60):
-            while (record := await asyncio.to_thread(load_run, run_dir, images=0)).sealed is None:
-                await asyncio.sleep(0.05)
-        assert record.end is not None
-        assert (record.end.status, record.end.reason) == ("stopped", "cancelled by the MCP client")
+        run_dir = await stopped_by_cancel(call, tmp_path)
         states = json.loads((run_dir / "swarm.json").read_text("utf-8"))["children"]
         assert [child["state"] for child in states] == ["finished", "stopped"]
 

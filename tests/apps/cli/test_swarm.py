@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from cua.messages import Message, Reply, ToolCall
@@ -171,10 +172,41 @@ def test_over_a_streaming_server_through_a_storm_of_429(tmp_path: Path, runs: Pa
 
 
 @pytest.mark.slow
-def test_sub_agents_work_on_a_cluster(tmp_path: Path, runs: Path) -> None:
+def test_on_a_cluster_and_on_after_kill_9(tmp_path: Path, runs: Path) -> None:
+    """The second sub-agent has run a cell when the process is killed: Ray, actors and kernels go with it.
+
+    It goes on without a cluster: the record is the same.
+    """
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     model = script(tmp_path, "Rhine", "Elbe")
-    done = cua(runs, "swarm", QUESTION, "-m", model, "--executor", "ray", "--output-format", "json")
-    assert done.code == 0, done.stderr
-    assert [child["state"] for child in done.result["children"]] == ["finished", "finished"]
-    assert done.result["answer"] == "All are long."
+    path = Path(model.removeprefix("scripted:"))
+    *lines, elbe = [json.loads(line) for line in path.read_text().splitlines()]
+    cell = {"tool_calls": [call("ipython", code="open('log.txt', 'a').write('once')")], "content": ""}
+    slow = [*lines, {"for": elbe["for"], **cell}, elbe | {"after_s": 600}]
+    path.write_text("".join(json.dumps(one) + "\n" for one in slow))
+    process = start(runs, "swarm", QUESTION, "-m", model, "--executor", "ray")
+
+    def is_half_done() -> bool:
+        lines = "".join(path.read_text("utf-8") for path in runs.glob("*/trajectory.jsonl")).splitlines()
+        has_called = any('"event":"called"' in line and '"t002"' in line for line in lines)
+        return has_called and any("t001 finished" in line for line in lines)
+
+    wait_until(is_half_done, timeout_s=120)
+    family = {" ".join(one.cmdline()).strip(): one for one in descendants(process)}
+    assert any(name.startswith("ray::_Actor") for name in family)
+    agents = [family[f"ray::{name}"] for name in ("DashboardAgent", "RuntimeEnvAgent")]
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    others = [one for one in family.values() if one not in agents]
+    assert not psutil.wait_procs(others, timeout=30)[1]
+    for agent in agents:  # Ray's own: they try to reach what is gone for a minute before they end
+        agent.kill()
+    wait_until_gone(agents, tmp_path)
+    path.write_text("".join(json.dumps(one | {"after_s": 0}) + "\n" for one in slow if "Rhine" not in one["for"]))
+    again = cua(runs, "swarm", "--resume", "last", "-m", model, "--output-format", "json")
+    assert again.code == 0, again.stderr
+    told = [(child["state"], child["tries"], child["calls"]) for child in again.result["children"]]
+    assert told == [("finished", 1, 0), ("finished", 2, 1)]
+    assert again.result["answer"] == "All are long."
+    (run_dir,) = runs.iterdir()
+    assert (run_dir / "children" / "t002" / "files" / "log.txt").read_text() == "once"

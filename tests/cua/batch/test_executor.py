@@ -7,10 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
 
 from cua.batch import (
@@ -31,10 +30,12 @@ from envs import EnvDiedError, EnvError, EnvSetupError, EnvSpec, InstructionTask
 from envs.check_env import check_env
 from envs.fake import FakeEnv, FakeOptions
 from envs.pool import EnvPool
-from envs.registry import load_suite
+from envs.registry import EnvSecrets, load_suite
 from envs.remote import RemoteEnv, RemoteTask, SuiteRef
 from envs.remote_process import ProcessChannel
+from envs.secret_texts import HttpLogin
 from tests.cua.batch import chores
+from tests.ray_cluster import lose_node, ray_cluster
 
 SUITE = SuiteRef(name=chores.__file__)
 CLICK = "## Action:\nClick\n## Code:\n```python\npyautogui.click(0.25, 0.5)\n```"
@@ -94,6 +95,20 @@ async def test_the_guard_is_asked_here_wherever_the_env_is(tmp_path: Path, kind:
         tmp_path, make_executor(kind, SUITE), [("click/left", 2, 0)], [both, DONE], approve="auto", max_steps=2
     )
     assert summary.results[0].score == 0.5  # nobody lets the second click pass
+
+
+async def test_envs_get_the_secrets_and_their_spec_does_not_show_them() -> None:
+    login = HttpLogin(origin="http://a.test", username="ann", password="tr0ub4dor-3")
+    secrets = EnvSecrets(masked_texts=("hush-hush",), http_logins=(login,))
+    executor = make_executor("local", SuiteRef(name="webarena-lite"), secrets=secrets)
+    spec = EnvSpec(name="browser")
+    try:
+        env: Any = await executor.take_env(spec)
+        assert (env.options.masked_texts, env.options.http_logins) == (("hush-hush",), (login,))
+        await env.close()
+    finally:
+        await executor.close()
+    assert not any(text in repr((spec, secrets)) for text in ("hush", "tr0ub4dor"))
 
 
 async def test_a_process_keeps_the_contract_of_an_env() -> None:
@@ -240,39 +255,24 @@ class TestPool:
 
 
 @pytest.fixture
-def cluster() -> Iterator[object]:
-    """A head without a CPU and one node with two; this process joins with none of its own."""
-    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    try:
-        cluster.add_node(num_cpus=2)
-        yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+def cluster() -> Iterator[Any]:
+    with ray_cluster(2) as made:
+        yield made
 
 
 @pytest.mark.slow
-async def test_a_ray_cluster_that_loses_a_node_loses_no_episode(tmp_path: Path, cluster: object) -> None:
+async def test_a_ray_cluster_that_loses_a_node_loses_no_episode(tmp_path: Path, cluster: Any) -> None:
     is_killed = False
 
     def listen(event: object) -> None:
         nonlocal is_killed
         if type(event).__name__ == "StepDone" and not is_killed:
             is_killed = True
-            node = cluster.list_all_nodes()[-1]  # type: ignore[attr-defined]
-            raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
-            workers = raylet.children(recursive=True)
-            cluster.add_node(num_cpus=2)  # type: ignore[attr-defined]
-            cluster.remove_node(node, allow_graceful=False)  # type: ignore[attr-defined]
-            for worker in workers:  # they outlive their raylet for a moment, long enough for one more step
-                with suppress(psutil.NoSuchProcess):
-                    worker.kill()
-            assert not psutil.wait_procs(workers, timeout=60)[1]
+            node = cluster.list_all_nodes()[-1]
+            cluster.add_node(num_cpus=2)
+            lose_node(cluster, node)
 
-    executor = make_executor("ray", SUITE, ray_address=cluster.address)  # type: ignore[attr-defined]
+    executor = make_executor("ray", SUITE, ray_address=cluster.address)
     keys: list[tuple[str, int | None, int]] = [("click/left", 1, number) for number in range(8)]
     summary = await play(tmp_path, executor, keys, [CLICK, DONE], Watch(listener=listen))
     assert is_killed

@@ -96,6 +96,56 @@ async def test_what_an_engine_says_of_an_error_is_told_on_one_line(answer: Answe
         assert "\n" not in str(error.value) and "k3y" not in str(error.value) and len(site.asked) == 1
 
 
+BAD_TOKEN = b"""{"id": "1", "code": "SUBSCRIPTION_TOKEN_INVALID", "status": 422,
+ "detail": "The provided subscription token is invalid.", "meta": {"component": "authentication"}}"""
+BAD_QUERY = b"""{"type": "ErrorResponse", "error": {"id": "1", "code": "VALIDATION", "status": 422,
+ "detail": "Unable to validate request parameter(s)", "meta": {"errors": [{"type": "too_long", "loc": ["q"]}]}}}"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "answer", "told"),
+    [
+        (
+            BraveEngine,
+            Answer(b'{"type": "ErrorResponse", "error": %b}' % BAD_TOKEN, 422),
+            "422: The provided subscription token is invalid; look at the key in BRAVE_API_KEY",
+        ),
+        (
+            BraveEngine,
+            Answer(b'{"type": "ErrorResponse", "errors": [%b]}' % BAD_TOKEN, 422),
+            "422: The provided subscription token is invalid; look at the key in BRAVE_API_KEY",
+        ),
+        (BraveEngine, Answer(BAD_QUERY, 422), "422: Unable to validate request parameter(s)"),
+        (
+            TavilyEngine,
+            Answer(b'{"detail": {"error": "Unauthorized: missing or invalid API key."}}', 401),
+            "401: Unauthorized: missing or invalid API key; look at the key in TAVILY_API_KEY",
+        ),
+        (
+            TavilyEngine,
+            Answer(b'{"detail": [{"type": "missing", "loc": ["body", "query"], "msg": "Field required"}]}', 422),
+            "422: Field required",
+        ),
+    ],
+)
+async def test_a_key_that_is_refused_is_told_with_where_it_stands(
+    engine: type[BraveEngine] | type[TavilyEngine], answer: Answer, told: str
+) -> None:
+    with serving(lambda asked: answer) as site:
+        with pytest.raises(FetchError) as error:
+            await engine("k3y", site.url).search("q", 5)
+        assert str(error.value) == f"the search engine answered {told}"
+        assert len(site.asked) == 1
+
+
+async def test_a_long_query_is_cut_to_what_the_services_take() -> None:
+    with serving(lambda asked: Answer(TAVILY)) as site:
+        await TavilyEngine("k3y", site.url).search("two  words " * 100, 5)
+        await TavilyEngine("k3y", site.url).search("x" * 1000, 5)
+    assert [len(asked.body["query"].split()) for asked in site.asked] == [50, 1]
+    assert [len(asked.body["query"]) for asked in site.asked] == [249, 400]
+
+
 async def test_a_busy_engine_is_asked_again_as_it_says() -> None:
     """As Brave's plans with one request a second answer several queries at a time."""
     headers = {"X-RateLimit-Remaining": "0, 1000", "X-RateLimit-Reset": "0, 1419704"}

@@ -165,7 +165,7 @@ async def test_a_busy_server_is_asked_again_when_it_says() -> None:
     with serving(lambda asked: next(answers)) as site:
         assert (await fetcher(site, obeys_robots=False).fetch(f"{site.url}/a")).body == PAGE.body
     with serving(lambda asked: Answer(status=429, headers={"Retry-After": "9999"})) as site:
-        with pytest.raises(FetchError, match="answered 429"):
+        with pytest.raises(FetchError, match="answered 429; it asks to be left alone for 9999 s"):
             await fetcher(site, obeys_robots=False).fetch(f"{site.url}/a")
         assert len(site.asked) == 1
 

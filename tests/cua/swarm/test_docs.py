@@ -42,7 +42,7 @@ STANDS = {
     "tool calls of all agents": f"{LIMITS.run.max_calls:,}",
     "tool calls of the orchestrator": _calls("orchestrator_calls"),
     "tool calls of a child, for one in an env its steps": _calls("child_calls"),
-    "of these, for the children together": f"{100 * CHILDREN_SHARE:.0f} %",
+    "of the last three, for the children together": f"{100 * CHILDREN_SHARE:.0f} %",
     "time of a child": f"{(LIMITS.child_time_s or 0) / 3600:.0f} h",
     "further tries of a child": f"{LIMITS.num_retries}",
     "a child's message": f"{MESSAGE_CHARS:,} characters",
@@ -53,7 +53,7 @@ STANDS = {
         f"`{USUAL.context}`, `{USUAL.child_context}` (`browsecomp`: `{PRESETS['browsecomp'].child_context}`)"
     ),
     "tokens at which that happens": "when the model refuses" if USUAL.max_context is None else f"{USUAL.max_context:,}",
-    "warning to the orchestrator": f"from {100 * WARN_SHARE:.0f} % of a limit on",
+    "warning to you, and to the orchestrator with the next message": f"from {100 * WARN_SHARE:.0f} % of a limit on",
     "an error that may pass (server down, sandbox dead)": f"up to {LIMITS.num_retries} more times",
     "redirects": f"{fetch.MAX_REDIRECTS}, each",
     "a page, a download": f"{FETCH.page_bytes // MB} MB, {FETCH.file_bytes // MB} MB",
@@ -89,6 +89,6 @@ def test_every_limit_of_the_tables_is_checked_here() -> None:
     """But for those that are no numbers, or depend on the machine."""
     section = TEXT.partition("## Limits and defaults")[2].partition("Fair shares")[0]
     named = re.findall(r"^\| ([^|]+?) \|", section, re.M)[1:]
-    assert set(named) - set(STANDS) == {"tokens, money, time of the run", "children with a sandbox open"}
+    assert set(named) - set(STANDS) == {"steps, tokens, money, time of the run", "children with a sandbox open"}
     run = LIMITS.run
     assert (run.max_tokens, run.max_cost_usd, run.max_time_s) == (None, None, None)

@@ -14,7 +14,7 @@ import pytest
 from cua.errors import ConfigError, ModelAccessError, ModelError, TruncatedReplyError
 from cua.messages import Reply, TextPart, ToolResult
 from cua.run.budget import CapReachedError, Caps
-from cua.swarm import SwarmOptions, run_swarm
+from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.swarm import executor as module
 from cua.swarm.remote import ChildHost, pack_error, unpack_error, write_files
 from cua.swarm.swarm import SwarmLimits
@@ -24,6 +24,7 @@ from envs.browser.launch import find_browser
 from tests.cua.swarm.test_children import CLICK, DONE, PAGE, Shout, conversations, make_worker
 from tests.cua.swarm.test_kinds import COST, NESTED
 from tests.cua.swarm.test_swarm import Cast, Note, call, calls, play
+from tests.ray_cluster import lose_node, ray_cluster
 
 
 def make_note(place: Any) -> Note:
@@ -131,6 +132,48 @@ async def test_a_child_goes_on_with_its_files_when_its_host_is_lost(tmp_path: Pa
     assert len(log) >= 10  # what the last step on that host wrote is lost with it
 
 
+async def test_a_far_swarm_that_was_killed_goes_on_far_away(tmp_path: Path, hosts: list[float]) -> None:
+    """From after any line: what had finished is not asked again, and the parent is shown the same."""
+    whole = Cast(["a 2", "b 4"])
+    done = await play(tmp_path / "whole", whole, RAY)
+    lines = (Path(str(done.run.run_dir)) / "trajectory.jsonl").read_bytes().splitlines(keepends=True)
+    begun = next(number for number, line in enumerate(lines) if b"t001 queued" in line)
+    for cut in range(begun, len(lines) - 6, 4):
+        part = tmp_path / f"cut-{cut}"
+        part.mkdir()
+        (part / "trajectory.jsonl").write_bytes(b"".join(lines[:cut]))
+        model = Cast(["a 2", "b 4"])
+        again = await resume_swarm(part, model=model, options=RAY)
+        assert [(child.state, child.answer) for child in again.children] == [
+            (child.state, child.answer) for child in done.children
+        ], cut
+        finished = [
+            prompt for task, prompt in (("t001", "a 2"), ("t002", "b 4")) if f"{task} finished" in str(lines[:cut])
+        ]
+        assert not [prompt for prompt in finished if model.asked_by(prompt)], cut
+        assert model.asked_by("all")[-1] == whole.asked_by("all")[-1], cut
+
+
+async def test_an_actor_that_dies_while_it_starts_uses_up_no_try(
+    tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of all is started again; one beside others is done without."""
+    opened: list[bool] = []
+    open_actor = module.open_actor
+
+    async def dying(open_server: Any, options: Any) -> Any:
+        opened.append(len(opened) % 2 == 1)
+        if not opened[-1]:
+            raise EnvDiedError("its node is gone")
+        return await open_actor(open_server, options)
+
+    monkeypatch.setattr(module, "open_actor", dying)
+    monkeypatch.setattr(module, "_has_free_cpu", lambda: True)
+    done = await play(tmp_path, Cast(["a 2", "b 2", "c 2"]), RAY)
+    assert [(child.state, child.num_tries) for child in done.children] == [("finished", 1)] * 3
+    assert opened[:3] == [False, True, False]
+
+
 async def test_files_go_there_and_back(tmp_path: Path, hosts: list[float]) -> None:
     (tmp_path / "in.txt").write_text("words")
     assign = call("assign_task", agent="worker", prompt="child", files=["in.txt"], returns=["out.txt"])
@@ -213,18 +256,8 @@ def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A head without a CPU and two nodes with one each."""
-    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    try:
-        for _ in range(2):
-            cluster.add_node(num_cpus=1)
-        yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+    with ray_cluster(1, 1) as made:
+        yield made
 
 
 @pytest.mark.slow
@@ -238,8 +271,7 @@ async def test_a_cluster_that_loses_a_node_loses_no_child(tmp_path: Path, cluste
             if not self.is_killed and sum(message.role == "assistant" for message in messages) == 4:
                 self.is_killed = messages[1].text != "all"
                 if self.is_killed:
-                    node = cluster.list_all_nodes()[-1]
-                    await asyncio.to_thread(cluster.remove_node, node, allow_graceful=False)
+                    await asyncio.to_thread(lose_node, cluster, cluster.list_all_nodes()[-1])
             await asyncio.sleep(0.02)
             return await super().generate(messages, tools, sampling)
 

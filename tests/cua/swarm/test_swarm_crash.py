@@ -113,3 +113,7 @@ async def test_half_done_children_start_anew_when_that_is_asked_for(tmp_path: Pa
     assert [child.state for child in again.children] == ["finished", "finished"]
     assert len(model.asked_by("slow 9")) == 9
     assert model.asked_by("quick 1") == []
+    assert [(child.num_tries, child.agent_id) for child in again.children] == [(1, "t001"), (2, "t002.2")]  # marked
+    kept = load_run(run_dir).agents
+    assert len(kept["t002"].tool_steps) in (3, 4)  # the last step is written while the next is asked for
+    assert len(kept["t002.2"].tool_steps) == 9

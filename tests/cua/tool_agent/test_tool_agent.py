@@ -15,7 +15,7 @@ from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
 from cua.run.end import End
 from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
-from cua.tool_agent.conversation import HIDDEN
+from cua.tool_agent.conversation import HIDDEN, REDIRECT
 from cua.tool_agent.profile import ContextOptions
 from cua.tool_agent.resume import start_of
 from cua.trajectory import TrajectoryWriter, load_run
@@ -360,3 +360,30 @@ class TestContext:
         result, _, _ = await self._run("hide-tool-result", [calls(("echo", "a"), tokens=500)])
         assert result.end.status == "failed"
         assert "can give nothing more up" in result.end.reason
+
+
+async def test_what_the_user_says_in_mid_run_is_told_before_the_next_call_and_holds_an_answer_back(
+    tmp_path: Path,
+) -> None:
+    async def interrupt(arguments: Mapping[str, Any]) -> ToolResult:
+        agent.control.redirect("only the red ones")
+        return ToolResult(parts=(TextPart(text="12"),))
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ToolStepDone) and event.step.index == 2:
+            agent.control.redirect("and say it in French")
+
+    model = ScriptedModel([calls(("count", "x")), "Seven.", "Sept."])
+    with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
+        agent = make_agent(model, [FakeTool("count", interrupt)], record=writer, listener=listen)
+        result = await agent.run(QUESTION)
+    assert (result.end.answer, result.num_steps) == ("Sept.", 3)
+    assert [message.text for message in model.received[1] if message.role == "user"] == [
+        "How many?",
+        REDIRECT + "only the red ones",
+    ]
+    assert [message.role for message in model.received[2]][-2:] == ["assistant", "user"]
+    assert model.received[2][-1].text == REDIRECT + "and say it in French"
+    record = load_run(writer.run_dir)
+    assert [len(turn.steps) for turn in record.turns] == [1, 1, 1]
+    assert start_of(record).asked[-1].at == 2
