@@ -25,6 +25,7 @@ from cua.redaction import Masker, redacted, redacting
 from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
+from cua.secrets import Secrets
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
 from envs import Env, InstructionTask, Task
 from envs.secret_texts import HttpLogin, split_login
@@ -42,6 +43,7 @@ async def run_task(
     env: Env | str | None = None,
     watch: Watch | None = None,
     scope: RunScope | None = None,
+    own_secrets: Secrets | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run one task to its end and record it.
@@ -56,6 +58,7 @@ async def run_task(
             that of the settings.
         watch: Who follows the run.
         scope: Of what the run is a part of, such as a batch: stops, budget and time of it hold besides.
+        own_secrets: Values that are typed as `{{name}}`, besides those of the file that the settings name.
         settings: Single settings by name, such as `max_steps=20` or `approve="yolo"`; the others come
             from files and the environment.
 
@@ -83,6 +86,7 @@ async def run_task(
         watch=watch or Watch(),
         model=None if isinstance(model, str) else model,
         env=None if isinstance(env, str) else env,
+        own_secrets=own_secrets,
     )
     header = make_header(resolved, task, url=url, app=app, has_login=login is not None)
     with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
@@ -90,7 +94,12 @@ async def run_task(
 
 
 async def resume_task(
-    run_dir: Path, *, schema: str | AnswerSchema | None = None, watch: Watch | None = None, **settings: Any
+    run_dir: Path,
+    *,
+    schema: str | AnswerSchema | None = None,
+    watch: Watch | None = None,
+    own_secrets: Secrets | None = None,
+    **settings: Any,
 ) -> RunResult:
     """Go on with a run that broke off, was stopped or was capped. No executed action is repeated.
 
@@ -101,6 +110,7 @@ async def resume_task(
         run_dir: The run's folder.
         schema: As for `run_task`.
         watch: As for `run_task`.
+        own_secrets: As for `run_task`.
         settings: Settings that change, such as a higher `max_steps`.
 
     Raises:
@@ -121,6 +131,7 @@ async def resume_task(
         app=record.header.settings.get("app"),
         schema=schema,
         watch=watch or Watch(),
+        own_secrets=own_secrets,
     )
     steps, note = resume_steps(record)
     start = Start(
@@ -150,9 +161,10 @@ class _Parts:
         login: HttpLogin | None = None,
         model: Model | None = None,
         env: Env | None = None,
+        own_secrets: Secrets | None = None,
     ) -> None:
         self.settings, self.url, self.app = settings, url, app
-        self.secrets = make_secrets(settings, login)
+        self.secrets = make_secrets(settings, login, own_secrets)
         self.watch = watch = redacting(watch, self.secrets)
         self.runs_dir = settings.runs_dir or default_runs_dir()
         self.options = make_options(settings, load_schema(schema) if isinstance(schema, str) else schema)

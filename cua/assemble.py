@@ -32,17 +32,20 @@ INSTANT = "kimi-k2.5-instant"
 """The preset that turns thinking off; the prompt's variant follows it."""
 
 
-def make_secrets(settings: Settings, login: HttpLogin | None = None) -> Secrets:
+def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secrets | None = None) -> Secrets:
     """Everything that nobody may see.
 
     Args:
         settings: Name the files.
         login: The one of the start page's address; it wins over the file's.
+        given: Values of the caller's own; they win over the file's.
 
     Raises:
         ConfigError: A file is missing or wrong.
     """
     secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
+    if given is not None:
+        secrets = replace(secrets, by_name={**secrets.by_name, **given.by_name})
     logins = load_http_auth(settings.http_auth) if settings.http_auth else ()
     return replace(secrets, logins=(*logins, login) if login is not None else logins)
 

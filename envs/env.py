@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from envs.actions import Action, Terminate
 from envs.observation import LiveFrame, Observation, StepResult
@@ -100,6 +100,21 @@ class LiveScreen(Protocol):
 
         Args:
             max_fps: At most so many a second.
+        """
+        ...
+
+
+Touch = Literal["mouse", "keyboard"]
+
+
+@runtime_checkable
+class SharedScreen(Protocol):
+    """What an env offers besides when people may be at the same screen, with a mouse and a keyboard of their own."""
+
+    def touches(self) -> AsyncIterator[Touch]:
+        """Told as they use them; nothing on a screen that is the env's alone, or where the system does not tell.
+
+        It goes on over resets until it is closed.
         """
         ...
 

@@ -47,6 +47,23 @@ _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSecrets:
+    """What an environment works with and nobody may see; never a part of its spec, which records show.
+
+    Attributes:
+        masked_texts: May not be read in screenshots and texts.
+        http_logins: For servers that ask for a password.
+    """
+
+    masked_texts: tuple[str, ...] = field(default=(), repr=False)
+    http_logins: tuple[HttpLogin, ...] = ()
+
+    def make_env(self, spec: EnvSpec) -> Env:
+        """`make_env` with these."""
+        return make_env(spec, masked_texts=self.masked_texts, http_logins=self.http_logins)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EnvRequest:
     """What a run asks of an environment that it makes by name.
 

@@ -18,6 +18,7 @@ from envs.actions import Action, Terminate
 from envs.env import Env, EnvSpec, Task, TaskSpec, files_of, info_of, other_scores_of, warnings_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.observation import Observation, StepResult
+from envs.registry import EnvSecrets
 from envs.target import Check, Target
 
 ERRORS: dict[str, type[EnvError]] = {
@@ -189,13 +190,14 @@ class EnvServer:
     Args:
         spec: Which env.
         suite: Whose tasks it gets.
+        secrets: What the env works with besides.
     """
 
-    def __init__(self, spec: EnvSpec, suite: SuiteRef) -> None:
+    def __init__(self, spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> None:
         self._spec = spec
         loaded = registry.load_suite(suite.name, **suite.options)
         self._make_task = loaded.make_task
-        self._env: Env = (loaded.make_env or registry.make_env)(spec)
+        self._env: Env = (loaded.make_env or secrets.make_env)(spec)
         self._task: Task | None = None
         self._asked: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self._answers: asyncio.Queue[str | None] = asyncio.Queue()
@@ -268,9 +270,9 @@ class EnvServer:
         await self._env.close()
 
 
-def open_server(spec: EnvSpec, suite: SuiteRef) -> tuple[EnvServer | None, tuple[Any, ...]]:
+def open_server(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> tuple[EnvServer | None, tuple[Any, ...]]:
     """A server, if it can be made; and the answer to who asked for it."""
     try:
-        return EnvServer(spec, suite), ("ok", None)
+        return EnvServer(spec, suite, secrets), ("ok", None)
     except EnvError as error:
         return None, ("error", type(error).__name__, str(error), error.retryable)

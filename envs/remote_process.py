@@ -11,6 +11,7 @@ from typing import Any
 
 from envs.env import EnvSpec
 from envs.errors import EnvDiedError, EnvSetupError
+from envs.registry import EnvSecrets
 from envs.remote import ERRORS, EnvServer, SuiteRef, open_server
 
 MAX_MESSAGE_BYTES = 2**28
@@ -31,8 +32,8 @@ class ProcessChannel:
         self._reading = asyncio.create_task(self._read_errors())
 
     @classmethod
-    async def open(cls, spec: EnvSpec, suite: SuiteRef) -> "ProcessChannel":
-        """Start the process and the env in it.
+    async def open(cls, spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets | None = None) -> "ProcessChannel":
+        """Start the process and the env in it; `secrets` go to it by its standard input.
 
         Raises:
             EnvError: As making the suite or the env raises it.
@@ -49,7 +50,7 @@ class ProcessChannel:
         )
         channel = cls(process)
         try:
-            kind, *told = await channel.call("open", spec, suite)
+            kind, *told = await channel.call("open", spec, suite, secrets or EnvSecrets())
             if kind == "error":
                 name, text, retryable = told
                 raise ERRORS.get(name, EnvSetupError)(text, retryable=retryable)

@@ -17,12 +17,22 @@ SIZES = {"1440": (1440, 900), "1024": (1024, 768), "phone": (390, 844)}
 async def shoot(page: Any, path: Path) -> None:
     """One screenshot from the top of the page."""
     await page.evaluate("window.scrollTo(0, 0)")
+    await asyncio.sleep(1)
     await page.screenshot(path=path)
     print(f"wrote {path}")
 
 
+async def in_themes(page: Any, folder: Path | None, name: str) -> None:
+    """A state in light and dark."""
+    if folder is None:
+        return
+    for theme in ("dark", "light"):
+        await page.evaluate(f"document.body.classList.toggle('dark', {str(theme == 'dark').lower()})")
+        await shoot(page, folder / f"{name}-{theme}.png")
+
+
 async def walk(app: RunningAssistant, folder: Path | None) -> None:
-    """The practice task up to the first question; then all tabs, sizes and themes."""
+    """The practice task from the start over a question and a take-over to its end; then all tabs in all sizes."""
     from playwright.async_api import async_playwright
 
     from envs.browser import find_browser
@@ -32,20 +42,45 @@ async def walk(app: RunningAssistant, folder: Path | None) -> None:
         browser = await playwright.chromium.launch(executable_path=str(found.path) if found else None)
         page = await browser.new_page(viewport={"width": 1440, "height": 900})
         await page.goto(app.address)
-        await page.get_by_role("button", name="Try the practice task").click()
-        await page.get_by_role("button", name="Allow once").wait_for(timeout=120_000)
-        await asyncio.sleep(1)
+        practice = page.get_by_role("button", name="Try the practice task")
+        await practice.wait_for()
+        await in_themes(page, folder, "start")
+        await practice.click()
+        allow = page.get_by_role("button", name="Allow once")
+        await allow.wait_for(timeout=120_000)
         await shoot(page, TARGET)
+        shrink(TARGET)
         if folder is not None:
-            for theme in ("light", "dark"):
-                await page.evaluate(f"document.body.classList.toggle('dark', {str(theme == 'dark').lower()})")
-                for name, (width, height) in SIZES.items():
-                    await page.set_viewport_size({"width": width, "height": height})
-                    for tab in ("Work", "History", "Settings"):
-                        await page.get_by_role("tab", name=tab).click()
-                        await asyncio.sleep(2)
-                        await shoot(page, folder / f"{theme}-{name}-{tab.lower()}.png")
+            await in_themes(page, folder, "asking")
+            await walk_on(page, allow, folder)
         await browser.close()
+
+
+async def walk_on(page: Any, allow: Any, folder: Path) -> None:
+    """From the question to the end, and around."""
+    await allow.click()
+    await allow.wait_for(state="detached")
+    await allow.wait_for(timeout=60_000)
+    await page.get_by_role("button", name="Take over").click()
+    await page.get_by_role("button", name="Hand back").wait_for()
+    await in_themes(page, folder, "person")
+    await page.get_by_role("button", name="Hand back").click()
+    ended = page.locator("assistant-screen[data-phase=ended]")
+    while not await ended.count():
+        if await allow.count():
+            await allow.click()
+            await allow.wait_for(state="detached")
+        await asyncio.sleep(0.2)
+    await in_themes(page, folder, "ended")
+    await page.get_by_role("tab", name="History").click()
+    await page.get_by_role("button", name="Open").first.click()
+    await page.locator(".strip h2").first.wait_for()
+    for name, (width, height) in SIZES.items():
+        await page.set_viewport_size({"width": width, "height": height})
+        for tab in await page.get_by_role("tab").all():
+            if await tab.is_visible():
+                await tab.click()
+                await in_themes(page, folder, f"{(await tab.text_content()).strip().lower()}-{name}")
 
 
 def main() -> None:
@@ -56,8 +91,7 @@ def main() -> None:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     with RunningAssistant() as app:
-        asyncio.run(walk(app, folder))
-    shrink(TARGET)
+        asyncio.run(asyncio.wait_for(walk(app, folder), 600))
 
 
 def shrink(path: Path) -> None:

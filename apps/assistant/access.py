@@ -84,10 +84,21 @@ class Access:
         host: What the app listens on.
         port: Likewise.
         hosts: Further names under which it is reached.
+        has_room: Whether uploads may take more of the disk.
     """
 
-    def __init__(self, app: App, *, token: str, host: str, port: int, hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        token: str,
+        host: str,
+        port: int,
+        hosts: Iterable[str] = (),
+        has_room: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._app = app
+        self._has_room = has_room
         self._token = token
         self._cookie = f"k25_assistant_{port}"
         self._pass = hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
@@ -118,6 +129,9 @@ class Access:
             return
         if int(headers.get("content-length", "0") or 0) > _most_bytes(path):
             await _refuse(scope, send, 413, f"more than {_most_bytes(path) >> 20} MB are not taken")
+            return
+        if path.rstrip("/") in _UPLOADS and not self._has_room():
+            await _refuse(scope, send, 413, "uploads take too much of the disk; restart the app")
             return
         await self._app(scope, _limited(receive, _most_bytes(path)), _hardened(send, path))
 

@@ -17,6 +17,7 @@ from apps.assistant.assistant import Assistant
 from apps.assistant.history import EXPORTS
 from apps.assistant.order import MODES, PRACTICE_INSTRUCTION, Order
 from apps.assistant.person import INPUTS, PersonInput
+from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.session import Session
 from cua.errors import CuaError, TrajectoryError
 from envs.errors import EnvError, require
@@ -43,6 +44,13 @@ class Words(_Body):
     instruction: str = Field(min_length=1, max_length=200_000)
 
 
+class NamedSecret(_Body):
+    """A value that the agent types without seeing it."""
+
+    value: str = Field(max_length=1000, repr=False)
+    domains: tuple[str, ...] = Field(default=(), max_length=20)
+
+
 class ApprovalAnswer(_Body):
     """To a question of the agent."""
 
@@ -61,6 +69,12 @@ class Setting(_Body):
     value: str = Field(max_length=20_000)
 
 
+class Values(_Body):
+    """Of the parameters of a saved task; those that are left out keep the saved value."""
+
+    values: dict[str, Annotated[str, Field(max_length=4000)]] = Field(default_factory=dict, max_length=50)
+
+
 def make_api(assistant: Assistant) -> "FastAPI":
     """The web application of the API.
 
@@ -76,7 +90,7 @@ def make_api(assistant: Assistant) -> "FastAPI":
         redoc_url=None,
         openapi_url="/api/docs.json",
     )
-    for add in (_add_sessions, _add_control, _add_streams, _add_files, _add_runs, _add_settings):
+    for add in (_add_sessions, _add_control, _add_streams, _add_files, _add_runs, _add_tasks, _add_settings):
         router = fastapi.APIRouter(prefix="/api")
         add(router, assistant)
         app.include_router(router)
@@ -120,21 +134,15 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
 
 
 def _add_control(router: "APIRouter", assistant: Assistant) -> None:
-    @router.post("/sessions/{session_id}/pause", summary="Hold the agent before its next action")
-    async def pause(session_id: str) -> dict[str, Any]:
-        return await _do(assistant, session_id, {"do": "pause"})
+    def add(path: str, do: str, summary: str) -> None:
+        @router.post(f"/sessions/{{session_id}}/{path}", summary=summary, operation_id=do)
+        async def order(session_id: str) -> dict[str, Any]:
+            return await _do(assistant, session_id, {"do": do})
 
-    @router.post("/sessions/{session_id}/resume", summary="Let it go on; hands back what was taken over")
-    async def resume(session_id: str) -> dict[str, Any]:
-        return await _do(assistant, session_id, {"do": "resume"})
-
-    @router.post("/sessions/{session_id}/stop", summary="End the run at once")
-    async def stop(session_id: str) -> dict[str, Any]:
-        return await _do(assistant, session_id, {"do": "stop"})
-
-    @router.post("/sessions/{session_id}/take-over", summary="Work on the screen yourself")
-    async def take_over(session_id: str) -> dict[str, Any]:
-        return await _do(assistant, session_id, {"do": "take_over"})
+    add("pause", "pause", "Hold the agent before its next action")
+    add("resume", "resume", "Let it go on; hands back what was taken over")
+    add("stop", "stop", "End the run at once")
+    add("take-over", "take_over", "Work on the screen yourself")
 
     @router.post("/sessions/{session_id}/redirect", summary="Another instruction from the next step on")
     async def redirect(session_id: str, words: Words) -> dict[str, Any]:
@@ -196,7 +204,7 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
 
     @router.get("/sessions/{session_id}/approvals/{approval_id}/crop", summary="The image around the click")
     async def crop(session_id: str, approval_id: str) -> Response:
-        approval = assistant.find(session_id).approvals.get(approval_id)
+        approval = assistant.find(session_id).questions.open.get(approval_id)
         if approval is None or not approval.crop:
             raise CuaError("there is no such image (any more)")
         return Response(approval.crop, media_type="image/png")
@@ -207,6 +215,13 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
         if found is None:
             raise CuaError("there is no such image (any more)")
         return Response(found[0], media_type=found[1])
+
+    @router.get("/sessions/{session_id}/evidence/{mark}", summary="What a citation of a sub-agent's result rests on")
+    async def evidence(session_id: str, mark: str) -> dict[str, str]:
+        found = assistant.find(session_id).log.evidence.get(mark)
+        if found is None:
+            raise CuaError("there is no such result here (any more); the run's report has all")
+        return found
 
     @router.websocket("/sessions/{session_id}/live")
     async def live(socket: WebSocket, session_id: str) -> None:
@@ -221,6 +236,7 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
 async def _sse(session: Session, after: int) -> AsyncIterator[str]:
     shown: dict[str, Any] = {}
     while True:
+        version = session.log.version  # what comes while something is sent is not slept through
         for event in session.log.after(after):
             after = event["seq"]
             yield f"id: {after}\nevent: event\ndata: {json.dumps(event, default=str)}\n\n"
@@ -228,9 +244,9 @@ async def _sse(session: Session, after: int) -> AsyncIterator[str]:
         if view != shown:
             shown = view
             yield f"event: view\ndata: {json.dumps(view, default=str)}\n\n"
-        if not await session.log.changed(_ALIVE_S):
-            yield ": still here\n\n"
         await asyncio.sleep(_BATCH_S)
+        if not await session.log.changed(_ALIVE_S, version):
+            yield ": still here\n\n"
 
 
 async def _serve_live(assistant: Assistant, session: Session, socket: "WebSocket") -> None:
@@ -248,6 +264,7 @@ async def _send_news(session: Session, socket: "WebSocket") -> None:
     shown: dict[str, Any] = {}
     seq, frame_number = 0, 0
     while True:
+        version = session.log.version  # what comes while something is sent is not slept through
         events = session.log.after(seq)
         view = session.view()
         if events or view != shown:
@@ -256,8 +273,8 @@ async def _send_news(session: Session, socket: "WebSocket") -> None:
         if session.screen.frame is not None and session.screen.frame_number != frame_number:
             frame_number = session.screen.frame_number
             await socket.send_bytes(session.screen.frame.image)
-        await session.log.changed(_ALIVE_S)
         await asyncio.sleep(_BATCH_S)
+        await session.log.changed(_ALIVE_S, version)
 
 
 async def _take_orders(assistant: Assistant, session: Session, socket: "WebSocket") -> None:
@@ -324,6 +341,26 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
         return {}
 
 
+def _add_tasks(router: "APIRouter", assistant: Assistant) -> None:
+    @router.get("/tasks", summary="Saved tasks: parameters, next time, what became of the last one")
+    async def list_tasks() -> list[dict[str, Any]]:
+        return assistant.tasks.rows()
+
+    @router.put("/tasks/{name}", summary="Save a task; `{word}` in its instruction is a parameter")
+    async def save(name: str, task: SavedTask) -> list[dict[str, Any]]:
+        assistant.tasks.save(name, task)
+        return assistant.tasks.rows()
+
+    @router.post("/tasks/{name}/run", summary="Begin a saved task", status_code=201)
+    async def run(name: str, given: Values) -> dict[str, Any]:
+        return (await assistant.run_task(name, given.values)).view()
+
+    @router.delete("/tasks/{name}", summary="Forget a task")
+    async def delete(name: str) -> dict[str, Any]:
+        assistant.tasks.delete(name)
+        return {}
+
+
 def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
     @router.get("/settings", summary="Settings with value and source; secrets show whether they are set")
     async def show() -> list[dict[str, Any]]:
@@ -331,12 +368,21 @@ def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
 
     @router.put("/settings/{name}", summary="Change one; an empty value goes back to where it came from")
     async def change(name: str, setting: Setting) -> list[dict[str, Any]]:
-        assistant.preferences.change(name, setting.value)
+        await asyncio.to_thread(assistant.preferences.change, name, setting.value)
         return assistant.preferences.rows()
 
     @router.post("/settings/test", summary="Test the endpoint that the settings name; takes a while")
     async def test() -> dict[str, Any]:
         return await asyncio.to_thread(assistant.preferences.test_endpoint)
+
+    @router.get("/secrets", summary="Names of the values that are typed as {{name}}, and where they may be")
+    async def show_secrets() -> list[dict[str, Any]]:
+        return assistant.preferences.secret_rows()
+
+    @router.put("/secrets/{name}", summary="Keep one; it never comes out again. An empty value forgets it")
+    async def change_secret(name: str, secret: NamedSecret) -> list[dict[str, Any]]:
+        await asyncio.to_thread(assistant.preferences.change_secret, name, secret.value, secret.domains)
+        return assistant.preferences.secret_rows()
 
 
 def _short(session: Session) -> dict[str, Any]:

@@ -2,10 +2,18 @@
 
 import asyncio
 import io
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from apps.assistant.event_log import shortened
+from apps.assistant.event_log import EventLog, shortened
+from apps.assistant.screen import Screen
+from cua.errors import CuaError
+from cua.guard import Verdict
+from cua.step import Turn
+from envs import Action
 
 Answer = Literal["once", "site", "deny"]
 _CROP_PX = (420, 240)
@@ -41,6 +49,71 @@ class Approval:
         """What a page shows of it."""
         names = ("id", "reason", "risk", "action", "code", "target", "site")
         return {name: shortened(getattr(self, name)) for name in names} | {"has_crop": bool(self.crop)}
+
+
+class Questions:
+    """The questions of one session.
+
+    Args:
+        screen: What the agent would act on.
+        log: Told of questions and answers.
+
+    Attributes:
+        open: Those that wait for an answer, by name.
+        policy: When it asks, for people.
+    """
+
+    def __init__(self, screen: Screen, log: EventLog) -> None:
+        self.open: dict[str, Approval] = {}
+        self.policy = ""
+        self._screen, self._log = screen, log
+        self._allowed: set[tuple[str, str]] = set()
+
+    async def ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        """Wait for the person's answer; True lets the actions pass."""
+        screen = self._screen
+        site, risk = urlsplit(screen.url).netloc, verdict.risk or ""
+        if (site, risk) in self._allowed:
+            return True
+        approval = Approval(
+            id=secrets.token_hex(6),
+            reason=verdict.reason,
+            risk=risk,
+            action=turn.action_text,
+            code=turn.code,
+            target=await screen.describe_target(actions),
+            site=site,
+            crop=await asyncio.to_thread(crop_around, screen.screenshot, screen.point_of(actions)),
+            answer=asyncio.get_running_loop().create_future(),
+        )
+        self.open[approval.id] = approval
+        self._log.tell("asked", text=verdict.reason, approval=approval.id)
+        try:
+            is_allowed = await approval.answer
+        finally:
+            del self.open[approval.id]
+            self._log.wake()
+        self._log.tell("answered", text="allowed" if is_allowed else "denied", approval=approval.id)
+        return is_allowed
+
+    def answer(self, name: str, answer: Answer) -> None:
+        """Answer one; `site` lets the same kind of risk pass on this site for the rest of the session.
+
+        Raises:
+            CuaError: It is not open any more.
+        """
+        approval = self.open.get(name)
+        if approval is None or approval.answer.done():
+            raise CuaError("this question is not open any more")
+        if answer == "site":
+            self._allowed.add((approval.site, approval.risk))
+        approval.answer.set_result(answer != "deny")
+
+    def deny_all(self) -> None:
+        """Say no to whatever is open."""
+        for approval in self.open.values():
+            if not approval.answer.done():
+                approval.answer.set_result(False)
 
 
 def crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import unicodedata
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,30 @@ from apps.assistant.history import History
 from apps.assistant.order import (
     Conversation,
     Order,
+    aftermath_of,
     has_live_screen,
     order_again,
+    policy_of,
     resume_work,
     screen_work,
     settings_of,
     swarm_work,
 )
 from apps.assistant.preferences import Preferences
+from apps.assistant.saved_tasks import SavedTasks
 from apps.assistant.session import Session, Work
+from apps.cli.terminal import echo
 from cua.errors import ConfigError, CuaError
 from cua.trajectory import load_run
+from envs.errors import EnvError
 
 MAX_SESSIONS = 24
 MAX_RUNNING = 6
 MAX_FILE_BYTES = 100 * 2**20
 MAX_UPLOADS_BYTES = 2**30
 _MAX_NAME_CHARS = 120
+_NO_ROOM = f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app"
+_TICK_S = 5.0
 
 
 class Assistant:
@@ -41,14 +49,17 @@ class Assistant:
     Attributes:
         sessions: By name, oldest first.
         preferences: As given.
+        tasks: Saved ones.
     """
 
     def __init__(self, preferences: Preferences | None = None) -> None:
         self.preferences = preferences or Preferences()
+        beside = self.preferences.file
+        self.tasks = SavedTasks(beside.with_name("assistant-tasks") if beside is not None else None)
         self.sessions: dict[str, Session] = {}
         self._conversations: dict[str, Conversation] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="k25-assistant-"))
-        self._uploaded_bytes = 0
+        self._told = ""
 
     @property
     def history(self) -> History:
@@ -82,18 +93,18 @@ class Assistant:
         """Begin something, or say something to what is going on.
 
         Args:
-            order: What is asked for. To a run on a screen that is going on it is a redirect: only its words count.
+            order: What is asked for. To a run that is going on it is a redirect: only its words count.
             session_id: In which session; a new one when left out.
 
         Raises:
-            CuaError: It cannot be done: a setting is wrong, too much is going on, a question is being answered.
+            CuaError: It cannot be done: a setting is wrong, too much is going on.
         """
         if not order.instruction.strip():
             raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
         session = self.find(session_id) if session_id else None
         if session is not None and session.is_running:
-            if session.mode not in ("instant", "thinking"):
-                raise CuaError("it is still answering; wait for its answer, or stop it first")
+            if order.files:
+                raise CuaError("files go in with a new question; wait for the answer, or stop it first")
             session.redirect(order.instruction)
             return session
         chosen = settings_of(order, self.preferences.values)
@@ -101,7 +112,9 @@ class Assistant:
         if session is None or session.mode != order.mode:
             session = self._make_session(order.mode)
         work = self._work(session, order, chosen, files)
-        session.start(work, order.instruction, has_live_screen=order.is_on_screen and has_live_screen(chosen))
+        session.questions.policy = policy_of(chosen)
+        is_live = order.is_on_screen and has_live_screen(chosen, self.preferences.secrets)
+        session.start(work, order.instruction, has_live_screen=is_live, aftermath=aftermath_of(order, chosen))
         return session
 
     def resume(self, run_id: str) -> Session:
@@ -112,10 +125,14 @@ class Assistant:
         """
         run_dir = self.history.find(run_id)
         order = self._order_of(run_id)
+        if order.is_on_screen and order.place == "practice":
+            raise CuaError("the practice page ended with its run; run it again instead")
         session = self._make_session(order.mode)
         chosen = {name: value for name, value in self.preferences.values.items() if name in ("api_key", "runs_dir")}
-        is_live = order.is_on_screen and has_live_screen({**self.preferences.values})
-        session.start(resume_work(session, run_dir, chosen), order.instruction, has_live_screen=is_live)
+        is_live = order.is_on_screen and has_live_screen(self.preferences.values, self.preferences.secrets)
+        work = resume_work(session, run_dir, chosen, self.preferences.secrets)
+        session.questions.policy = policy_of(self.preferences.values)
+        session.start(work, order.instruction, has_live_screen=is_live, aftermath=aftermath_of(order, chosen))
         return session
 
     async def again(self, run_id: str) -> Session:
@@ -126,6 +143,38 @@ class Assistant:
         """
         return await self.send(self._order_of(run_id))
 
+    async def run_task(self, name: str, values: Mapping[str, str] | None = None) -> Session:
+        """Begin a saved task, in a new session.
+
+        Raises:
+            CuaError: There is no such task, a parameter has no value, or it cannot be started.
+        """
+        return await self.send(self.tasks.find(name).order(values))
+
+    async def run_due(self, now: datetime) -> list[Session]:
+        """Begin the tasks whose time has come; what became of each stands in the list of tasks."""
+        begun = []
+        for name in self.tasks.take_due(now):
+            missed = self.tasks.find(name).last
+            try:
+                begun.append(await self.run_task(name))
+                told = f"started {now:%Y-%m-%d %H:%M}"
+            except (CuaError, EnvError) as error:
+                told = f"not started {now:%Y-%m-%d %H:%M}: {error}"
+            self.tasks.report(name, f"{told}; {missed}" if missed else told)
+        return begun
+
+    async def keep_times(self) -> None:
+        """Begin saved tasks at their times, until cancelled."""
+        while True:
+            try:
+                await self.run_due(datetime.now())
+            except (CuaError, OSError) as error:  # the page shows what is wrong with the file
+                if str(error) != self._told:
+                    self._told = str(error)
+                    echo(f"saved tasks: {error}", err=True)
+            await asyncio.sleep(_TICK_S)
+
     async def discard(self, session_id: str) -> None:
         """End a session and forget it; its runs stay in the history."""
         session = self.find(session_id)
@@ -135,6 +184,13 @@ class Assistant:
             await conversation.close()
         self.sessions.pop(session_id, None)
 
+    def has_room(self, more_bytes: int = 0) -> bool:
+        """Whether uploads may take more of the disk."""
+        return self._held_bytes() + more_bytes <= MAX_UPLOADS_BYTES
+
+    def _held_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())
+
     async def save_upload(self, name: str, chunks: AsyncIterator[bytes]) -> str:
         """Take a file; returns the name by which an order mentions it.
 
@@ -142,37 +198,47 @@ class Assistant:
             CuaError: It is too large, or there is no room for more.
         """
         target = self._make_upload_place(name)
-        size = 0
+        size, held = 0, self._held_bytes()
         try:
             with target.open("xb") as file:
                 async for chunk in chunks:
                     size += len(chunk)
                     if size > MAX_FILE_BYTES:
                         raise CuaError(f"the file is larger than {MAX_FILE_BYTES >> 20} MB")
-                    if self._uploaded_bytes + size > MAX_UPLOADS_BYTES:
-                        raise CuaError(f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app")
+                    if held + size > MAX_UPLOADS_BYTES:
+                        raise CuaError(_NO_ROOM)
                     file.write(chunk)
         except BaseException:
             shutil.rmtree(target.parent, ignore_errors=True)
             raise
-        self._uploaded_bytes += size
         return f"{target.parent.name}/{target.name}"
 
     def take_file(self, path: Path, name: str) -> str:
-        """Copy a file that the page's own upload has saved; returns the name by which an order mentions it."""
+        """Copy a file that the page's own upload has saved; returns the name by which an order mentions it.
+
+        Raises:
+            CuaError: It lies elsewhere, is too large, or there is no room for more.
+        """
+        real = path.resolve()
+        if not real.is_relative_to(self.page_dir.resolve()) or not real.is_file():
+            raise CuaError(f"{name[:100]} was not uploaded to this page")
+        if real.stat().st_size > MAX_FILE_BYTES:
+            raise CuaError(f"{name[:100]} is larger than {MAX_FILE_BYTES >> 20} MB")
+        if not self.has_room(real.stat().st_size):
+            raise CuaError(_NO_ROOM)
         target = self._make_upload_place(name)
-        shutil.copyfile(path, target)
-        self._uploaded_bytes += target.stat().st_size
+        shutil.copyfile(real, target)
         return f"{target.parent.name}/{target.name}"
 
     async def close(self) -> None:
         """End all sessions and remove the uploads."""
         await asyncio.gather(*(self.discard(session_id) for session_id in tuple(self.sessions)))
+        self.tasks.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def _work(self, session: Session, order: Order, chosen: Mapping[str, Any], files: Sequence[Path]) -> Work:
         if order.is_on_screen:
-            return screen_work(order, chosen, list(files))
+            return screen_work(order, chosen, list(files), self.preferences.secrets)
         if order.mode == "swarm":
             return swarm_work(session, order, chosen, list(files))
         conversation = self._conversations.setdefault(session.id, Conversation(chosen))

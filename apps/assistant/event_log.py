@@ -14,6 +14,8 @@ MAX_EVENTS = 3000
 MAX_TEXT_CHARS = 20_000
 MAX_IMAGES = 48
 """Of tool results, kept in memory for the page; the run's folder has all."""
+MAX_EVIDENCE, MAX_EVIDENCE_CHARS = 3000, 4000
+"""Results of sub-agents, likewise."""
 
 
 class EventLog:
@@ -22,11 +24,14 @@ class EventLog:
     Attributes:
         events: Oldest first, each with its number `seq`; the beginning is dropped when there are too many.
         images: Images of tool results by name: bytes and media type.
+        version: Another number after each news.
     """
 
     def __init__(self) -> None:
         self.events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self.images: dict[str, tuple[bytes, str]] = {}
+        self.evidence: dict[str, dict[str, str]] = {}
+        self.version = 0
         self._seq = 0
         self._news = asyncio.Event()
 
@@ -52,8 +57,19 @@ class EventLog:
             self.images.pop(next(iter(self.images)))
         return names
 
-    async def changed(self, timeout_s: float) -> bool:
-        """Wait for news of any kind; False when there were none within the time."""
+    def keep_evidence(self, agent_id: str, outcome: CallOutcome) -> None:
+        """Keep what a sub-agent's call brought, for whoever follows a citation."""
+        result, call = outcome.result, outcome.call
+        texts = {"tool": call.name, "arguments": call.arguments, "text": result.display or result.text}
+        cut = {name: text[:MAX_EVIDENCE_CHARS] for name, text in texts.items()}
+        self.evidence[f"{agent_id}.{outcome.number}"] = cut
+        while len(self.evidence) > MAX_EVIDENCE:
+            self.evidence.pop(next(iter(self.evidence)))
+
+    async def changed(self, timeout_s: float, version: int | None = None) -> bool:
+        """Wait for news since a version, by default since now; False when there were none within the time."""
+        if version not in (None, self.version):
+            return True
         try:
             await asyncio.wait_for(self._news.wait(), timeout_s)
         except TimeoutError:
@@ -62,6 +78,7 @@ class EventLog:
 
     def wake(self) -> None:
         """There is news for whoever waits."""
+        self.version += 1
         news, self._news = self._news, asyncio.Event()
         news.set()
 

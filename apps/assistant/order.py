@@ -13,6 +13,7 @@ from cua.config import load_settings
 from cua.errors import ConfigError
 from cua.run.end import RunResult
 from cua.run.events import Watch
+from cua.secrets import Secrets
 
 if TYPE_CHECKING:
     from cua import ToolSession
@@ -26,9 +27,15 @@ MODES: dict[Mode, str] = {
     "agent": "answers questions about files, with code in a sandbox",
     "swarm": "an orchestrator and up to 100 sub-agents",
 }
+PLACES: dict[str, Place] = {"Practice page": "practice", "Web address": "web", "Private desktop": "desktop"}
+"""As the page names them."""
 MAX_FILES = 20
 PRACTICE_INSTRUCTION = INSTRUCTION
 """What the practice page can verify; other instructions may be tried on it."""
+PRACTICE_SWARM = (
+    'Collect Bridge, Opened, Designer of all bridges in Tarsia that are listed on "List of bridges in Tarsia".'
+)
+"""What the embedded model can do as a swarm, on a small invented web."""
 
 
 class Order(BaseModel):
@@ -58,6 +65,29 @@ class Order(BaseModel):
     def is_on_screen(self) -> bool:
         """Whether it works a screen."""
         return self.mode in ("instant", "thinking")
+
+
+def practice_order(mode: str) -> Order:
+    """Something to try in a mode, without a key and without an endpoint."""
+    if mode == "swarm":
+        settings = {"model": "literal", "search": "local:world"}
+        return Order(instruction=PRACTICE_SWARM, mode="swarm", settings=settings)
+    return Order(instruction=PRACTICE_INSTRUCTION, mode="instant" if mode == "instant" else "thinking")
+
+
+def make_order(text: str, mode: str, place: str, where: str, files: list[str]) -> Order:
+    """An order from what the page's fields hold.
+
+    Raises:
+        CuaError: Something is missing.
+    """
+    if not text.strip():
+        raise ConfigError("say what is to be done first")
+    start = PLACES.get(place, "practice")
+    if mode in ("instant", "thinking") and start == "web" and not where.strip():
+        raise ConfigError("an address is needed to start at, such as https://example.com")
+    given = {"url": where.strip()} if start == "web" else {"app": where.strip() or None} if start == "desktop" else {}
+    return Order.model_validate({"instruction": text, "mode": mode, "place": start, "files": files, **given})
 
 
 class PracticeTask(ExpenseTask):
@@ -97,19 +127,46 @@ def settings_of(order: Order, base: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def has_live_screen(chosen: Mapping[str, Any]) -> bool:
+def has_live_screen(chosen: Mapping[str, Any], own: Secrets) -> bool:
     """Whether the screen may be shown between observations: only where the environment masks secrets itself."""
     settings = load_settings(chosen).settings
-    return masks_secrets(settings) or not make_secrets(settings).by_name
+    return masks_secrets(settings) or not make_secrets(settings, given=own).by_name
 
 
-def screen_work(order: Order, chosen: Mapping[str, Any], files: list[Path]) -> Work:
-    """A run of the GUI agent."""
+def aftermath_of(order: Order, chosen: Mapping[str, Any]) -> str:
+    """Why nothing has to be undone after a run; "" where something may have to be."""
+    settings = load_settings(chosen).settings
+    if order.is_on_screen and order.place == "practice":
+        return "Nothing to undo: the practice page is made anew for each run."
+    if order.is_on_screen and order.place == "desktop" and settings.display is None:
+        return "The private desktop and its files end with the run: nothing to undo there. What was sent stays sent."
+    if not order.is_on_screen and settings.sandbox != "none":
+        return "Your files are as they were: its code works on copies. What MCP servers did for it stands."
+    return ""
+
+
+_POLICY = {
+    "ask": "It asks about every step",
+    "auto": "It asks about risky steps",
+    "yolo": "It asks about nothing but what a rule says",
+}
+
+
+def policy_of(chosen: Mapping[str, Any]) -> str:
+    """When a run asks, as a sentence for people."""
+    settings = load_settings(chosen).settings
+    rules = f"; rules from {settings.policy.name}" if settings.policy else ""
+    sites = f"; beyond {', '.join(settings.allow_domains)} it may not go" if settings.allow_domains else ""
+    return f"{_POLICY[settings.approve]} (approve: {settings.approve}){rules}{sites}."
+
+
+def screen_work(order: Order, chosen: Mapping[str, Any], files: list[Path], own: Secrets) -> Work:
+    """A run of the GUI agent, with secrets of the app's own."""
 
     async def work(watch: Watch) -> RunResult:
         from cua import run_task
 
-        more = {"uploads": files[0].parent} if files else {}
+        more: dict[str, Any] = {"own_secrets": own} | ({"uploads": files[0].parent} if files else {})
         if order.place == "practice":
             return await run_task(PracticeTask(order.instruction), watch=watch, **{**chosen, **more})
         where: dict[str, Any] = {"url": order.url} if order.place == "web" else {"app": order.app}
@@ -161,7 +218,7 @@ def swarm_work(session: Session, order: Order, chosen: Mapping[str, Any], files:
     return work
 
 
-def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any]) -> Work:
+def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any], own: Secrets) -> Work:
     """Go on with a run that broke off, was stopped or was capped."""
 
     async def work(watch: Watch) -> RunResult:
@@ -176,7 +233,7 @@ def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any]) -> W
             return done.run
         if record.is_tool_run:
             return await resume_ask(run_dir, watch=watch, **chosen)
-        return await resume_task(run_dir, watch=watch, **chosen)
+        return await resume_task(run_dir, watch=watch, own_secrets=own, **chosen)
 
     return work
 

@@ -1,30 +1,113 @@
 """The app's settings: the same as the command line's, each with its value and where it comes from; secrets go in only.
 
-What is changed in the app counts like a flag and is kept in a file beside the runs, but for secrets: they live as long
-as the app does.
+What is changed in the app counts like a flag and is kept in a file beside the runs, but for secrets: they are in the
+system's keyring, or live as long as the app does.
 """
 
+import importlib
 import json
+import re
+import threading
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cua.assemble import SECRET_SETTINGS
 from cua.config import FIELDS, Settings, load_settings
 from cua.errors import ConfigError
+from cua.secrets import Secret, Secrets
 from cua.trajectory.images import write_atomically
 
 SHOWN = (
     *("model", "base_url", "api_key", "preset", "fallback_model"),
-    *("viewport", "screen", "headed", "observation", "max_images"),
+    *("viewport", "screen", "display", "monitor", "headed", "observation", "max_images"),
     *("allow_domains", "deny_domains", "approve", "policy"),
     *("max_steps", "max_time", "max_tokens", "max_cost", "prices"),
     *("secrets", "http_auth", "storage_state", "sandbox", "search", "mcp", "runs_dir"),
 )
 """What people change, in this order; the others are reached through the command line's files and variables."""
-SOURCE = "this app"
+SOURCE, KEYRING = "this app", "system keyring"
+_SERVICE = "cua-k25 assistant"
+_KEYRING_S = 20.0
+"""A keyring that is locked asks the person first."""
 _TEST_S = 60.0
+_NAMED = "secrets"
+_MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000
+
+
+class SecretStore(Protocol):
+    """Keeps secrets by name, such as the system's keyring does."""
+
+    name: str
+
+    def get(self, name: str) -> str | None:
+        """A secret; None when there is none.
+
+        Raises:
+            ConfigError: It cannot be asked, or does not answer in time.
+        """
+        ...
+
+    def put(self, name: str, value: str | None) -> None:
+        """Keep a secret; None forgets it.
+
+        Raises:
+            ConfigError: As for `get`.
+        """
+        ...
+
+
+class SystemKeyring:
+    """The system's keyring through the package keyring.
+
+    Args:
+        backend: Its backend.
+    """
+
+    def __init__(self, backend: Any) -> None:
+        self.name = str(getattr(backend, "name", type(backend).__name__))
+        self._backend = backend
+
+    def get(self, name: str) -> str | None:
+        """A secret; None when there is none."""
+        found: str | None = self._ask(self._backend.get_password, name)
+        return found
+
+    def put(self, name: str, value: str | None) -> None:
+        """Keep a secret; None forgets it."""
+        if value:
+            self._ask(self._backend.set_password, name, value)
+        elif self.get(name) is not None:
+            self._ask(self._backend.delete_password, name)
+
+    def _ask(self, function: Callable[..., Any], *arguments: str) -> Any:
+        answer: Future[Any] = Future()
+        work = partial(_answer, answer, function, _SERVICE, *arguments)
+        threading.Thread(target=work, name="keyring", daemon=True).start()  # one that hangs does not keep the app alive
+        try:
+            return answer.result(_KEYRING_S)
+        except Exception as error:  # each backend has errors of its own; the lines of some hold what was asked
+            why = f"no answer within {_KEYRING_S:g} s" if isinstance(error, TimeoutError) else type(error).__name__
+            raise ConfigError(f"the system keyring ({self.name}) does not work: {why}. Is it unlocked?") from error
+
+
+def _answer(answer: "Future[Any]", function: Callable[..., Any], *arguments: str) -> None:
+    try:
+        answer.set_result(function(*arguments))
+    except Exception as error:  # it goes to whoever asked
+        answer.set_exception(error)
+
+
+def find_keyring() -> SystemKeyring | None:
+    """The system's keyring; None where there is none, or the package keyring is not installed."""
+    try:
+        backend = importlib.import_module("keyring").get_keyring()
+    except ImportError:
+        return None
+    return SystemKeyring(backend) if backend.priority >= 1 else None
 
 
 class Preferences:
@@ -33,12 +116,75 @@ class Preferences:
     Args:
         file: Where they are kept; None keeps them as long as the app lives.
         flags: Given when the app was started; they hold unless the app changes them.
+        store: Where secrets are kept; None keeps them as long as the app lives.
+
+    Attributes:
+        file: As given.
     """
 
-    def __init__(self, file: Path | None = None, flags: Mapping[str, Any] | None = None) -> None:
-        self._file = file
+    def __init__(
+        self, file: Path | None = None, flags: Mapping[str, Any] | None = None, store: SecretStore | None = None
+    ) -> None:
+        self.file = file
         self._flags = dict(flags or {})
         self._chosen = _read(file) if file is not None else {}
+        self._store = store
+        self._problem = ""
+        self._named: dict[str, Secret] = {}
+        try:
+            kept = {name: store.get(name) for name in SHOWN if name in SECRET_SETTINGS} if store is not None else {}
+            self._chosen |= {name: value for name, value in kept.items() if value}
+            self._named = _parse_named(store.get(_NAMED)) if store is not None else {}
+        except ConfigError as error:
+            self._store, self._problem = None, str(error)
+
+    @property
+    def secrets(self) -> Secrets:
+        """Values that a run on a screen types as `{{name}}`."""
+        return Secrets(dict(self._named))
+
+    def secret_rows(self) -> list[dict[str, Any]]:
+        """Names of the values and where they may be typed; never the values."""
+        return [{"name": name, "domains": list(self._named[name].domains)} for name in sorted(self._named)]
+
+    def change_secret(self, name: str, value: str | None, domains: Sequence[str] = ()) -> None:
+        """Keep a value that is typed as `{{name}}`; an empty one forgets it.
+
+        Args:
+            name: Letters, digits, `_`.
+            value: What is typed.
+            domains: Where it may be typed; none means everywhere.
+
+        Raises:
+            ConfigError: That is no name or no domain, there are too many, or the keyring does not work.
+        """
+        if not re.fullmatch(r"[A-Za-z_]\w{0,59}", name, re.ASCII):
+            raise ConfigError("a secret's name has letters, digits and _ only, such as shop_password")
+        wanted = tuple(domain.strip().lower() for domain in domains if domain.strip())
+        wrong = [domain for domain in wanted if not re.fullmatch(r"[a-z0-9.-]{1,253}", domain)]
+        if wrong:
+            raise ConfigError(f"{wrong[0][:80]!r} is no domain; expected a host's name such as shop.example.com")
+        changed = dict(self._named)
+        changed.pop(name, None)
+        if value:
+            changed[name] = Secret(value=value[:_MAX_SECRET_CHARS], domains=wanted)
+        if len(changed) > _MAX_SECRETS:
+            raise ConfigError(f"there are {_MAX_SECRETS} secrets already; forget one first")
+        if self._store is not None:
+            kept = {each: {"value": one.value, "domains": one.domains} for each, one in changed.items()}
+            self._store.put(_NAMED, json.dumps(kept) if kept else None)
+        self._named = changed
+
+    @property
+    def about_secrets(self) -> str:
+        """Where keys are kept, as a sentence for people."""
+        if self._store is not None:
+            return (
+                f"Keys and secrets go in and never come out; they are kept in the system keyring ({self._store.name})."
+            )
+        why = f" ({self._problem})" if self._problem else ""
+        ends = "they are forgotten when the app ends."
+        return f"Keys and secrets go in and never come out; without a system keyring{why} {ends}"
 
     @property
     def values(self) -> dict[str, Any]:
@@ -57,12 +203,14 @@ class Preferences:
         if not value:
             del changed[name]
         load_settings({**self._flags, **changed})
+        if name in SECRET_SETTINGS and self._store is not None:
+            self._store.put(name, value or None)
         self._chosen = changed
-        if self._file is not None:
+        if self.file is not None:
             kept = {name: value for name, value in changed.items() if name not in SECRET_SETTINGS}
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._file, json.dumps(kept, indent=1).encode())
-            self._file.chmod(0o600)
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.file, json.dumps(kept, indent=1).encode())
+            self.file.chmod(0o600)
 
     def rows(self) -> list[dict[str, Any]]:
         """What the page shows: name, value as text, source, what it is, choices. Secrets show whether they are set."""
@@ -71,13 +219,18 @@ class Preferences:
             {
                 "name": name,
                 "value": _shown(name, getattr(resolved.settings, name)),
-                "source": SOURCE if name in self._chosen else resolved.sources[name],
+                "source": self._source(name) or resolved.sources[name],
                 "about": FIELDS[name].metadata["about"],
                 "choices": _choices(name),
                 "is_secret": name in SECRET_SETTINGS,
             }
             for name in SHOWN
         ]
+
+    def _source(self, name: str) -> str:
+        if name not in self._chosen:
+            return ""
+        return KEYRING if name in SECRET_SETTINGS and self._store is not None else SOURCE
 
     def test_endpoint(self) -> dict[str, Any]:
         """What works at the endpoint that the settings name, probe by probe, and what to do. Takes a while.
@@ -97,6 +250,15 @@ class Preferences:
             return run_self_test(options).to_json()
         except RuntimeFault as error:
             raise ConfigError(str(error)) from error
+
+
+def _parse_named(kept: str | None) -> dict[str, Secret]:
+    """Named values as the keyring has them; what is not ours there counts as none."""
+    try:
+        found = json.loads(kept or "{}")
+        return {name: Secret(value=one["value"], domains=tuple(one["domains"])) for name, one in found.items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
 
 
 def _read(file: Path) -> dict[str, Any]:

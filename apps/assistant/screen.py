@@ -45,6 +45,7 @@ class Screen:
             is_live: Whether the screen may be shown between observations.
         """
         self._is_live = is_live
+        self._has_live_frame = False
         self.env: Env | None = None
         self.geometry: ScreenGeometry | None = None
         self.screenshot = b""
@@ -76,7 +77,7 @@ class Screen:
         self.url, self.title = observation.url or "", observation.title or ""
         if observation.pointer_px is not None:
             self.pointer = observation.geometry.to_model(*observation.pointer_px)
-        if observation.screenshot and self._watching is None:
+        if observation.screenshot and not (self._watching and self._has_live_frame):
             self._show(LiveFrame(image=observation.screenshot, media_type="image/png"))
 
     def point_of(self, actions: Sequence[Action]) -> Point | None:
@@ -112,6 +113,7 @@ class Screen:
         frames = env.live_frames(MAX_FPS)
         try:
             async for frame in frames:
+                self._has_live_frame = True
                 self._show(frame)
         except (EnvError, ActionError):  # it is gone; the loop of the agent says why
             return

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,22 +163,46 @@ async def _serve(
     assistant = Assistant(preferences)
     try:
         app = await asyncio.to_thread(make_app, assistant)
-        guarded = protect(app, token, listener, options)
+        guarded = protect(app, token, listener, options, assistant.has_room)
         config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=1, access_log=False)
         server = uvicorn.Server(config)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.02)
-        if server.started:
-            ready()
-        await serving
+        with _ended_by_signals(server):
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.02)
+            keeping = asyncio.create_task(assistant.keep_times())
+            if server.started:
+                ready()
+            await serving
+            keeping.cancel()
+            await assistant.close()
     finally:
         await assistant.close()
 
 
-def protect(app: Any, token: str, listener: socket.socket, options: ServeOptions) -> Access:
+@contextmanager
+def _ended_by_signals(server: Any) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the server in order; its own way would end the process before the runs have stopped."""
+
+    def end(number: int, frame: object) -> None:
+        server.should_exit, server.force_exit = True, server.should_exit
+
+    server.capture_signals = nullcontext
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(kind, end) for kind in kinds]
+    try:
+        yield
+    finally:
+        for kind, way in zip(kinds, before, strict=True):
+            signal.signal(kind, way)
+
+
+def protect(
+    app: Any, token: str, listener: socket.socket, options: ServeOptions, has_room: Callable[[], bool]
+) -> Access:
     """The app behind its access rules."""
-    return Access(app, token=token, host=options.host, port=listener.getsockname()[1], hosts=options.hosts)
+    port = listener.getsockname()[1]
+    return Access(app, token=token, host=options.host, port=port, hosts=options.hosts, has_room=has_room)
 
 
 def read_token(file: Path) -> str:

@@ -12,12 +12,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from apps.assistant.approvals import Answer, Approval, crop_around
+from apps.assistant.approvals import Answer, Questions
 from apps.assistant.event_log import EventLog, shortened
 from apps.assistant.person import PersonInput, to_actions, without_texts
 from apps.assistant.screen import Screen
+from apps.assistant.undo import LastSteps
 from apps.cli.progress import event_object, result_object
 from cua.errors import CuaError
 from cua.guard import Verdict
@@ -36,7 +36,7 @@ from cua.run.events import (
     Watch,
 )
 from cua.step import Turn
-from envs import Action, Env, EnvError
+from envs import Action, Env, EnvError, SharedScreen, Touch
 from visual_tools.errors import VisualError
 
 Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "person", "stopping", "ended"]
@@ -46,6 +46,8 @@ Work = Callable[[Watch], Awaitable[RunResult]]
 _THOUGHT_CHARS = 4000
 _ACT_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
+_TOUCH_GRACE_S = 1.5
+"""After a word of the person to this app their hand may still be on the mouse: of the agent's own desktop, too."""
 
 
 class Session:
@@ -65,7 +67,7 @@ class Session:
         error: Why it could not be started.
         log: What happened.
         screen: What is seen.
-        approvals: Questions that are open.
+        questions: Of the agent, that are open.
         find_children: Sub-agents of a swarm as JSON values.
     """
 
@@ -76,18 +78,21 @@ class Session:
         self.result: RunResult | None = None
         self.log = EventLog()
         self.screen = Screen(self.log.wake)
-        self.approvals: dict[str, Approval] = {}
+        self.questions = Questions(self.screen, self.log)
         self.find_children: Callable[[], list[dict[str, Any]]] | None = None
         self._thought = ""
+        self._done = LastSteps()
         self._step = 0
         self._tokens, self._cost_usd = 0, 0.0
         self._task: asyncio.Task[None] | None = None
         self._control: Control | None = None
         self._is_acting = self._is_stopping = False
         self._is_taken = False
+        self._touched: Touch | None = None
+        self._feeling: asyncio.Task[None] | None = None
+        self._last_word_s = 0.0
         self._by_person: list[Action] = []
         self._person_lock = asyncio.Lock()
-        self._allowed: set[tuple[str, str]] = set()
         self._holding: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------ what it shows
@@ -104,7 +109,7 @@ class Session:
             return "ended" if self.result or self.error else "ready"
         if self._is_stopping:
             return "stopping"
-        if self.approvals:
+        if self.questions.open:
             return "asking"
         if self._control is None:
             return "starting"
@@ -129,6 +134,7 @@ class Session:
             "title": self.title,
             "instruction": shortened(self.instruction),
             "phase": self.phase,
+            "touched": self._touched,
             "step": self._step,
             "thought": self._thought[-_THOUGHT_CHARS:],
             "url": shortened(self.screen.url),
@@ -138,24 +144,27 @@ class Session:
             "next": self.screen.next_click,
             "tokens": self._tokens,
             "cost_usd": self._cost_usd,
-            "approvals": [approval.to_json() for approval in self.approvals.values()],
+            "approvals": [approval.to_json() for approval in self.questions.open.values()],
+            "policy": self.questions.policy,
             "children": self.find_children() if self.find_children else [],
             "run_id": self.run_id,
             "result": {**result, "run_dir": None, "answer": shortened(result["answer"] or "")} if result else None,
             "error": self.error,
+            "undo": self._done.advice() if self.phase in ("paused", "person", "ended") else [],
             "has_screen": self.screen.frame is not None,
             "can_take_over": self.screen.env is not None and self.is_running,
         }
 
     # ------------------------------------------------------------------ what a person does
 
-    def start(self, work: Work, instruction: str, *, has_live_screen: bool = True) -> None:
+    def start(self, work: Work, instruction: str, *, has_live_screen: bool = True, aftermath: str = "") -> None:
         """Begin a run; one at a time.
 
         Args:
             work: The run.
             instruction: What the person said.
             has_live_screen: False: only observations are shown, as in them secrets are masked.
+            aftermath: Why nothing has to be undone, where that is so.
 
         Raises:
             CuaError: One is going on.
@@ -168,6 +177,8 @@ class Session:
         self._control = None
         self.screen.begin(is_live=has_live_screen)
         self._is_acting = self._is_stopping = self._is_taken = False
+        self._touched = None
+        self._done = LastSteps(aftermath)
         self._thought, self._step = "", 0
         self._by_person.clear()
         self.log.tell("said", text=instruction)
@@ -179,14 +190,17 @@ class Session:
         self._holding = asyncio.create_task(self._until_held())
 
     async def resume(self) -> None:
-        """Let it go on; after a take-over it looks at the screen first."""
+        """Let it go on; after a take-over or a touch it looks at the screen first."""
         async with self._person_lock:
             control = self._open_control()
-            if self._is_taken:
+            if self._is_taken or self._touched:
                 control.hand_back(without_texts(self._by_person))
+            if self._is_taken:
                 self._by_person.clear()
                 self._is_taken = False
                 self.log.tell("person", text="handed back")
+            self._touched = None
+            self._last_word_s = time.monotonic()
             control.resume()
         self.log.wake()
 
@@ -204,10 +218,15 @@ class Session:
         self.log.wake()
 
     def redirect(self, instruction: str) -> None:
-        """Give a run on a screen another instruction from its next step on."""
+        """Say something to the run that is going on: on a screen another instruction from its next step on.
+
+        It answers an open question of the agent, too: no, do this instead.
+        """
         self._open_control().redirect(instruction)
         self.instruction = instruction
         self.log.tell("said", text=instruction)
+        self._last_word_s = time.monotonic()
+        self.questions.deny_all()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer a question; `site` lets the same kind of risk pass on this site for the rest of the session.
@@ -215,12 +234,8 @@ class Session:
         Raises:
             CuaError: It is not open any more.
         """
-        approval = self.approvals.get(approval_id)
-        if approval is None or approval.answer.done():
-            raise CuaError("this question is not open any more")
-        if answer == "site":
-            self._allowed.add((approval.site, approval.risk))
-        approval.answer.set_result(answer != "deny")
+        self.questions.answer(approval_id, answer)
+        self._last_word_s = time.monotonic()
 
     async def take_over(self) -> None:
         """Have the agent hold still, and let the person work on the screen.
@@ -233,9 +248,7 @@ class Session:
             raise CuaError("there is no screen to take over")
         control.pause()
         self._is_taken = True
-        for approval in tuple(self.approvals.values()):
-            if not approval.answer.done():
-                approval.answer.set_result(False)
+        self.questions.deny_all()
         await self._until_held()
         if self._acts_now:
             raise CuaError("the agent is still in the middle of a step; try again, or stop it")
@@ -287,6 +300,19 @@ class Session:
             await asyncio.sleep(0.02)
         self.log.wake()
 
+    def _touch(self, touch: Touch) -> None:
+        """Somebody else uses the agent's screen: it holds, unless it waits for them anyway."""
+        if self.phase in ("paused", "pausing", "person"):
+            self._touched = self._touched or touch  # it looks again before it goes on
+        elif self.phase == "working" and time.monotonic() - self._last_word_s > _TOUCH_GRACE_S:
+            self._touched = touch
+            self.log.tell("person", text=f"used the {touch}")
+            self.pause()
+
+    async def _feel(self, screen: SharedScreen) -> None:
+        async for touch in screen.touches():
+            self._touch(touch)
+
     def _open_control(self) -> Control:
         if not self.is_running or self._control is None:
             raise CuaError("nothing is running in this session")
@@ -307,7 +333,11 @@ class Session:
             self.error = f"a defect of the assistant: {type(error).__name__}; the terminal has the details"
             self.log.tell("error", text=self.error)
         finally:
+            for words in self._control.take_redirects() if self._control is not None else ():
+                self.log.tell("note", kind="redirect", text=f"it ended before it heard this: {shortened(words)}")
             self.screen.unwatch()
+            if self._feeling is not None:
+                self._feeling.cancel()
             self.screen.env = self._control = self.screen.next_click = None
             self._is_acting = self._is_stopping = self._is_taken = False
             asyncio.get_running_loop().call_soon(self.log.wake)  # once the task counts as done
@@ -319,10 +349,14 @@ class Session:
 
     def _meet(self, env: Env) -> None:
         self.screen.meet(env)
+        if isinstance(env, SharedScreen):
+            self._feeling = asyncio.create_task(self._feel(env), name=f"assistant-touches-{self.id}")
 
     def _listen(self, event: Event) -> None:
-        if event.ids.agent_id != "main":
-            self.log.wake()  # children of a swarm show in their grid
+        if event.ids.agent_id != "main":  # children of a swarm show in their grid
+            if isinstance(event, CallReturned):
+                self.log.keep_evidence(event.ids.agent_id, event.outcome)
+            self.log.wake()
             return
         match event:
             case Thinking(text=text):
@@ -334,12 +368,14 @@ class Session:
             case Observed(index=index, observation=observation):
                 self._step, self._is_acting, self.screen.next_click, self._thought = index, False, None, ""
                 self.screen.see(observation)
+                self._done.see(observation.url)
             case Decided(actions=actions):
                 self._is_acting = True
                 self.screen.next_click = self.screen.point_of(actions)
             case StepDone(step=step, usage=usage):
                 self._is_acting, self.screen.next_click = False, None
                 self.screen.pointer = self.screen.point_of(step.actions[::-1]) or self.screen.pointer
+                self._done.add(step)
                 self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
             case ToolStepDone(step=tool_step, usage=usage):
                 self._step, self._thought = tool_step.index, ""
@@ -359,29 +395,4 @@ class Session:
             self.log.tell(str(told.pop("event")), **told)
 
     async def _ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
-        site = urlsplit(self.screen.url).netloc
-        risk = verdict.risk or ""
-        if (site, risk) in self._allowed:
-            return True
-        if self._is_taken:
-            return False
-        approval = Approval(
-            id=secrets.token_hex(6),
-            reason=verdict.reason,
-            risk=risk,
-            action=turn.action_text,
-            code=turn.code,
-            target=await self.screen.describe_target(actions),
-            site=site,
-            crop=await asyncio.to_thread(crop_around, self.screen.screenshot, self.screen.point_of(actions)),
-            answer=asyncio.get_running_loop().create_future(),
-        )
-        self.approvals[approval.id] = approval
-        self.log.tell("asked", text=verdict.reason, approval=approval.id)
-        try:
-            is_allowed = await approval.answer
-        finally:
-            del self.approvals[approval.id]
-            self.log.wake()
-        self.log.tell("answered", text="allowed" if is_allowed else "denied", approval=approval.id)
-        return is_allowed
+        return not self._is_taken and await self.questions.ask(verdict, turn, actions)

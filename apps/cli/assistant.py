@@ -31,7 +31,7 @@ def assistant(
     """
     import platformdirs
 
-    from apps.assistant.preferences import Preferences
+    from apps.assistant.preferences import Preferences, find_keyring
     from apps.assistant.server import ServeOptions, read_token, serve
 
     options = ServeOptions(
@@ -41,7 +41,7 @@ def assistant(
         hosts=tuple(allow_host or ()),
     )
     kept = platformdirs.user_state_path("k25", appauthor=False) / FILE
-    preferences = Preferences(kept, chosen_settings(given))
+    preferences = Preferences(kept, chosen_settings(given), find_keyring())
     serve(options, preferences, tell=_tell, open_browser=_open if browser and _has_browser() else None)
 
 

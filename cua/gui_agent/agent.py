@@ -242,8 +242,7 @@ class Agent:
             self.scope.note("instruction", instruction)
 
     def _take_redirect(self, episode: Episode) -> None:
-        instruction = self.control.take_redirect()
-        if instruction is not None:
+        for instruction in self.control.take_redirects():
             episode.instruction = instruction
             self.scope.note("redirect", instruction)
 

@@ -133,17 +133,25 @@ class Control:
     def __init__(self, *, max_time_s: float | None = None, parent: "Control | None" = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = parent._loop if parent else None
         self._children: weakref.WeakSet[Control] = weakref.WeakSet()
-        self._stop = asyncio.Event()
+        self._is_stopped = False
+        self._awaiting_stop: set[asyncio.Future[None]] = set()
         self._go = asyncio.Event()
         self._go.set()
         self.stop_reason = ""
-        self._instruction: str | None = None
+        self._said: list[str] = []
         self._by_person: tuple[Action, ...] | None = None
         self.clock: Clock = Clock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
-    def make_child(self, *, max_time_s: float | None = None) -> "Control":
-        """Control of a part of this run: pause, stop and the time limit of the parent hold for it too."""
+    def make_child(self, *, max_time_s: float | None = None, is_same_agent: bool = False) -> "Control":
+        """Control of a part of this run: pause, stop and the time limit of the parent hold for it too.
+
+        Args:
+            max_time_s: Its own time limit.
+            is_same_agent: Whether a redirect of the parent is for it.
+        """
         child = Control(max_time_s=max_time_s, parent=self)
+        if is_same_agent:
+            child._said = self._said
         self._children.add(child)
         if self.is_paused:
             child.pause()
@@ -185,13 +193,13 @@ class Control:
     def stop(self, reason: str = "stopped by the user") -> None:
         """End the run as `stopped`, also while the model is thinking."""
         self.stop_reason = reason
-        self._call(self._stop.set)
+        self._call(self._set_stopped)
         for child in tuple(self._children):
             child.stop(reason)
 
     def redirect(self, instruction: str) -> None:
-        """Give the agent a new instruction from its next step on."""
-        self._instruction = instruction
+        """Tell the agent something from its next step on: on a screen a new instruction, else a further word."""
+        self._said.append(instruction)
 
     def hand_back(self, actions: Sequence[Action] = ()) -> None:
         """A person has worked on the screen of a paused run: the agent looks again before it decides anew.
@@ -207,6 +215,11 @@ class Control:
         return self._by_person is not None
 
     @property
+    def is_redirected(self) -> bool:
+        """Whether the agent has not taken yet what it is told."""
+        return bool(self._said)
+
+    @property
     def is_paused(self) -> bool:
         """Whether the run is held or will be before its next model call."""
         return not self._go.is_set()
@@ -214,12 +227,13 @@ class Control:
     @property
     def is_stopped(self) -> bool:
         """Whether a stop was asked for."""
-        return self._stop.is_set()
+        return self._is_stopped
 
-    def take_redirect(self) -> str | None:
-        """The new instruction, once."""
-        instruction, self._instruction = self._instruction, None
-        return instruction
+    def take_redirects(self) -> tuple[str, ...]:
+        """What the agent is told, once, in order."""
+        said = tuple(self._said)
+        del self._said[: len(said)]
+        return said
 
     def take_hand_back(self) -> tuple[Action, ...] | None:
         """What a person did, once; None when nobody did anything."""
@@ -245,16 +259,15 @@ class Control:
             CapReachedError: The time was used up before the work was done.
         """
         task: asyncio.Future[T] = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self._stop.wait())
         try:
-            both: list[asyncio.Future[Any]] = [task, stop]
-            while not task.done():
-                await asyncio.wait(both, timeout=self.clock.left_s, return_when=asyncio.FIRST_COMPLETED)
-                if not task.done():
-                    self._check()
+            with self._stop_awaited() as stop:
+                both: list[asyncio.Future[Any]] = [task, stop]
+                while not task.done():
+                    await asyncio.wait(both, timeout=self.clock.left_s, return_when=asyncio.FIRST_COMPLETED)
+                    if not task.done():
+                        self._check()
             return task.result()
         finally:
-            stop.cancel()
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)  # what does not let itself be ended is left
@@ -280,12 +293,32 @@ class Control:
         self.check_time()
 
     async def _until_go(self) -> None:
-        stop, go = asyncio.ensure_future(self._stop.wait()), asyncio.ensure_future(self._go.wait())
+        go = asyncio.ensure_future(self._go.wait())
         try:
-            await asyncio.wait({stop, go}, return_when=asyncio.FIRST_COMPLETED)
+            with self._stop_awaited() as stop:
+                either: set[asyncio.Future[Any]] = {stop, go}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            stop.cancel()
             go.cancel()
+
+    @contextmanager
+    def _stop_awaited(self) -> Iterator["asyncio.Future[None]"]:
+        """Done as soon as a stop is asked for. A future and no task: this is on the way of each call of each agent."""
+        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaiting_stop.add(stop)
+        if self._is_stopped:
+            stop.set_result(None)
+        try:
+            yield stop
+        finally:
+            self._awaiting_stop.discard(stop)
+            stop.cancel()
+
+    def _set_stopped(self) -> None:
+        self._is_stopped = True
+        for stop in self._awaiting_stop:
+            if not stop.done():
+                stop.set_result(None)
 
     def _call(self, change: Callable[[], object]) -> None:
         """Make a change on the run's own loop: at once from there, by a message from another thread."""

@@ -83,7 +83,7 @@ class RunScope:
         Args:
             caps: Limits for the question; those of this scope hold besides, over all questions.
         """
-        return self._make_part(caps, self.record)
+        return self._make_part(caps, self.record, is_same_agent=True)
 
     def make_run(
         self, caps: Caps, record: TrajectoryWriter | None = None, listener: Listener | None = None
@@ -97,9 +97,11 @@ class RunScope:
         """
         return self._make_part(caps, Journal(record), listener)
 
-    def _make_part(self, caps: Caps, record: Journal, listener: Listener | None = None) -> "RunScope":
+    def _make_part(
+        self, caps: Caps, record: Journal, listener: Listener | None = None, *, is_same_agent: bool = False
+    ) -> "RunScope":
         part = RunScope(caps=caps, record=record, listener=listener or self._listener, grant=self._grant)
-        part.control = self.control.make_child(max_time_s=caps.max_time_s)
+        part.control = self.control.make_child(max_time_s=caps.max_time_s, is_same_agent=is_same_agent)
         part.budget = self.budget.make_child(caps)
         return part
 

@@ -98,10 +98,12 @@ def encode(value: object, redact: Redact = str) -> Any:
     Returns:
         Dicts, lists, texts, numbers, booleans and None. What has no JSON form is told in words.
     """
-    if value is None or isinstance(value, bool):
+    if value is None or type(value) in (bool, int):  # most values of a record: abstract classes take longer
         return value
     if isinstance(value, str):
         return _text(value, redact)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
@@ -112,7 +114,7 @@ def encode(value: object, redact: Redact = str) -> Any:
         return pack_tokens(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _encode_fields(value, redact)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         return {_text(str(key), redact): encode(item, redact) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [encode(item, redact) for item in value]

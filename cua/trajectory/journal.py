@@ -87,8 +87,11 @@ class Journal:
             await self._done(lambda writer: writer.keep(files))
 
     async def ended(self, result: RunResult) -> None:
-        """The run is over. On disk when this returns."""
-        await self._done(lambda writer: writer.ended(result))
+        """The run is over. On disk when this returns; of a child agent written in its turn: its parent waits for it."""
+        if self._is_shared:
+            self._in_turn(lambda writer: writer.ended(result))
+        else:
+            await self._done(lambda writer: writer.ended(result))
 
     def note(self, kind: str, text: str, **data: Any) -> None:
         """Something that is not a step; written in its turn. A failure is raised by the next call."""

@@ -53,7 +53,7 @@ async def watch_session(
                 frame = await _masked(session, page)
                 await asyncio.sleep(_MASKED_S)
             else:
-                if cast is None or cast.page is not page:
+                if cast is None or cast.page is not page or not cast.is_on:
                     await _stop(cast)
                     cast = await Screencast.start(page, max_fps)
                 last = await cast.next(_AWAY_S) or last
@@ -80,7 +80,8 @@ class Screencast:
         self.page = page
         self._session = session
         self._gap_s = 1.0 / max_fps
-        self._taken_s = 0.0
+        self._asked_s = 0.0
+        self._shown: dict[str, Any] | None = None
         self._newest: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     @classmethod
@@ -97,20 +98,31 @@ class Screencast:
             return cls(page, None, max_fps)
         return cast
 
+    @property
+    def is_on(self) -> bool:
+        """Whether the page took the wish for frames."""
+        return self._session is not None
+
     async def next(self, timeout_s: float) -> bytes | None:
         """The next frame; None when nothing changed within the time."""
-        from playwright.async_api import Error
-
+        await self._ask()
         try:
-            found = await asyncio.wait_for(self._newest.get(), timeout_s)
+            self._shown = await asyncio.wait_for(self._newest.get(), timeout_s)
         except TimeoutError:
             return None
-        await asyncio.sleep(max(0.0, self._taken_s + self._gap_s - time.monotonic()))
-        self._taken_s = time.monotonic()
+        return base64.b64decode(self._shown["data"])
+
+    async def _ask(self) -> None:
+        """Say that the last frame was taken, not before its time: the page sends no other one until then."""
+        from playwright.async_api import Error
+
+        shown, self._shown = self._shown, None
+        if shown is None or self._session is None:
+            return
+        await asyncio.sleep(max(0.0, self._asked_s + self._gap_s - time.monotonic()))
+        self._asked_s = time.monotonic()
         with contextlib.suppress(Error):  # the page is gone; its last frame is still good
-            assert self._session is not None
-            await self._session.send("Page.screencastFrameAck", {"sessionId": found["sessionId"]})
-        return base64.b64decode(found["data"])
+            await self._session.send("Page.screencastFrameAck", {"sessionId": shown["sessionId"]})
 
     async def stop(self) -> None:
         """End it; a page that is gone has ended it already."""

@@ -271,7 +271,7 @@ class BrowserSession:
         self.notes.append(await self._folders.save(download))
 
     def _on_response(self, response: "Response") -> None:
-        note = error_note(response)
+        note = error_note(response, self._logins.origins)
         if note is not None and len(self.notes) < _MAX_NOTES:
             self.notes.append(note)
 

@@ -27,9 +27,9 @@ from envs.desktop.backend import Backend, typing_limit_s
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program
 from envs.desktop.running_desktop import MakeBackend, RunningDesktop
-from envs.desktop.screencast import watch_desktop
+from envs.desktop.screencast import watch_desktop, watch_touches
 from envs.desktop.session import Look, Session
-from envs.env import Task
+from envs.env import Task, Touch
 from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
 from envs.observation import LiveFrame, Observation, StepResult
@@ -171,6 +171,11 @@ class DesktopEnv:
         """The screen as it changes, without the pointer."""
         async for frame in watch_desktop(lambda: self._session.desktop if self._session else None, max_fps):
             yield frame
+
+    async def touches(self) -> AsyncIterator[Touch]:
+        """People at the mouse or the keyboard of an attached X11 display; nothing elsewhere."""
+        async for touch in watch_touches(lambda: self._session.desktop if self._session else None):
+            yield touch
 
     async def get_clipboard(self) -> str:
         """The clipboard's text, `""` when it holds none."""

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envs.desktop.backend import Backend, Region
 from envs.desktop.options import DesktopOptions
@@ -17,6 +18,9 @@ from envs.desktop.private_display import PrivateDisplay, last_words, make_home
 from envs.desktop.programs import Program, Programs
 from envs.desktop.screenshot import Grabber
 from envs.errors import EnvSetupError
+
+if TYPE_CHECKING:
+    from envs.desktop.x11.touch import TouchSensor
 
 MakeBackend = Callable[[str, Path | None, bool], Backend]
 """Makes a backend for a display's name, its cookie file (None: the environment's), and whether it is private."""
@@ -100,6 +104,17 @@ class RunningDesktop:
 
         cookie = self._private.xauthority if self._private else None
         return Grabber(self.display, lambda: cookie_from(cookie))
+
+    def open_touch_sensor(self) -> "TouchSensor | None":
+        """What tells of people's input, for another thread; whoever asks for it closes it.
+
+        None on a private display, where nobody is, and where the system does not tell.
+        """
+        make = getattr(self.backend, "make_touch_sensor", None)
+        if self._private is not None or make is None:
+            return None
+        sensor: TouchSensor = make()
+        return sensor
 
     def start_app(self, command: str | Sequence[str]) -> Program:
         """Start a program and wait for its first window.

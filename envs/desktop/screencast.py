@@ -1,15 +1,24 @@
-"""A desktop's screen as it changes, for a person who watches: grabbed over a connection and a thread of its own."""
+"""A desktop and the people at it: its screen as it changes, for whoever watches, and the input that is theirs.
+
+Each over a connection and a thread of its own.
+"""
 
 import asyncio
 import io
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from envs.desktop.backend import Frame, ScreenLostError
 from envs.desktop.running_desktop import RunningDesktop
 from envs.desktop.screenshot import Grabber
+from envs.env import Touch
+from envs.errors import EnvError
 from envs.observation import LiveFrame
+
+if TYPE_CHECKING:
+    from envs.desktop.x11.touch import TouchSensor
 
 _QUALITY = 70
 _AWAY_S = 0.1
@@ -47,6 +56,60 @@ async def watch_desktop(find_desktop: Callable[[], RunningDesktop | None], max_f
                 thread.submit(eye.close)
 
 
+async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> AsyncIterator[Touch]:
+    """Input of other people on the display, as it comes.
+
+    Args:
+        find_desktop: The desktop of the current episode, None between two.
+    """
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, "desktop-touches") as thread:
+        finger: _Finger | None = None
+        try:
+            while True:
+                desktop = find_desktop()
+                if desktop is not None and hasattr(desktop, "region"):
+                    if finger is None or finger.desktop is not desktop:
+                        if finger is not None:
+                            thread.submit(finger.close)
+                        finger = _Finger(desktop)
+                    touch = await loop.run_in_executor(thread, finger.feel)
+                    if touch is not None:
+                        yield touch
+                await asyncio.sleep(_AWAY_S)
+        finally:
+            if finger is not None:
+                thread.submit(finger.close)
+
+
+class _Finger:
+    """Feels at one desktop; used from one thread."""
+
+    def __init__(self, desktop: RunningDesktop) -> None:
+        self.desktop = desktop
+        self._sensor: TouchSensor | None = None
+        self._is_open = False
+
+    def feel(self) -> Touch | None:
+        """What was touched since the last time; None also where nothing can be told (any more)."""
+        try:
+            if not self._is_open:
+                self._is_open = True
+                self._sensor = self.desktop.open_touch_sensor()
+            return self._sensor.poll() if self._sensor is not None else None
+        except Exception as error:
+            if not isinstance(error, (EnvError, OSError, *self.desktop.lost)):
+                raise
+            self.close()
+            return None
+
+    def close(self) -> None:
+        """Disconnect."""
+        sensor, self._sensor = self._sensor, None
+        if sensor is not None:
+            sensor.close()
+
+
 class _Eye:
     """Looks at one desktop; used from one thread."""
 
@@ -77,9 +140,10 @@ class _Eye:
 
 
 def _to_jpeg(frame: Frame) -> bytes:
+    import numpy as np
     from PIL import Image
 
     buffer = io.BytesIO()
-    image = Image.frombuffer("RGB", frame.size_px, frame.bgrx, "raw", "BGRX", 0, 1)
+    image = Image.frombuffer("RGB", frame.size_px, np.frombuffer(frame.bgrx, np.uint8), "raw", "BGRX", 0, 1)
     image.save(buffer, "JPEG", quality=_QUALITY)
     return buffer.getvalue()

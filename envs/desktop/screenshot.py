@@ -49,11 +49,12 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
     Returns:
         A PNG file, 8-bit RGB.
     """
+    import numpy as np
     from PIL import Image
 
     width, height = size_px
     # Read as RGBX and written as BGR: no copy on the way in, and the colours change places on the way out.
-    image = Image.frombuffer("RGBX", size_px, bgrx, "raw", "RGBX", 0, 1)
+    image = Image.frombuffer("RGBX", size_px, np.frombuffer(bgrx, np.uint8), "raw", "RGBX", 0, 1)
     rows = image.tobytes("raw", "BGR", width * 3 + 1)  # one zero byte after each row
     data = _deflate(rows)
     if len(data) > _PHOTO_SHARE * len(rows):

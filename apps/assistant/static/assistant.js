@@ -6,6 +6,7 @@ const PHASES = {
   asking: "Waiting for your answer", person: "You have the screen", stopping: "Stopping", ended: "Ended",
 };
 const MAX_CARDS = 300;
+const MAX_EVENTS = 3000;
 const MOVE_MS = 60;
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -36,6 +37,8 @@ class Store extends EventTarget {
     super();
     this.session = new URL(location.href).searchParams.get("session") || "";
     this.view = null;
+    this.events = []; // and the newest image: for parts of the page that come later than they do
+    this.frame = null;
     this.sessions = [];
     this.socket = null;
     this.isLost = false;
@@ -68,7 +71,8 @@ class Store extends EventTarget {
     id ? url.searchParams.set("session", id) : url.searchParams.delete("session");
     history.replaceState(null, "", url);
     this.rest();
-    this.view = null;
+    this.view = this.frame = null;
+    this.events = [];
     this.tell("opened");
     this.connect();
     this.list();
@@ -89,13 +93,25 @@ class Store extends EventTarget {
     let isFirst = true;
     socket.onmessage = (message) => {
       if (this.socket !== socket) return;
-      if (typeof message.data !== "string") return this.tell("frame", message.data);
+      if (typeof message.data !== "string") {
+        this.frame = message.data;
+        return this.tell("frame", message.data);
+      }
       const news = JSON.parse(message.data);
       if (news.error) return this.tell("problem", news.error);
-      if (isFirst) this.tell("replay");
+      if (isFirst) {
+        this.events = [];
+        this.tell("replay");
+      }
       isFirst = false;
       this.isLost = false;
       this.view = news.view;
+      const chip = this.sessions.find((session) => session.id === id);
+      if (chip && chip.phase !== news.view.phase) {
+        Object.assign(chip, { phase: news.view.phase, result: news.view.result });
+        this.tell("sessions");
+      }
+      if (news.events.length) this.events = [...this.events, ...news.events].slice(-MAX_EVENTS);
       for (const event of news.events) this.tell("event", event);
       this.tell("view");
     };
@@ -139,9 +155,9 @@ class Sessions extends HTMLElement {
     this.key = key;
     const focused = this.contains(document.activeElement) ? document.activeElement.dataset.id : null;
     this.replaceChildren(
-      ...store.sessions.map((session) => this.chip(session)),
       make("button", { type: "button", class: "chip new", "data-id": "", "aria-pressed": String(!store.session),
         onclick: () => store.open("") }, "+ New"),
+      ...store.sessions.map((session) => this.chip(session)),
     );
     if (focused != null) this.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus();
   }
@@ -166,6 +182,7 @@ class Screen extends HTMLElement {
     };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.draw();
+    if (store.frame) this.show(store.frame);
   }
 
   disconnectedCallback() {
@@ -240,16 +257,17 @@ class Screen extends HTMLElement {
     const phase = view ? view.phase : "ready";
     const isOn = !!view && !["ready", "ended", "stopping"].includes(phase);
     this.dataset.phase = phase;
-    const text = store.isLost ? "Connection lost, trying again" : PHASES[phase];
+    const held = view?.touched && phase === "paused" ? `Paused: you used the ${view.touched}` : PHASES[phase];
+    const text = store.isLost ? "Connection lost, trying again" : held;
     const ended = view && phase === "ended" ? (view.result ? `${view.result.status}` : "not started") : text;
     const told = view && view.step ? `${ended} · step ${view.step}` : ended;
     if (this.status.textContent !== told) this.status.textContent = told;
     this.status.dataset.state = view?.result && phase === "ended" ? view.result.status : phase;
     const place = view ? view.url || view.tab || "" : "";
     if (this.place.textContent !== place) this.place.textContent = this.place.title = place;
-    this.pauseButton.textContent = this.isHeld ? "Resume" : "Pause";
+    this.pauseButton.textContent = this.isHeld && !this.isMine ? "Resume" : "Pause";
     this.takeButton.textContent = this.isMine ? "Hand back" : "Take over";
-    this.pauseButton.disabled = !isOn || phase === "starting";
+    this.pauseButton.disabled = !isOn || phase === "starting" || this.isMine;
     this.takeButton.disabled = !isOn || !view.can_take_over || phase === "starting";
     this.stopButton.disabled = !isOn;
     this.typing.hidden = !this.isMine;
@@ -269,6 +287,7 @@ class Screen extends HTMLElement {
     }
     const about = view && view.has_screen ? `Screen, step ${view.step}${view.tab ? `: ${view.tab}` : ""}` : "";
     if (this.image.alt !== about) this.image.alt = about;
+    this.stage.hidden = !!view?.children.length && this.image.hidden;
     this.drawChildren(view ? view.children : []);
     this.mark();
   }
@@ -300,7 +319,7 @@ class Screen extends HTMLElement {
     if (key === this.childrenKey) return;
     this.childrenKey = key;
     this.children_.replaceChildren(...children.map((child) => make("div", { class: `child is-${child.state}` },
-      make("strong", {}, `${child.id} ${child.name}`), make("span", {}, `${child.state} · ${child.calls} calls`),
+      make("strong", {}, `${child.id} ${child.name}`), make("span", {}, `${child.state} · ${child.calls} ${child.calls === 1 ? "call" : "calls"}`),
       make("span", { class: "last" }, child.last))));
   }
 
@@ -405,6 +424,8 @@ class Feed extends HTMLElement {
       replay: () => this.clear(), opened: () => this.clear(), event: (event) => this.add(event.detail), view: () => this.draw(),
     };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
+    this.clear();
+    for (const event of store.events) this.add(event);
   }
 
   disconnectedCallback() {
@@ -419,7 +440,9 @@ class Feed extends HTMLElement {
     this.thought = make("p", { class: "thought", hidden: true, "aria-hidden": "true" });
     this.asks = make("div", { class: "asks", role: "region", "aria-label": "Questions of the agent", hidden: true });
     this.totals = make("p", { class: "totals" });
-    this.replaceChildren(this.log, this.thought, this.asks, this.totals);
+    this.undoList = make("ul");
+    this.undo = make("details", { class: "undo", hidden: true }, make("summary", {}, "How to take the last steps back"), this.undoList);
+    this.replaceChildren(this.log, this.thought, this.asks, this.undo, this.totals);
     // it stays at the end until a person scrolls up
     this.isPinned = true;
     for (const name of ["wheel", "touchmove", "pointerup", "keyup"]) {
@@ -457,8 +480,8 @@ class Feed extends HTMLElement {
       case "step_done": return this.finish(event);
       case "calls_started": return this.calls(event);
       case "call_returned": return this.returned(event);
-      case "note": return make("p", { class: `note is-${event.kind}` }, `${event.kind.replace("_", " ")}: ${event.text}`);
-      case "person": return make("p", { class: "note is-person" }, `You ${event.text === "took over" ? "took over" : "handed back"}`);
+      case "note": return make("p", { class: `note is-${event.kind}` }, noted(event.kind.replace("_", " "), event.text));
+      case "person": return make("p", { class: "note is-person" }, `You ${event.text}`);
       case "answered": return make("p", { class: "note" }, `You ${event.text} it`);
       case "ended": return this.ended(event);
       case "error": return make("div", { class: "card result is-error", role: "alert" }, event.text);
@@ -511,7 +534,7 @@ class Feed extends HTMLElement {
   ended(event) {
     return make("article", { class: `card result is-${event.status}`, "aria-label": "Result" },
       make("header", {}, make("span", { class: "badge" }, event.status), make("span", { dir: "auto" }, event.reason)),
-      event.answer ? make("p", { class: "answer", dir: "auto" }, ...cited(event.answer)) : null,
+      event.answer ? make("div", { class: "answer", dir: "auto" }, ...answered(event.answer)) : null,
       make("p", { class: "foot" }, `${event.steps} steps · ${event.duration_s.toFixed(1)} s`));
   }
 
@@ -523,6 +546,12 @@ class Feed extends HTMLElement {
     const cost = view?.cost_usd ? ` · $${view.cost_usd.toFixed(4)}` : "";
     const totals = view?.tokens ? `${view.tokens.toLocaleString()} tokens${cost}` : "";
     if (this.totals.textContent !== totals) this.totals.textContent = totals;
+    const undo = view?.undo || [], undoKey = undo.join("\n");
+    if (undoKey !== this.undoKey) {
+      this.undoKey = undoKey;
+      this.undo.hidden = !undo.length;
+      this.undoList.replaceChildren(...undo.map((text) => make("li", { dir: "auto" }, text)));
+    }
     this.ask(view ? view.approvals : []);
   }
 
@@ -546,10 +575,13 @@ class Feed extends HTMLElement {
         src: `/api/sessions/${encodeURIComponent(store.session)}/approvals/${encodeURIComponent(approval.id)}/crop` }) : null,
       approval.target ? make("p", { class: "target", dir: "auto" }, `It lands on: ${approval.target}`) : null,
       make("details", {}, make("summary", {}, "Code"), make("pre", { tabindex: "0" }, approval.code)),
+      store.view?.policy ? make("p", { class: "reason" }, `${store.view.policy} A sentence below says no, and what to do instead.`) : null,
       make("div", { class: "answers" }, button("Allow once", "once", "primary"),
         button(`Allow such${where}`, "site", ""), button("Deny", "deny", "danger")));
   }
 }
+
+function noted(kind, text) { return text.startsWith(kind) ? text : `${kind}: ${text}`; }
 
 function told(text) {
   try {
@@ -558,19 +590,56 @@ function told(text) {
   } catch { return text; }
 }
 
-// [^3^] leads to result 3
+// lines between bars become a table; all else stays as it is written
+function answered(text) {
+  const pieces = [];
+  let rows = [], words = [];
+  const flush = () => {
+    if (words.join("").trim()) pieces.push(make("p", {}, ...cited(words.join("\n").trim())));
+    if (rows.length) {
+      const row = (tag) => (cells) => make("tr", {}, ...cells.map((cell) => make(tag, {}, ...cited(cell.trim()))));
+      pieces.push(make("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" },
+        make("table", {}, ...rows.slice(0, 1).map(row("th")), ...rows.slice(1).map(row("td")))));
+    }
+    rows = []; words = [];
+  };
+  for (const line of text.split("\n")) {
+    const isRow = /^\s*\|.*\|\s*$/.test(line);
+    if (isRow !== !!rows.length && (rows.length || isRow)) flush();
+    if (isRow && /^[\s|:-]+$/.test(line)) continue;
+    if (isRow) rows.push(line.trim().slice(1, -1).split("|"));
+    else if (!/^```\w*$/.test(line.trim())) words.push(line);
+  }
+  flush();
+  return pieces;
+}
+
+// [^3^] leads to result 3, [^3.1^] to its first image, [^t001.0^] to what a sub-agent found
 function cited(text) {
-  return text.split(/(\[\^\d+\^\])/).map((piece) => {
-    const found = /^\[\^(\d+)\^\]$/.exec(piece);
+  return text.split(/(\[\^(?:t[\w-]+\.)?\d+(?:\.\d+)?\^\])/).map((piece) => {
+    const found = /^\[\^((?:t[\w-]+\.)?\d+)(?:\.\d+)?\^\]$/.exec(piece);
     if (!found) return piece;
-    return make("a", { href: `#result-${found[1]}`, class: "cite", onclick: (event) => {
+    const mark = found[1];
+    return make("a", { href: `#result-${mark}`, class: "cite", "aria-label": `Evidence ${mark}`, onclick: (event) => {
       event.preventDefault();
-      const card = document.getElementById(`result-${found[1]}`);
-      card?.querySelector("details")?.setAttribute("open", "");
-      card?.scrollIntoView({ block: "center" });
-      card?.focus();
-    } }, found[1]);
+      openEvidence(mark, event.target.closest("article"));
+    } }, mark);
   });
+}
+
+async function openEvidence(mark, answer) {
+  let card = document.getElementById(`result-${mark}`);
+  if (!card) {
+    const path = `/sessions/${encodeURIComponent(store.session)}/evidence/${encodeURIComponent(mark)}`;
+    const found = await call("GET", path).catch((error) => ({ tool: "", arguments: "", text: error.message }));
+    card = make("article", { class: "card returned", id: `result-${mark}`, tabindex: "-1" },
+      make("details", {}, make("summary", {}, `Result ${mark}: ${found.tool} ${told(found.arguments)}`),
+        make("pre", { tabindex: "0" }, found.text || "(nothing)")));
+    answer.after(card);
+  }
+  card.querySelector("details")?.setAttribute("open", "");
+  card.scrollIntoView({ block: "center" });
+  card.focus();
 }
 
 // <assistant-goto session="..."> comes from the page's own handlers: open that session

@@ -10,6 +10,7 @@ from envs.desktop.screenshot import Grabber
 from envs.desktop.x11.clipboard import Clipboard
 from envs.desktop.x11.connection import Connection, cookie_from
 from envs.desktop.x11.keyboard import Keyboard
+from envs.desktop.x11.touch import TouchSensor
 from envs.desktop.x11.windows import InputFlusher, Windows
 from envs.errors import EnvSetupError, require
 
@@ -88,8 +89,6 @@ class X11Backend:
             require("Xlib.error", "desktop").ConnectionClosedError,
             ScreenLostError,
         )
-        x = require("Xlib.X", "desktop")
-        self._motion, self._press, self._release = x.MotionNotify, x.ButtonPress, x.ButtonRelease
         self._connection = Connection(name, xauthority)
         self._display: Any = self._connection.display
         if not self._display.has_extension("XTEST"):
@@ -133,20 +132,20 @@ class X11Backend:
 
     def move(self, x_px: int, y_px: int) -> None:
         """Put the pointer somewhere."""
-        self._display.xtest_fake_input(self._motion, 0, x=x_px, y=y_px)
+        self._connection.send_motion(x_px, y_px)
         self._display.sync()
 
     def press_button(self, button: Button, *, down: bool) -> None:
         """Press or release a mouse button."""
-        self._display.xtest_fake_input(self._press if down else self._release, _BUTTONS[button])
+        self._connection.send_button(_BUTTONS[button], down=down)
         self._display.sync()
 
     def scroll(self, dx: int, dy: int) -> None:
         """Turn the wheel: buttons 4 to 7."""
         for number, notches in ((_UP, dy), (_DOWN, -dy), (_RIGHT, dx), (_LEFT, -dx)):
             for _ in range(notches):
-                self._display.xtest_fake_input(self._press, number)
-                self._display.xtest_fake_input(self._release, number)
+                self._connection.send_button(number, down=True)
+                self._connection.send_button(number, down=False)
         self._display.sync()
 
     def press_key(self, key: str, *, down: bool) -> None:
@@ -190,6 +189,10 @@ class X11Backend:
     def set_clipboard(self, text: str) -> None:
         """Put text on the clipboard, to be had from us while the env is open."""
         self._open_clipboard().set(text)
+
+    def make_touch_sensor(self) -> TouchSensor:
+        """What tells of input that is not ours; whoever asks for it closes it."""
+        return TouchSensor(self._name, self._xauthority, self._connection.sent)
 
     def release(self) -> None:
         """Give back the keys lent to characters."""

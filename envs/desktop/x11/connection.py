@@ -2,15 +2,18 @@
 
 import os
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from envs.errors import EnvSetupError, require
 
 T = TypeVar("T")
+InputKind = Literal["key", "button", "motion"]
 _ANY_TYPE = 0  # Source: X11/X.h AnyPropertyType
 _MAX_LENGTH = 4096  # of a property, in units of 4 bytes
 _environment = threading.Lock()
@@ -59,6 +62,26 @@ def open_display(name: str, xauthority: Path | None) -> Any:
     return display
 
 
+class SentInputs:
+    """How many inputs we have sent to a display; counted before they leave, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers: Counter[InputKind] = Counter()
+        self._last_s = 0.0
+
+    def count(self, kind: InputKind) -> None:
+        """One more goes out."""
+        with self._lock:
+            self._numbers[kind] += 1
+            self._last_s = time.monotonic()
+
+    def now(self) -> tuple[Counter[InputKind], float]:
+        """The numbers, and seconds since the last one."""
+        with self._lock:
+            return self._numbers.copy(), time.monotonic() - self._last_s
+
+
 class Connection:
     """One connection to a display for requests and the few events that matter.
 
@@ -66,19 +89,42 @@ class Connection:
         display: python-xlib `Display`.
         root: Its root window.
         mapping_changed: Whether somebody has changed the keyboard mapping; reset it by hand.
+        sent: Counts the inputs that go out.
     """
 
     def __init__(self, name: str, xauthority: Path | None) -> None:
         self.display = open_display(name, xauthority)
         self.root = self.display.screen().root
         self.mapping_changed = False
-        self._mapping_notify = require("Xlib.X", "desktop").MappingNotify
+        self.sent = SentInputs()
+        x = require("Xlib.X", "desktop")
+        self._mapping_notify = x.MappingNotify
+        self._key, self._button, self._motion = (
+            (x.KeyRelease, x.KeyPress),
+            (x.ButtonRelease, x.ButtonPress),
+            x.MotionNotify,
+        )
 
     def drain(self) -> list[Any]:
         """Take all events that have arrived: they would pile up in memory."""
         events = [self.display.next_event() for _ in range(self.display.pending_events())]
         self.mapping_changed |= any(event.type == self._mapping_notify for event in events)
         return events
+
+    def send_key(self, keycode: int, *, down: bool) -> None:
+        """Press or release a key by XTEST."""
+        self.sent.count("key")
+        self.display.xtest_fake_input(self._key[down], keycode)
+
+    def send_button(self, number: int, *, down: bool) -> None:
+        """Press or release a mouse button by XTEST."""
+        self.sent.count("button")
+        self.display.xtest_fake_input(self._button[down], number)
+
+    def send_motion(self, x_px: int, y_px: int) -> None:
+        """Move the pointer by XTEST."""
+        self.sent.count("motion")
+        self.display.xtest_fake_input(self._motion, 0, x=x_px, y=y_px)
 
     def atom(self, name: str) -> int:
         """The server's number for a name."""

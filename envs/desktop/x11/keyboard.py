@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from envs.desktop.backend import Clock, typing_limit_s
 from envs.desktop.x11.connection import Connection
 from envs.desktop.x11.keymap import CAPS_LOCK, SHIFT_L, Keymap, is_keypad, keysym_of_character, keysym_of_key
-from envs.errors import ActionError, require
+from envs.errors import ActionError
 
 _CHUNK = 400  # characters sent before the program gets time to take them
 _TAKE_BACK_TIMEOUT_S = 5.0
@@ -24,8 +24,6 @@ class Keyboard:
     """
 
     def __init__(self, connection: Connection, wait_processed: Callable[[float], bool | None], min_spare: int) -> None:
-        x = require("Xlib.X", "desktop")
-        self._press, self._release = x.KeyPress, x.KeyRelease
         self._connection = connection
         self._display = connection.display
         self._wait_processed = wait_processed
@@ -158,7 +156,7 @@ class Keyboard:
             self._key(self._stroke(SHIFT_L, 0)[0], down=down)
 
     def _key(self, keycode: int, *, down: bool) -> None:
-        self._display.xtest_fake_input(self._press if down else self._release, keycode)
+        self._connection.send_key(keycode, down=down)
 
     def _state(self) -> int:
         """Modifiers held and the layout group, bits as in X11/X.h; follows changes of the mapping."""

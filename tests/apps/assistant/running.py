@@ -1,5 +1,6 @@
-"""A whole assistant in a process of its own, as `cua assistant` starts it."""
+"""A whole assistant in a process of its own, as `cua assistant` starts it, and a person at its page."""
 
+import asyncio
 import os
 import re
 import signal
@@ -9,6 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+import httpx
 
 ROOT = Path(__file__).parents[3]
 START_S = 120.0
@@ -74,3 +78,62 @@ class RunningAssistant:
                 return found[0]
             time.sleep(0.1)
         raise RuntimeError(f"the assistant did not start: {self.log.read_text(errors='replace')[-3000:]}")
+
+
+class Person:
+    """Someone at the page."""
+
+    def __init__(self, page: Any, app: RunningAssistant) -> None:
+        self.page = page
+        self.app = app
+        self.strange: list[str] = []
+        page.on("request", self._look_at)
+        page.on("pageerror", lambda error: self.strange.append(f"error: {error}"))
+        page.on("dialog", self._dismiss)
+
+    def _look_at(self, request: Any) -> None:
+        if not request.url.startswith((self.app.base, "data:", "blob:")):
+            self.strange.append(request.url)
+
+    async def _dismiss(self, dialog: Any) -> None:
+        self.strange.append(f"dialog: {dialog.message}")
+        await dialog.dismiss()
+
+    async def open(self) -> None:
+        await self.page.goto(f"{self.app.base}/")
+        await self.page.get_by_role("button", name="Try the practice task").wait_for()
+
+    async def fresh(self) -> None:
+        await self.open()
+        await self.page.get_by_role("button", name="+ New").click()
+
+    async def say(self, words: str) -> None:
+        box = self.page.locator("#words textarea")
+        await box.fill(words)
+        await box.press("Enter")
+
+    async def status(self, pattern: str, timeout_s: float = 60) -> str:
+        until = time.monotonic() + timeout_s
+        text = ""
+        while time.monotonic() < until:
+            text = await self.page.locator("assistant-screen .status").text_content() or ""
+            if re.search(pattern, text):
+                return text
+            await asyncio.sleep(0.05)
+        told = (await self.page.locator("assistant-feed").text_content() or "")[-600:]
+        raise AssertionError(f"the status is {text!r}, expected {pattern!r}; the feed ends with: {told}")
+
+    async def press(self, name: str) -> None:
+        await self.page.get_by_role("button", name=name, exact=True).click()
+
+    async def stop(self) -> None:
+        button = self.page.get_by_role("button", name="Stop", exact=True)
+        if await button.is_enabled():
+            await button.click()
+            await self.status("stopped|succeeded|failed|error|not started", 10)
+
+    async def api(self, method: str, path: str, **more: Any) -> Any:
+        async with httpx.AsyncClient(base_url=self.app.base, headers=self.app.bearer, timeout=30) as web:
+            answer = await web.request(method, f"/api{path}", **more)
+        answer.raise_for_status()
+        return answer.json()

@@ -1,13 +1,17 @@
 """Who gets in, and what passes: the access rules in front of a small application."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from apps.assistant.access import MAX_JSON_BYTES, POLICY, Access, is_loopback
+from apps.assistant.assistant import Assistant
+from apps.assistant.preferences import Preferences
 from apps.assistant.server import ServeOptions, check_options
-from cua.errors import ConfigError
+from cua.errors import ConfigError, CuaError
 
 TOKEN = "t" * 43
 GOOD = {"host": "127.0.0.1:7860"}
@@ -140,3 +144,38 @@ def test_beyond_loopback_a_token_of_ones_own_is_needed() -> None:
         check_options(ServeOptions(host="0.0.0.0"))
     with pytest.raises(ConfigError, match="expected 16 or more"):
         check_options(ServeOptions(token="short"))
+
+
+async def test_uploads_end_where_the_disk_is_theirs_no_more() -> None:
+    app = Access(inner, token=TOKEN, host="127.0.0.1", port=7860, has_room=lambda: False)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:7860") as web:
+        for path in ("/gradio_api/upload", "/api/files"):
+            assert (await web.post(path, headers=BEARER, content=b"x")).status_code == 413
+        assert (await web.post("/api/sessions", headers=BEARER, content=b"x")).status_code == 200
+
+
+async def test_only_files_that_the_page_has_uploaded_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assistant = Assistant(Preferences())
+    secret = tmp_path / "secret.txt"
+    secret.write_text("geheim")
+    folder = assistant.page_dir / "0123"
+    folder.mkdir(parents=True)
+    (folder / "link.txt").symlink_to(secret)
+    (folder / "mine.txt").write_text("mine")
+    for path in (secret, folder / "link.txt", folder / "../../../secret.txt", folder, folder / "missing.txt"):
+        with pytest.raises(CuaError, match="was not uploaded"):
+            assistant.take_file(path, path.name)
+    taken = assistant.take_file(folder / "mine.txt", "../<mine>.txt")
+    assert (assistant.uploads_dir / taken).read_text() == "mine" and taken.endswith("/<mine>.txt")
+    monkeypatch.setattr("apps.assistant.assistant.MAX_UPLOADS_BYTES", 10)
+    with pytest.raises(CuaError, match="restart the app"):
+        assistant.take_file(folder / "mine.txt", "mine.txt")
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"1234"
+
+    with pytest.raises(CuaError, match="restart the app"):
+        await assistant.save_upload("more.txt", chunks())
+    assert len(list(assistant.uploads_dir.iterdir())) == 1
+    await assistant.close()

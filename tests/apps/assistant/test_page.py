@@ -1,154 +1,20 @@
-"""The whole assistant in a real Chromium, as a person uses it: one app and one browser for all tests here.
-
-No request may leave the machine: the browser resolves no name, and each address that a page asks for is looked at.
-"""
+"""The whole assistant in a real Chromium, as a person uses it: one app and one browser for all tests here."""
 
 import asyncio
-import importlib.util
 import re
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from apps.demo import DemoApp
 from cua.models.scripted import ScriptedModel
-from envs.browser import find_browser
 from examples import assistant_client
-from tests.apps.assistant.running import RunningAssistant
+from tests.apps.assistant.running import Person, RunningAssistant
 from tests.fake_openai import FakeOpenAI, raw
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(importlib.util.find_spec("gradio") is None, reason="pip install 'cua-k25[assistant]'"),
-    pytest.mark.skipif(find_browser() is None, reason="no Chromium found; get one with `cua setup`"),
-]  # fmt: skip
-
-EVIL = (
-    "<img src=x onerror=window.hacked=1>",
-    "<script>window.hacked=2</script>",
-    '"><svg onload=window.hacked=3>',
-    "[x](javascript:window.hacked=4)",
-    "![x](http://evil.example/leak.png)",
-    "<iframe srcdoc='<script>parent.hacked=5</script>'></iframe>",
-    "<a href='javascript:window.hacked=6'>x</a>",
-    "</textarea><details open ontoggle=window.hacked=7>",
-    "<style>@import 'http://evil.example/x.css'</style>",
-    "<math><mtext><mglyph><style><img src=x onerror=window.hacked=8>",
-    "{{constructor.constructor('window.hacked=9')()}}",
-    "<assistant-goto session=evil></assistant-goto>",
-    "<base href=http://evil.example/>",
-    "${window.hacked=10}",
-    "<form action=http://evil.example><button>go",
-    "<object data=javascript:window.hacked=11>",
-    "<meta http-equiv=refresh content='0;url=http://evil.example'>",
-    "<link rel=stylesheet href=http://evil.example/a.css>",
-    "<video><source onerror=window.hacked=12>",
-    "<body onload=window.hacked=13>",
-    "<input autofocus onfocus=window.hacked=14>",
-    "<img src='http://evil.example/pixel.gif'>",
-    "\u202e<b>reversed</b>",
-    "$$\\href{javascript:window.hacked=15}{x}$$",
-    "`<img src=x onerror=window.hacked=16>`",
-    "<xss style=animation-name:x onanimationstart=window.hacked=17>",
-    "<template><img src=x onerror=window.hacked=18></template>",
-    "<noscript><p title='</noscript><img src=x onerror=window.hacked=19>'>",
-    "<details><summary>x</summary><script>window.hacked=20</script></details>",
-    "<img srcset='http://evil.example/a.png 1x'>",
-)
-
-
-class Person:
-    """Someone at the page."""
-
-    def __init__(self, page: Any, app: RunningAssistant) -> None:
-        self.page = page
-        self.app = app
-        self.strange: list[str] = []
-        page.on("request", self._look_at)
-        page.on("pageerror", lambda error: self.strange.append(f"error: {error}"))
-
-    def _look_at(self, request: Any) -> None:
-        if not request.url.startswith((self.app.base, "data:", "blob:")):
-            self.strange.append(request.url)
-
-    async def open(self) -> None:
-        await self.page.goto(f"{self.app.base}/")
-        await self.page.get_by_role("button", name="Try the practice task").wait_for()
-
-    async def fresh(self) -> None:
-        await self.open()
-        await self.page.get_by_role("button", name="+ New").click()
-
-    async def say(self, words: str) -> None:
-        box = self.page.locator("#words textarea")
-        await box.fill(words)
-        await box.press("Enter")
-
-    async def status(self, pattern: str, timeout_s: float = 60) -> str:
-        until = time.monotonic() + timeout_s
-        text = ""
-        while time.monotonic() < until:
-            text = await self.page.locator("assistant-screen .status").text_content() or ""
-            if re.search(pattern, text):
-                return text
-            await asyncio.sleep(0.05)
-        told = (await self.page.locator("assistant-feed").text_content() or "")[-600:]
-        raise AssertionError(f"the status is {text!r}, expected {pattern!r}; the feed ends with: {told}")
-
-    async def press(self, name: str) -> None:
-        await self.page.get_by_role("button", name=name, exact=True).click()
-
-    async def stop(self) -> None:
-        button = self.page.get_by_role("button", name="Stop", exact=True)
-        if await button.is_enabled():
-            await button.click()
-            await self.status("stopped|succeeded|failed|error|not started", 10)
-
-    async def api(self, method: str, path: str, **more: Any) -> Any:
-        async with httpx.AsyncClient(base_url=self.app.base, headers=self.app.bearer, timeout=30) as web:
-            answer = await web.request(method, f"/api{path}", **more)
-        answer.raise_for_status()
-        return answer.json()
-
-
-@pytest.fixture(scope="module")
-def app() -> Any:
-    with RunningAssistant() as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Any]:
-    from playwright.async_api import async_playwright
-
-    found = find_browser()
-    assert found is not None
-    async with async_playwright() as playwright:
-        rules = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
-        started = await playwright.chromium.launch(executable_path=str(found.path), args=[rules])
-        yield started
-        await started.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def person(app: RunningAssistant, browser: Any) -> AsyncIterator[Person]:
-    context = await browser.new_context(viewport={"width": 1280, "height": 860})
-    page = await context.new_page()
-    someone = Person(page, app)
-    await page.goto(app.address)
-    await someone.fresh()
-    yield someone
-    for session in await someone.api("GET", "/sessions"):
-        await someone.api("DELETE", f"/sessions/{session['id']}")
-    await context.close()
-    assert someone.strange == []
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 async def test_two_clicks_from_the_first_start_to_a_verified_end(person: Person) -> None:
@@ -275,35 +141,6 @@ async def test_history_opens_replays_exports_runs_again_and_deletes(person: Pers
     assert run["id"] not in {row["id"] for row in await person.api("GET", "/runs")}
 
 
-async def test_hostile_words_never_become_html(person: Person) -> None:
-    page = person.page
-    end = f"computer.terminate(status='success', answer={chr(10).join(EVIL)!r})"
-    codes = [(evil, f"pyautogui.click(0.9, 0.{number + 10})") for number, evil in enumerate(EVIL)]
-    replies = [f"## Action:\n{said}\n## Code:\n```python\n{code}\n```" for said, code in [*codes, ("End", end)]]
-    with FakeOpenAI(ScriptedModel(replies), model_id="evil") as server, DemoApp() as demo:
-        settings = {"model": "evil", "base_url": server.base_url, "approve": "yolo", "max_steps": 60}
-        order = {
-            "instruction": " ".join(EVIL),
-            "mode": "thinking",
-            "place": "web",
-            "url": demo.url,
-            "settings": settings,
-        }
-        session = await person.api("POST", "/sessions", json=order)
-        await page.goto(f"{person.app.base}/?session={session['id']}")
-        await person.status("unverified|failed|error|capped", 120)
-        assert await page.locator("article.step").count() >= len(EVIL)
-        assert EVIL[0] in await page.locator("assistant-feed").text_content()
-        await page.get_by_role("tab", name="History").click()
-        await page.get_by_role("button", name="Open").first.click()
-        await page.locator(".strip h2").first.wait_for()
-        name = EVIL[0].replace("/", "_")
-        uploaded = await person.api("POST", "/files", params={"name": name}, content=b"x")
-        assert uploaded["name"].endswith(name)
-    assert await page.evaluate("window.hacked") is None
-    assert await page.locator("assistant-feed iframe, assistant-feed script, .strip script, .run-card svg").count() == 0
-
-
 async def test_a_model_server_that_dies_is_told_in_words(person: Person) -> None:
     with FakeOpenAI(ScriptedModel([]), model_id="dying") as server, DemoApp() as demo:
         server.next(*[raw(b"", code=500) for _ in range(9)])
@@ -336,29 +173,6 @@ async def test_upload_and_ask_about_a_picture(person: Person, tmp_path: Path) ->
             await person.api("PUT", f"/settings/{name}", json={"value": ""})
 
 
-async def test_settings_show_their_source_and_keys_never_come_back(person: Person) -> None:
-    page = person.page
-    await page.get_by_role("tab", name="Settings").click()
-    await page.get_by_label("Setting", exact=True).click()
-    await page.get_by_role("option", name="api_key").click()
-    await page.locator("#secret input").fill("sk-very-secret-key")
-    await person.press("Save")
-    await page.locator("#settings-table").get_by_text("(set)").wait_for()
-    await page.get_by_label("Setting", exact=True).click()
-    await page.get_by_role("option", name="max_steps").click()
-    await page.get_by_label("Value").fill("lots")
-    await person.press("Save")
-    await page.get_by_text("expected a whole number").wait_for()
-    assert "sk-very-secret-key" not in await page.content()
-    assert "sk-very-secret-key" not in str(await person.api("GET", "/settings"))
-    assert "sk-very-secret-key" not in "".join(
-        path.read_text(errors="replace")
-        for path in person.app.home.rglob("*")
-        if path.is_file() and path.suffix in (".json", ".txt")
-    )
-    await person.api("PUT", "/settings/api_key", json={"value": ""})
-
-
 async def test_phone_width_keyboard_and_names(person: Person) -> None:
     page = person.page
     await page.set_viewport_size({"width": 390, "height": 844})
@@ -380,17 +194,3 @@ async def test_phone_width_keyboard_and_names(person: Person) -> None:
 async def test_the_example_client_works_through_the_api(app: RunningAssistant) -> None:
     ended = await asyncio.to_thread(assistant_client.run, app.address, "Click Summary. Tell me the Total.")
     assert ended["result"]["status"] == "unverified" and "347.90" in ended["result"]["answer"]
-
-
-async def test_strangers_stay_outside(app: RunningAssistant, browser: Any) -> None:
-    context = await browser.new_context()
-    page = await context.new_page()
-    answer = await page.goto(f"{app.base}/")
-    assert answer.status == 401 and await page.get_by_label("Token").count() == 1
-    await page.get_by_label("Token").fill(app.token)
-    await page.get_by_role("button", name="Open").click()
-    await page.get_by_role("button", name="Try the practice task").wait_for()
-    for path in ("/gradio_api/file=/etc/passwd", f"/gradio_api/file={app.log}", "/gradio_api/runs", "/monitoring"):
-        status = await page.evaluate("path => fetch(path).then((answer) => answer.status)", path)
-        assert status == 404, path
-    await context.close()

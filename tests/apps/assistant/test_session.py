@@ -1,19 +1,22 @@
 """Sessions without pages: a scripted model, a fake screen, and what a person may do."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
+from apps.assistant import event_log
 from apps.assistant.person import INPUTS, to_actions, without_texts
 from apps.assistant.session import Session
 from cua.api import run_task
 from cua.errors import CuaError
-from cua.messages import Reply
+from cua.messages import Reply, TextPart, ToolCall, ToolResult
 from cua.models.scripted import ScriptedModel
-from cua.run.events import Watch
-from envs import Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey, ScreenGeometry, Scroll, TypeText
+from cua.run.events import AgentIds, CallReturned, Watch
+from cua.step import CallOutcome
+from envs import Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey, ScreenGeometry, Scroll, Touch, TypeText
 from envs.fake import FakeEnv, FakeOptions
 
 DELETE = {(0, 0, 320, 200): 'button "Delete account"'}
@@ -65,10 +68,19 @@ async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
     ]
     view = session.view()
     assert (view["result"]["status"], view["result"]["answer"], view["step"]) == ("unverified", "42", 2)
+    assert [text.partition(":")[0] for text in view["undo"]] == ['Step 1 ("Press")']
     assert view["run_id"] in {path.name for path in tmp_path.iterdir()}
     assert session.screen.frame is not None and session.screen.frame.image.startswith(b"\x89PNG")
     assert [event["seq"] for event in session.log.events] == list(range(1, 10))
     assert session.log.after(8)[0]["event"] == "ended"
+
+
+async def test_observations_show_where_no_live_frame_comes(tmp_path: Any) -> None:
+    session = Session("thinking")
+    with session.screen.viewing():
+        begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)"), DONE]), FakeEnv(), tmp_path)
+        await until(session, "ended")
+    assert session.screen.frame is not None and session.screen.frame_number >= 2
 
 
 async def test_a_person_takes_over_while_the_model_thinks_and_hands_back(tmp_path: Any) -> None:
@@ -120,14 +132,14 @@ async def test_risky_steps_wait_for_an_answer(tmp_path: Any, answer: Any, clicks
         'button "Delete account"',
         "delete",
     )
-    assert session.approvals[approval["id"]].crop.startswith(b"\x89PNG")
+    assert session.questions.open[approval["id"]].crop.startswith(b"\x89PNG")
     session.answer(approval["id"], answer)
     with pytest.raises(CuaError, match="not open"):
         session.answer(approval["id"], answer)
     if answer != "site":  # the second step asks again
         await until(session, "working", "ended")
         await until(session, "asking")
-        session.answer(next(iter(session.approvals)), "deny")
+        session.answer(next(iter(session.questions.open)), "deny")
     await until(session, "ended")
     assert sum(isinstance(action, Click) for action in env.actions) == clicks
 
@@ -155,6 +167,60 @@ async def test_pause_resume_and_redirect(tmp_path: Any) -> None:
     await session.resume()
     await until(session, "ended")
     assert "Do something else" in model.received[-1][-1].text
+
+
+async def test_a_sentence_answers_an_open_question_and_one_that_comes_too_late_is_told(tmp_path: Any) -> None:
+    session, env = Session("thinking"), FakeEnv(FakeOptions(points=DELETE))
+    model = SlowModel([say("pyautogui.click(0.5, 0.5)"), DONE])
+    model.go.set()
+    begin(session, model, env, tmp_path)
+    await until(session, "asking")
+    model.go.clear()
+    session.redirect("Leave it, say 42")
+    await until(session, "working")
+    while len(model.received) < 1 or session.view()["step"] < 2:
+        await session.log.changed(0.2)
+    session.redirect("Or 43")
+    model.go.set()
+    await until(session, "ended")
+    assert "Leave it, say 42" in model.received[-1][-1].text
+    assert not any(isinstance(action, Click) for action in env.actions)
+    told = [event["text"] for event in session.log.events if event["event"] == "note"]
+    assert told[-1] == "it ended before it heard this: Or 43"
+
+
+class SharedEnv(FakeEnv):
+    """A screen that a person may touch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hand: asyncio.Queue[Touch] = asyncio.Queue()
+
+    async def touches(self) -> AsyncIterator[Touch]:
+        while True:
+            yield await self.hand.get()
+
+
+async def test_touching_the_agents_desktop_pauses_it_and_it_looks_before_it_goes_on(tmp_path: Any) -> None:
+    session, env = Session("thinking"), SharedEnv()
+    model = SlowModel([say("pyautogui.click(0.9, 0.9)"), DONE])
+    begin(session, model, env, tmp_path)
+    await until(session, "working")
+    while session.view()["step"] < 1:
+        await session.log.changed(0.2)
+    env.hand.put_nowait("mouse")
+    await until(session, "paused")
+    assert session.view()["touched"] == "mouse"
+    assert session.view()["undo"] == []
+    model.go.set()
+    await asyncio.sleep(0.1)
+    assert env.actions == []
+    await session.resume()
+    env.hand.put_nowait("mouse")  # the hand is still on it
+    await until(session, "ended")
+    assert not any(isinstance(action, Click) for action in env.actions)  # what it had decided before is dropped
+    assert "a person worked on the screen" in (tmp_path / session.run_id / "trajectory.jsonl").read_text()
+    assert [event["text"] for event in session.log.events if event["event"] == "person"] == ["used the mouse"]
 
 
 async def test_what_cannot_be_started_says_why_and_the_session_goes_on(tmp_path: Any) -> None:
@@ -228,3 +294,17 @@ def test_inputs_become_actions() -> None:
 def test_inputs_that_no_page_sends_are_refused(wrong: Any) -> None:
     with pytest.raises(ValueError):
         INPUTS.validate_python(wrong)
+
+
+def test_what_sub_agents_found_is_kept_for_citations_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "MAX_EVIDENCE", 2)
+    session = Session("swarm")
+    for number in range(3):
+        call = ToolCall(id="x", name="browse", arguments='{"url": "http://a"}')
+        result = ToolResult(parts=(TextPart(text="page " * 2000),))
+        outcome = CallOutcome(number=number, call=call, result=result)
+        session._listen(CallReturned(index=1, outcome=outcome, ids=AgentIds(agent_id="t001", parent_id="main")))
+    assert list(session.log.evidence) == ["t001.1", "t001.2"]
+    kept = session.log.evidence["t001.2"]
+    assert (kept["tool"], kept["text"]) == ("browse", ("page " * 2000)[:4000])
+    assert session.log.events == deque()

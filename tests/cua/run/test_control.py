@@ -66,10 +66,13 @@ async def test_work_that_finishes_gives_its_value_and_its_errors() -> None:
         await control.unless_stopped(error())
 
 
-def test_a_redirect_is_taken_once() -> None:
+def test_redirects_are_taken_once_by_the_agent_that_they_are_for() -> None:
     control = Control()
+    turn, child = control.make_child(is_same_agent=True), control.make_child()
     control.redirect("new")
-    assert (control.take_redirect(), control.take_redirect()) == ("new", None)
+    control.redirect("newer")
+    assert (control.is_redirected, turn.is_redirected, child.is_redirected) == (True, True, False)
+    assert (child.take_redirects(), turn.take_redirects(), control.take_redirects()) == ((), ("new", "newer"), ())
 
 
 async def hang() -> None:

@@ -1,13 +1,19 @@
 """What the agent sees: pixels, pointer, monitors, titles."""
 
+import asyncio
+import io
+import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from PIL import Image
 from Xlib import display as xlib
 from Xlib.ext import randr
 from Xlib.protocol import rq
 
-from envs import Action, ActionError, Click, Move, PressKey, ScreenGeometry, Target, TypeText
+from envs import Action, ActionError, Click, LiveFrame, Move, PressKey, ScreenGeometry, Target, TypeText
 from envs.desktop import DesktopEnv
 from tests.envs.desktop.conftest import MakeEnv, needs_display, needs_program, picture
 from tests.envs.desktop.test_desktop_input import Record, without_motion
@@ -141,3 +147,24 @@ async def test_without_a_window_there_is_no_title(make_env: MakeEnv) -> None:
 async def test_a_calculator_without_a_window_manager(make_env: MakeEnv) -> None:
     env = await make_env(window_manager=None, app="galculator")
     assert await env.describe_point(20, 100) == 'window "galculator"'
+
+
+async def test_live_frames_come_while_the_screen_changes_and_not_at_rest(make_env: MakeEnv) -> None:
+    env = await make_env()
+    frames: list[LiveFrame] = []
+
+    async def watch() -> None:
+        async for frame in env.live_frames(10):
+            frames.append(frame)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(1.5)
+    at_rest = len(frames)
+    assert at_rest <= 2
+    await env.launch([sys.executable, str(Path(__file__).with_name("flicker.py")), "300", "200"], wait_for_window=False)
+    began = time.monotonic()
+    while len(frames) < at_rest + 8:
+        await asyncio.sleep(0.02)
+        assert time.monotonic() - began < 20
+    assert Image.open(io.BytesIO(frames[-1].image)).size == (800, 600)
+    watching.cancel()

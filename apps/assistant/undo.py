@@ -1,0 +1,131 @@
+"""What a person can press to take back what the agent did last: rules on its actions, honest where there is no way."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from cua.guard.words import kind_of
+from cua.step import Step
+from envs import Action, Click, Drag, Hotkey, MouseUp, PressKey, TypeText
+
+MAX_STEPS = 5
+_BACK = "Alt+Left goes back; what a form has sent stays sent"
+_KEYS: dict[frozenset[str], str] = {
+    frozenset(
+        {"ctrl", "s"}
+    ): "saved over the old content: Ctrl+Z in the program, then save again, while it is still open",
+    frozenset(
+        {"ctrl", "w"}
+    ): "closed a tab or a document: Ctrl+Shift+T opens a browser's tab again, what was typed there is gone",
+    frozenset({"alt", "f4"}): "closed a window: start the program again; what was not saved is gone",
+    frozenset({"ctrl", "z"}): "undid something: Ctrl+Y or Ctrl+Shift+Z brings it back",
+    frozenset({"ctrl", "x"}): "cut something out: Ctrl+Z, or paste it back with Ctrl+V",
+    frozenset({"ctrl", "v"}): "pasted something: Ctrl+Z",
+    frozenset({"shift", "delete"}): "deleted past the trash: only a backup has it",
+}
+_ONE_KEY = {
+    "enter": "pressed Enter: what that sent cannot be called back from here",
+    "return": "pressed Enter: what that sent cannot be called back from here",
+    "delete": "deleted something: Ctrl+Z; a file lies in the trash",
+    "backspace": "deleted something: Ctrl+Z; a browser may have gone back, Alt+Right",
+}
+_RISKS = {
+    "delete": "there is no sure way back: look for Undo on the page at once, then for a trash or an archive",
+    "send": "what was sent cannot be called back from here: look for Undo or Recall in the program at once",
+    "pay": "money cannot be called back from here: cancel the order where it was placed, or call whoever it went to",
+}
+_NO_WAY = "there is no rule for that: look for Undo where it was done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A step that the agent did.
+
+    Attributes:
+        number: Of the step.
+        says: What the agent said that it does.
+        actions: What was carried out.
+        url: Address before it.
+        url_after: Address after it; None while nobody has looked.
+    """
+
+    number: int
+    says: str
+    actions: tuple[Action, ...]
+    url: str | None
+    url_after: str | None = None
+
+
+class LastSteps:
+    """The last steps of a run.
+
+    Args:
+        aftermath: Why nothing has to be undone, where that is so.
+    """
+
+    def __init__(self, aftermath: str = "") -> None:
+        self._aftermath = aftermath
+        self._steps: deque[Done] = deque(maxlen=MAX_STEPS)
+
+    def add(self, step: Step) -> None:
+        """The agent has done one."""
+        said, url = step.turn.action_text, step.observation.url
+        self._steps.append(Done(number=step.index, says=said, actions=step.actions, url=url))
+
+    def see(self, url: str | None) -> None:
+        """It has looked afterwards."""
+        if self._steps and self._steps[-1].url_after is None:
+            self._steps.append(replace(self._steps.pop(), url_after=url))
+
+    def advice(self) -> list[str]:
+        """How to take them back."""
+        return [self._aftermath] if self._aftermath else how_to_undo(self._steps)
+
+
+def how_to_undo(steps: Sequence[Done]) -> list[str]:
+    """A sentence for each of the last steps that changed something, newest first, as they are to be taken back."""
+    advice = [(step, _advice(step)) for step in reversed(tuple(steps))]
+    return [f"Step {step.number} {text}." for step, text in advice if text][:MAX_STEPS]
+
+
+def _advice(step: Done) -> str:
+    changing = [
+        action for action in step.actions if isinstance(action, Click | Drag | Hotkey | MouseUp | PressKey | TypeText)
+    ]
+    if not changing:
+        return ""
+    risk = _RISKS.get(kind_of(step.says) or "")
+    if risk:
+        return f'("{_short(step.says)}"): {risk}'
+    if step.url and step.url_after and step.url != step.url_after:
+        return f"left {_place(step.url)}: {_BACK}"
+    return _of_action(changing[-1], step)
+
+
+def _of_action(action: Action, step: Done) -> str:
+    match action:
+        case Hotkey(keys=keys):
+            known = _KEYS.get(frozenset(keys))
+            return known or f"pressed {'+'.join(keys)}: {_NO_WAY}"
+        case PressKey(key=key):
+            return _ONE_KEY.get(key, "")
+        case TypeText(text=text) if text.endswith(("\n", "\r")):
+            return f"typed {len(text) - 1} characters and {_ONE_KEY['enter']}"
+        case TypeText(text=text):
+            return f"typed {len(text)} characters: Ctrl+Z while that field has the focus"
+        case Drag() | MouseUp():
+            return "dragged something: Ctrl+Z, or drag it back"
+    return (
+        f'("{_short(step.says)}"): a box or a menu changes back with a second click; for anything else, look for Undo'
+    )
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+def _place(url: str) -> str:
+    parts = urlsplit(url)
+    return _short(f"{parts.netloc}{parts.path}") or "a page"

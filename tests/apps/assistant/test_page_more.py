@@ -1,0 +1,115 @@
+"""What people set up in the app, in a real Chromium: secrets, an endpoint, saved tasks; runs that go on; a swarm."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from apps.demo import DemoApp
+from cua.models.scripted import ScriptedModel
+from tests.apps.assistant.running import Person
+from tests.fake_openai import FakeOpenAI
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+
+async def _endpoint(person: Person, **values: str) -> None:
+    for name, value in values.items():
+        await person.api("PUT", f"/settings/{name}", json={"value": value})
+
+
+async def test_a_secret_is_typed_and_never_seen(person: Person) -> None:
+    page = person.page
+    await page.get_by_role("tab", name="Settings").click()
+    await page.locator("#secret-name input, #secret-name textarea").first.fill("trip_words")
+    await page.locator("#secret-value input").fill("velvet-otter-77")
+    await page.locator("#secret-save").click()
+    await page.get_by_text("trip_words: everywhere").wait_for()
+    assert "velvet-otter-77" not in await page.content()
+    await page.get_by_role("tab", name="Work").click()
+    await person.say("Type {{trip_words}} into Description.")
+    await page.get_by_role("button", name="Allow once").click(timeout=60_000)  # a secret is never typed unasked
+    await person.status("unverified|failed|succeeded", 90)
+    (run,) = await person.api("GET", "/runs", params={"limit": 1})
+    record = (person.app.runs / run["id"] / "trajectory.jsonl").read_text()
+    assert "{{trip_words}}" in record
+    assert "velvet-otter-77" not in record + await page.content() + person.app.log.read_text(errors="replace")
+    assert await person.api("GET", "/secrets") == [{"name": "trip_words", "domains": []}]
+    assert await person.api("PUT", "/secrets/trip_words", json={"value": ""}) == []
+
+
+async def test_the_endpoint_is_tested_and_what_to_do_is_said(person: Person) -> None:
+    page = person.page
+    await page.get_by_role("tab", name="Settings").click()
+    await page.get_by_role("button", name="Test the endpoint").click()
+    outcome = page.locator("#outcome textarea")
+    await _until(outcome, "no endpoint is set; fill in base_url")
+    with FakeOpenAI(ScriptedModel(["OK"] * 40), model_id="seer") as server:
+        await _endpoint(person, base_url=server.base_url, model="seer")
+        await page.get_by_role("button", name="Test the endpoint").click()
+        await _until(outcome, "models: ", 90)
+    await _endpoint(person, base_url="", model="")
+
+
+async def test_a_task_is_saved_filled_in_and_run(person: Person) -> None:
+    page = person.page
+    await page.get_by_role("tab", name="Tasks").click()
+    await page.locator("#task-name textarea, #task-name input").first.fill("Show a tab")
+    words = page.locator("#task-words textarea")
+    await words.fill('Click "{tab}". Tell me the Total.')
+    await words.press("Tab")
+    parameter = page.get_by_label("tab", exact=True)
+    await parameter.wait_for()
+    await parameter.fill("Summary")
+    await parameter.press("Tab")
+    await page.locator("#task-save").click()
+    await page.get_by_text("Saved: Show a tab").wait_for()
+    await page.locator("#task-run").click()
+    await person.status("unverified|failed|succeeded", 90)
+    (run,) = await person.api("GET", "/runs", params={"limit": 1})
+    assert run["instruction"] == 'Click "Summary". Tell me the Total.'
+    (task,) = await person.api("GET", "/tasks")
+    assert (task["name"], task["values"]) == ("Show a tab", {"tab": "Summary"})
+    await person.api("DELETE", "/tasks/Show a tab")
+
+
+async def test_a_stopped_run_is_resumed_from_the_history(person: Person) -> None:
+    page = person.page
+    with DemoApp() as demo:
+        order = {"instruction": 'Click Delete in the row of "Old taxi".', "place": "web", "url": demo.url}
+        session = await person.api("POST", "/sessions", json=order)
+        await page.goto(f"{person.app.base}/?session={session['id']}")
+        await person.status("Waiting for your answer")
+        await person.stop()
+        (before,) = await person.api("GET", "/runs", params={"limit": 1})
+        assert before["status"] == "stopped"
+        await page.get_by_role("tab", name="History").click()
+        await page.get_by_role("button", name="Open").first.click()
+        await page.get_by_role("button", name="Resume").click()
+        await person.status("Waiting for your answer", 60)
+        await person.stop()
+    (after,) = await person.api("GET", "/runs", params={"limit": 1})
+    assert after["id"] == before["id"]
+
+
+async def test_a_swarm_without_a_key_and_a_citation_that_opens(person: Person) -> None:
+    page = person.page
+    await page.get_by_label("Mode").first.click()
+    await page.get_by_role("option", name=re.compile("Swarm")).click()
+    await page.locator("#practice").click()
+    await person.status("unverified|succeeded", 180)
+    result = page.get_by_role("article", name="Result")
+    await result.locator("a.cite").first.click()
+    evidence = page.locator("article[id^=result-] details[open] pre").first
+    await evidence.wait_for()
+    assert await evidence.text_content()
+    assert person.strange == []
+
+
+async def _until(field: Any, text: str, timeout_s: float = 30) -> None:
+    for _ in range(int(timeout_s * 5)):
+        if text in (shown := await field.input_value()):
+            return
+        await asyncio.sleep(0.2)
+    raise AssertionError(shown)

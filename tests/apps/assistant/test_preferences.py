@@ -1,0 +1,119 @@
+"""Settings of the app: where they are kept, where keys are kept, what never comes out."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.assistant.preferences import Preferences, SystemKeyring, find_keyring
+from cua.errors import ConfigError
+
+
+class Backend:
+    """A keyring's backend in memory."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.kept.get((service, name))
+
+    def set_password(self, service: str, name: str, value: str) -> None:
+        self.kept[service, name] = value
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[service, name]
+
+
+class Locked(Backend):
+    def get_password(self, service: str, name: str) -> str | None:
+        raise RuntimeError("locked: sk-secret")
+
+
+def row(preferences: Preferences, name: str) -> Any:
+    return next(row for row in preferences.rows() if row["name"] == name)
+
+
+def test_keys_are_kept_in_the_keyring_and_nowhere_else(tmp_path: Path) -> None:
+    backend, file = Backend(), tmp_path / "assistant.json"
+    preferences = Preferences(file, store=SystemKeyring(backend))
+    preferences.change("api_key", "sk-secret")
+    preferences.change("max_steps", "7")
+    assert "system keyring (memory)" in preferences.about_secrets
+    assert "sk-secret" not in file.read_text()
+    later = Preferences(file, store=SystemKeyring(backend))
+    assert later.values == {"api_key": "sk-secret", "max_steps": "7"}
+    shown = row(later, "api_key")
+    assert (shown["value"], shown["source"]) == ("(set)", "system keyring")
+    assert row(later, "max_steps")["source"] == "this app"
+    later.change("api_key", "")
+    later.change("api_key", "")
+    assert backend.kept == {} and row(later, "api_key")["value"] == ""
+
+
+def test_without_a_keyring_keys_are_forgotten_with_the_app_and_it_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "assistant.json"
+    preferences = Preferences(file)
+    preferences.change("api_key", "sk-secret")
+    assert row(preferences, "api_key")["source"] == "this app" and "forgotten" in preferences.about_secrets
+    assert Preferences(file).values == {}
+
+
+def test_a_keyring_that_does_not_open_is_told_without_what_it_holds(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path / "assistant.json", store=SystemKeyring(Locked()))
+    assert "(memory) does not work: RuntimeError. Is it unlocked?" in preferences.about_secrets
+    assert "sk-secret" not in preferences.about_secrets
+    preferences.change("api_key", "sk-other")
+    assert preferences.values == {"api_key": "sk-other"}
+    with pytest.raises(ConfigError, match="does not work"):
+        SystemKeyring(Locked()).get("api_key")
+
+
+def test_the_packages_own_choice_of_a_backend_is_respected() -> None:
+    keyring = pytest.importorskip("keyring")
+    backend = importlib.import_module("keyring.backends.fail").Keyring()
+    before = keyring.get_keyring()
+    try:
+        keyring.set_keyring(backend)
+        assert find_keyring() is None
+    finally:
+        keyring.set_keyring(before)
+
+
+def test_named_secrets_are_kept_in_the_keyring_and_shown_by_name_alone(tmp_path: Path) -> None:
+    backend, file = Backend(), tmp_path / "assistant.json"
+    preferences = Preferences(file, store=SystemKeyring(backend))
+    preferences.change_secret("shop_password", "hunter2!", ["Shop.example.com", " "])
+    preferences.change_secret("pin", "4711")
+    later = Preferences(file, store=SystemKeyring(backend))
+    assert later.secret_rows() == [
+        {"name": "pin", "domains": []},
+        {"name": "shop_password", "domains": ["shop.example.com"]},
+    ]
+    assert set(later.secrets.by_name) == {"pin", "shop_password"}
+    assert later.secrets.by_name["shop_password"].value == "hunter2!"
+    assert not file.exists() or "hunter2" not in file.read_text()
+    for name in ("pin", "pin", "shop_password"):
+        later.change_secret(name, "")
+    assert backend.kept == {} and later.secret_rows() == []
+    assert Preferences(file).secrets.by_name == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "domains", "found"),
+    [("", [], "letters"), ("a b", [], "letters"), ("a" * 61, [], "letters"), ("ok", ["http://x/"], "no domain")],
+)
+def test_a_wrong_secret_is_refused_without_its_value(name: str, domains: list[str], found: str) -> None:
+    with pytest.raises(ConfigError, match=found) as error:
+        Preferences().change_secret(name, "hunter2!", domains)
+    assert "hunter2" not in str(error.value)
+
+
+def test_what_is_no_list_of_secrets_counts_as_none() -> None:
+    backend = Backend()
+    for kept in ("[1]", "{", '{"a": 1}', '{"a": {"value": "x"}}'):
+        backend.kept["cua-k25 assistant", "secrets"] = kept
+        assert Preferences(store=SystemKeyring(backend)).secret_rows() == []
