@@ -9,7 +9,7 @@ PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo assistant runtime-demo test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
+.PHONY: help demo assistant web-demo runtime-demo test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -22,6 +22,11 @@ assistant: ## set everything up and open the assistant in the browser
 	@scripts/bootstrap.sh assistant
 	@scripts/setup.sh
 	@$(VENV)/cua assistant $(ARGS)
+
+web-demo: venv ## build a site from an image of a page, with no key, and write a report of the rounds
+	@scripts/setup.sh
+	@rm -rf web-demo
+	@$(VENV)/cua web demo -o web-demo
 
 runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's requests
 	@scripts/bootstrap.sh runtime-dev

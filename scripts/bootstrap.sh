@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv and install the package into it: scripts/bootstrap.sh all|dev|runtime|runtime-dev
+# Make .venv and install the package into it: scripts/bootstrap.sh all|assistant|dev|runtime|runtime-dev
 # Starts at once, without network, when nothing changed since the last time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -104,5 +104,5 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ]; then
   if [ -n "$other" ]; then wait "$other"; fi
   if [ "$extra" = dev ]; then install_guest_programs; fi
   printf '%s\n' "$now" >"$stamp"
-  if [ "$extra" = dev ]; then printf '%s\n' "$now" >"$venv/.installed-all"; fi  # dev holds all
+  if [ "$extra" = dev ]; then printf '%s\n' "$now" | tee "$venv/.installed-all" >"$venv/.installed-assistant"; fi  # dev holds both
 fi

@@ -23,6 +23,8 @@ COMMANDS = (
     "eval",
     *(f"eval {name}" for name in ("run", "list", "show", "compare", "export")),
     "assistant",
+    "web",
+    *(f"web {name}" for name in ("build", "edit", "score", "preview", "demo")),
     "serve",
     "demo",
     "runs",

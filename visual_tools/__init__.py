@@ -24,6 +24,7 @@ _HOMES = {
     "visual_tools.colors": ("color_share", "draw_share", "color_mask"),
     "visual_tools.diff": ("pixel_diff", "split_halves", "draw_diff"),
     "visual_tools.search": ("match_template", "read_codes", "find_text"),
+    "visual_tools.pages": ("match_blocks", "read_blocks", "visual_similarity"),
     "visual_tools.charts": ("find_axes",),
     "visual_tools.ocr": ("read_text",),
     "visual_tools.video": (

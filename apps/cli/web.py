@@ -1,0 +1,306 @@
+"""`cua web`: a site from images of its pages, measured against them, round by round."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from apps.cli import terminal
+from apps.cli.config import choice, chosen_settings
+
+if TYPE_CHECKING:
+    from apps.video2web.build import Build
+    from apps.video2web.rounds import Order
+
+Flag = typer.Option
+app = typer.Typer(
+    help="Build sites from images of pages, and measure how well they match.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("build")
+def build_command(
+    given: typer.Context,
+    inputs: Annotated[list[Path] | None, typer.Argument(help="Images of the pages, or a screen recording.")] = None,
+    output: Annotated[Path, Flag("--output", "-o", help="Folder of the site; the rounds go beside it.")] = Path("site"),
+    wish: Annotated[str, Flag(help="What a model shall heed besides, in words.")] = "",
+    model: Annotated[
+        str | None, Flag("--model", "-m", help="literal (rules, no key), scripted:FILE, or a model id.")
+    ] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    rounds: Annotated[int, Flag(min=0, max=99, help="Rounds after the draft.")] = 8,
+    goal: Annotated[float, Flag(min=0, max=1, help="Score that is enough.")] = 0.98,
+    viewport: Annotated[str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the first image.")] = None,
+    resume: Annotated[bool, Flag("--resume", help="Go on with the build of this folder after a crash.")] = False,
+    max_steps: Annotated[int | None, Flag(help="Steps of the model in a round.")] = None,
+    max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
+    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+) -> None:
+    """Build a site that looks like the images of its pages, or like a recording, and does what that shows.
+
+    A draft is written by rules; then it is rendered, compared and mended round by round, by rules or by a model, until
+    the goal is reached, two rounds bring nothing, or the rounds are used up. The site is that of the best round.
+    Beside it, FOLDER-build holds every round, and report.html shows them.
+    """
+    import asyncio
+
+    from apps.cli.running import StopSwitch
+
+    chosen = chosen_settings(given)
+    form = choice("--output-format", output_format, ("text", "json"))
+    switch = StopSwitch(is_for_agent=False)
+
+    async def work() -> "Build":
+        from apps.video2web.inputs import parse_viewport, read_inputs
+
+        def make_order() -> "Order":
+            from apps.video2web.rounds import Order
+
+            size = parse_viewport(viewport) if viewport else None
+            given_pages = read_inputs(inputs or [], size)
+            return Order(
+                pages=given_pages.pages,
+                viewport_px=given_pages.viewport_px,
+                goal=goal,
+                max_rounds=rounds,
+                wish=wish,
+                interactions=given_pages.interactions,
+            )
+
+        return await _build(output, None if resume else make_order, chosen, switch)
+
+    result = asyncio.run(switch.guarded(work()))
+    report = str(result.folder / "report.html")
+    facts = {"score": round(result.score, 4), "best_round": result.best, "reason": result.reason}
+    if form == "json":
+        terminal.echo_json({**facts, "site": str(output), "report": report})
+    else:
+        terminal.echo(f"score {result.score:.4f}, that of round {result.best}: {result.reason}", err=True)
+        terminal.echo(f"report: {report}", err=True)
+        terminal.echo(str(output))
+
+
+async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
+    import asyncio
+
+    from apps.video2web.build import Judge, build
+    from apps.video2web.model_author import make_author
+    from apps.video2web.report import write_build_report
+    from apps.video2web.rounds import BuildFolder
+    from apps.video2web.site_files import write_site
+    from cua import Watch
+    from cua.errors import ConfigError
+
+    folder = BuildFolder(output.with_name(f"{output.name}-build"))
+    if make_order is None:
+        if not folder.is_begun:
+            raise ConfigError(f"{folder.path} holds no build to go on with; leave --resume out to begin one")
+        order = await asyncio.to_thread(folder.order)
+        chosen = {**folder.facts().get("settings", {}), **chosen}
+    else:
+        for path in (output, folder.path):
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise ConfigError(
+                    f"{path} is there already; choose another folder with -o, or go on with its build by --resume"
+                )
+        order = await asyncio.to_thread(make_order)
+        named = {name: chosen[name] for name in ("model", "base_url") if name in chosen}
+        from cua.config import load_settings
+
+        folder.begin(order, {"settings": named, "author": load_settings(chosen).settings.model})
+
+    watch = Watch(listener=_listener(), on_control=switch.connect)
+    async with Judge() as judge:
+        author = make_author(judge, watch=watch, **{"model": None, **chosen})
+        try:
+            result = await build(folder, order, author, judge, lambda line: terminal.echo(line, err=True))
+        finally:
+            await author.close()
+    write_site(folder.site(result.best), output)
+    await asyncio.to_thread(write_build_report, folder, result.reason)
+    return result
+
+
+def _listener() -> Any:
+    from apps.cli.progress import terminal_listener
+
+    return terminal_listener()
+
+
+@app.command("edit")
+def edit_command(
+    given: typer.Context,
+    site: Annotated[Path, typer.Argument(help="The site's folder.")],
+    wish: Annotated[str, typer.Argument(help="What is to be changed, in words.")],
+    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    viewport: Annotated[str, Flag(help="Size of the window, WIDTHxHEIGHT.")] = "1280x720",
+    max_steps: Annotated[int | None, Flag(help="Steps of the model in a try.")] = None,
+    max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
+    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+) -> None:
+    """Have a model change a site as a sentence says, such as: make the header sticky.
+
+    A change that breaks a page (it cannot be shown, scripts fail, it grows wider than its window) is taken back and
+    tried once more. The site before and the change are kept beside the site, with a report.
+    """
+    import asyncio
+
+    from apps.cli.running import StopSwitch
+
+    switch = StopSwitch(is_for_agent=False)
+    made = asyncio.run(switch.guarded(_edit(site, wish, viewport, chosen_settings(given), switch)))
+    terminal.echo(made.reason, err=True)
+    terminal.echo(f"report: {made.folder / 'report.html'}", err=True)
+    terminal.echo(str(site))
+    sys.exit(0 if made.is_goal_met else 1)
+
+
+async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], switch: Any) -> "Build":
+    import asyncio
+
+    from apps.video2web.build import Judge
+    from apps.video2web.edit import edit_site
+    from apps.video2web.inputs import parse_viewport
+    from apps.video2web.model_author import ModelAuthor
+    from apps.video2web.report import write_build_report
+    from apps.video2web.rounds import BuildFolder
+    from cua import Watch
+    from cua.config import load_settings
+    from cua.errors import ConfigError
+
+    if not wish.strip():
+        raise ConfigError('the wish is empty; expected a sentence such as "make the header sticky"')
+    model = load_settings(chosen).settings.model
+    if model == "literal":
+        raise ConfigError("a sentence needs a model that understands it; name one with --model, and its server")
+    edits = site.with_name(f"{site.name}-edits")
+    number = sum(1 for _ in edits.glob("edit-*")) + 1
+    folder = BuildFolder(edits / f"edit-{number}")
+    watch = Watch(listener=_listener(), on_control=switch.connect)
+    async with Judge() as judge:
+        author = ModelAuthor(judge, watch=watch, **{**chosen, "model": model})
+        try:
+            size = parse_viewport(viewport)
+            made = await edit_site(
+                site, wish, folder, author, judge, viewport_px=size, say=lambda line: terminal.echo(line, err=True)
+            )
+        finally:
+            await author.close()
+    await asyncio.to_thread(write_build_report, folder, made.reason)
+    return made
+
+
+@app.command("demo")
+def demo_command(
+    output: Annotated[Path, Flag("--output", "-o", help="Folder for the demo.")] = Path("web-demo"),
+) -> None:
+    """Build a site from an image of a page by rules: no key, no network; then name the site and its report."""
+    import asyncio
+
+    from apps.cli.running import StopSwitch
+
+    switch = StopSwitch(is_for_agent=False)
+    result = asyncio.run(switch.guarded(_demo(output, switch)))
+    terminal.echo(f"score {result.score:.4f}, that of round {result.best}: {result.reason}", err=True)
+    terminal.echo(f"site: {output / 'site' / 'index.html'}")
+    terminal.echo(f"report: {result.folder / 'report.html'}")
+
+
+async def _demo(output: Path, switch: Any) -> "Build":
+    from apps.video2web.inputs import find_demo, read_inputs
+    from apps.video2web.pages import make_page
+    from apps.video2web.render import Renderer, SitePages
+    from apps.video2web.rounds import Order
+    from visual_tools.images import save_image
+
+    source = find_demo()
+    if source is None:
+        page = make_page("landing", 1)
+        async with Renderer() as renderer:
+            shown = await renderer.render(SitePages({"index.html": page.html}), page.viewport_px, with_blocks=False)
+        source = save_image(shown.image, output / "page.png")
+    terminal.echo(f"a site is built from {source.name}", err=True)
+
+    def make_order() -> Order:
+        given = read_inputs([source], None)
+        window = given.viewport_px
+        return Order(pages=given.pages, viewport_px=window, goal=1, max_rounds=4, interactions=given.interactions)
+
+    return await _build(output / "site", make_order, {"model": "literal"}, switch)
+
+
+@app.command("score")
+def score_command(
+    reference: Annotated[Path, typer.Argument(help="As it should be: an image, an HTML file, or a site's folder.")],
+    site: Annotated[Path, typer.Argument(help="The site's folder, or an HTML file.")],
+    viewport: Annotated[
+        str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the image, else 1280x720.")
+    ] = None,
+    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+) -> None:
+    """Say how well a page matches a reference: one number, its parts, and what differs."""
+    import asyncio
+
+    form = choice("--output-format", output_format, ("text", "json"))
+    score, lines = asyncio.run(_score(reference, site, viewport))
+    if form == "json":
+        terminal.echo_json({**score, "differences": lines})
+        return
+    for line in lines:
+        terminal.echo(line, err=True)
+    for name, value in score.items():
+        if value is not None:
+            terminal.echo(f"{name:<12} {value}")
+
+
+async def _score(reference: Path, site: Path, viewport: str | None) -> tuple[dict[str, Any], list[str]]:
+    from apps.video2web.build import Judge
+    from apps.video2web.compare import find_differences
+    from apps.video2web.inputs import VIEWPORT_PX, find_page, is_html, parse_viewport, read_images, render_reference
+    from apps.video2web.render import Renderer
+    from apps.video2web.score import score_page
+    from apps.video2web.site_files import code_bytes, read_site
+
+    size = parse_viewport(viewport) if viewport else None
+    folder, name = find_page(site)
+    files = read_site(folder, page=name)
+    if is_html(reference):
+        window = size or VIEWPORT_PX
+        async with Renderer() as renderer:
+            page = await render_reference(reference, window, renderer)
+    else:
+        pages, (width, height) = read_images([reference], size)
+        page, window = pages[0], (width, min(height, pages[0].image.shape[0]))
+    async with Judge() as judge:
+        ours = await judge.render(files, name, window)
+        violations = await judge.find_violations(files, name, window)
+    score = score_page(page, ours)
+    beside: dict[str, Any] = {"code_bytes": code_bytes(files), "elements": ours.num_elements}
+    beside["accessibility"] = None if violations is None else len(violations)
+    lines = find_differences(page, ours, score).lines() + [f"accessibility: {line}" for line in violations or ()]
+    return {**score.to_json(), **beside}, lines
+
+
+@app.command("preview")
+def preview_command(
+    site: Annotated[Path, typer.Argument(help="The site's folder.")] = Path("site"),
+    port: Annotated[int, Flag(min=0, max=65535, help="Port; 0 for a free one.")] = 0,
+) -> None:
+    """Serve a site on this machine only, with a policy that lets its pages reach nothing else; Ctrl-C ends it."""
+    from apps.video2web.preview import PreviewServer
+
+    with PreviewServer(site, port) as server:
+        terminal.echo(server.url)
+        sys.stdout.flush()
+        server.serve_forever()

@@ -1,0 +1,273 @@
+"""The loop that builds a site: draft, render, compare, mend, until the goal, until nothing is gained, or the budget.
+
+Every round is kept in the build's folder. A round that does not raise the score is rolled back; the site is that of
+the best round.
+"""
+
+import asyncio
+import importlib.util
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol
+
+from apps.video2web.compare import Differences, find_differences
+from apps.video2web.interactions import Replay, replay
+from apps.video2web.render import Renderer, Rendering, SitePages, open_page
+from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, Verdict, best_number, viewport_of
+from apps.video2web.score import PageScore, SiteScore, no_page, score_page
+from apps.video2web.site_files import Files
+from cua.errors import CuaError
+
+PATIENCE = 2
+"""Rounds without gain after which the build ends."""
+
+MIN_GAIN = 0.0001
+_AXE_S = 30.0
+
+
+class Author(Protocol):
+    """Who writes a site: rules, or a model.
+
+    Attributes:
+        name: What reports call it.
+    """
+
+    name: str
+
+    async def draft(self, order: Order) -> Proposal:
+        """Write a first version."""
+        ...
+
+    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+        """Change the best version so that less differs.
+
+        Args:
+            order: What is to be built.
+            best: The version to start from.
+            last: The latest round: the best one, or one that was rolled back.
+            folder: The folder of the build, with the images of the best round.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let everything go. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """What came of it.
+
+    Attributes:
+        rounds: All rounds as they were written down.
+        best: Number of the best one.
+        reason: Why it ended.
+        is_goal_met: Whether the best score is the goal or more.
+        folder: The folder of the build.
+    """
+
+    rounds: tuple[dict[str, Any], ...]
+    best: int
+    reason: str
+    is_goal_met: bool
+    folder: Path
+
+    @property
+    def score(self) -> float:
+        """Of the best round."""
+        return float(self.rounds[self.best]["score"]["score"])
+
+
+class Judge:
+    """Renders sites and scores them; use it with `async with`. A browser that a page holds up is replaced."""
+
+    def __init__(self) -> None:
+        self._renderer: Renderer | None = None
+
+    async def __aenter__(self) -> "Judge":
+        self._renderer = await Renderer().__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        renderer, self._renderer = self._renderer, None
+        if renderer is not None:
+            await renderer.__aexit__()
+
+    async def judge(
+        self, order: Order, files: Files
+    ) -> tuple[SiteScore, tuple[Differences, ...], tuple[Rendering | None, ...]]:
+        """Score, findings and images of a site, page by page."""
+        scores: list[PageScore] = []
+        findings: list[Differences] = []
+        renderings: list[Rendering | None] = []
+        for reference, name in zip(order.pages, order.names, strict=True):
+            try:
+                ours = await self.render(files, name, viewport_of(order, reference))
+            except CuaError as error:
+                scores.append(no_page(reference, str(error)))
+                height, width = reference.image.shape[:2]
+                sizes = (width, height), (0, 0)
+                findings.append(Differences(page=reference.name, size_px=sizes, problems=(str(error),)))
+                renderings.append(None)
+                continue
+            scores.append(await asyncio.to_thread(score_page, reference, ours))
+            findings.append(await asyncio.to_thread(find_differences, reference, ours, scores[-1]))
+            renderings.append(ours)
+        replays = await self._replayed(order, files)
+        return SiteScore(pages=tuple(scores), replays=replays), tuple(findings), tuple(renderings)
+
+    async def _replayed(self, order: Order, files: Files) -> tuple[Replay, ...]:
+        if not order.interactions or self._renderer is None:
+            return ()
+        return await replay(self._renderer, SitePages(files), order.interactions, order.names, order.viewport_px)
+
+    async def find_violations(self, files: Files, name: str, viewport_px: tuple[int, int]) -> list[str] | None:
+        """What axe-core finds people with a screen reader would trip over; None where axe-core is not installed.
+
+        Raises:
+            CuaError: The page cannot be shown.
+        """
+        if importlib.util.find_spec("axe_playwright_python") is None or self._renderer is None:
+            return None
+        axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+        async with asyncio.timeout(_AXE_S), self._renderer.context(SitePages(files), viewport_px) as context:
+            page = (await open_page(context, f"/{name}")).page
+            await page.evaluate(axe)
+            found = await page.evaluate(
+                "axe.run().then(({violations}) => violations.map((v) => [v.id, v.nodes.length]))"
+            )
+        return [f"{rule}: {count} elements" for rule, count in found]
+
+    async def render(self, files: Files, name: str, viewport_px: tuple[int, int]) -> Rendering:
+        """A page of a site.
+
+        Raises:
+            CuaError: There is none, or it cannot be shown.
+        """
+        if name not in files:
+            raise CuaError(f"there is no {name}; found {', '.join(sorted(files)[:5]) or 'no files'}")
+        if self._renderer is None:
+            raise RuntimeError("use a Judge with `async with`")
+        try:
+            return await self._renderer.render(SitePages(files), viewport_px, path=f"/{name}")
+        except Exception as error:
+            await self.__aexit__()
+            await self.__aenter__()
+            if isinstance(error, CuaError):
+                raise
+            from playwright.async_api import Error
+
+            if not isinstance(error, Error):
+                raise
+            raise CuaError(f"the page {name} cannot be shown: {error.message.splitlines()[0]}") from error
+
+
+Say = Callable[[str], None]
+
+
+async def build(folder: BuildFolder, order: Order, author: Author, judge: Judge, say: Say = print) -> Build:
+    """Build a site, or go on with one.
+
+    Args:
+        folder: Begun; rounds that it holds count.
+        order: What is to be built.
+        author: Writes it.
+        judge: Scores it.
+        say: Told what happens, a line at a time.
+
+    Raises:
+        CuaError: There is no draft.
+    """
+    kept = folder.rounds()
+    best = last = await _load_best(folder, order, judge, kept)
+    if best is None or last is None:
+        best = last = await _draft(folder, order, author, judge)
+        kept.append(folder.keep(best, order))
+        say(_told(kept[-1]))
+    while not (reason := _why_over(order, kept, best)):
+        started = time.monotonic()
+        proposal = await author.mend(order, best, last, folder.path)
+        last = await _judged(order, judge, proposal, len(kept), best, started)
+        kept.append(folder.keep(last, order))
+        if last.verdict == "kept":
+            best = last
+        say(_told(kept[-1]))
+    is_met = best.score.score >= order.goal
+    return Build(rounds=tuple(kept), best=best.number, reason=reason, is_goal_met=is_met, folder=folder.path)
+
+
+async def _draft(folder: BuildFolder, order: Order, author: Author, judge: Judge) -> Round:
+    started = time.monotonic()
+    proposal = await author.draft(order)
+    score, findings, renderings = await judge.judge(order, proposal.files)
+    return Round(
+        number=0,
+        base=0,
+        verdict="kept",
+        score=score,
+        proposal=proposal,
+        findings=findings,
+        renderings=renderings,
+        seconds=time.monotonic() - started,
+    )
+
+
+async def _judged(order: Order, judge: Judge, proposal: Proposal, number: int, best: Round, started: float) -> Round:
+    score, findings, renderings = await judge.judge(order, proposal.files)
+    verdict: Verdict = "kept" if score.score >= best.score.score + MIN_GAIN else "rolled back"
+    if any(rendering is None for rendering in renderings) and verdict == "rolled back":
+        verdict = "failed"
+    return Round(
+        number=number,
+        base=best.number,
+        verdict=verdict,
+        score=score,
+        proposal=proposal,
+        findings=findings,
+        renderings=renderings,
+        seconds=time.monotonic() - started,
+    )
+
+
+async def _load_best(
+    folder: BuildFolder, order: Order, judge: Judge, kept: Sequence[Mapping[str, Any]]
+) -> Round | None:
+    """The best round of an earlier process, rendered again; None where there is none."""
+    number = best_number(kept)
+    if number is None:
+        return None
+    facts, files = kept[number], folder.site(number)
+    score, findings, renderings = await judge.judge(order, files)
+    return Round(
+        number=number,
+        base=int(facts["base"]),
+        verdict="kept",
+        score=score,
+        proposal=Proposal(files=files, said=str(facts["said"]), memory=facts["memory"]),
+        findings=findings,
+        renderings=renderings,
+    )
+
+
+def _why_over(order: Order, kept: Sequence[Mapping[str, Any]], best: Round) -> str:
+    if best.score.score >= order.goal:
+        return f"the goal of {order.goal:g} is reached"
+    if kept[-1]["stop"]:
+        return str(kept[-1]["stop"])
+    without = len(kept) - 1 - best.number
+    if without >= PATIENCE:
+        return f"no gain in {without} rounds"
+    if len(kept) > order.max_rounds:
+        return f"all {order.max_rounds} rounds are used"
+    return ""
+
+
+def _told(facts: Mapping[str, Any]) -> str:
+    parts = facts["score"]["pages"][0]
+    shown = " ".join(f"{name} {parts[name]:.3f}" for name in ("block_match", "text", "position", "color", "visual"))
+    name = f"round {facts['number']}" if facts["number"] else "draft"
+    verdict = "" if facts["verdict"] == "kept" else f", {facts['verdict']}"
+    return f"{name}: {facts['score']['score']:.4f} ({shown}){verdict}, {facts['seconds']:.1f} s: {facts['said']}"

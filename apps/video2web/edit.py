@@ -1,0 +1,123 @@
+"""A site that is there changed by a model as a sentence says; a change that breaks a page is taken back."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from apps.video2web.build import Build, Judge, Say
+from apps.video2web.inputs import MAX_PAGES, VIEWPORT_PX
+from apps.video2web.model_author import SITE, ModelAuthor
+from apps.video2web.render import Rendering
+from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, Verdict
+from apps.video2web.score import rendered_reference
+from apps.video2web.site_files import read_site, write_site
+
+MAX_TRIES = 2
+
+
+async def edit_site(
+    site: Path,
+    wish: str,
+    folder: BuildFolder,
+    author: ModelAuthor,
+    judge: Judge,
+    *,
+    viewport_px: tuple[int, int] = VIEWPORT_PX,
+    say: Say = print,
+) -> Build:
+    """Let a model change a site. Scores of the rounds tell how much looks as before, not how good it is.
+
+    Args:
+        site: The site's folder; written only when the change is taken.
+        wish: What is to be changed, in words.
+        folder: Where the rounds are kept; not begun yet.
+        author: The model.
+        judge: Renders the pages before and after.
+        viewport_px: Width and height of the window.
+        say: Told what happens, a line at a time.
+
+    Raises:
+        CuaError: The site cannot be read, or a page of it cannot be shown.
+    """
+    files = read_site(site)
+    names = sorted((name for name in files if name.endswith(".html") and "/" not in name), key=_index_first)[:MAX_PAGES]
+    before = [await judge.render(files, name, viewport_px) for name in names]
+    pages = tuple(rendered_reference(page, name) for page, name in zip(before, names, strict=True))
+    order = Order(pages=pages, viewport_px=viewport_px, goal=1, max_rounds=MAX_TRIES, wish=wish, files=tuple(names))
+    folder.begin(order, {"author": author.name})
+    kept = [folder.keep(await _judged(order, judge, Proposal(files=files, said="the site before"), 0, "kept"), order)]
+    images, question, reason = _shown(folder), _question(order, names), "the change was taken back"
+    for number in range(1, MAX_TRIES + 1):
+        started = time.monotonic()
+        proposal = await author.propose(order, files, question, images)
+        tried = await _judged(order, judge, proposal, number, "kept", started)
+        why = _why_refused(files, proposal.files, before, tried.renderings)
+        tried = replace(tried, verdict="rolled back") if why else tried
+        kept.append(folder.keep(tried, order))
+        say(f"try {number}: {why or 'kept'}: {proposal.said}")
+        if not why:
+            write_site(proposal.files, site)
+            return _made(kept, number, "the change was made", folder)
+        reason = f"the change was taken back: {why}"
+        if proposal.stop:
+            return _made(kept, 0, f"{reason}; {proposal.stop}", folder)
+        question, images = f"The change was taken back: {why}. {SITE}/ is as before; try again. {question}", []
+    return _made(kept, 0, reason, folder)
+
+
+def _made(kept: Sequence[dict[str, Any]], best: int, reason: str, folder: BuildFolder) -> Build:
+    return Build(rounds=tuple(kept), best=best, reason=reason, is_goal_met=best > 0, folder=folder.path)
+
+
+def _index_first(name: str) -> tuple[bool, str]:
+    return name != "index.html", name
+
+
+async def _judged(
+    order: Order, judge: Judge, proposal: Proposal, number: int, verdict: Verdict, started: float | None = None
+) -> Round:
+    score, findings, renderings = await judge.judge(order, proposal.files)
+    return Round(
+        number=number,
+        base=0,
+        verdict=verdict,
+        score=score,
+        proposal=proposal,
+        findings=findings,
+        renderings=renderings,
+        seconds=time.monotonic() - started if started is not None else 0.0,
+    )
+
+
+def _why_refused(
+    before: Mapping[str, bytes],
+    after: Mapping[str, bytes],
+    shown_before: Sequence[Rendering],
+    shown_after: Sequence[Rendering | None],
+) -> str:
+    if dict(before) == dict(after):
+        return "nothing was changed"
+    for old, new in zip(shown_before, shown_after, strict=True):
+        if new is None:
+            return "a page cannot be shown any more"
+        fresh = [problem for problem in new.problems if problem not in old.problems]
+        if fresh:
+            return f"the browser complains: {fresh[0]}"
+        if new.overflow_px > old.overflow_px:
+            return f"a page is {new.overflow_px} px wider than its window"
+    return ""
+
+
+def _question(order: Order, names: Sequence[str]) -> str:
+    listed = ", ".join(f"{SITE}/{name}" for name in names)
+    return (
+        f"{listed} in the working folder are a site that is in use; its images are above. The user wishes this change: "
+        f"{order.wish}\nCarry it out, and leave all else as it is. compare_site tells what differs from the "
+        "site before: nothing but what the wish asks for should. Then say in one sentence what you changed."
+    )
+
+
+def _shown(folder: BuildFolder) -> list[Path]:
+    return [path for path in sorted(folder.round_dir(0).glob("*.png")) if "difference" not in path.name]

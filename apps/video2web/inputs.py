@@ -1,0 +1,173 @@
+"""What a site is built from: images of pages, a screen recording, HTML of one's own, as references to be matched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, interactions_of, pages_of
+from apps.video2web.recording import read_recording
+from apps.video2web.render import MAX_PAGE_PX, Renderer, SiteFiles
+from apps.video2web.score import Reference, read_reference, rendered_reference
+from cua.errors import ConfigError
+from cua.tool_agent.inputs import kind_of
+from visual_tools.errors import ImageError
+from visual_tools.images import load_image
+
+VIEWPORT_PX = (1280, 720)
+MAX_PAGES = 12
+_MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
+
+
+def parse_viewport(text: str) -> tuple[int, int]:
+    """Width and height of a window from `WIDTHxHEIGHT`.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    width, _, height = text.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ConfigError(f"the viewport is {text!r}; expected WIDTHxHEIGHT such as 1280x720")
+    size = int(width), int(height)
+    if not (min(size) >= _MIN_SIDE_PX and max(size) <= _MAX_WIDTH_PX):
+        raise ConfigError(f"the viewport is {text!r}; expected sides of {_MIN_SIDE_PX} to {_MAX_WIDTH_PX} px")
+    return size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteInputs:
+    """What the inputs show.
+
+    Attributes:
+        pages: As they should be.
+        viewport_px: Width and height of the window.
+        interactions: What a recording shows the pages do.
+    """
+
+    pages: tuple[Reference, ...]
+    viewport_px: tuple[int, int]
+    interactions: tuple[Interaction, ...] = ()
+
+
+def read_inputs(paths: Sequence[Path], viewport_px: tuple[int, int] | None) -> SiteInputs:
+    """References from images of pages, or from one screen recording.
+
+    Raises:
+        ConfigError: They cannot be used; the text says what to do.
+        CuaError: The recording cannot be read, or shows no website.
+    """
+    if len(paths) == 1 and paths[0].is_file() and paths[0].stat().st_size and kind_of(paths[0]) == "video":
+        if viewport_px is not None:
+            raise ConfigError("a recording has the size of its own window; leave --viewport out")
+        return _read_recording(paths[0])
+    pages, window = read_images(paths, viewport_px)
+    return SiteInputs(pages=tuple(pages), viewport_px=window)
+
+
+def find_demo() -> Path | None:
+    """The recording that is shipped for demos; None where there is none."""
+    path = Path(str(files("apps.video2web").joinpath("data", "demo.webm")))
+    return path if path.is_file() else None
+
+
+def _read_recording(path: Path) -> SiteInputs:
+    """The pages of a recording (the first state, and those that a navigation leads to) and its hovers and clicks."""
+    board = read_recording(path)
+    kept = pages_of(board)[:MAX_PAGES]
+    pages = tuple(
+        read_reference(board.states[state].full_page[:MAX_PAGE_PX], f"{path.name}, state {state}") for state in kept
+    )
+    found = tuple(one for one in interactions_of(board) if one.page < len(pages) and (one.leads_to or 0) < len(pages))
+    return SiteInputs(pages=pages, viewport_px=board.size_px, interactions=found[:MAX_INTERACTIONS])
+
+
+def read_images(paths: Sequence[Path], viewport_px: tuple[int, int] | None) -> tuple[list[Reference], tuple[int, int]]:
+    """References from images of pages, and the window that they are rendered in.
+
+    An image that is a whole number of times as wide as the viewport is of a screen with more pixels and is reduced.
+
+    Raises:
+        ConfigError: A file is no image of a page, or the images do not fit together; the text says what to do.
+    """
+    if not paths:
+        raise ConfigError("nothing is given to build from; name images of pages, such as page.png")
+    if len(paths) > MAX_PAGES:
+        raise ConfigError(f"{len(paths)} images are given; a site of at most {MAX_PAGES} pages is built at a time")
+    images = [_load(path) for path in paths]
+    width, height = viewport_px or (images[0].shape[1], VIEWPORT_PX[1])
+    if viewport_px is None and width > _MAX_WIDTH_PX:
+        raise ConfigError(f"{paths[0]} is {width} px wide; say how wide its window is with --viewport WIDTHxHEIGHT")
+    pages = []
+    for path, image in zip(paths, images, strict=True):
+        fitted = _fitted(image, width, path)
+        if fitted.shape[0] > MAX_PAGE_PX:
+            raise ConfigError(f"{path} is {fitted.shape[0]} px high; pages of at most {MAX_PAGE_PX} px are compared")
+        pages.append(read_reference(fitted, path.name))
+    return pages, (width, height)
+
+
+def _load(path: Path) -> NDArray[np.uint8]:
+    try:
+        if not path.is_file():
+            raise ConfigError(f"{path} is no file; name images of pages, such as page.png")
+        if path.stat().st_size == 0:
+            raise ConfigError(f"{path} is empty; name an image of a page")
+        kind = kind_of(path)
+        if kind == "video":
+            raise ConfigError(f"{path} is a video; a recording is given alone, images of pages together")
+        if kind != "image":
+            raise ConfigError(f"{path} is no image; name images of pages, such as page.png")
+        image = load_image(path)
+    except (ImageError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if min(image.shape[:2]) < _MIN_SIDE_PX:
+        raise ConfigError(
+            f"{path} is {image.shape[1]}x{image.shape[0]} px; an image of a page has at least {_MIN_SIDE_PX} px a side"
+        )
+    return image
+
+
+def _fitted(image: NDArray[np.uint8], width: int, path: Path) -> NDArray[np.uint8]:
+    if image.shape[1] == width:
+        return image
+    scale = image.shape[1] / width
+    if scale not in (1.25, 1.5, 2, 3):
+        raise ConfigError(
+            f"{path} is {image.shape[1]} px wide, the window {width} px; give images of one width, or the width of the "
+            "window with --viewport WIDTHxHEIGHT (the images may be 1.25, 1.5, 2 or 3 times as wide)"
+        )
+    from PIL import Image
+
+    size = width, round(image.shape[0] / scale)
+    return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.BOX), np.uint8)
+
+
+async def render_reference(path: Path, viewport_px: tuple[int, int], renderer: Renderer) -> Reference:
+    """A reference from HTML of one's own: a file, or a folder with an index.html.
+
+    Raises:
+        CuaError: It cannot be shown.
+    """
+    folder, name = find_page(path)
+    rendering = await renderer.render(SiteFiles(folder), viewport_px, path=f"/{name}")
+    return rendered_reference(rendering, path.name)
+
+
+def find_page(path: Path) -> tuple[Path, str]:
+    """The folder of a site and the page in it, from a folder or an HTML file.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    folder, name = (path, "index.html") if path.is_dir() else (path.parent, path.name)
+    if not (folder / name).is_file():
+        raise ConfigError(f"there is no {folder / name}; name a site's folder or an HTML file")
+    return folder, name
+
+
+def is_html(path: Path) -> bool:
+    """Whether a reference is a site or one of its pages, and no image."""
+    return path.is_dir() or path.suffix.lower() in (".html", ".htm")

@@ -1,0 +1,1 @@
+"""From the image of a page to its HTML by rules, without a model."""

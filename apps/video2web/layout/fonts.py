@@ -1,0 +1,325 @@
+"""Which font a line of text is set in, among the free ones that are installed, and how large."""
+
+import functools
+import math
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from visual_tools.box import Box
+from visual_tools.ink import find_background
+
+FAMILIES: Mapping[str, str] = {
+    "DejaVu Sans": "sans-serif",
+    "Liberation Sans": "Arial, Helvetica, sans-serif",
+    "Nimbus Sans": "Arial, Helvetica, sans-serif",
+    "Noto Sans": "sans-serif",
+    "Open Sans": "sans-serif",
+    "Roboto": "sans-serif",
+    "Inter": "sans-serif",
+    "Lato": "sans-serif",
+    "Ubuntu": "sans-serif",
+    "URW Gothic": "sans-serif",
+    "DejaVu Serif": "serif",
+    "Liberation Serif": '"Times New Roman", Times, serif',
+    "Nimbus Roman": '"Times New Roman", Times, serif',
+    "Noto Serif": "serif",
+    "C059": "serif",
+    "P052": "Palatino, serif",
+    "DejaVu Sans Mono": "monospace",
+    "Liberation Mono": '"Courier New", monospace',
+    "Nimbus Mono PS": '"Courier New", monospace',
+    "Noto Sans Mono": "monospace",
+}
+"""Free families, and what a browser takes where one is not installed."""
+
+_EM = 100
+"""Text is measured at this size: hinting does not count there."""
+
+_FALLBACK_S = 5.0
+_OWN_FAMILY_GAIN = 0.04
+"""By how much a family must fit a line better than that of the page to be taken for it."""
+
+_NEW_FAMILY_GAIN = 0.012
+_MAX_FAMILIES = 3
+_TELLING_CHARS, _NUM_TELLING = 30, 32
+"""Families are chosen on so many lines of about so many characters."""
+
+_MAX_ERROR = 0.5
+_COVER_WEIGHT, _SHAPE_WEIGHT = 0.35, 0.5
+_SHAPE_PX = 24
+_SAME_SIZE = 1.09
+_NEAR_WHOLE = 0.025
+_PLAIN_WEIGHT, _BOLD_WEIGHT = 400, 700
+_WEIGHTS = {"75": _PLAIN_WEIGHT, "80": _PLAIN_WEIGHT, "180": _BOLD_WEIGHT, "200": _BOLD_WEIGHT}
+"""Weights of fontconfig (book, regular, semibold, bold) as CSS has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Face:
+    """A font file.
+
+    Attributes:
+        family: Its family.
+        weight: 400 or 700.
+        path: The file; "" is the font that Pillow brings along.
+    """
+
+    family: str
+    weight: int
+    path: str
+
+    @property
+    def css_family(self) -> str:
+        """As CSS takes it, with what stands in for it."""
+        return f'"{self.family}", {FAMILIES.get(self.family, "sans-serif")}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """A text in a face, for a font size of 1.
+
+    Attributes:
+        left: Where its ink begins, from where the text begins.
+        top: Upper end of its ink, from the base line; negative is above.
+        right: Where its ink ends.
+        bottom: Lower end of its ink.
+        cover: Area of its ink.
+        ascent: Of the face, above the base line.
+        descent: Of the face, below it.
+        shape: The text in it, (24, W) uint8, 255 is ink.
+    """
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    cover: float
+    ascent: float
+    descent: float
+    shape: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ink:
+    """What can be measured of a line on an image.
+
+    Attributes:
+        box_px: Tight around its ink.
+        cover: Pixels of full ink that its shades add up to.
+        rgb: Its colour, 0 to 255.
+        shade: Its pixels, (H, W) float32, 1 is full ink.
+    """
+
+    box_px: Box
+    cover: float
+    rgb: tuple[int, int, int]
+    shade: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FontFit:
+    """The font of a line.
+
+    Attributes:
+        face: Which.
+        size_px: Font size.
+        error: 0 is a perfect fit.
+    """
+
+    face: Face
+    size_px: float
+    error: float
+
+
+@functools.cache
+def find_faces() -> tuple[Face, ...]:
+    """The free faces that are installed, plain and bold; needs fontconfig, else none is found."""
+    program = shutil.which("fc-list")
+    if program is None:
+        return ()
+    try:
+        listed = subprocess.run(
+            [program, "--format", "%{family[0]}\t%{weight}\t%{slant}\t%{width}\t%{file}\n"],
+            capture_output=True, text=True, timeout=_FALLBACK_S, check=True,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found: dict[tuple[str, int], Face] = {}
+    for line in sorted(listed.splitlines()):
+        family, weight, slant, width, path = line.split("\t")
+        kind = _WEIGHTS.get(weight)
+        is_plain = slant == "0" and width == "100" and path.endswith((".ttf", ".otf", ".ttc"))
+        if family in FAMILIES and kind is not None and is_plain:
+            found.setdefault((family, kind), Face(family=family, weight=kind, path=path))
+    return tuple(found[key] for key in sorted(found, key=lambda key: (list(FAMILIES).index(key[0]), key[1])))
+
+
+@functools.lru_cache(maxsize=64)
+def _load(path: str) -> Any:
+    return ImageFont.truetype(path, _EM) if path else ImageFont.load_default(_EM)
+
+
+@functools.lru_cache(maxsize=8_000)
+def measure(face: Face, text: str) -> Metrics:
+    """Measure a text in a face, for a font size of 1."""
+    font = _load(face.path)
+    left, top, right, bottom = font.getbbox(text, anchor="ls")
+    ascent, descent = font.getmetrics()
+    width, height = max(right - left, 1), max(bottom - top, 1)
+    drawn = Image.new("L", (width, height), 0)
+    ImageDraw.Draw(drawn).text((-left, -top), text, fill=255, font=font, anchor="ls")
+    cover = float(np.asarray(drawn, np.float64).sum() / 255)
+    small = drawn.resize((max(round(width * _SHAPE_PX / height), 4), _SHAPE_PX), Image.Resampling.BOX)
+    return Metrics(
+        left=left / _EM,
+        top=top / _EM,
+        right=max(right, left + 1) / _EM,
+        bottom=max(bottom, top + 1) / _EM,
+        cover=max(cover, 1) / _EM**2,
+        ascent=ascent / _EM,
+        descent=descent / _EM,
+        shape=np.asarray(small),
+    )
+
+
+def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> Ink | None:
+    """The ink of a line on a page; None where there is none.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        box: Around the line.
+        room: The flat area that it lies on; what is beyond is none of its ink.
+    """
+    height, width = image.shape[:2]
+    area = box.padded(2, 3).clipped(width, height)
+    if room is not None:
+        inside = room.padded(-1)
+        area = Box(
+            max(area.left, inside.left),
+            max(area.top, inside.top),
+            min(area.right, inside.right),
+            min(area.bottom, inside.bottom),
+        )
+        if area.width < 2 or area.height < 2:
+            return None
+    crop = image[area.top : area.bottom, area.left : area.right].astype(np.float32)
+    if not crop.size:
+        return None
+    background = find_background(crop.astype(np.uint8)).astype(np.float32)
+    difference = np.abs(crop - background).max(axis=2)
+    strongest = float(np.percentile(difference, 99.5))
+    if strongest < 20:
+        return None
+    shade = np.clip(difference / strongest, 0, 1)
+    marked = shade > 0.3
+    rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
+    if not rows.size:
+        return None
+    core = crop[shade > 0.85]
+    red, green, blue = (int(level) for level in np.median(core, axis=0)) if core.size else (0, 0, 0)
+    return Ink(
+        box_px=Box(
+            area.left + int(columns[0]),
+            area.top + int(rows[0]),
+            area.left + int(columns[-1]) + 1,
+            area.top + int(rows[-1]) + 1,
+        ),
+        cover=float(shade.sum()),
+        rgb=(red, green, blue),
+        shade=shade[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1],
+    )
+
+
+def fit_face(face: Face, text: str, ink: Ink) -> FontFit:
+    """How well a face fits a line: its width tells the size; height, weight and shapes whether that can be."""
+    of = measure(face, text)
+    size = ink.box_px.width / (of.right - of.left)
+    height = ink.box_px.height / (of.bottom - of.top)
+    error = abs(math.log(size / height)) + _COVER_WEIGHT * abs(math.log(ink.cover / (of.cover * size * size)))
+    if error < _MAX_ERROR:
+        error += _SHAPE_WEIGHT * (1 - _likeness(of.shape, ink.shade))
+    return FontFit(face=face, size_px=size, error=error)
+
+
+def _likeness(shape: NDArray[np.uint8], shade: NDArray[np.float32]) -> float:
+    """Correlation of a line as drawn in a face, (24, W) uint8, with what is seen, scaled to that size: -1 to 1."""
+    height, width = shape.shape
+    seen = Image.fromarray((shade * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BOX)
+    one, other = shape.astype(np.float32), np.asarray(seen, np.float32)
+    one, other = one - one.mean(), other - other.mean()
+    norm = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float((one * other).sum()) / norm if norm else 0.0
+
+
+def fit_fonts(texts: Sequence[str], inks: Sequence[Ink]) -> list[FontFit]:
+    """The font of each line: one family for the page, another one only where it fits clearly better.
+
+    Args:
+        texts: What the lines say.
+        inks: What is known of each.
+    """
+    faces = find_faces() or (Face(family="sans-serif", weight=_PLAIN_WEIGHT, path=""),)
+    if not texts:
+        return []
+    telling = sorted(range(len(texts)), key=lambda index: abs(len(texts[index]) - _TELLING_CHARS))[:_NUM_TELLING]
+    tried = [[fit_face(face, texts[index], inks[index]) for face in faces] for index in telling]
+    errors = {
+        family: np.array([min(fit.error for fit in of_line if fit.face.family == family) for of_line in tried])
+        for family in {face.family for face in faces}
+    }
+    families = _choose_families(errors, np.array([len(texts[index]) for index in telling]))
+    likely = [face for face in faces if face.family in families]
+    fits = [[fit_face(face, text, ink) for face in likely] for text, ink in zip(texts, inks, strict=True)]
+    chosen = []
+    for of_line in fits:
+        first, *others = (min((fit for fit in of_line if fit.face.family == name), key=lambda fit: fit.error)
+                          for name in families)  # fmt: skip
+        best = min(others, key=lambda fit: fit.error, default=first)
+        chosen.append(best if best.error < first.error - _OWN_FAMILY_GAIN else first)
+    return _even_sizes(texts, chosen)
+
+
+def _choose_families(errors: Mapping[str, NDArray[np.float64]], weights: NDArray[np.int64]) -> list[str]:
+    """The family that fits the page best, then those that mend a good part of what is left."""
+    names = sorted(errors)
+    capped = {name: np.minimum(errors[name], _MAX_ERROR) for name in names}
+    chosen = [min(names, key=lambda name: float((capped[name] * weights).sum()))]
+    left = capped[chosen[0]]
+    while len(chosen) < min(_MAX_FAMILIES, len(names)):
+        rest = {name: np.minimum(left, capped[name] + _OWN_FAMILY_GAIN) for name in names if name not in chosen}
+        best = min(rest, key=lambda name: float((rest[name] * weights).sum()))
+        if float(((left - rest[best]) * weights).sum()) < _NEW_FAMILY_GAIN * float(weights.sum()):
+            break
+        chosen.append(best)
+        left = rest[best]
+    return chosen
+
+
+def _even_sizes(texts: Sequence[str], fits: Sequence[FontFit]) -> list[FontFit]:
+    """Lines of one face whose sizes differ by what measuring loses are of one size, a whole number if it is near."""
+    evened: list[FontFit | None] = [None] * len(fits)
+    order = sorted(
+        range(len(fits)), key=lambda index: (fits[index].face.family, fits[index].face.weight, fits[index].size_px)
+    )
+    group: list[int] = []
+    for index in [*order, None]:
+        known = fits[group[0]] if group else None
+        fit = fits[index] if index is not None else None
+        if known and (fit is None or fit.face != known.face or fit.size_px > known.size_px * _SAME_SIZE):
+            long = sorted(group, key=lambda each: fits[each].size_px)
+            weights = np.cumsum([len(texts[each]) for each in long])
+            size = fits[long[int(np.searchsorted(weights, weights[-1] / 2))]].size_px
+            size = round(size) if abs(size - round(size)) <= _NEAR_WHOLE * size else round(size, 1)
+            for each in group:
+                evened[each] = replace(fits[each], size_px=float(size))
+            group = []
+        if index is not None:
+            group.append(index)
+    return [fit for fit in evened if fit is not None]

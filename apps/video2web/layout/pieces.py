@@ -1,0 +1,376 @@
+"""What stands on the image of a page: frames, lines of text, images, rules, toggles; each with its look."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.layout.fonts import FontFit, Ink, fit_fonts, measure, measure_ink
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.ink import find_background
+from visual_tools.ocr import TextLine, read_text
+from visual_tools.widgets import Rectangle, find_rectangles, find_toggles
+
+Rgb = tuple[int, int, int]
+Kind = Literal["frame", "text", "image", "rule", "toggle"]
+
+_MIN_FRAME_PX = (10, 10)
+_MIN_IMAGE_SIDE_PX = 10
+_MIN_IMAGE_AREA_PX = 160
+_SAME_COLOR = 3
+_SAME_INK = 10
+_FLAT_STEP = 14
+_JOIN_PX = 9
+_MAX_RULE_PX = 4
+_MIN_RULE_PX = 24
+_LINE_HEIGHT = 1.2
+_MAX_PIECES = 3000
+_STRIP_PX = 1600
+"""Pages are read in strips of at most this height: readers shrink larger images."""
+
+_MAX_RADIUS_PX = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a frame is painted.
+
+    Attributes:
+        fill: Its colour, None for that of what it lies on.
+        border: Colour of its border, None without one.
+        border_px: How thick that is.
+        radius_px: Of its corners.
+    """
+
+    fill: Rgb | None = None
+    border: Rgb | None = None
+    border_px: int = 0
+    radius_px: int = 0
+
+
+PLAIN = Look()
+"""What is not painted at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Something on a page.
+
+    Attributes:
+        kind: What.
+        box_px: The room it takes; of a text the line box that CSS would give it, not its ink.
+        text: What it says (text).
+        font: In which font (text).
+        rgb: Colour of the ink, or of a rule.
+        look: How it is painted (frame).
+        is_on: Whether it is ticked (toggle).
+        toggle: Which kind of toggle.
+    """
+
+    kind: Kind
+    box_px: Box
+    text: str = ""
+    font: FontFit | None = None
+    rgb: Rgb = (0, 0, 0)
+    look: Look = PLAIN
+    is_on: bool = False
+    toggle: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagePieces:
+    """Everything on the image of a page.
+
+    Attributes:
+        size_px: Width and height.
+        background: Colour of the page.
+        frames: Large ones first; the page itself is not among them.
+        leaves: Texts, images, rules, toggles.
+    """
+
+    size_px: tuple[int, int]
+    background: Rgb
+    frames: tuple[Piece, ...]
+    leaves: tuple[Piece, ...]
+
+
+def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = None) -> PagePieces:
+    """Find what stands on the image of a page.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        lines: What `read_text` found on it; read when left out.
+    """
+    height, width = image.shape[:2]
+    found = read_page(image) if lines is None else list(lines)
+    background = _color(find_background(image))
+    rectangles = [each for each in find_rectangles(image) if each.box_px.area < 0.98 * width * height]
+    ground = _paint_ground(image.shape, background, rectangles)
+    images = _find_images(image, ground, rectangles, found)
+    texts = [line for line in found if not any(_is_inside(line.box_px, box) for box in images) and not line.angle_deg]
+    outside = [
+        each
+        for each in rectangles
+        if not any(box.contains(each.box_px, slack_px=1) for box in images)
+        and not any(_is_counter(each.box_px, line) for line in texts)
+    ]
+    toggles = [each for each in find_toggles(image) if not any(box.contains(each.box_px) for box in images)]
+    toggles = [each for each in toggles if not any(line.box_px.intersection(each.box_px) for line in texts)]
+    marks = [each.box_px for each in toggles]
+    images = [box for box in images if not any(mark.padded(3).contains(box) for mark in marks)]
+    rules = [each for each in outside if _is_rule(each.box_px)]
+    frames = _make_frames(image, background, [each for each in outside if not _is_rule(each.box_px)], marks)
+    leaves = [
+        *_make_texts(image, texts, [each.box_px for each in rectangles]),
+        *(Piece(kind="image", box_px=box) for box in images),
+        *(Piece(kind="rule", box_px=each.box_px, rgb=each.colour) for each in rules),
+        *_find_thin_rules(image, ground, frames, texts, images),
+        *(Piece(kind="toggle", box_px=each.box_px, toggle=each.kind, is_on=each.is_on) for each in toggles),
+    ]
+    return PagePieces(
+        size_px=(width, height), background=background, frames=tuple(frames), leaves=tuple(leaves[:_MAX_PIECES])
+    )
+
+
+def read_page(image: NDArray[np.uint8]) -> list[TextLine]:
+    """Lines of text on a page of any height, (H, W, 3): read in strips that are cut between the lines."""
+    height = len(image)
+    found: list[TextLine] = []
+    top = 0
+    while top < height:
+        bottom = min(top + _STRIP_PX, height)
+        if bottom < height:
+            spread = np.ptp(image[top + _STRIP_PX // 2 : bottom].reshape(bottom - top - _STRIP_PX // 2, -1, 3), axis=1)
+            plain = np.flatnonzero(spread.max(axis=1) <= _FLAT_STEP)
+            bottom = top + _STRIP_PX // 2 + int(plain[-1]) + 1 if plain.size else bottom
+        found += [line.moved(0, top) for line in read_text(image[top:bottom])]
+        top = bottom
+    return found
+
+
+def _color(values: NDArray[np.uint8] | Sequence[float]) -> Rgb:
+    red, green, blue = (int(level) for level in values)
+    return red, green, blue
+
+
+def _is_near(one: Rgb, other: Rgb, limit: int = _SAME_COLOR) -> bool:
+    return max(abs(a - b) for a, b in zip(one, other, strict=True)) <= limit
+
+
+def _is_inside(inner: Box, outer: Box) -> bool:
+    return inner.intersection(outer) > 0.7 * inner.area
+
+
+def _is_counter(box: Box, line: TextLine) -> bool:
+    """Whether a rectangle is the hollow of a letter."""
+    return (
+        line.box_px.contains(box, slack_px=2) and box.height < 0.95 * line.box_px.height and box.width < box.height * 2
+    )
+
+
+def _is_rule(box: Box) -> bool:
+    return min(box.width, box.height) <= _MAX_RULE_PX < _MIN_RULE_PX <= max(box.width, box.height)
+
+
+def _paint_ground(shape: tuple[int, ...], background: Rgb, rectangles: Sequence[Rectangle]) -> NDArray[np.uint8]:
+    """The page with nothing on it but its flat areas, (H, W, 3)."""
+    ground = np.empty(shape, np.uint8)
+    ground[:] = background
+    for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area):
+        box = each.box_px
+        ground[box.top : box.bottom, box.left : box.right] = each.colour
+    return ground
+
+
+def _find_images(
+    image: NDArray[np.uint8], ground: NDArray[np.uint8], rectangles: Sequence[Rectangle], lines: Sequence[TextLine]
+) -> list[Box]:
+    """Where there is more than flat colour and text."""
+    cv2 = require("cv2", "visual")
+    other = (np.abs(image.astype(np.int16) - ground).max(axis=2) > _FLAT_STEP).astype(np.uint8)
+    for line in lines:
+        box = line.box_px.padded(4).clipped(image.shape[1], image.shape[0])
+        other[box.top : box.bottom, box.left : box.right] = 0
+    for each in rectangles:  # borders and round corners
+        _clear_edges(other, each.box_px.padded(3), 6)
+        reach = min(max(4, _corner(each)), 24)
+        for x in (each.box_px.left - 3, each.box_px.right + 3 - reach):
+            for y in (each.box_px.top - 3, each.box_px.bottom + 3 - reach):
+                other[max(y, 0) : max(y + reach, 0), max(x, 0) : max(x + reach, 0)] = 0
+    other = _without_lines(other)
+    joined = cv2.morphologyEx(other, cv2.MORPH_CLOSE, np.ones((_JOIN_PX, _JOIN_PX), np.uint8))
+    count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
+    boxes = []
+    for left, top, width, height, area in stats[1:count].tolist():
+        if min(width, height) >= _MIN_IMAGE_SIDE_PX and area >= _MIN_IMAGE_AREA_PX:
+            boxes.append(Box(left, top, left + width, top + height))
+    return _join_overlapping(boxes)
+
+
+def _without_lines(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A mask without long thin lines, such as those of a table."""
+    cv2 = require("cv2", "visual")
+    thick = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MAX_RULE_PX + 2, _MAX_RULE_PX + 2), np.uint8))
+    thick = cv2.dilate(thick, np.ones((3, 3), np.uint8))
+    lines = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((1, _MIN_RULE_PX), np.uint8))
+    lines |= cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MIN_RULE_PX, 1), np.uint8))
+    kept: NDArray[np.uint8] = np.where((lines > 0) & (thick == 0), 0, mask).astype(np.uint8)
+    return kept
+
+
+def _clear_edges(mask: NDArray[np.uint8], box: Box, thick_px: int) -> None:
+    """Take the four edges of a box out of a mask."""
+    left, top, right, bottom = (max(side, 0) for side in (box.left, box.top, box.right, box.bottom))
+    mask[top : top + thick_px, left:right] = 0
+    mask[max(bottom - thick_px, 0) : bottom, left:right] = 0
+    mask[top:bottom, left : left + thick_px] = 0
+    mask[top:bottom, max(right - thick_px, 0) : right] = 0
+
+
+def _corner(rectangle: Rectangle) -> int:
+    """How far a round corner may reach, from how much of its box the rectangle leaves open."""
+    return round(math.sqrt(max(1 - rectangle.fill, 0) * rectangle.box_px.area / 0.86)) + 3
+
+
+def _join_overlapping(boxes: list[Box]) -> list[Box]:
+    joined: list[Box] = []
+    for box in sorted(boxes, key=lambda box: -box.area):
+        touching = [each for each in joined if each.padded(2).intersection(box)]
+        for each in touching:
+            joined.remove(each)
+            box = box.union(each)
+        joined.append(box)
+    return joined if len(joined) == len(boxes) else _join_overlapping(joined)
+
+
+def _make_frames(
+    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], marks: Sequence[Box]
+) -> list[Piece]:
+    """Rectangles that can be seen: of another colour than what they lie on, or with a border."""
+    height, width = image.shape[:2]
+    frames: list[Piece] = []
+    for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area):
+        box = each.box_px
+        if (
+            box.width < _MIN_FRAME_PX[0]
+            or box.height < _MIN_FRAME_PX[1]
+            or any(m.padded(2).contains(box) for m in marks)
+        ):
+            continue
+        parents = [frame for frame in frames if frame.box_px.contains(box, slack_px=1)]
+        parent = min(parents, key=lambda frame: frame.box_px.area, default=None)
+        under = parent.look.fill if parent is not None and parent.look.fill is not None else background
+        border, border_px = _find_border(image, box, each.colour, under)
+        outer = box.padded(border_px).clipped(width, height)
+        fill = None if _is_near(each.colour, under) else each.colour
+        if fill is None and border is None:
+            continue
+        if parent is not None and fill is None and parent.box_px.area < 1.1 * outer.area:
+            continue
+        look = Look(fill=fill, border=border, border_px=border_px, radius_px=_find_radius(image, outer, under))
+        frames.append(Piece(kind="frame", box_px=outer, look=look))
+    return frames
+
+
+def _find_border(image: NDArray[np.uint8], box: Box, fill: Rgb, under: Rgb) -> tuple[Rgb | None, int]:
+    """Colour and thickness of a border around a box: the same on all four sides, unlike inside and outside."""
+    height, width = image.shape[:2]
+    middle_x, middle_y = (box.left + box.right) // 2, (box.top + box.bottom) // 2
+    rays = []
+    for x, y, dx, dy in (
+        (box.left - 1, middle_y, -1, 0), (box.right, middle_y, 1, 0),
+        (middle_x, box.top - 1, 0, -1), (middle_x, box.bottom, 0, 1),
+    ):  # fmt: skip
+        ray = []
+        for step in range(-2, 7):
+            px, py = x + dx * step, y + dy * step
+            if 0 <= px < width and 0 <= py < height:
+                ray.append(_color(image[py, px]))
+        rays.append([color for color in ray if not _is_near(color, fill)])
+    colors = [ray[0] for ray in rays if ray and not _is_near(ray[0], under, 2)]
+    if len(colors) < 3 or not all(_is_near(color, colors[0], 12) for color in colors):
+        return None, 0
+    runs = [
+        next((i for i, color in enumerate(ray) if not _is_near(color, colors[0], 12)), len(ray)) for ray in rays if ray
+    ]
+    thick = int(np.median(runs)) if runs else 0
+    return (colors[0], thick) if 1 <= thick <= 5 else (None, 0)
+
+
+def _find_radius(image: NDArray[np.uint8], box: Box, under: Rgb) -> int:
+    """Radius of round corners: how far along the upper edge the ground is still seen."""
+    reach = min(box.width // 2, box.height // 2, _MAX_RADIUS_PX)
+    found = []
+    for row, step, start in ((box.top, 1, box.left), (box.top, -1, box.right - 1)):
+        count = 0
+        while count < reach and _is_near(_color(image[row, start + step * count]), under, 10):
+            count += 1
+        found.append(count)
+    # the uppermost row of a circle of radius r leaves about r - sqrt(r) pixels open
+    return round(((1 + (1 + 4 * min(found)) ** 0.5) / 2) ** 2) if min(found) >= 2 else 0
+
+
+def _find_thin_rules(
+    image: NDArray[np.uint8],
+    ground: NDArray[np.uint8],
+    frames: Sequence[Piece],
+    lines: Sequence[TextLine],
+    images: Sequence[Box],
+) -> list[Piece]:
+    """Lines of a few pixels, lying or standing, that are no frame's border."""
+    cv2 = require("cv2", "visual")
+    differs = (np.abs(image.astype(np.int16) - ground).max(axis=2) > 6).astype(np.uint8)
+    for frame in frames:
+        _clear_edges(differs, frame.box_px.padded(1), frame.look.border_px + 3)
+    rules = []
+    for kernel in (np.ones((1, _MIN_RULE_PX * 2), np.uint8), np.ones((_MIN_RULE_PX, 1), np.uint8)):
+        runs = cv2.morphologyEx(differs, cv2.MORPH_OPEN, kernel)
+        count, _, stats, _ = cv2.connectedComponentsWithStats(runs, connectivity=8)
+        for left, top, width, height, _ in stats[1:count].tolist():
+            box = Box(left, top, left + width, top + height)
+            is_taken = any(box.intersection(line.box_px) for line in lines)
+            is_taken = is_taken or any(box.intersection(each) for each in images)
+            if min(width, height) <= _MAX_RULE_PX and not is_taken:
+                pixels = image[top : top + height, left : left + width].reshape(-1, 3)
+                rules.append(Piece(kind="rule", box_px=box, rgb=_color(np.median(pixels, axis=0))))
+    return rules
+
+
+def _make_texts(image: NDArray[np.uint8], lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Piece]:
+    """Lines with what can be measured of them; `rooms` are the flat areas that they lie on, small ones first."""
+    texts: list[str] = []
+    inks: list[Ink] = []
+    for line in lines:
+        room = next((box for box in rooms if box.contains(line.box_px, slack_px=3)), None)
+        ink = measure_ink(image, line.box_px, room)
+        if ink is not None and line.text.strip():
+            texts.append(line.text.strip())
+            inks.append(ink)
+    inks = _even_colors(inks)
+    return [make_text(text, ink, fit) for text, ink, fit in zip(texts, inks, fit_fonts(texts, inks), strict=True)]
+
+
+def _even_colors(inks: Sequence[Ink]) -> list[Ink]:
+    """Colours that differ by what anti-aliasing makes of thin letters are one colour: that of the fattest line."""
+    known: list[Rgb] = []
+    evened: dict[int, Ink] = {}
+    for index in sorted(range(len(inks)), key=lambda index: -inks[index].box_px.height):
+        rgb = next((color for color in known if _is_near(color, inks[index].rgb, _SAME_INK)), None)
+        if rgb is None:
+            known.append(rgb := inks[index].rgb)
+        evened[index] = replace(inks[index], rgb=rgb)
+    return [evened[index] for index in range(len(inks))]
+
+
+def make_text(text: str, ink: Ink, fit: FontFit) -> Piece:
+    """A line of text with the box that CSS gives it: as high as its line height, its base line where the ink's is."""
+    of, size = measure(fit.face, text), fit.size_px
+    base = ink.box_px.top - of.top * size
+    above = (_LINE_HEIGHT * size - (of.ascent + of.descent) * size) / 2 + of.ascent * size
+    top, left = round(base - above), round(ink.box_px.left - of.left * size)
+    box = Box(left, top, max(ink.box_px.right, left + 1), top + max(round(_LINE_HEIGHT * size), 1))
+    return Piece(kind="text", box_px=box, text=text, font=fit, rgb=ink.rgb)

@@ -1,0 +1,92 @@
+"""What a part of a page is for: heading, navigation, button, field."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from apps.video2web.layout.pieces import PLAIN, Piece
+from apps.video2web.layout.tree import Node
+
+MAX_LINK_CHARS = 28
+_HEADING_RATIOS = (1.18, 1.05)
+_FIELD_HEIGHT_PX = (22, 64)
+_MAX_BUTTON_PX = (420, 72)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and everything below it, in reading order."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def usual_text(texts: Sequence[Piece]) -> Piece | None:
+    """The line in whose font and colour most characters are set."""
+    weights: Counter[tuple[Any, ...]] = Counter()
+    for line in texts:
+        weights[heading_key(line), line.rgb] += len(line.text)
+    if not weights:
+        return None
+    key = weights.most_common(1)[0][0]
+    return next(line for line in texts if (heading_key(line), line.rgb) == key)
+
+
+def heading_key(line: Piece) -> tuple[Any, ...]:
+    """What makes lines look alike: face and size."""
+    return (line.font.face, line.font.size_px) if line.font is not None else ()
+
+
+def heading_sizes(texts: Sequence[Piece], body: Piece | None) -> dict[tuple[Any, ...], int]:
+    """Which fonts are headings, and of which level: the larger ones, and bold ones that are not smaller."""
+    if body is None or body.font is None:
+        return {}
+    found = []
+    for key in {heading_key(line) for line in texts if line.font is not None}:
+        face, size = key
+        is_bold = face.weight > body.font.face.weight
+        if size >= _HEADING_RATIOS[1 if is_bold else 0] * body.font.size_px:
+            found.append((size, key))
+    sizes = sorted({size for size, _ in found}, reverse=True)[:3]
+    return {key: sizes.index(size) + 1 for size, key in found if size in sizes}
+
+
+def is_bold(line: Piece) -> bool:
+    """Whether a line is set in a bold face."""
+    return line.font is not None and line.font.face.weight > 500
+
+
+def is_nav(node: Node) -> bool:
+    """Whether a row is a menu: three short texts or more."""
+    texts = [child for child in node.children if child.kind == "text"]
+    return len(texts) >= 3 and all(
+        len(child.lines) == 1 and len(child.lines[0].text) <= MAX_LINK_CHARS for child in texts
+    )
+
+
+def only_text(node: Node) -> Node | None:
+    """The text that is all a frame holds."""
+    return node.children[0] if len(node.children) == 1 and node.children[0].kind == "text" else None
+
+
+def is_button(node: Node) -> bool:
+    """Whether a frame is a button: small, painted, one line in its middle."""
+    text = only_text(node)
+    if text is None or node.look == PLAIN or len(text.lines) != 1:
+        return False
+    box = node.box_px
+    is_small = box.width <= _MAX_BUTTON_PX[0] and box.height <= _MAX_BUTTON_PX[1]
+    is_middle = abs(box.center[0] - text.box_px.center[0]) <= 5 and abs(box.center[1] - text.box_px.center[1]) <= 5
+    return is_small and is_middle and text.box_px.left - box.left >= 4
+
+
+def is_field(node: Node) -> bool:
+    """Whether a frame is a field to type into: bordered, low, empty or with a pale text at its left."""
+    box, text = node.box_px, only_text(node)
+    if node.look.border is None or not _FIELD_HEIGHT_PX[0] <= box.height <= _FIELD_HEIGHT_PX[1] or box.width < 80:
+        return False
+    if not node.children:
+        return True
+    if text is None or len(text.lines) != 1:
+        return False
+    is_pale = min(text.lines[0].rgb) > 90
+    return is_pale and text.box_px.left - box.left <= 24 and text.box_px.width < 0.75 * box.width

@@ -1,0 +1,127 @@
+"""CSS declarations of looks, lengths and colours."""
+
+import re
+from collections import Counter
+
+from apps.video2web.layout.pieces import Look, Piece, Rgb
+
+Style = dict[str, str]
+_BASE = (
+    "*, *::before, *::after { box-sizing: border-box; }",
+    "h1, h2, h3, p, ul, figure { margin: 0; padding: 0; font-size: inherit; font-weight: inherit; }",
+    "a { color: inherit; text-decoration: none; }",
+    "img { display: block; }",
+    "button, input { font: inherit; color: inherit; border: 0; margin: 0; }",
+    "table { border-collapse: collapse; table-layout: fixed; }",
+    "th, td { padding: 0; font-weight: inherit; vertical-align: top; }",
+)
+
+
+class StyleSheet:
+    """Tags with classes, and the rules of these; equal styles of one kind share a class."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, Style] = {}
+        self._names: Counter[str] = Counter()
+
+    def tag(self, tag: str, name: str, style: Style, inner: str | None, *, inline: bool = False) -> str:
+        """An element.
+
+        Args:
+            tag: Its name and further attributes.
+            name: What it is, for the name of its class.
+            style: Its declarations.
+            inner: What is in it, as HTML; None for elements without an end.
+            inline: On one line.
+        """
+        start = f'<{tag} class="{self._name(name, style)}">' if style else f"<{tag}>"
+        if inner is None:
+            return start
+        end = f"</{tag.split()[0]}>"
+        return f"{start}{inner}{end}" if inline or not inner else f"{start}\n{indent(inner)}\n{end}"
+
+    def text(self, body: Style) -> str:
+        """The style sheet."""
+        own = (f".{name} {{ {declare(style)} }}" for name, style in self._rules.items())
+        return "\n".join([_BASE[0], f"body {{ {declare(body)} }}", *_BASE[1:], *own]) + "\n"
+
+    def _name(self, base: str, style: Style) -> str:
+        for name, known in self._rules.items():
+            if known == style and re.fullmatch(rf"{re.escape(base)}(-[a-z]\d*)?", name):
+                return name
+        self._names[base] += 1
+        number = self._names[base]
+        name = base if number == 1 else f"{base}-{letters(number)}"
+        self._rules[name] = dict(style)
+        return name
+
+
+def look_style(look: Look) -> Style:
+    """How a frame is painted."""
+    style: Style = {}
+    if look.fill is not None:
+        style["background"] = css_color(look.fill)
+    if look.border is not None:
+        style["border"] = f"{look.border_px}px solid {css_color(look.border)}"
+    if look.radius_px:
+        style["border-radius"] = css_px(look.radius_px)
+    return style
+
+
+def font_style(line: Piece, body: Piece | None) -> Style:
+    """In what a line's font and colour differ from those of the page."""
+    style: Style = {}
+    font = line.font
+    if font is None or body is None or body.font is None:
+        return style
+    if font.face.family != body.font.face.family:
+        style["font-family"] = font.face.css_family
+    if font.size_px != body.font.size_px:
+        style["font-size"] = css_px(font.size_px)
+    if font.face.weight != body.font.face.weight:
+        style["font-weight"] = str(font.face.weight)
+    if max(abs(a - b) for a, b in zip(line.rgb, body.rgb, strict=True)) > 6:
+        style["color"] = css_color(line.rgb)
+    return style
+
+
+def line_at(rule: Piece, top: int) -> str:
+    """A rule below a table's row, which begins at `top`, as a background."""
+    start = rule.box_px.top - top
+    color = css_color(rule.rgb)
+    return (
+        f"linear-gradient(transparent {start}px, {color} {start}px, {color} {start + rule.box_px.height}px, "
+        f"transparent {start + rule.box_px.height}px)"
+    )
+
+
+def add_margin(style: Style, name: str, px: float) -> None:
+    """Make a margin larger, or smaller by a negative value."""
+    if not px or style.get(name) == "auto":
+        return
+    style[name] = css_px(float(style.get(name, "0px").removesuffix("px")) + px)
+
+
+def css_color(rgb: Rgb) -> str:
+    """A colour."""
+    return "#{:02x}{:02x}{:02x}".format(*rgb)
+
+
+def css_px(value: float) -> str:
+    """A length."""
+    return f"{value:g}px" if value else "0"
+
+
+def declare(style: Style) -> str:
+    """Declarations as text."""
+    return " ".join(f"{name}: {value};" for name, value in style.items())
+
+
+def indent(text: str) -> str:
+    """Lines moved in by one level."""
+    return "\n".join(f"  {line}" if line else line for line in text.split("\n"))
+
+
+def letters(number: int) -> str:
+    """A short suffix for the second and later names."""
+    return chr(ord("a") + (number - 2) % 26) + (str((number - 2) // 26) if number > 27 else "")

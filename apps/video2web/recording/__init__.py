@@ -1,0 +1,14 @@
+"""From a screen recording of a website to facts: states, full pages, transitions with trigger, time and easing."""
+
+from apps.video2web.recording.storyboard import read_recording, storyboard_image, to_json
+from apps.video2web.recording.types import PointerPlace, State, Storyboard, Transition
+
+__all__ = [
+    "PointerPlace",
+    "State",
+    "Storyboard",
+    "Transition",
+    "read_recording",
+    "storyboard_image",
+    "to_json",
+]

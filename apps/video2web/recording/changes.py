@@ -1,0 +1,337 @@
+"""Where and when a recording changes: one pass over its frames, which keeps none of them.
+
+Each frame is compared with the one before (moved back where the page scrolled) and with an earlier one, which shows
+slow fades. Blocks that changed are joined over space and time to changes, in rows of the page, not of the screen.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.recording.frames import FramePlan, RecordingError
+from apps.video2web.recording.pointer import PointerTracker
+from apps.video2web.recording.scrolling import FixedParts, compare_shifted, find_shift, max_difference
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.video import Frame
+from visual_tools.video.types import Progress
+
+BLOCK_PX = 8
+_IDLE_LEVELS = 12
+_MEAN_LEVELS = 6.0
+_STRONG_LEVELS = 24
+_STRONG_SHARE = 3 / 64
+_SCROLL_MEAN_LEVELS = 16.0
+_LAG = 4
+_JOIN_S = 0.22
+_JOIN_BLOCKS = 1
+_SAME_START_S = 0.13
+_GROUP_PX, _GROUP_MOVING_PX = 72, 12
+_POINTER_PAD_PX = 4
+_WIDE_SHARE = 0.15
+_USUAL_NOISE = 7.0
+_RESTLESS_SHARE = 0.55
+_RESTLESS_BLOCKS = 0.5
+_MAX_CHANGES = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What is known of a frame once it is gone.
+
+    Attributes:
+        time_s: When it is shown.
+        pointer_px: The pointer's tip.
+        pointer_box: What the pointer covers.
+        scroll_px: Rows the page has moved up since the first frame.
+        shift_px: Rows it moved up since the frame before.
+        is_idle: Equal to the frame before.
+    """
+
+    time_s: float
+    pointer_px: tuple[int, int] | None
+    pointer_box: Box | None
+    scroll_px: int
+    shift_px: int
+    is_idle: bool
+
+
+@dataclass(slots=True)
+class Change:
+    """Blocks that changed together.
+
+    Attributes:
+        blocks: Row and column of each, in blocks of the page.
+        start: Number of the first frame that is different.
+        end: Number of the last frame that is different from the one before.
+        parts: Boxes of the pieces it was joined from, in pixels of the page.
+    """
+
+    blocks: set[tuple[int, int]]
+    start: int
+    end: int
+    parts: list[Box] = field(default_factory=list)
+
+    @property
+    def box(self) -> Box:
+        """What it covers, in pixels of the page."""
+        rows, columns = [row for row, _ in self.blocks], [column for _, column in self.blocks]
+        return Box(
+            min(columns) * BLOCK_PX, min(rows) * BLOCK_PX, (max(columns) + 1) * BLOCK_PX, (max(rows) + 1) * BLOCK_PX
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What one pass over a recording finds.
+
+    Attributes:
+        moments: One for each frame that was looked at.
+        changes: In order of their start.
+        fixed: Sides that stay while the page scrolls.
+    """
+
+    moments: tuple[Moment, ...]
+    changes: tuple[Change, ...]
+    fixed: dict[str, int]
+
+    def index_at(self, time_s: float) -> int:
+        """Number of the frame shown at a time."""
+        times = [moment.time_s for moment in self.moments]
+        return max(int(np.searchsorted(times, time_s + 1e-4, side="right")) - 1, 0)
+
+    def moved_before(self, index: int, within_s: float) -> bool:
+        """Whether the pointer moved just before a frame, or on it."""
+        return self.rest_s(index) < within_s
+
+    def rest_s(self, index: int) -> float:
+        """How long the pointer has been where it is."""
+        here = self.moments[index]
+        for earlier in range(index - 1, -1, -1):
+            other = self.moments[earlier].pointer_px
+            if here.pointer_px is None or other is None:
+                break
+            if abs(other[0] - here.pointer_px[0]) + abs(other[1] - here.pointer_px[1]) > 3:
+                return here.time_s - self.moments[earlier + 1].time_s
+        return here.time_s - self.moments[0].time_s + 10.0
+
+
+class _Scanner:
+    """The state of a pass: the last few frames, open changes, the pointer, the scroll position."""
+
+    def __init__(self, plan: FramePlan) -> None:
+        self._cv2: Any = require("cv2", "visual")
+        self._plan = plan
+        self._pointer = PointerTracker(plan.scale)
+        self._recent: deque[tuple[NDArray[np.uint8], Moment]] = deque(maxlen=_LAG)
+        self._grey: NDArray[np.uint8] | None = None
+        self._open: list[Change] = []
+        self._restless = 0
+        self.closed: list[Change] = []
+        self.moments: list[Moment] = []
+        self.fixed = FixedParts()
+
+    def take(self, frame: Frame) -> None:
+        """Compare the next frame with those before."""
+        image = frame.image
+        grey = self._cv2.GaussianBlur(self._cv2.cvtColor(image, self._cv2.COLOR_RGB2GRAY), (3, 3), 0)
+        sharp = self._cv2.cvtColor(image, self._cv2.COLOR_RGB2GRAY)
+        if self._grey is None:
+            self._pointer.follow(sharp, None)
+            self._keep(frame, grey, 0, is_idle=True)
+            return
+        last = self._recent[-1][0]
+        levels = max_difference(last, image)
+        is_idle = int(levels.max()) < _IDLE_LEVELS
+        shift = 0
+        if not is_idle:
+            self._pointer.follow(sharp, levels)
+            shift = find_shift(self._grey, grey)
+        if shift:
+            self.fixed.vote(self._grey, grey, shift, self._pointer.box)
+            levels = compare_shifted(last, image, shift)
+        previous = list(self._recent)
+        self._keep(frame, grey, shift, is_idle=is_idle)
+        if not (is_idle and all(moment.is_idle for _, moment in previous)):
+            self._track(self._find_blocks(image, levels, previous, shift))
+
+    def _keep(self, frame: Frame, grey: NDArray[np.uint8], shift: int, *, is_idle: bool) -> None:
+        scroll = (self.moments[-1].scroll_px if self.moments else 0) + shift
+        moment = Moment(
+            time_s=frame.timestamp_s,
+            pointer_px=self._pointer.place,
+            pointer_box=self._pointer.box,
+            scroll_px=scroll,
+            shift_px=shift,
+            is_idle=is_idle,
+        )
+        self.moments.append(moment)
+        self._recent.append((frame.image, moment))
+        self._grey = grey
+
+    def _find_blocks(
+        self,
+        image: NDArray[np.uint8],
+        levels: NDArray[np.uint8],
+        previous: list[tuple[NDArray[np.uint8], Moment]],
+        shift: int,
+    ) -> NDArray[np.bool_]:
+        """Which blocks of the screen changed, (H / 8, W / 8) bool; the pointer does not count while it moves."""
+        now = self.moments[-1]
+        _erase_pointers(levels, [previous[-1][1], now])
+        blocks = self._to_blocks(levels, _SCROLL_MEAN_LEVELS if shift else _MEAN_LEVELS, with_strong=not shift)
+        is_steady = all(moment.scroll_px == now.scroll_px and moment.shift_px == 0 for _, moment in previous)
+        if is_steady and not shift and len(previous) == _LAG:
+            slow = max_difference(previous[0][0], image)
+            _erase_pointers(slow, [moment for _, moment in previous] + [now])
+            blocks |= self._to_blocks(slow, 2 * _MEAN_LEVELS, with_strong=True)
+        if blocks.mean() > _RESTLESS_BLOCKS and not shift:
+            self._restless += 1
+        return blocks
+
+    def _to_blocks(self, levels: NDArray[np.uint8], mean_levels: float, *, with_strong: bool) -> NDArray[np.bool_]:
+        """Blocks that differ on average, or strongly in some pixels; by more where an encoder redraws all of them."""
+        height, width = levels.shape
+        size = (-(-width // BLOCK_PX), -(-height // BLOCK_PX))
+        padded = np.zeros((size[1] * BLOCK_PX, size[0] * BLOCK_PX), np.uint8)
+        padded[:height, :width] = levels
+        factor = _find_noise_factor(padded)
+        area = self._cv2.INTER_AREA
+        found: NDArray[np.bool_] = self._cv2.resize(padded, size, interpolation=area) > factor * mean_levels
+        if with_strong:
+            strong = self._cv2.compare(padded, factor * _STRONG_LEVELS, self._cv2.CMP_GT)
+            found |= self._cv2.resize(strong, size, interpolation=area) > 255 * _STRONG_SHARE
+        return found
+
+    def _track(self, blocks: NDArray[np.bool_]) -> None:
+        """Join what changed now to the changes that are going on."""
+        number, now = len(self.moments) - 1, self.moments[-1]
+        for cells in self._pieces(blocks, now.scroll_px):
+            near = _grown(cells)
+            touched = [change for change in self._open if not near.isdisjoint(change.blocks)]
+            if touched:
+                first = touched[0]
+                for other in touched[1:]:
+                    first.blocks |= other.blocks
+                    first.start = min(first.start, other.start)
+                    self._open.remove(other)
+                first.blocks |= cells
+                first.end = number
+            else:
+                self._open.append(Change(blocks=cells, start=number, end=number))
+        for change in [one for one in self._open if now.time_s - self.moments[one.end].time_s > _JOIN_S]:
+            self._open.remove(change)
+            self.closed.append(change)
+
+    def _pieces(self, blocks: NDArray[np.bool_], scroll_px: int) -> Iterator[set[tuple[int, int]]]:
+        if not blocks.any():
+            return
+        size = 2 * _JOIN_BLOCKS + 1
+        joined = self._cv2.dilate(blocks.astype(np.uint8), np.ones((size, size), np.uint8))
+        count, labels = self._cv2.connectedComponents(joined, connectivity=8)
+        first_row = round(scroll_px / BLOCK_PX)
+        rows, columns = np.nonzero(blocks)
+        names = labels[rows, columns]
+        for name in range(1, count):
+            chosen = names == name
+            yield set(zip((rows[chosen] + first_row).tolist(), columns[chosen].tolist(), strict=True))
+
+    def finish(self) -> None:
+        """Close what is open, and refuse what is no screen."""
+        self.closed += self._open
+        self._open = []
+        count = len(self.moments)
+        if count >= 10 and self._restless > _RESTLESS_SHARE * count:
+            raise RecordingError(
+                f"{self._plan.path.name} is no recording of a website: {100 * self._restless // count} of 100 frames "
+                "change nearly everywhere without scrolling, as in camera footage or a film. A screen recording in "
+                "which pages come to rest was expected"
+            )
+
+
+def _find_noise_factor(levels: NDArray[np.uint8]) -> float:
+    """By how much more than usual a block must differ, 1 to 2: an encoder that starts anew redraws all texts a little.
+
+    Args:
+        levels: (H, W) uint8, sides of whole blocks.
+    """
+    height, width = levels.shape
+    strongest = levels.reshape(height // BLOCK_PX, BLOCK_PX, width).max(axis=1)
+    touched = strongest[strongest > 4]
+    if touched.size < _WIDE_SHARE * strongest.size:
+        return 1.0
+    return float(np.clip(np.median(touched) / _USUAL_NOISE, 1.0, 2.0))
+
+
+def _grown(cells: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    reach = range(-_JOIN_BLOCKS, _JOIN_BLOCKS + 1)
+    return {(row + down, column + right) for row, column in cells for down in reach for right in reach}
+
+
+def _erase_pointers(levels: NDArray[np.uint8], moments: list[Moment]) -> None:
+    """Clear what the pointer covers, unless it stays where it is."""
+    if len({moment.pointer_px for moment in moments}) < 2:
+        return
+    for box in {moment.pointer_box for moment in moments if moment.pointer_box is not None}:
+        wide = box.padded(_POINTER_PAD_PX).clipped(levels.shape[1], levels.shape[0])
+        levels[wide.top : wide.bottom, wide.left : wide.right] = 0
+
+
+def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Scan:
+    """Go over a recording once.
+
+    Args:
+        plan: Which frames.
+        on_progress: Called with the frames seen so far and the frames in all.
+
+    Raises:
+        RecordingError: It holds no frames, or changes all over all the time; says what was found.
+    """
+    scanner = _Scanner(plan)
+    for number, frame in enumerate(plan.frames(), 1):
+        scanner.take(frame)
+        if on_progress is not None:
+            on_progress(number, plan.num_frames)
+    if not scanner.moments:
+        raise RecordingError(f"{plan.path.name} holds no frame that can be decoded; a screen recording was expected")
+    scanner.finish()
+    scan = Scan(moments=tuple(scanner.moments), changes=(), fixed=scanner.fixed.find_sides())
+    changes = sorted(scanner.closed, key=lambda change: (change.start, -len(change.blocks)))
+    for change in changes:
+        change.parts = [change.box]
+    return Scan(moments=scan.moments, changes=tuple(_group(changes, scan))[:_MAX_CHANGES], fixed=scan.fixed)
+
+
+def _group(changes: list[Change], scan: Scan) -> list[Change]:
+    """Put together what begins at once, side by side; while the pointer moves, only what touches."""
+    groups: list[Change] = []
+    for change in changes:
+        reach = _GROUP_MOVING_PX if scan.moved_before(change.start, 0.1) else _GROUP_PX
+        home = next((group for group in reversed(groups) if _belongs(group, change, scan, reach)), None)
+        if home is None:
+            groups.append(change)
+        else:
+            home.blocks |= change.blocks
+            home.end = max(home.end, change.end)
+            home.parts += change.parts
+    return groups
+
+
+def _belongs(group: Change, change: Change, scan: Scan, reach_px: int) -> bool:
+    late_s = scan.moments[change.start].time_s - scan.moments[group.start].time_s
+    if late_s > _SAME_START_S:
+        return False
+    if group.box.padded(reach_px).intersection(change.box) > 0:
+        return True
+    covers = [moment.pointer_box for moment in scan.moments[group.start : change.end + 1]]
+    return any(  # what the pointer hides may be what joins them
+        cover is not None
+        and cover.padded(BLOCK_PX).moved(0, scan.moments[group.start].scroll_px).intersection(box) > 0
+        and cover.padded(2 * BLOCK_PX).moved(0, scan.moments[group.start].scroll_px).intersection(other) > 0
+        for cover in covers
+        for box, other in ((group.box, change.box), (change.box, group.box))
+    )

@@ -1,0 +1,121 @@
+"""How a change goes on in time: its progress in each frame, and the CSS curve that fits it best."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+CURVES: dict[str, tuple[float, float, float, float]] = {
+    "linear": (0.0, 0.0, 1.0, 1.0),
+    "ease": (0.25, 0.1, 0.25, 1.0),
+    "ease-in": (0.42, 0.0, 1.0, 1.0),
+    "ease-out": (0.0, 0.0, 0.58, 1.0),
+    "ease-in-out": (0.42, 0.0, 0.58, 1.0),
+}
+"""Source: CSS Easing Functions Level 1, section 2.2, the control points of the keywords."""
+
+_NUM_POINTS = 200
+_MIN_BETWEEN = 3
+_STEADY = 0.04  # how far progress may be from 0 or 1 and still count as not begun or over
+_CHANGED = 24  # levels
+_MOVED_SHARE = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """A curve laid on the progress of a change.
+
+    Attributes:
+        start_s: When it begins.
+        duration_s: How long it takes; 0 where no frame lies in between.
+        easing: Name of the curve; "" where there are too few frames to tell.
+        error: Root mean square of what is left, as a share of the whole change.
+    """
+
+    start_s: float
+    duration_s: float
+    easing: str
+    error: float
+
+
+def ease(name: str, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Progress along a curve at parts of its time, both 0 to 1; outside it stays at its ends."""
+    x1, y1, x2, y2 = CURVES[name]
+    s = np.linspace(0, 1, _NUM_POINTS)
+    x = 3 * (1 - s) ** 2 * s * x1 + 3 * (1 - s) * s**2 * x2 + s**3
+    y = 3 * (1 - s) ** 2 * s * y1 + 3 * (1 - s) * s**2 * y2 + s**3
+    return np.interp(parts, x, y)
+
+
+def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> Fit:
+    """The curve, its start and its length that leave the least squares.
+
+    Args:
+        times_s: Of the frames, ascending.
+        progress: 0 before the change, 1 after it; one value a frame.
+    """
+    times, values = np.asarray(times_s, np.float64), np.asarray(progress, np.float64)
+    started = np.flatnonzero(values > _STEADY)
+    first = int(started[0]) if started.size else len(values) - 1
+    unfinished = np.flatnonzero(values < 1 - _STEADY)
+    last = min(int(unfinished[-1]) + 1, len(values) - 1) if unfinished.size else 0
+    between = int(np.count_nonzero((values > _STEADY) & (values < 1 - _STEADY)))
+    if between == 0 or last <= first:
+        return Fit(start_s=float(times[first]), duration_s=0.0, easing="", error=0.0)
+    lead_s = float(times[first] - times[max(first - 1, 0)])
+    rough_s = max(float(times[last] - times[first]) + lead_s, 0.02)
+    window = slice(max(first - 3, 0), last + 4)
+    best = min(
+        (_fit_curve(name, times[window], values[window], float(times[first]), rough_s) for name in CURVES),
+        key=lambda fit: fit.error,
+    )
+    if between < _MIN_BETWEEN:
+        return Fit(start_s=best.start_s, duration_s=best.duration_s, easing="", error=best.error)
+    return best
+
+
+def _fit_curve(
+    name: str, times: NDArray[np.float64], values: NDArray[np.float64], first_s: float, rough_s: float
+) -> Fit:
+    """Start and length of one curve: a coarse grid, and a fine one around its best."""
+    starts = first_s + rough_s * np.linspace(-0.5, 0.25, 16)
+    lengths = rough_s * np.linspace(0.5, 1.9, 29)
+    for step in range(2):
+        s, d = (grid.ravel() for grid in np.meshgrid(starts, lengths, indexing="ij"))
+        parts = (times[None, :] - s[:, None]) / np.maximum(d[:, None], 1e-3)
+        errors = np.sqrt(((ease(name, np.clip(parts, 0, 1)) - values) ** 2).mean(axis=1))
+        best = int(errors.argmin())
+        if step == 0:
+            starts = s[best] + rough_s * np.linspace(-0.05, 0.05, 11)
+            lengths = d[best] + rough_s * np.linspace(-0.05, 0.05, 11)
+    return Fit(start_s=float(s[best]), duration_s=float(d[best]), easing=name, error=float(errors[best]))
+
+
+def measure_progress(
+    frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8]
+) -> list[float]:
+    """How far each frame is from `before` (0) to `after` (1).
+
+    Colours that blend are read off as levels; edges that move as the share of pixels that have changed over.
+
+    Args:
+        frames: (H, W, 3) uint8 RGB each.
+        before: The same place before.
+        after: And after.
+    """
+    change = after.astype(np.float32) - before.astype(np.float32)
+    mask = np.abs(change).max(axis=2) > _CHANGED
+    if not mask.any():
+        return [0.0] * len(frames)
+    steps, base = change[mask], before[mask].astype(np.float32)
+    weights = (steps**2).sum(axis=1)
+    blends, shares, sharpness = [], [], []
+    for frame in frames:
+        part = ((frame[mask].astype(np.float32) - base) * steps).sum(axis=1) / weights
+        blends.append(float(np.average(np.clip(part, -0.5, 1.5), weights=weights)))
+        shares.append(float((part > 0.5).mean()))
+        if 0.1 < blends[-1] < 0.9:
+            sharpness.append(float(((part < 0.15) | (part > 0.85)).mean()))
+    is_moved = bool(sharpness) and float(np.mean(sharpness)) > _MOVED_SHARE
+    return shares if is_moved else blends

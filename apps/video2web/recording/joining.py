@@ -1,0 +1,116 @@
+"""Changes that belong together become one: typed letters, parts of one change, doubles."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from apps.video2web.recording.changes import Scan
+from apps.video2web.recording.easing import Fit
+from apps.video2web.recording.scrolling import max_difference
+from apps.video2web.recording.transitions import Measured
+
+_CHANGED_LEVELS = 24
+_SAME_START_S, _DOUBLE_SHARE = 0.2, 0.6
+_SAME_PART_S, _PART_PX = 0.13, 72
+_REST_S = 0.1
+
+
+def join_typing(found: list[Measured], *, max_gap_s: float = 0.9) -> list[Measured]:
+    """Letters that come one after the other on a line, as one change."""
+    joined: list[Measured] = []
+    for one in drop_doubles(found):
+        last = joined[-1] if joined else None
+        if last is not None and last.trigger in ("", "typing") and _goes_on(last, one, max_gap_s):
+            joined[-1] = _with_letter(last, one)
+        else:
+            joined.append(one)
+    return [_as_typed(one) if one.trigger == "" and _looks_typed(one) else one for one in joined]
+
+
+def _as_typed(one: Measured) -> Measured:
+    first_s, last_s = one.seen_s
+    return replace(one, trigger="typing", fit=Fit(start_s=first_s, duration_s=last_s - first_s, easing="", error=0.0))
+
+
+def join_parts(found: list[Measured], scan: Scan) -> list[Measured]:
+    """Pieces near each other that change at once while the pointer rests, as one change: a tab and its panel."""
+    joined: list[Measured] = []
+    for one in found:
+        home = next((other for other in joined if _is_part(one, other, scan)), None)
+        if home is None:
+            joined.append(one)
+        else:
+            longer = max(one, home, key=lambda part: part.fit.duration_s)
+            joined[joined.index(home)] = _united(home, one, longer.fit)
+    return joined
+
+
+def _is_part(one: Measured, other: Measured, scan: Scan) -> bool:
+    is_together = abs(one.fit.start_s - other.fit.start_s) <= _SAME_PART_S
+    is_calm = not one.is_scrolling and not scan.moved_before(one.start, _REST_S)
+    is_near = one.page_box.padded(_PART_PX).intersection(other.page_box) > 0
+    return is_together and is_calm and is_near and "typing" not in (one.trigger, other.trigger)
+
+
+def drop_doubles(found: list[Measured]) -> list[Measured]:
+    """Of changes that begin at once in the same place, the one that covers most."""
+    kept: list[Measured] = []
+    for one in sorted(found, key=lambda other: -other.page_box.area):
+        is_double = any(
+            abs(one.fit.start_s - other.fit.start_s) < _SAME_START_S
+            and one.page_box.intersection(other.page_box) > _DOUBLE_SHARE * one.page_box.area
+            for other in kept
+        )
+        if not is_double:
+            kept.append(one)
+    return sorted(kept, key=lambda one: one.fit.start_s)
+
+
+def _goes_on(last: Measured, one: Measured, max_gap_s: float) -> bool:
+    gap_s = one.fit.start_s - (last.fit.start_s + last.fit.duration_s)
+    same_row = last.page_box.overlap_y(one.page_box) > 0.4 * min(last.page_box.height, one.page_box.height)
+    is_small = max(one.page_box.height, last.page_box.height) <= 40 and not one.is_scrolling
+    follows = -14 <= one.page_box.left - last.page_box.right <= 24
+    return gap_s < max_gap_s and same_row and is_small and follows
+
+
+def _with_letter(last: Measured, one: Measured) -> Measured:
+    return _as_typed(_united(last, one, last.fit))
+
+
+def _united(last: Measured, one: Measured, fit: Fit) -> Measured:
+    """Two changes as one, on a box around both; what lies between them is left white."""
+    page_box = last.page_box.union(one.page_box)
+    before, after = (np.full((page_box.height, page_box.width, 3), 255, np.uint8) for _ in range(2))
+    mask = np.zeros(before.shape[:2], np.bool_)
+    for part in (last, one):
+        rows = slice(part.page_box.top - page_box.top, part.page_box.bottom - page_box.top)
+        columns = slice(part.page_box.left - page_box.left, part.page_box.right - page_box.left)
+        before[rows, columns], after[rows, columns] = part.before, part.after
+        mask[rows, columns] |= part.mask
+    return replace(
+        last,
+        end=max(last.end, one.end),
+        seen_s=(min(last.seen_s[0], one.seen_s[0]), max(last.seen_s[1], one.seen_s[1])),
+        box=last.box.union(one.box),
+        page_box=page_box,
+        before=before,
+        after=after,
+        middle=[],
+        mask=mask,
+        fit=fit,
+    )
+
+
+def _looks_typed(one: Measured) -> bool:
+    """Whether a single change is a line of text that grew to the right."""
+    if one.is_scrolling or not (
+        8 <= one.page_box.height <= 40 and one.page_box.width >= 3 * one.page_box.height and one.middle
+    ):
+        return False
+    ends = []
+    for crop in one.middle:
+        changed = np.flatnonzero((max_difference(one.before, crop) > _CHANGED_LEVELS).any(axis=0))
+        ends.append(int(changed[-1]) if changed.size else 0)
+    steps = np.diff(ends)
+    return len(ends) >= 4 and bool((steps >= -2).all()) and ends[-1] - ends[0] > 0.3 * one.page_box.width

@@ -1,0 +1,244 @@
+"""What kind of thing happened, by the shape of what changed: menu, modal, accordion, tabs, carousel and the others."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.recording.motion import find_push, find_slide
+from apps.video2web.recording.transitions import Measured
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.ocr import read_text
+
+_LARGE_SHARE = 0.45
+_RING_SHARE = 0.06
+_VEIL_GAIN = (0.05, 0.97)
+_VEIL_LEVELS = 26
+_MIN_DIALOG_SHARE, _MAX_DIALOG_SHARE = 0.015, 0.85
+_NEW_WORDS_SHARE = 0.5
+_MIN_WORDS = 4
+_TOGGLE_PX = (110, 64)
+_TOOLTIP_PX = 64
+_FAR_PX = 110
+_NEAR_PX = 24
+_SAME_EDGES = 0.55
+_LABEL_PX = 56
+_WIDE_SHARE, _PAGE_SHARE = 0.55, 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What kind a change is.
+
+    Attributes:
+        name: One of `types.KINDS`.
+        box: What it is about, in the viewport: of a modal the dialog without its veil.
+        confidence: 0 to 1.
+        shift_px: How far contents moved, columns and rows.
+    """
+
+    name: str
+    box: Box
+    confidence: float
+    shift_px: tuple[int, int] = (0, 0)
+
+
+def find_kind(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> Kind:
+    """The kind of a change whose trigger is known.
+
+    Args:
+        one: The change.
+        size_px: Width and height of the viewport.
+        pointer_px: The pointer's tip when it begins.
+    """
+    if one.trigger == "typing":
+        return Kind(name="typing", box=one.box, confidence=0.9)
+    if one.trigger == "hover":
+        return _find_hover(one, pointer_px)
+    if one.trigger == "scroll":
+        return Kind(name="reveal", box=one.box, confidence=0.8)
+    if one.box.area >= _LARGE_SHARE * size_px[0] * size_px[1]:
+        return _find_large(one)
+    columns = find_slide(one.before, one.middle)
+    if columns:
+        return Kind(name="carousel", box=one.box, confidence=0.85, shift_px=(columns, 0))
+    rows = find_push(one.before, one.after, one.mask)
+    if rows and one.trigger == "click":
+        return Kind(name="accordion", box=one.box, confidence=0.85, shift_px=(0, rows))
+    return _find_small(one, size_px, pointer_px)
+
+
+def _find_hover(one: Measured, pointer_px: tuple[int, int] | None) -> Kind:
+    """Hover: something under the pointer looks different, or something appears beside it."""
+    is_beside = pointer_px is not None and not one.box.padded(2).has_point(*pointer_px)
+    main = one.box if is_beside else find_main_box(one)
+    if pointer_px is None or main.padded(3).has_point(*pointer_px):
+        return Kind(name="hover", box=one.box, confidence=0.9)
+    if main.area < 0.25 * one.box.area or min(main.width, main.height) < 12:
+        return Kind(name="hover", box=one.box, confidence=0.7)
+    if main.height <= _TOOLTIP_PX:
+        return Kind(name="tooltip", box=main, confidence=0.75)
+    return Kind(name="menu", box=main, confidence=0.75)
+
+
+def _find_large(one: Measured) -> Kind:
+    """A modal dims what is around it, a theme keeps all edges, a navigation has other words."""
+    dialog = find_dialog(one.before, one.after) or find_dialog(one.after, one.before)
+    if dialog is not None:
+        return Kind(name="modal", box=dialog.moved(one.box.left, one.box.top), confidence=0.9)
+    if compare_edges(one.before, one.after) >= _SAME_EDGES:
+        return Kind(name="theme", box=one.box, confidence=0.85)
+    common = compare_words(one.before, one.after)
+    if common is None or common < _NEW_WORDS_SHARE:
+        return Kind(name="navigation", box=one.box, confidence=0.85 if common is not None else 0.5)
+    columns, rows = find_slide(one.before, one.middle), find_push(one.before, one.after, one.mask)
+    if columns or rows:
+        name = "carousel" if columns else "accordion"
+        return Kind(name=name, box=one.box, confidence=0.6, shift_px=(columns, rows))
+    return Kind(name="change", box=one.box, confidence=0.5)
+
+
+def _find_small(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> Kind:
+    box = one.box
+    if pointer_px is None:
+        return Kind(name="change", box=box, confidence=0.4)
+    is_under = box.padded(12).has_point(*pointer_px)
+    if one.trigger == "click" and is_under and box.width <= _TOGGLE_PX[0] and box.height <= _TOGGLE_PX[1]:
+        return Kind(name="toggle", box=box, confidence=0.8)
+    if one.trigger == "click" and is_under and has_two_labels(one, pointer_px):
+        return Kind(name="tabs", box=box, confidence=0.8)
+    if _distance(box, pointer_px) > _FAR_PX:
+        y_px = box.center[1]
+        is_aside = min(y_px, size_px[1] - y_px) < 0.3 * size_px[1]
+        return Kind(name="toast" if is_aside else "change", box=box, confidence=0.75 if is_aside else 0.5)
+    if one.trigger != "click":
+        return Kind(name="change", box=box, confidence=0.4)
+    is_wide = box.width >= _WIDE_SHARE * size_px[0] and box.area >= _PAGE_SHARE * size_px[0] * size_px[1]
+    if is_wide and not is_under:
+        common = compare_words(one.before, one.after)
+        if common is not None and common < _NEW_WORDS_SHARE:
+            return Kind(name="navigation", box=box, confidence=0.75)
+    if _is_centred(box, size_px) and not is_under:
+        return Kind(name="modal", box=box, confidence=0.6)
+    above_px = pointer_px[1] - box.top
+    if above_px < 0.35 * box.height + _NEAR_PX or box.bottom - pointer_px[1] < _NEAR_PX:
+        return Kind(name="menu", box=box, confidence=0.7)
+    return Kind(name="change", box=box, confidence=0.4)
+
+
+def _distance(box: Box, point: tuple[int, int]) -> float:
+    x = max(box.left - point[0], 0, point[0] - box.right)
+    y = max(box.top - point[1], 0, point[1] - box.bottom)
+    return float(np.hypot(x, y))
+
+
+def _is_centred(box: Box, size_px: tuple[int, int]) -> bool:
+    x_px, y_px = box.center
+    off_x, off_y = abs(x_px - size_px[0] / 2), abs(y_px - size_px[1] / 2)
+    is_large = box.area > 0.04 * size_px[0] * size_px[1]
+    return is_large and off_x < 0.03 * size_px[0] and off_y < 0.12 * size_px[1]
+
+
+def find_main_box(one: Measured) -> Box:
+    """The largest piece of what changed, in the viewport; pieces a few pixels apart count as one."""
+    cv2 = require("cv2", "visual")
+    joined = cv2.dilate(one.mask.astype(np.uint8), np.ones((9, 9), np.uint8))
+    count, _, stats, _ = cv2.connectedComponentsWithStats(joined)
+    if count < 2:
+        return one.box
+    left, top, width, height, _ = (int(value) for value in stats[1 + int(stats[1:, 4].argmax())])
+    height_px, width_px = one.mask.shape
+    found = Box(left + 4, top + 4, left + width - 4, top + height - 4).clipped(width_px, height_px)
+    found = Box(
+        0 if left == 0 else found.left,
+        0 if top == 0 else found.top,
+        width_px if left + width == width_px else found.right,
+        height_px if top + height == height_px else found.bottom,
+    )
+    return found.moved(one.box.left, one.box.top)
+
+
+def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | None:
+    """The box that appears over a page which is dimmed all around it; None where that is not what happens.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The same place after.
+    """
+    height, width = before.shape[:2]
+    first, second = before.mean(axis=2), after.mean(axis=2)
+    margin = max(round(_RING_SHARE * min(height, width)), 4)
+    ring = np.ones((height, width), np.bool_)
+    ring[margin : height - margin, margin : width - margin] = False
+    gain, offset = _fit_line(first[ring], second[ring])
+    if gain is None or not _VEIL_GAIN[0] <= gain <= _VEIL_GAIN[1]:
+        return None
+    odd = np.abs(second - (gain * first + offset)) > _VEIL_LEVELS
+    if odd[ring].mean() > 0.1:
+        return None
+    cv2 = require("cv2", "visual")
+    solid = cv2.morphologyEx(odd.astype(np.uint8), cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))  # texts that blur go
+    closed = cv2.morphologyEx(solid, cv2.MORPH_CLOSE, np.ones((25, 25), np.uint8))
+    count, _, stats, _ = cv2.connectedComponentsWithStats(closed)
+    if count < 2:
+        return None
+    left, top, box_width, box_height, area = (int(value) for value in stats[1 + int(stats[1:, 4].argmax())])
+    share = area / (height * width)
+    if not _MIN_DIALOG_SHARE <= share <= _MAX_DIALOG_SHARE or area < 0.6 * box_width * box_height:
+        return None
+    return Box(left, top, left + box_width, top + box_height)
+
+
+def _fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | None, float]:
+    """Gain and offset of y over x, by the lightest and the darker levels; one level alone is taken to go to black."""
+    light = np.percentile(x, 90)
+    is_light, is_dark = x >= light - 6, x < light - 60
+    top = float(np.median(y[is_light]))
+    if np.count_nonzero(is_dark) < 0.01 * len(x):
+        return (top / float(light) if light > 40 else None), 0.0
+    low_x, low_y = float(np.median(x[is_dark])), float(np.median(y[is_dark]))
+    gain = (top - low_y) / (float(light) - low_x)
+    return gain, top - gain * float(light)
+
+
+def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
+    """How far both images have their edges in the same places, 0 to 1, whatever their colours."""
+    cv2 = require("cv2", "visual")
+    maps = []
+    for image in (before, after):
+        grey = cv2.GaussianBlur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (3, 3), 0).astype(np.float32)
+        size = np.hypot(cv2.Sobel(grey, cv2.CV_32F, 1, 0), cv2.Sobel(grey, cv2.CV_32F, 0, 1))
+        maps.append(np.minimum(size, 160.0))
+    energies = [float((one**2).sum()) for one in maps]
+    if min(energies) <= 1e-6:
+        return 0.0
+    return float((maps[0] * maps[1]).sum() / np.sqrt(energies[0] * energies[1]))
+
+
+def compare_words(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float | None:
+    """Share of the words that both images have; None where there are too few to tell."""
+    first, second = (
+        {word.lower() for line in read_text(image) for word in line.text.split() if len(word) > 2}
+        for image in (before, after)
+    )
+    if min(len(first), len(second)) < _MIN_WORDS:
+        return None
+    return len(first & second) / max(min(len(first), len(second)), 1)
+
+
+def has_two_labels(one: Measured, pointer_px: tuple[int, int]) -> bool:
+    """Whether two places in the pointer's row changed, one of them under it: a label is chosen, another is not."""
+    row = pointer_px[1] - one.box.top
+    strip = one.mask[max(row - 18, 0) : max(row + 18, 0)]
+    if strip.size == 0:
+        return False
+    columns = np.flatnonzero(strip.any(axis=0))
+    if not columns.size:
+        return False
+    splits = np.flatnonzero(np.diff(columns) > 5)
+    runs = [(int(run[0]), int(run[-1])) for run in np.split(columns, splits + 1)]
+    x = pointer_px[0] - one.box.left
+    under = [run for run in runs if run[0] - 24 <= x <= run[1] + 24]
+    others = [run for run in runs if run not in under and run[1] - run[0] >= 6 and abs(sum(run) / 2 - x) >= _LABEL_PX]
+    return bool(under and others) and one.box.bottom - pointer_px[1] > 40

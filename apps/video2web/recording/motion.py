@@ -1,0 +1,109 @@
+"""Contents that move within a box: down as an accordion opens, sideways as a carousel turns."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.errors import require
+
+_MIN_SCORE = 0.88
+_MIN_SHIFT_PX = 6
+_STRIP_PX = 20
+_MIN_SPREAD = 5.0
+_MIN_VOTES = 2
+_MIN_VOTE_SHARE = 0.2
+
+
+def find_slide(before: NDArray[np.uint8], middle: Sequence[NDArray[np.uint8]]) -> int:
+    """Columns by which contents moved sideways on their way, 0 where they did not; negative to the left.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        middle: The same box on the way, in order.
+    """
+    cv2 = require("cv2", "visual")
+    height, width = before.shape[:2]
+    if width < 60 or height < 24 or len(middle) < 2:
+        return 0
+    grey = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (before, *middle)]
+    for left in (0, width // 2, width // 4):
+        piece = grey[0][:, left : left + width // 2]
+        if piece.std() < _MIN_SPREAD:
+            continue
+        shifts = []
+        for image in grey[1:]:
+            scores = cv2.matchTemplate(image, piece, cv2.TM_CCOEFF_NORMED)[0]
+            best = int(scores.argmax())
+            if scores[best] >= _MIN_SCORE and abs(best - left) >= _MIN_SHIFT_PX:
+                shifts.append(best - left)
+        sizes = [abs(shift) for shift in shifts]
+        is_one_way = all(shift > 0 for shift in shifts) or all(shift < 0 for shift in shifts)
+        if len(sizes) >= 2 and is_one_way and sizes == sorted(sizes) and sizes[-1] > sizes[0]:
+            return shifts[-1]
+    return 0
+
+
+def find_push(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> int:
+    """Rows by which the lower part of a box moved down (an accordion opens) or up; 0 where it did not.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The same box after.
+        mask: (H, W) bool, what is different.
+    """
+    rows, tops = _find_moved_strips(before, after, mask)
+    return rows if tops else 0
+
+
+def track_push(
+    frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
+) -> list[float] | None:
+    """How far the lower part has moved in each frame, 0 to 1; None where it does not move.
+
+    Args:
+        frames: (H, W, 3) uint8 RGB each.
+        before: The same box before.
+        after: And after.
+        mask: (H, W) bool, what is different.
+    """
+    cv2 = require("cv2", "visual")
+    rows, tops = _find_moved_strips(before, after, mask)
+    if not tops:
+        return None
+    source = cv2.cvtColor(before, cv2.COLOR_RGB2GRAY)
+    parts = []
+    for frame in frames:
+        grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
+        seen = []
+        for top in tops[:4]:
+            first, last = sorted((top, top + rows))
+            lane = grey[max(first - 4, 0) : last + _STRIP_PX + 4]
+            scores = cv2.matchTemplate(lane, source[top : top + _STRIP_PX], cv2.TM_CCOEFF_NORMED)[:, 0]
+            seen.append((int(scores.argmax()) + max(first - 4, 0) - top) / rows)
+        parts.append(float(np.clip(np.median(seen), 0, 1)))
+    return parts
+
+
+def _find_moved_strips(
+    before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
+) -> tuple[int, list[int]]:
+    """Rows by which most strips of the box moved, and where they were before; none where there are too few."""
+    cv2 = require("cv2", "visual")
+    height, width = before.shape[:2]
+    if height < 3 * _STRIP_PX or width < 40:
+        return 0, []
+    grey, target = (cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (before, after))
+    votes: dict[int, list[int]] = {}
+    asked = 0
+    for top in range(0, height - _STRIP_PX, _STRIP_PX // 2):
+        piece = grey[top : top + _STRIP_PX]
+        if piece.std() < _MIN_SPREAD or not mask[top : top + _STRIP_PX].any():
+            continue
+        asked += 1
+        scores = cv2.matchTemplate(target, piece, cv2.TM_CCOEFF_NORMED)[:, 0]
+        best = int(scores.argmax())
+        if scores[best] >= _MIN_SCORE and abs(best - top) >= _MIN_SHIFT_PX:
+            votes.setdefault(best - top, []).append(top)
+    rows, tops = max(votes.items(), key=lambda vote: len(vote[1]), default=(0, []))
+    return (rows, tops) if len(tops) >= max(_MIN_VOTES, _MIN_VOTE_SHARE * asked) else (0, [])

@@ -1,0 +1,269 @@
+"""Scrolling: how far a page moves from one frame to the next, what stays where it is, and the whole page stitched."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.errors import require
+
+_STRIP_PX = 48
+_NUM_STRIPS = 7
+_MIN_SPREAD = 6.0
+_MIN_SCORE = 0.85
+_SAME_LEVELS = 14
+_MIN_EXPLAINED = 0.6  # of what changed must be where the shift says
+_MIN_CHANGED = 0.02
+_MAX_PAGE_PX = 24_000
+_STAYS_SHARE = 0.8
+_MIN_VOTES = 3
+_MAX_HEADER_SHARE = 0.17
+_MIN_STILL_ROWS = 4
+_MAX_GAP_PX = 60
+_STAYS_STEPS = 0.35
+_MAX_FIXED_SHARE = 0.4
+_MIN_FIXED_PX = 12
+_MIN_SPAN_ACROSS, _MIN_SPAN_DOWN = 0.6, 0.2
+
+
+def find_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], fixed: NDArray[np.bool_] | None = None) -> int:
+    """Rows by which the page moved up between two frames; 0 where it did not scroll.
+
+    Args:
+        before: (H, W) uint8 grey.
+        after: The next one.
+        fixed: (H, W) bool, what is known to stay.
+    """
+    changed = np.abs(after.astype(np.int16) - before) > _SAME_LEVELS
+    if changed.mean() < _MIN_CHANGED:
+        return 0
+    best, explained = 0, 0.0
+    for shift in _guess_shifts(before, after, changed):
+        share = _explained(before, after, changed, shift)
+        if share > explained + 0.02:
+            best, explained = shift, share
+    if explained < _MIN_EXPLAINED or _is_pushed(before, after, changed, best):
+        return 0
+    return best
+
+
+def _is_pushed(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> bool:
+    """Whether only what lies below some place moved, as when an accordion opens: a header that deep does not exist."""
+    height = before.shape[0]
+    moved = np.abs(_shifted(before, shift).astype(np.int16) - after)
+    stays = ~changed & (moved > 2 * _SAME_LEVELS)
+    moves = changed & (moved <= _SAME_LEVELS)
+    columns = moves.sum(axis=0) >= _MIN_VOTES
+    rows = np.flatnonzero(moves.sum(axis=1) >= _MIN_VOTES)
+    if not rows.size:
+        return True
+    above = stays[: int(np.percentile(rows, 2)), columns].sum(axis=1)
+    return bool(np.count_nonzero(above[round(_MAX_HEADER_SHARE * height) :] >= _MIN_VOTES) >= _MIN_STILL_ROWS)
+
+
+def _shifted(image: NDArray[np.uint8], shift: int) -> NDArray[np.uint8]:
+    """An image moved up, its edge repeated where nothing comes in."""
+    rows = np.clip(np.arange(len(image)) + shift, 0, len(image) - 1)
+    return image[rows]
+
+
+def _guess_shifts(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_]) -> list[int]:
+    """Shifts that strips of the frame before are found at, small ones first."""
+    cv2 = require("cv2", "visual")
+    height, width = before.shape
+    moved = np.flatnonzero(changed.sum(axis=0) >= _MIN_VOTES)  # a sidebar would hide what moves beside it
+    left, right = (int(moved[0]), int(moved[-1]) + 1) if moved.size else (0, width)
+    narrow = max((right - left) // 4, 16)
+    small = [
+        cv2.resize(np.ascontiguousarray(image[:, left:right]), (narrow, height), interpolation=cv2.INTER_AREA)
+        for image in (before, after)
+    ]
+    strip = min(_STRIP_PX, height // 4)
+    found = set()
+    for top in np.linspace(0, height - strip, _NUM_STRIPS).round().astype(int).tolist():
+        piece = small[0][top : top + strip]
+        if piece.std() < _MIN_SPREAD or not changed[top : top + strip].any():
+            continue
+        scores = cv2.matchTemplate(small[1], piece, cv2.TM_CCOEFF_NORMED)[:, 0]
+        best = int(scores.argmax())
+        if scores[best] >= _MIN_SCORE and best != top:
+            found.add(top - best)
+    return sorted(found, key=abs)[:_NUM_STRIPS]
+
+
+def _explained(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> float:
+    """Share of what changed that is where the shift puts it, of what both frames show."""
+    height = before.shape[0]
+    if abs(shift) >= height - 16:
+        return 0.0
+    rows_after = slice(0, height - shift) if shift > 0 else slice(-shift, height)
+    rows_before = slice(shift, height) if shift > 0 else slice(0, height + shift)
+    asked = changed[rows_after]
+    if asked.mean() < _MIN_CHANGED / 2:
+        return 0.0
+    same = np.abs(after[rows_after].astype(np.int16) - before[rows_before]) <= _SAME_LEVELS
+    return float(same[asked].mean())
+
+
+def compare_shifted(before: NDArray[np.uint8], after: NDArray[np.uint8], shift: int) -> NDArray[np.uint8]:
+    """What changed beside the scrolling: levels by which each pixel differs from where it was and from what came there.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The next frame.
+        shift: Rows by which the page moved up.
+
+    Returns:
+        (H, W) uint8; 0 where the page came into view.
+    """
+    cv2 = require("cv2", "visual")
+    height = before.shape[0]
+    stayed = max_difference(before, after)
+    moved = np.zeros_like(stayed)
+    if shift > 0:
+        moved[: height - shift] = max_difference(before[shift:], after[: height - shift])
+    else:
+        moved[-shift:] = max_difference(before[: height + shift], after[-shift:])
+    least: NDArray[np.uint8] = np.minimum(stayed, moved)
+    cv2.erode(least, np.ones((3, 3), np.uint8), dst=least)  # edges that lie between two pixels
+    return least
+
+
+def max_difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """By how many levels two images differ, in the channel that differs most, (H, W) uint8."""
+    cv2 = require("cv2", "visual")
+    red, green, blue = cv2.split(cv2.absdiff(first, second))
+    most: NDArray[np.uint8] = cv2.max(cv2.max(red, green), blue)
+    return most
+
+
+@dataclass
+class FixedParts:
+    """What stays in its place while the page scrolls, by the votes of all steps of scrolling."""
+
+    num_steps: int = 0
+    stays: NDArray[np.int32] | None = field(default=None, repr=False)
+    moves: NDArray[np.int32] | None = field(default=None, repr=False)
+
+    def vote(self, before: NDArray[np.uint8], after: NDArray[np.uint8], shift: int, pointer: Box | None = None) -> None:
+        """Take a step of scrolling into account.
+
+        Args:
+            before: (H, W) uint8 grey.
+            after: The next frame.
+            shift: Rows by which the page moved up.
+            pointer: What the pointer covers, which stays too.
+        """
+        height = before.shape[0]
+        if self.stays is None or self.moves is None:
+            self.stays, self.moves = (np.zeros(before.shape, np.int32) for _ in range(2))
+        stayed = np.abs(after.astype(np.int16) - before)
+        moved = np.full(before.shape, round(1.5 * _SAME_LEVELS), np.int16)  # no vote where a row came into view
+        if shift > 0:
+            moved[: height - shift] = np.abs(after[: height - shift].astype(np.int16) - before[shift:])
+        else:
+            moved[-shift:] = np.abs(after[-shift:].astype(np.int16) - before[: height + shift])
+        self.num_steps += 1
+        stays = (stayed <= _SAME_LEVELS) & (moved > 2 * _SAME_LEVELS)
+        if pointer is not None:
+            hidden = pointer.padded(4, abs(shift) + 4).clipped(before.shape[1], height)
+            stays[hidden.top : hidden.bottom, hidden.left : hidden.right] = False
+        self.stays += stays
+        self.moves += (moved <= _SAME_LEVELS) & (stayed > 2 * _SAME_LEVELS)
+
+    def find_sides(self) -> dict[str, int]:
+        """Depth in pixels of what stays at each side: top, bottom, left, right."""
+        if self.stays is None or self.moves is None:
+            return {}
+        stays = np.where(self.stays >= _STAYS_STEPS * self.num_steps, self.stays, 0)
+        moves = self.moves
+        top = _depth(stays, moves, _MIN_SPAN_ACROSS)
+        bottom = _depth(stays[::-1], moves[::-1], _MIN_SPAN_ACROSS)
+        rows = slice(top, len(stays) - bottom)
+        stays, moves = stays[rows].T, moves[rows].T
+        sides = {
+            "top": top,
+            "bottom": bottom,
+            "left": _depth(stays, moves, _MIN_SPAN_DOWN),
+            "right": _depth(stays[::-1], moves[::-1], _MIN_SPAN_DOWN),
+        }
+        return {side: depth for side, depth in sides.items() if depth}
+
+
+def _depth(stays: NDArray[np.int32], moves: NDArray[np.int32], min_span: float) -> int:
+    """How many lines from the first one on stay: those with something on them, and the gaps in between."""
+    for_it = (stays >= _MIN_VOTES).sum(axis=1)
+    against = (moves >= _MIN_VOTES).sum(axis=1)
+    depth = 0
+    for line in np.flatnonzero(for_it + against >= _MIN_VOTES).tolist():
+        is_fixed = for_it[line] >= _STAYS_SHARE * (for_it[line] + against[line])
+        if not is_fixed and against[line] >= _MIN_VOTES:
+            break
+        if line - depth > _MAX_GAP_PX:
+            break
+        depth = line + 1
+    if depth > _MAX_FIXED_SHARE * len(stays) or depth < _MIN_FIXED_PX:
+        return 0
+    across = np.flatnonzero((stays[:depth] >= _MIN_VOTES).sum(axis=0) >= 2)
+    if not across.size or across[-1] - across[0] < min_span * stays.shape[1]:
+        return 0
+    return depth
+
+
+class PageCanvas:
+    """The whole page of a state, put together from what scrolling shows of it.
+
+    Args:
+        frame: The first frame, (H, W, 3) uint8 RGB.
+    """
+
+    def __init__(self, frame: NDArray[np.uint8]) -> None:
+        self._page = frame.copy()
+        self._shape = frame.shape
+        self._top = 0  # page row of the canvas' first row
+        self._sides: dict[str, int] = {}
+
+    @property
+    def image(self) -> NDArray[np.uint8]:
+        """The page, (H, W, 3) uint8 RGB."""
+        return self._page
+
+    @property
+    def top(self) -> int:
+        """Page row of the first row, 0 is where the first frame began."""
+        return self._top
+
+    def fix(self, sides: dict[str, int]) -> None:
+        """What stays while the page scrolls: it is taken from the first frame, and at the bottom from the last."""
+        self._sides = sides
+
+    def paste(self, frame: NDArray[np.uint8], offset: int) -> None:
+        """Lay a frame on the page.
+
+        Args:
+            frame: (H, W, 3) uint8 RGB.
+            offset: Page row of its first row.
+        """
+        height = self._shape[0]
+        first, last = min(self._top, offset), max(self._top + len(self._page), offset + height)
+        if last - first > _MAX_PAGE_PX:
+            return
+        if last - first > len(self._page):
+            grown = np.zeros((last - first, *self._shape[1:]), np.uint8)
+            grown[self._top - first : self._top - first + len(self._page)] = self._page
+            self._page, self._top = grown, first
+        skip_top = self._sides.get("top", 0) if offset > first else 0
+        start = offset - first
+        left, right = self._sides.get("left", 0), self._shape[1] - self._sides.get("right", 0)
+        bottom = height if offset + height >= last else height - self._sides.get("bottom", 0)
+        self._page[start + skip_top : start + bottom, left:right] = frame[skip_top:bottom, left:right]
+        for side in (slice(0, left), slice(right, self._shape[1])):
+            known = self._page[start : start + height, side]
+            empty = (known == 0).all(axis=2)
+            known[empty] = frame[:, side][empty] if offset == first else _last_row(frame[:, side])[empty]
+
+
+def _last_row(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A fixed side where it goes on below its first screen: as in its last row."""
+    return np.broadcast_to(part[-1:], part.shape).copy()

@@ -1,0 +1,345 @@
+"""Changes measured: what they look like before and after, how they go on, what sets them off, and what takes them back.
+
+A second pass over the frames around each change keeps its box alone, and of long ones a few dozen frames.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.recording.changes import Change, Moment, Scan
+from apps.video2web.recording.easing import Fit, fit_easing, measure_progress
+from apps.video2web.recording.frames import FramePlan
+from apps.video2web.recording.motion import track_push
+from apps.video2web.recording.scrolling import max_difference
+from visual_tools.box import Box
+from visual_tools.errors import require
+
+_LEAD_FRAMES, _SETTLE_FRAMES = 3, 5
+_MIN_FRAMES, _MAX_FRAMES = 24, 200
+_MAX_CLIP_BYTES = 120_000_000
+_CHANGED_LEVELS = 24
+_MIN_CHANGED_PX = 12
+_MIN_SIDE_PX = 3
+_SAME_SHARE = 0.24  # of the pixels of a change may be left when it is taken back
+_KEPT_SHARE = 0.4  # and as many may have changed in between
+_MIN_PLATEAU_S = 0.34
+_REST_SHARE = 0.002
+_MIN_VISIBLE = 0.5
+_SAME_PLACE = 0.45
+_MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6
+_REST_S = 0.1
+_AFTER_SCROLL_S = 0.45
+_BEGUN = 0.04
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Measured:
+    """A change that lasts.
+
+    Attributes:
+        start: Number of the first frame that is different.
+        end: Number of the last one that is on its way.
+        box: What is different after it, in the viewport as of its end.
+        page_box: The same in rows of the page.
+        before: The box before, (h, w, 3) uint8 RGB.
+        after: The box after.
+        middle: Some frames of the box in between.
+        mask: (h, w) bool, pixels that are different.
+        fit: Start, length and curve.
+        seen_s: When the first and the last step of it are seen.
+        is_scrolling: The page scrolls while it begins, or has just done so.
+        trigger: What sets it off; "" until that is known.
+        undo_of: The change that it takes back.
+        undone_by: The change that takes it back.
+    """
+
+    start: int
+    end: int
+    box: Box
+    page_box: Box
+    before: NDArray[np.uint8] = field(repr=False)
+    after: NDArray[np.uint8] = field(repr=False)
+    middle: list[NDArray[np.uint8]] = field(repr=False)
+    mask: NDArray[np.bool_] = field(repr=False)
+    fit: Fit
+    seen_s: tuple[float, float]
+    is_scrolling: bool
+    trigger: str = ""
+    undo_of: "Measured | None" = field(default=None, repr=False)
+    undone_by: "Measured | None" = field(default=None, repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class _Clip:
+    """The frames of a change, its box alone, as they come."""
+
+    change: Change
+    box: Box  # of the page
+    wanted: list[int]
+    indices: list[int] = field(default_factory=list)
+    crops: list[NDArray[np.uint8]] = field(default_factory=list)
+
+
+def measure_changes(plan: FramePlan, scan: Scan) -> list[Measured]:
+    """Look at every change again and keep those that last, in order of time."""
+    clips = [clip for change in scan.changes if (clip := _plan_clip(change, scan, plan)) is not None]
+    by_index: dict[int, list[_Clip]] = {}
+    for clip in clips:
+        for index in clip.wanted:
+            by_index.setdefault(index, []).append(clip)
+    found: list[Measured] = []
+    for frame in plan.frames_at([scan.moments[index].time_s for index in sorted(by_index)]):
+        index = scan.index_at(frame.timestamp_s)
+        for clip in by_index.get(index, ()):
+            clip.indices.append(index)
+            clip.crops.append(_cut(frame.image, clip.box, scan.moments[index]))
+            if index == clip.wanted[-1]:
+                found += _measure(clip, scan)
+                clip.crops = []
+    return sorted(found, key=lambda one: one.fit.start_s)
+
+
+def _plan_clip(change: Change, scan: Scan, plan: FramePlan) -> _Clip | None:
+    """Which frames of a change to look at, and the rows of it that all of them show."""
+    moments, (width, height) = scan.moments, plan.size_px
+    first, last = max(change.start - _LEAD_FRAMES, 0), min(change.end + _SETTLE_FRAMES, len(moments) - 1)
+    box = change.box
+    for other in scan.changes:
+        if other is not change and other.box.intersection(box) > 0.2 * min(other.box.area, box.area):
+            if change.end < other.start <= last:
+                last = max(other.start - 1, change.end)
+            if first <= other.end < change.start:
+                first = min(max(other.end, first), change.start - 1)
+    while first < change.start and _visible_rows(box, moments[first : first + 1], height)[2] < _MIN_VISIBLE:
+        first += 1
+    if first >= change.start and moments[first].shift_px == 0 and change.start > 0:
+        first = change.start - 1
+    top, bottom, _ = _visible_rows(box, moments[first : last + 1], height)
+    if any(moment.shift_px for moment in moments[first : last + 1]):
+        top = max(top, *(moment.scroll_px + scan.fixed.get("top", 0) for moment in moments[first : last + 1]))
+        bottom = min(
+            bottom, *(moment.scroll_px + height - scan.fixed.get("bottom", 0) for moment in moments[first : last + 1])
+        )
+    if bottom - top < _MIN_SIDE_PX or last <= first:
+        return None
+    most = min(max(_MAX_CLIP_BYTES // (3 * max(box.area, 1)), _MIN_FRAMES), _MAX_FRAMES)
+    step = max((last - first + 1) / most, 1.0)
+    wanted = sorted({first, last, *(first + round(part * step) for part in range(int((last - first) / step) + 1))})
+    seen = Box(max(box.left, 0), top, min(box.right, width), bottom)
+    return _Clip(change, seen, [index for index in wanted if index <= last])
+
+
+def _visible_rows(box: Box, moments: Sequence[Moment], height: int) -> tuple[int, int, float]:
+    """The rows of a box of the page that all frames show, and their share of it."""
+    top = max(box.top, *(moment.scroll_px for moment in moments))
+    bottom = min(box.bottom, *(moment.scroll_px + height for moment in moments))
+    return top, bottom, max(bottom - top, 0) / max(box.height, 1)
+
+
+def _cut(image: NDArray[np.uint8], box: Box, moment: Moment) -> NDArray[np.uint8]:
+    return image[box.top - moment.scroll_px : box.bottom - moment.scroll_px, box.left : box.right].copy()
+
+
+def _measure(clip: _Clip, scan: Scan) -> Iterator[Measured]:
+    """The lasting changes of a clip: one for each stretch between two rests."""
+    for first, last in _split_at_rests(clip, scan):
+        mask = _changed_mask(clip, first, last, scan)
+        made = _make(clip, first, last, mask, scan) if np.count_nonzero(mask) >= _MIN_CHANGED_PX else None
+        if made is not None:
+            yield made
+
+
+def _split_at_rests(clip: _Clip, scan: Scan) -> list[tuple[int, int]]:
+    """First and last frame of each stretch of a clip; the stretches meet in the middle of rests."""
+    limit = max(_MIN_CHANGED_PX, _REST_SHARE * clip.box.area)
+    times = [scan.moments[index].time_s for index in clip.indices]
+    busy = [
+        number
+        for number in range(1, len(clip.crops))
+        if np.count_nonzero(_changed_mask(clip, number - 1, number, scan)) >= limit
+    ]
+    cuts = [0]
+    for before, after in itertools.pairwise(busy):
+        if times[after - 1] - times[before] >= _MIN_PLATEAU_S:
+            cuts.append((before + after) // 2)
+    cuts.append(len(clip.crops) - 1)
+    return [(first, last) for first, last in itertools.pairwise(cuts) if last > first]
+
+
+def _changed_mask(clip: _Clip, first: int, last: int, scan: Scan) -> NDArray[np.bool_]:
+    """(h, w) bool: pixels that differ between two frames of a clip, single ones and the pointer left out."""
+    cv2 = require("cv2", "visual")
+    levels = max_difference(clip.crops[first], clip.crops[last])
+    places = [scan.moments[clip.indices[number]] for number in (first, last)]
+    if places[0].pointer_px != places[1].pointer_px:
+        for moment in places:
+            _clear_pointer(levels, clip.box, moment)
+    strong = (levels > _CHANGED_LEVELS).astype(np.uint8)
+    kept: NDArray[np.uint8] = cv2.morphologyEx(strong, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
+    return kept > 0
+
+
+def _clear_pointer(levels: NDArray[np.uint8], box: Box, moment: Moment) -> None:
+    if moment.pointer_box is not None:
+        wide = moment.pointer_box.padded(3).moved(-box.left, moment.scroll_px - box.top)
+        wide = wide.clipped(levels.shape[1], levels.shape[0])
+        levels[wide.top : wide.bottom, wide.left : wide.right] = 0
+
+
+def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Scan) -> Measured | None:
+    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
+    if min(bottom - top, right - left) < _MIN_SIDE_PX and max(bottom - top, right - left) < 4 * _MIN_SIDE_PX:
+        return None
+    crops = [crop[top:bottom, left:right] for crop in clip.crops[first : last + 1]]
+    indices = clip.indices[first : last + 1]
+    times = [scan.moments[index].time_s for index in indices]
+    inner = mask[top:bottom, left:right]
+    progress = track_push(crops, crops[0], crops[-1], inner) or measure_progress(crops, crops[0], crops[-1])
+    fit = fit_easing(*_hold(times, progress))
+    start = scan.index_at(max(fit.start_s, 0.0) + 0.02)
+    end = scan.index_at(fit.start_s + fit.duration_s)
+    page_box = Box(clip.box.left + left, clip.box.top + top, clip.box.left + right, clip.box.top + bottom)
+    between = [crop for crop, value in zip(crops, progress, strict=True) if 0.03 < value < 0.97]
+    return Measured(
+        start=min(start, len(scan.moments) - 1),
+        end=end,
+        box=page_box.moved(0, -_scroll_at_rest(scan, indices[-1])),
+        page_box=page_box,
+        before=crops[0],
+        after=crops[-1],
+        middle=between[:: max(len(between) // 8, 1)][:9],
+        mask=inner,
+        fit=fit,
+        seen_s=_find_steps(times, progress),
+        is_scrolling=_is_scrolling(scan, start),
+    )
+
+
+def _scroll_at_rest(scan: Scan, index: int) -> int:
+    """Where the page is once it stops scrolling."""
+    while index + 1 < len(scan.moments) and (
+        scan.moments[index].shift_px or scan.moments[min(index + 2, len(scan.moments) - 1)].shift_px
+    ):
+        index += 1
+    return scan.moments[index].scroll_px
+
+
+def _find_steps(times: list[float], progress: list[float]) -> tuple[float, float]:
+    """When progress leaves 0, and when it reaches 1."""
+    first = next((time for time, part in zip(times, progress, strict=True) if part > _BEGUN), times[-1])
+    last = next((time for time, part in zip(times, progress, strict=True) if part > 1 - _BEGUN), times[-1])
+    return first, last
+
+
+def _hold(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
+    """A frame is shown until the next one: in recordings with gaps that is said anew just before it."""
+    usual = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    held_times, held = [times[0]], [progress[0]]
+    for number in range(1, len(times)):
+        if times[number] - times[number - 1] > 2.5 * usual > 0:
+            held_times.append(times[number] - usual)
+            held.append(progress[number - 1])
+        held_times.append(times[number])
+        held.append(progress[number])
+    return held_times, held
+
+
+def _is_scrolling(scan: Scan, *indices: int) -> bool:
+    """Whether the page scrolled just before some frame, or while it was shown."""
+    for index in indices:
+        now_s = scan.moments[index].time_s
+        for moment in reversed(scan.moments[: index + 2]):
+            if now_s - moment.time_s > _AFTER_SCROLL_S:
+                break
+            if moment.shift_px:
+                return True
+    return False
+
+
+def narrow_to_pointer(found: list[Measured], scan: Scan) -> list[Measured]:
+    """Of what changes as the pointer comes or goes, the piece that lies under it; the rest is the encoder's."""
+    return [_narrowed(one, scan) if scan.rest_s(scan.index_at(one.seen_s[0])) < _REST_S else one for one in found]
+
+
+def _narrowed(one: Measured, scan: Scan) -> Measured:
+    cv2 = require("cv2", "visual")
+    joined = cv2.dilate(one.mask.astype(np.uint8), np.ones((9, 9), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
+    index = scan.index_at(one.seen_s[0])
+    for moment in scan.moments[max(index - 2, 0) : index + 4]:
+        if moment.pointer_px is None:
+            continue
+        column, row = moment.pointer_px[0] - one.box.left, moment.pointer_px[1] - one.box.top
+        if not (0 <= row < labels.shape[0] and 0 <= column < labels.shape[1]):
+            continue
+        around = labels[max(row - 6, 0) : row + 7, max(column - 6, 0) : column + 7]
+        name = int(around.max())
+        if not 0 < name < count:
+            continue
+        left, top, width, height, area = (int(value) for value in stats[name])
+        if area >= _MIN_PIECE_PX and width * height < _MAX_PIECE_SHARE * one.box.area:
+            return _cropped(one, Box(left, top, left + width, top + height))
+    return one
+
+
+def _cropped(one: Measured, part: Box) -> Measured:
+    """A change on a part of its box alone, in pixels of the box; the dilation that joined it is taken off."""
+    height, width = one.mask.shape
+    part = Box(
+        part.left + 4 * (part.left > 0),
+        part.top + 4 * (part.top > 0),
+        part.right - 4 * (part.right < width),
+        part.bottom - 4 * (part.bottom < height),
+    )
+    rows, columns = slice(part.top, part.bottom), slice(part.left, part.right)
+    return replace(
+        one,
+        box=part.moved(one.box.left, one.box.top),
+        page_box=part.moved(one.page_box.left, one.page_box.top),
+        before=one.before[rows, columns],
+        after=one.after[rows, columns],
+        middle=[image[rows, columns] for image in one.middle],
+        mask=one.mask[rows, columns],
+    )
+
+
+def find_undone(found: list[Measured]) -> None:
+    """Note which changes take which others back: the same place, and it looks as before."""
+    for number, later in enumerate(found):
+        for earlier in reversed(found[:number]):
+            if earlier.undone_by is None and later.undo_of is None and _takes_back(later, earlier):
+                later.undo_of, earlier.undone_by = earlier, later
+                break
+
+
+def _takes_back(later: Measured, earlier: Measured) -> bool:
+    common = later.page_box.intersection(earlier.page_box)
+    if earlier.undo_of is not None and earlier.undo_of.trigger == "click":
+        return False
+    if common < _SAME_PLACE * max(later.page_box.area, earlier.page_box.area):
+        return False
+    mine, theirs = _shared(earlier.page_box, later.page_box), _shared(later.page_box, earlier.page_box)
+    mask = earlier.mask[mine]
+    if not mask.any() or mask.shape != later.mask[theirs].shape:
+        return False
+    left = _count_different(earlier.before[mine], later.after[theirs], mask)
+    gone_on = _count_different(earlier.after[mine], later.before[theirs], mask)
+    size = np.count_nonzero(mask)
+    return bool(left < _SAME_SHARE * size and gone_on < _KEPT_SHARE * size)
+
+
+def _shared(box: Box, other: Box) -> tuple[slice, slice]:
+    """Rows and columns of a box that another one has too."""
+    top, bottom = max(box.top, other.top) - box.top, min(box.bottom, other.bottom) - box.top
+    left, right = max(box.left, other.left) - box.left, min(box.right, other.right) - box.left
+    return slice(top, bottom), slice(left, right)
+
+
+def _count_different(first: NDArray[np.uint8], second: NDArray[np.uint8], mask: NDArray[np.bool_]) -> int:
+    levels = max_difference(np.ascontiguousarray(first), np.ascontiguousarray(second))
+    return int(np.count_nonzero((levels > _CHANGED_LEVELS) & mask))

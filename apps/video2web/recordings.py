@@ -1,0 +1,321 @@
+"""Screen recordings of pages written here, with what happens in them known: what a pointer does, where and when.
+
+A pointer is drawn into the page (recordings of a headless browser have none), the frames are those of Chromium's own
+screencast, and they are encoded as Playwright encodes its videos: VP8 at a constant 25 frames a second.
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from apps.video2web.hand import POINTER_JS, Hand, Happening
+from apps.video2web.render import Renderer, SitePages, open_page
+from cua.errors import CuaError
+from visual_tools.errors import require
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession
+
+FPS = 25
+VIEWPORT_PX = (960, 600)
+_CODEC_OPTIONS = {"crf": "8", "qmin": "0", "qmax": "50", "deadline": "realtime", "speed": "8"}
+_BIT_RATE = 1_000_000
+"""Source: Playwright's videoRecorder.ts, the options it gives FFmpeg; so is the quality of the screencast's JPEGs."""
+_QUALITY = 90
+_MAX_FRAMES = 60 * FPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A recording and its truth.
+
+    Attributes:
+        name: Its name.
+        path: The video.
+        happenings: What happens, in order.
+        fixed: Sides where something stays while the page scrolls.
+        scrolled_px: How far down the page was seen, its first page alone; 0 where it never scrolls.
+    """
+
+    name: str
+    path: Path
+    happenings: tuple[Happening, ...]
+    fixed: tuple[str, ...] = ()
+    scrolled_px: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """How a recording is made.
+
+    Attributes:
+        play: Moves the pointer.
+        page: File of its first page in `data/recordings`.
+        fixed: Sides where something stays while the page scrolls.
+        is_dark_pointer: A black pointer with a white edge, instead of a white one with a black edge.
+        viewport_px: Size of the video.
+    """
+
+    play: "Callable[[Hand], Awaitable[None]]"
+    page: str
+    fixed: tuple[str, ...] = ()
+    is_dark_pointer: bool = False
+    viewport_px: tuple[int, int] = VIEWPORT_PX
+
+
+@dataclass
+class _Frames:
+    """The frames of a screencast as they come, still compressed, each with its time."""
+
+    session: "CDPSession"
+    times: list[float] = field(default_factory=list)
+    images: list[bytes] = field(default_factory=list)
+    _sent: list[asyncio.Future[None]] = field(default_factory=list)
+
+    async def start(self, size_px: tuple[int, int]) -> None:
+        self.session.on("Page.screencastFrame", self._take)
+        await self.session.send(
+            "Page.startScreencast",
+            {"format": "jpeg", "quality": _QUALITY, "maxWidth": size_px[0], "maxHeight": size_px[1]},
+        )
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self.times.append(float(event["metadata"].get("timestamp") or time.time()))
+        self.images.append(base64.b64decode(event["data"]))
+        self._sent.append(asyncio.ensure_future(self._acknowledge(event["sessionId"])))
+
+    async def _acknowledge(self, number: int) -> None:
+        from playwright.async_api import Error
+
+        with contextlib.suppress(Error):  # the page may be gone
+            await self.session.send("Page.screencastFrameAck", {"sessionId": number})
+
+
+async def record(renderer: Renderer, name: str, folder: Path) -> Recording:
+    """Make one of `SCRIPTS` into a video.
+
+    Args:
+        renderer: A browser.
+        name: Which.
+        folder: Where the video and its truth go, NAME.webm and NAME.json.
+
+    Raises:
+        CuaError: There is no such recording, or the browser sent no frames.
+    """
+    if name not in SCRIPTS:
+        raise CuaError(f"there is no recording {name!r}; there are: {', '.join(SCRIPTS)}")
+    script = SCRIPTS[name]
+    data = files("apps.video2web").joinpath("data", "recordings")
+    pages: dict[str, str | bytes] = {
+        item.name: item.read_text("utf-8") for item in data.iterdir() if item.name.endswith(".html")
+    }
+    fill, edge = ("#000", "#fff") if script.is_dark_pointer else ("#fff", "#000")
+    async with renderer.context(SitePages(pages), script.viewport_px) as context:
+        await context.add_init_script(POINTER_JS.replace("FILL", fill).replace("EDGE", edge))
+        page = (await open_page(context, script.page)).page
+        await page.mouse.move(480, 560)
+        frames = _Frames(await context.new_cdp_session(page))
+        await frames.start(script.viewport_px)
+        await asyncio.sleep(0.4)
+        if not frames.times:
+            raise CuaError("the browser sends no frames of its screen")
+        hand = Hand(page, time.time())
+        frames.times[:], frames.images[:] = [time.time()], frames.images[-1:]
+        await hand.wait(0.5)
+        await script.play(hand)
+        await hand.wait(0.4)
+        end = time.time()
+    path = folder / f"{name}.webm"
+    await asyncio.to_thread(
+        encode, frames.images, [at - hand.started_s for at in frames.times], end - hand.started_s, path
+    )
+    recording = Recording(
+        name=name,
+        path=path,
+        happenings=tuple(sorted(hand.happenings, key=lambda one: one.start_s)),
+        fixed=script.fixed,
+        scrolled_px=hand.scrolled_px,
+    )
+    path.with_suffix(".json").write_text(
+        json.dumps({**asdict(recording), "path": path.name}, indent=1), encoding="utf-8"
+    )
+    return recording
+
+
+def load_recording(path: Path) -> Recording:
+    """A recording made before, from its NAME.json."""
+    stored = json.loads(path.read_text("utf-8"))
+    happenings = tuple(Happening(**{**one, "box_px": tuple(one["box_px"])}) for one in stored.pop("happenings"))
+    return Recording(
+        name=stored["name"],
+        path=path.with_name(stored["path"]),
+        happenings=happenings,
+        fixed=tuple(stored["fixed"]),
+        scrolled_px=stored["scrolled_px"],
+    )
+
+
+def encode(images: list[bytes], times_s: list[float], end_s: float, path: Path) -> None:
+    """Frames that came at any time, as a video of 25 a second: each is shown until the next.
+
+    Args:
+        images: JPEG files.
+        times_s: When each was taken, ascending.
+        end_s: Length of the video.
+        path: The file, VP8 in WebM.
+    """
+    av = require("av", "visual")
+    with av.open(str(path), "w") as container:
+        first = _decode(images[0])
+        stream = container.add_stream("libvpx", rate=FPS, options=_CODEC_OPTIONS)
+        stream.height, stream.width = first.shape[0] // 2 * 2, first.shape[1] // 2 * 2
+        stream.pix_fmt, stream.bit_rate = "yuv420p", _BIT_RATE
+        shown, pixels = 0, first
+        for number in range(min(max(round(end_s * FPS), 1), _MAX_FRAMES)):
+            latest = shown
+            while latest + 1 < len(times_s) and times_s[latest + 1] <= number / FPS:
+                latest += 1
+            if latest != shown:
+                shown, pixels = latest, _decode(images[latest])
+            frame = av.VideoFrame.from_ndarray(pixels[: stream.height, : stream.width], format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+
+def _decode(image: bytes) -> NDArray[np.uint8]:
+    return np.asarray(Image.open(BytesIO(image)).convert("RGB"))
+
+
+async def _cards(hand: Hand) -> None:
+    await hand.hover("#card1", "hover", "#card1", 0.3, "ease", away=(160, 520))
+    await hand.hover("#card2", "hover", "#card2", 0.5, "ease-out", away=(480, 520))
+    await hand.hover("#more", "hover", "#more", 0.2, "ease", away=(700, 560))
+    await hand.hover("#buy", "hover", "#buy", 0.3, "linear", away=(480, 500))
+
+
+async def _dialog(hand: Hand) -> None:
+    await hand.click("#open", "modal", "#dialog", 0.4, "ease-out")
+    await hand.click("#close", "modal", "#dialog", 0.4, "ease-out", is_gone=True)
+    await hand.click("#open", "modal", "#dialog", 0.4, "ease-out")
+
+
+async def _menus(hand: Hand) -> None:
+    await hand.hover("#hovering", "menu", "#maps", 0.25, "ease-out", away=(480, 480))
+    await hand.click("#account", "menu", "#list", 0.25, "ease-out")
+    await hand.click("#account", "menu", "#list", 0.25, "ease-out")
+    await hand.hover("#word", "tooltip", "#tip", 0.2, "linear", away=(300, 520))
+
+
+async def _accordion(hand: Hand) -> None:
+    await hand.click("#h1", "accordion", "main", 0.4, "ease-in-out")
+    await hand.click("#h2", "accordion", "main", 0.4, "ease-in-out")
+    await hand.click("#h1", "accordion", "main", 0.4, "ease-in-out")
+
+
+async def _tabs(hand: Hand) -> None:
+    await hand.click("#t1", "tabs", "main")
+    await hand.click("#t2", "tabs", "main")
+    await hand.click("#yearly", "toggle", "#yearly", 0.2, "ease")
+
+
+async def _carousel(hand: Hand) -> None:
+    await hand.click("#next", "carousel", "#frame", 0.6, "ease-in-out")
+    await hand.click("#next", "carousel", "#frame", 0.6, "ease-in-out")
+    await hand.click("#back", "carousel", "#frame", 0.6, "ease-in-out")
+
+
+async def _autoplay(hand: Hand) -> None:
+    box = await hand.find("#frame")
+    await hand.page.evaluate(
+        "window.turned = []; belt.addEventListener('transitionrun', () => window.turned.push(Date.now()))"
+    )
+    await hand.wait(7.2)
+    turned = await hand.page.evaluate("window.turned")
+    for at in turned:
+        hand.note("carousel", "time", box, at / 1000 - hand.started_s, 0.6, "ease-in-out")
+
+
+async def _reveal(hand: Hand) -> None:
+    for selector, down_px in (("#shy1", 200), ("#shy2", 320)):
+        await hand.page.evaluate(
+            "(s) => document.querySelector(s).addEventListener('transitionrun', () => "
+            "{ window.shown = window.shown || Date.now() })",
+            selector,
+        )
+        await hand.scroll(down_px)
+        await hand.wait(0.9)
+        shown = await hand.page.evaluate("window.shown || 0") / 1000
+        await hand.page.evaluate("window.shown = 0")
+        if shown:
+            hand.note("reveal", "scroll", await hand.find(selector), shown - hand.started_s, 0.6, "ease-out")
+    await hand.scroll(300)
+    await hand.wait(0.3)
+    await hand.scroll(-700)
+
+
+async def _sidebar(hand: Hand) -> None:
+    await hand.scroll(380)
+    await hand.wait(0.4)
+    await hand.scroll(340, in_s=0.5)
+    await hand.wait(0.4)
+    await hand.scroll(-500, in_s=1.0)
+
+
+async def _form(hand: Hand) -> None:
+    await hand.click("#name")
+    await hand.type("Ada Lovelace", "#name")
+    await hand.click("#town")
+    await hand.type("London", "#town")
+    await hand.click("#send", "toast", "#toast", 0.3, "ease-out")
+    await hand.wait(2.6)
+
+
+async def _night(hand: Hand) -> None:
+    await hand.click("#dark", "theme", "body", 0.4, "ease")
+    await hand.wait(0.4)
+    await hand.click("#dark", "theme", "body", 0.4, "ease")
+
+
+async def _shop(hand: Hand) -> None:
+    await hand.click("#about", "navigation", "main")
+    await hand.wait(0.6)
+    await hand.click("#back", "navigation", "main")
+    await hand.wait(0.4)
+
+
+async def _demo(hand: Hand) -> None:
+    await hand.scroll(330)
+    await hand.hover("#c2", "hover", "#c2", 0.3, "ease", away=(880, 560))
+    await hand.scroll(-330)
+    await hand.click("#buy", "modal", "#order", 0.4, "ease-out")
+    await hand.click("#shut", "modal", "#order", 0.4, "ease-out", is_gone=True)
+
+
+SCRIPTS: dict[str, Script] = {
+    "cards": Script(play=_cards, page="cards.html"),
+    "menus": Script(play=_menus, page="menus.html", is_dark_pointer=True),
+    "dialog": Script(play=_dialog, page="dialog.html"),
+    "accordion": Script(play=_accordion, page="accordion.html"),
+    "tabs": Script(play=_tabs, page="tabs.html", is_dark_pointer=True),
+    "carousel": Script(play=_carousel, page="carousel.html"),
+    "autoplay": Script(play=_autoplay, page="carousel.html#auto"),
+    "reveal": Script(play=_reveal, page="reveal.html", fixed=("top",)),
+    "sidebar": Script(play=_sidebar, page="sidebar.html", fixed=("left",), is_dark_pointer=True),
+    "form": Script(play=_form, page="form.html"),
+    "night": Script(play=_night, page="form.html"),
+    "shop": Script(play=_shop, page="shop.html", is_dark_pointer=True),
+    "demo": Script(play=_demo, page="demo.html", fixed=("top",)),
+}
+"""Every recording by its name."""

@@ -1,0 +1,322 @@
+"""Sites rendered in Chromium without network, and what the scores need to know of them.
+
+A site is a folder of files. It is served to the browser from memory under a name that exists nowhere; every other
+request ends with an error, and the browser has no profile and no way out.
+"""
+
+import asyncio
+import contextlib
+import mimetypes
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cua.errors import CuaError
+from envs.browser.domains import DomainRules
+from envs.browser.launch import LaunchedBrowser, launch
+from envs.browser.options import BrowserOptions
+from visual_tools.images import load_image
+from visual_tools.pages import TextBlock
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page, Route
+
+ORIGIN = "http://site.test"
+MAX_PAGE_PX = 12_000
+"""Pages are cut at this height."""
+
+MAX_SITE_BYTES = 200 * 2**20
+_RENDER_TIMEOUT_S = 30.0
+_SETTLE_MS = 50
+_MAX_PROBLEMS = 50
+_SHIFT = 50  # between the two paintings of blocks.js, and how near a level has to come (Design2Code: 50, 8, 4)
+_NEAR_SHIFT, _NEAR_COLOR = 8, 4
+_FIRST_LEVEL, _LEVEL_STEP, _NUM_LEVELS = 10, 16, 16
+_STILL_CSS = (
+    "*,*::before,*::after{animation:none!important;transition:none!important;caret-color:transparent!important}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageBox:
+    """An element that can be seen as a box.
+
+    Attributes:
+        kind: `box` (background or border), `image` or `field`.
+        left: CSS pixels of the page; so are the others.
+        top: Upper edge.
+        width: Width.
+        height: Height.
+    """
+
+    kind: str
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """A page as a browser shows it.
+
+    Attributes:
+        image: (H, W, 3) uint8 RGB, the whole page.
+        blocks: Its text, one block an element, as Design2Code finds them.
+        boxes: What can be seen beside text.
+        problems: Errors on the console, and requests that led nowhere.
+        overflow_px: By how much the page is wider than its viewport.
+        num_elements: Size of the document.
+        images_without_alt: Images that a screen reader cannot name.
+    """
+
+    image: NDArray[np.uint8]
+    blocks: tuple[TextBlock, ...] = ()
+    boxes: tuple[PageBox, ...] = ()
+    problems: tuple[str, ...] = ()
+    overflow_px: int = 0
+    num_elements: int = 0
+    images_without_alt: int = 0
+
+
+@dataclass(slots=True)
+class OpenPage:
+    """A page of a site in the browser.
+
+    Attributes:
+        page: Playwright's page.
+        problems: What went wrong so far.
+    """
+
+    page: "Page"
+    problems: list[str] = field(default_factory=list)
+
+    def note(self, problem: str) -> None:
+        """Keep a problem, the first ones only."""
+        if len(self.problems) < _MAX_PROBLEMS:
+            self.problems.append(problem[:500])
+
+
+class SiteFiles:
+    """The files of a site, read when they are asked for; nothing outside of its folder is ever read."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+
+    def read(self, path: str) -> tuple[bytes, str] | None:
+        """A file and its type by its path in an address; None where there is none."""
+        relative = PurePosixPath(unquote(path).lstrip("/") or "index.html")
+        found = (self._root / relative).resolve()
+        if found.is_dir():
+            found = found / "index.html"
+        if not found.is_relative_to(self._root) or not found.is_file() or found.stat().st_size > MAX_SITE_BYTES:
+            return None
+        return found.read_bytes(), mimetypes.guess_type(found.name)[0] or "application/octet-stream"
+
+
+class SitePages:
+    """The pages of a site that is held in memory, by path."""
+
+    def __init__(self, pages: Mapping[str, str | bytes]) -> None:
+        self._pages = {
+            name.lstrip("/"): text.encode() if isinstance(text, str) else text for name, text in pages.items()
+        }
+
+    def read(self, path: str) -> tuple[bytes, str] | None:
+        """A file and its type by its path in an address; None where there is none."""
+        name = unquote(path).lstrip("/") or "index.html"
+        found = self._pages.get(name)
+        return None if found is None else (found, mimetypes.guess_type(name)[0] or "application/octet-stream")
+
+
+Site = SiteFiles | SitePages
+
+
+class Renderer:
+    """A browser for sites; use it with `async with`.
+
+    Raises:
+        EnvSetupError: There is no browser, or it does not start.
+    """
+
+    def __init__(self) -> None:
+        self._launched: LaunchedBrowser | None = None
+
+    async def __aenter__(self) -> "Renderer":
+        self._launched = await launch(BrowserOptions(), DomainRules(), is_shared=True)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._launched is not None:
+            await self._launched.close()
+
+    @contextlib.asynccontextmanager
+    async def context(self, site: Site, viewport_px: tuple[int, int], **more: Any) -> "AsyncIterator[BrowserContext]":
+        """A fresh context in which a site can be opened under `ORIGIN`, and nothing else.
+
+        Args:
+            site: Its files.
+            viewport_px: Width and height, CSS pixels.
+            more: Further settings of Playwright's `new_context`.
+        """
+        if self._launched is None:
+            raise RuntimeError("use a Renderer with `async with`")
+        width, height = viewport_px
+        context = await self._launched.browser.new_context(
+            viewport={"width": width, "height": height}, service_workers="block", accept_downloads=False, **more
+        )
+        try:
+            await context.route("**/*", lambda route: _serve(site, route))
+            await context.route_web_socket("**/*", lambda socket: socket.close())
+            yield context
+        finally:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(context.close(), 5)
+
+    async def render(
+        self, site: Site, viewport_px: tuple[int, int] = (1280, 720), *, path: str = "/", with_blocks: bool = True
+    ) -> Rendering:
+        """Render a page of a site whole, at rest.
+
+        Args:
+            site: Its files.
+            viewport_px: Width and height of the window, CSS pixels.
+            path: Which page.
+            with_blocks: Find its text blocks too (two more screenshots).
+
+        Raises:
+            CuaError: It does not come to rest in 30 s.
+        """
+        try:
+            async with asyncio.timeout(_RENDER_TIMEOUT_S), self.context(site, viewport_px) as context:
+                opened = await open_page(context, path)
+                page = opened.page
+                await page.add_style_tag(content=_STILL_CSS)
+                await page.wait_for_timeout(_SETTLE_MS)
+                image = await _photograph(page)
+                seen = await page.evaluate(_script("inspect.js"))
+                blocks = await _find_blocks(page, image) if with_blocks else ()
+        except TimeoutError as error:
+            raise CuaError(f"the page {path} does not come to rest within {_RENDER_TIMEOUT_S:g} s") from error
+        return Rendering(
+            image=image,
+            blocks=blocks,
+            boxes=tuple(PageBox(kind=kind, left=x, top=y, width=w, height=h) for kind, x, y, w, h in seen["boxes"]),
+            problems=tuple(opened.problems),
+            overflow_px=int(seen["overflow_px"]),
+            num_elements=int(seen["num_elements"]),
+            images_without_alt=int(seen["images_without_alt"]),
+        )
+
+
+async def open_page(context: "BrowserContext", path: str = "/") -> OpenPage:
+    """Open a page of the site of a context and wait until it is loaded.
+
+    Raises:
+        CuaError: It cannot be loaded.
+    """
+    from playwright.async_api import Error
+
+    page = await context.new_page()
+    opened = OpenPage(page)
+    session = await context.new_cdp_session(page)
+    await session.send("Emulation.setScrollbarsHidden", {"hidden": True})
+    page.on("pageerror", lambda error: opened.note(f"script error: {error}"))
+    page.on("console", lambda message: opened.note(f"console: {message.text}") if message.type == "error" else None)
+    page.on("requestfailed", lambda request: opened.note(f"not loaded: {request.url}"))
+    page.on("dialog", lambda dialog: asyncio.ensure_future(dialog.dismiss()))
+    try:
+        await page.goto(f"{ORIGIN}/{path.lstrip('/')}", wait_until="load", timeout=_RENDER_TIMEOUT_S * 1000)
+        await page.evaluate("document.fonts.ready.then(() => true)")
+    except Error as error:
+        raise CuaError(f"the page {path} cannot be loaded: {error.message.splitlines()[0]}") from error
+    return opened
+
+
+async def _serve(site: Site, route: "Route") -> None:
+    address = urlsplit(route.request.url)
+    found = None
+    if f"{address.scheme}://{address.netloc}" == ORIGIN:
+        found = await asyncio.to_thread(site.read, address.path)
+    if found is None:
+        await route.abort("addressunreachable")
+    else:
+        await route.fulfill(status=200, body=found[0], content_type=found[1])
+
+
+async def _photograph(page: "Page") -> NDArray[np.uint8]:
+    width = page.viewport_size["width"] if page.viewport_size else 1280
+    height = int(await page.evaluate("Math.max(document.documentElement.scrollHeight, innerHeight)"))
+    clip: Any = {"x": 0, "y": 0, "width": width, "height": min(height, MAX_PAGE_PX)}
+    return load_image(await page.screenshot(full_page=True, clip=clip))
+
+
+async def _find_blocks(page: "Page", image: NDArray[np.uint8]) -> tuple[TextBlock, ...]:
+    """Text blocks as Design2Code finds them: the ink of each element, by two paintings in colours of its own."""
+    script = _script("blocks.js")
+    texts = await page.evaluate(script, 0)
+    first = await _photograph(page)
+    await page.evaluate(script, _SHIFT)
+    second = await _photograph(page)
+    height = min(len(first), len(second), len(image))
+    return blocks_of_paintings(texts, first[:height], second[:height], image[:height], len(image))
+
+
+def blocks_of_paintings(
+    texts: list[list[Any]],
+    first: NDArray[np.uint8],
+    second: NDArray[np.uint8],
+    image: NDArray[np.uint8],
+    height: int,
+) -> tuple[TextBlock, ...]:
+    """Blocks from two screenshots on which every element's text has a colour of its own.
+
+    Args:
+        texts: Text and colour (red, green, blue of the first painting) of each text node, in order.
+        first: (H, W, 3) uint8.
+        second: The same with all colours shifted by 50.
+        image: The page as it is.
+        height: Rows of the whole page.
+    """
+    moved = (first.astype(np.int16) + _SHIFT) % 256
+    is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)
+    steps = (first.astype(np.int16) - _FIRST_LEVEL + _LEVEL_STEP // 2) // _LEVEL_STEP
+    off = np.abs(first.astype(np.int16) - (_FIRST_LEVEL + steps * _LEVEL_STEP))
+    is_text &= ((off <= _NEAR_COLOR) & (steps >= 0) & (steps < _NUM_LEVELS)).all(axis=2)
+    rows, columns = np.nonzero(is_text)
+    codes = (steps[rows, columns] * np.array([_NUM_LEVELS**2, _NUM_LEVELS, 1])).sum(axis=1)
+    order = np.argsort(codes, kind="stable")
+    names, starts = np.unique(codes[order], return_index=True)
+    pixels = dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)) if names.size else {}
+    joined: dict[int, list[str]] = {}
+    for text, *color in texts:
+        red, green, blue = ((int(level) - _FIRST_LEVEL) // _LEVEL_STEP for level in color)
+        joined.setdefault((red * _NUM_LEVELS + green) * _NUM_LEVELS + blue, []).append(str(text).lower())
+    width = image.shape[1]
+    blocks = []
+    for code, parts in joined.items():
+        if code not in pixels:
+            continue
+        ys, xs = rows[pixels[code]], columns[pixels[code]]
+        red, green, blue = image[ys, xs].mean(axis=0).astype(int).tolist()
+        blocks.append(
+            TextBlock(
+                text=" ".join(parts),
+                left=float(xs.min() / width),
+                top=float(ys.min() / height),
+                width=float((xs.max() - xs.min() + 1) / width),
+                height=float((ys.max() - ys.min() + 1) / height),
+                rgb=(red, green, blue),
+            )
+        )
+    return tuple(blocks)
+
+
+def _script(name: str) -> str:
+    return files("apps.video2web").joinpath(name).read_text("utf-8")

@@ -1,0 +1,227 @@
+"""The page of a build: all its rounds side by side, in one self-contained file that can do nothing else.
+
+What pages and models say is foreign text: the template engine escapes all of it, images are embedded as pixels, and
+the page's own content security policy forbids any request and any script but the one that it came with.
+"""
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apps.video2web.rounds import BuildFolder, best_number
+from apps.video2web.site_files import diff_code
+from cua.errors import CuaError
+from cua.trajectory.describe import printable
+from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.images import write_atomically
+from cua.trajectory.report.page import inline_policy, report_style
+from visual_tools.errors import ImageError
+from visual_tools.images import load_image
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+REPORT = "report.html"
+PARTS = ("block_match", "text", "position", "color", "visual", "layout")
+_MAX_WIDTH_PX, _MAX_HEIGHT_PX = 1100, 4000
+_QUALITY = 82
+_MAX_FINDINGS, _MAX_CHARS = 60, 400
+_CHART = (720, 150, 34)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageView:
+    """A page of a round: images as addresses, parts of the score as texts."""
+
+    name: str
+    score: str
+    parts: tuple[tuple[str, str], ...]
+    reference: str
+    ours: str
+    difference: str
+    worst: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundView:
+    """A round; `lines` are the kinds and texts of its code diff, `replays` whether interactions are there, why not."""
+
+    number: int
+    title: str
+    verdict: str
+    kind: str
+    score: str
+    gain: str
+    said: str
+    facts: tuple[tuple[str, str], ...]
+    pages: tuple[PageView, ...]
+    findings: tuple[str, ...]
+    replays: tuple[tuple[bool, str], ...]
+    lines: tuple[tuple[str, str], ...]
+    is_best: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A round on the chart."""
+
+    x: float
+    y: float
+    kind: str
+    label: str
+
+
+def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
+    """Write `report.html` into a build's folder.
+
+    Args:
+        folder: The build.
+        reason: Why it ended.
+
+    Raises:
+        CuaError: It cannot be read or written.
+    """
+    rounds, facts = folder.rounds(), folder.facts()
+    best = best_number(rounds)
+    if best is None:
+        raise CuaError(f"{folder.path} has no finished round: there is nothing to report")
+    views = list(_views(folder, rounds, facts, best))
+    style, script = report_style() + _part("report.css"), _part("report.js")
+    html = _template().render(
+        policy=inline_policy(style, script),
+        style=style,
+        script=script,
+        score=f"{rounds[best]['score']['score']:.4f}",
+        draft=f"{rounds[0]['score']['score']:.4f}",
+        best=best,
+        reason=printable(reason),
+        author=printable(str(facts.get("author", ""))),
+        wish=printable(str(facts.get("wish", ""))),
+        goal=f"{float(facts['goal']):g}",
+        window="{} x {}".format(*facts["viewport_px"]),
+        seconds=f"{sum(float(each['seconds']) for each in rounds):.0f}",
+        rounds=views,
+        shown=views[best],
+        points=_points(rounds, best),
+        chart=_CHART,
+        path=" ".join(f"{point.x:.1f},{point.y:.1f}" for point in _points(rounds, best) if point.kind != "bad"),
+    )
+    path = folder.path / REPORT
+    with translate_os_errors("write", path):
+        write_atomically(path, html.encode())
+    return path
+
+
+def _views(
+    folder: BuildFolder, rounds: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], best: int
+) -> Iterator[RoundView]:
+    references = [_image(folder.reference(number)) for number in range(1, len(facts["names"]) + 1)]
+    for each in rounds:
+        number, base = int(each["number"]), int(each["base"])
+        gain = float(each["score"]["score"]) - float(rounds[base]["score"]["score"])
+        usage = each["usage"]
+        told = [("seconds", f"{float(each['seconds']):.1f}"), ("bytes of code", f"{int(each['code_bytes']):,}")]
+        told += [("elements", str(count)) for count in each["elements"] if count is not None]
+        tokens = int(usage["input_tokens"]) + int(usage["output_tokens"])
+        told += [("tokens", f"{tokens:,}")] if tokens else []
+        yield RoundView(
+            number=number,
+            title=f"Round {number}" if number else "Draft",
+            verdict=each["verdict"],
+            kind="good" if each["verdict"] == "kept" else "bad",
+            score=f"{float(each['score']['score']):.4f}",
+            gain=f"{gain:+.4f}" if number else "",
+            said=_clipped(str(each["said"])),
+            facts=tuple(told),
+            pages=tuple(_pages(folder.round_dir(number), each, facts["names"], references)),
+            findings=tuple(_clipped(str(line)) for line in each["findings"][:_MAX_FINDINGS]),
+            replays=tuple(
+                (bool(one["is_there"]), _clipped(f"{one['name']}: {one['why'] or 'as recorded'}"))
+                for one in each["score"].get("replays", ())
+            ),
+            lines=tuple(_diff(folder, number, base)) if number else (),
+            is_best=number == best,
+        )
+
+
+def _pages(
+    folder: Path, facts: Mapping[str, Any], names: Sequence[str], references: Sequence[str]
+) -> Iterator[PageView]:
+    images = facts["images"] or [{}] * len(names)
+    for name, score, image, reference in zip(names, facts["score"]["pages"], images, references, strict=False):
+        yield PageView(
+            name=_clipped(str(name)),
+            score=f"{float(score['score']):.4f}",
+            parts=tuple(
+                (part.replace("_", " "), f"{float(score[part]):.3f}") for part in PARTS if score.get(part) is not None
+            ),
+            reference=reference,
+            ours=_image(folder / image["ours"]) if image else "",
+            difference=_image(folder / image["difference"]) if image else "",
+            worst=tuple(_image(folder / each) for each in image.get("worst", ())),
+        )
+
+
+def _diff(folder: BuildFolder, number: int, base: int) -> Iterator[tuple[str, str]]:
+    try:
+        text = diff_code(folder.site(base), folder.site(number))
+    except CuaError as error:
+        text = str(error)
+    kinds = {"+": "add", "-": "cut", "@": "at"}
+    for line in text.split("\n"):
+        is_name = line.startswith(("+++", "---"))
+        yield ("name" if is_name else kinds.get(line[:1], "same")), _clipped(line)
+
+
+def _points(rounds: Sequence[Mapping[str, Any]], best: int) -> list[Point]:
+    width, height, margin = _CHART
+    scores = [float(each["score"]["score"]) for each in rounds]
+    low, high = min(scores), max(scores)
+    span, step = max(high - low, 0.005), (width - 2 * margin) / max(len(rounds) - 1, 1)
+    points = []
+    for number, (each, score) in enumerate(zip(rounds, scores, strict=True)):
+        kind = "best" if number == best else "good" if each["verdict"] == "kept" else "bad"
+        y = height - margin - (score - low) / span * (height - 2 * margin)
+        points.append(Point(x=margin + number * step, y=y, kind=kind, label=f"{score:.4f}"))
+    return points
+
+
+def _image(path: Path) -> str:
+    """An image of a build as an address that holds it, reduced; "" where it is lost."""
+    from PIL import Image
+
+    try:
+        pixels = Image.fromarray(load_image(path))
+    except (ImageError, OSError):
+        return ""
+    pixels = pixels.crop((0, 0, pixels.width, min(pixels.height, _MAX_HEIGHT_PX)))
+    if pixels.width > _MAX_WIDTH_PX:
+        pixels = pixels.resize((_MAX_WIDTH_PX, round(pixels.height * _MAX_WIDTH_PX / pixels.width)))
+    buffer = io.BytesIO()
+    pixels.save(buffer, "WEBP", quality=_QUALITY, method=2)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _clipped(text: str) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= _MAX_CHARS else f"{shown[:_MAX_CHARS]}…"
+
+
+@cache
+def _part(name: str) -> str:
+    return resources.files("apps.video2web").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    engine = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_part)
+    )
+    return engine.get_template("report.html")

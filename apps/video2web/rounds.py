@@ -1,0 +1,302 @@
+"""What is ordered, what a round is, and the folder in which a build keeps both.
+
+A round counts from the moment its folder has its name, so that a build that was killed goes on after its last whole
+round.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from apps.video2web.compare import Differences, difference_image, side_by_side
+from apps.video2web.interactions import Act, Interaction
+from apps.video2web.render import Rendering
+from apps.video2web.score import Reference, SiteScore, read_reference
+from apps.video2web.site_files import Files, code_bytes, read_site, write_site
+from cua.errors import ConfigError
+from cua.json_text import read_json
+from cua.messages import Usage
+from visual_tools.box import Box
+from visual_tools.images import load_image, save_image
+
+GOAL = 0.98
+MAX_ROUNDS = 8
+
+Verdict = Literal["kept", "rolled back", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be built.
+
+    Attributes:
+        pages: The images of the pages; the first one is `index.html`, the next one `page-2.html`.
+        viewport_px: Width and height of the window that the pages are rendered in.
+        goal: The score that is enough.
+        max_rounds: Rounds after the draft.
+        wish: What the user wants besides, in words.
+        files: The files of the pages, where they are called otherwise.
+        interactions: What a recording shows the pages do.
+    """
+
+    pages: tuple[Reference, ...]
+    viewport_px: tuple[int, int]
+    goal: float = GOAL
+    max_rounds: int = MAX_ROUNDS
+    wish: str = ""
+    files: tuple[str, ...] = ()
+    interactions: tuple[Interaction, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files of the pages."""
+        return self.files or tuple(page_file(number) for number in range(len(self.pages)))
+
+
+def page_file(number: int) -> str:
+    """The file of a page, counted from 0."""
+    return f"page-{number + 1}.html" if number else "index.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What an author makes of a site.
+
+    Attributes:
+        files: The site.
+        said: What was done, in a sentence.
+        usage: What it cost.
+        stop: Why there will be no further round; "" when there may be.
+        memory: JSON values that the author gets back when it goes on from here.
+        run: Folder of the record of the model's run.
+    """
+
+    files: Files
+    said: str
+    usage: Usage = field(default_factory=Usage)
+    stop: str = ""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A draft or a change of it, and what came of it.
+
+    Attributes:
+        number: 0 for the draft.
+        base: The round that it changed.
+        verdict: Whether its site is the best one so far.
+        score: How well its site matches.
+        proposal: The site, and what its author said.
+        findings: What differs, page by page.
+        renderings: What the pages look like; None for one that could not be shown. Not kept.
+        seconds: What the round took.
+    """
+
+    number: int
+    base: int
+    verdict: Verdict
+    score: SiteScore
+    proposal: Proposal
+    findings: tuple[Differences, ...]
+    renderings: tuple[Rendering | None, ...] = ()
+    seconds: float = 0.0
+
+    def lines(self) -> list[str]:
+        """What differs, in words."""
+        return [*self.score.missing(), *(line for found in self.findings for line in found.lines())]
+
+
+def viewport_of(order: Order, reference: Reference) -> tuple[int, int]:
+    """The window for a page: no higher than its image, else the page would be."""
+    width, height = order.viewport_px
+    return width, min(height, reference.image.shape[0])
+
+
+class BuildFolder:
+    """The folder of a build: `build.json`, `reference/`, `rounds/`.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a build was begun in it."""
+        return (self.path / "build.json").is_file()
+
+    def begin(self, order: Order, about: Mapping[str, Any]) -> None:
+        """Write down what is to be built."""
+        (self.path / "reference").mkdir(parents=True, exist_ok=True)
+        (self.path / "rounds").mkdir(exist_ok=True)
+        for number, page in enumerate(order.pages, 1):
+            save_image(page.image, self.reference(number))
+        facts = {"version": 1, "viewport_px": order.viewport_px, "goal": order.goal, "max_rounds": order.max_rounds}
+        facts |= {"wish": order.wish, "names": [page.name for page in order.pages], **about}
+        facts["interactions"] = [
+            self._keep_interaction(number, one) for number, one in enumerate(order.interactions, 1)
+        ]
+        _write_json(self.path / "build.json", facts)
+
+    def _keep_interaction(self, number: int, one: Interaction) -> dict[str, Any]:
+        images = {"before": one.before, "after": one.after, "end_page": one.end_page}
+        for name, image in images.items():
+            if image is not None:
+                save_image(image, self._interaction_image(number, name))
+        facts = {"kind": one.kind, "page": one.page, "acts": [asdict(act) for act in one.acts]}
+        box = one.box_px
+        facts |= {"box_px": [box.left, box.top, box.right, box.bottom], "duration_s": one.duration_s}
+        return {**facts, "leads_to": one.leads_to, "has_end_page": one.end_page is not None}
+
+    def _interaction_image(self, number: int, name: str) -> Path:
+        return self.path / "reference" / f"interaction-{number}-{name.replace('_', '-')}.png"
+
+    def _read_interaction(self, number: int, facts: Mapping[str, Any]) -> Interaction:
+        left, top, right, bottom = (int(edge) for edge in facts["box_px"])
+        return Interaction(
+            kind=str(facts["kind"]),
+            page=int(facts["page"]),
+            acts=tuple(Act(**act) for act in facts["acts"]),
+            box_px=Box(left, top, right, bottom),
+            before=load_image(self._interaction_image(number, "before")),
+            after=load_image(self._interaction_image(number, "after")),
+            duration_s=float(facts["duration_s"]),
+            leads_to=None if facts["leads_to"] is None else int(facts["leads_to"]),
+            end_page=load_image(self._interaction_image(number, "end_page")) if facts["has_end_page"] else None,
+        )
+
+    def reference(self, number: int) -> Path:
+        """The image of a page, counted from 1."""
+        return self.path / "reference" / f"reference-page-{number}.png"
+
+    def facts(self) -> dict[str, Any]:
+        """What `begin` wrote down.
+
+        Raises:
+            ConfigError: There is none that can be read.
+        """
+        return _read_object(self.path / "build.json")
+
+    def order(self) -> Order:
+        """What was ordered, read again.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
+        facts = self.facts()
+        try:
+            pages = [
+                read_reference(load_image(self.reference(number)), str(name))
+                for number, name in enumerate(facts["names"], 1)
+            ]
+            width, height = (int(side) for side in facts["viewport_px"])
+            return Order(
+                pages=tuple(pages),
+                viewport_px=(width, height),
+                goal=float(facts["goal"]),
+                max_rounds=int(facts["max_rounds"]),
+                wish=str(facts["wish"]),
+                interactions=tuple(
+                    self._read_interaction(number, one) for number, one in enumerate(facts.get("interactions", ()), 1)
+                ),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{self.path / 'build.json'} is no build: {error!r}; begin a new one") from error
+
+    def round_dir(self, number: int) -> Path:
+        """Folder of a round."""
+        return self.path / "rounds" / f"{number:02d}"
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """The rounds that were finished, in order."""
+        found: list[dict[str, Any]] = []
+        while (self.round_dir(len(found)) / "round.json").is_file():
+            found.append(_read_object(self.round_dir(len(found)) / "round.json"))
+        return found
+
+    def site(self, number: int) -> dict[str, bytes]:
+        """The site of a round."""
+        return read_site(self.round_dir(number) / "site")
+
+    def keep(self, done: Round, order: Order) -> dict[str, Any]:
+        """Write a round down; it counts once its folder has its name."""
+        folder = self.round_dir(done.number)
+        fresh = folder.with_name(f"{folder.name}.new")
+        _clear(fresh)
+        fresh.mkdir(parents=True)
+        if done.proposal.files:
+            write_site(done.proposal.files, fresh / "site")
+        images = [
+            self._keep_images(fresh, done, page, order.pages[page].image)
+            for page in range(len(order.pages))
+            if done.renderings
+        ]
+        facts = {
+            "number": done.number,
+            "base": done.base,
+            "verdict": done.verdict,
+            "score": done.score.to_json(),
+            "said": done.proposal.said,
+            "stop": done.proposal.stop,
+            "memory": dict(done.proposal.memory),
+            "run": done.proposal.run,
+            "usage": asdict(done.proposal.usage),
+            "findings": done.lines(),
+            "images": images,
+            "code_bytes": code_bytes(done.proposal.files),
+            "elements": [page.num_elements if page else None for page in done.renderings],
+            "seconds": round(done.seconds, 2),
+        }
+        _write_json(fresh / "round.json", facts)
+        fresh.rename(folder)
+        return facts
+
+    def _keep_images(self, fresh: Path, done: Round, page: int, reference: Any) -> dict[str, Any]:
+        rendering = done.renderings[page]
+        if rendering is None:
+            return {}
+        name = f"round-{done.number}-page-{page + 1}"
+        save_image(rendering.image, fresh / f"{name}.png")
+        save_image(difference_image(reference, rendering.image), fresh / f"{name}-difference.png")
+        regions = []
+        for number, box in enumerate(done.findings[page].regions, 1):
+            regions.append(f"{name}-worst-{number}.png")
+            save_image(side_by_side(reference, rendering.image, box), fresh / regions[-1])
+        return {"ours": f"{name}.png", "difference": f"{name}-difference.png", "worst": regions}
+
+
+def _clear(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    fresh = path.with_name(f".{path.name}.new")
+    with fresh.open("w", encoding="utf-8") as file:
+        json.dump(value, file, ensure_ascii=False, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = read_json(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}; begin a new build") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} holds no object; begin a new build")
+    return value
+
+
+def best_number(rounds: Sequence[Mapping[str, Any]]) -> int | None:
+    """The last round that was kept."""
+    return max((int(each["number"]) for each in rounds if each["verdict"] == "kept"), default=None)

@@ -1,0 +1,198 @@
+"""The author without a model: a page from its image by rules, then what a comparison finds off about its texts."""
+
+import asyncio
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.layout.markup import Markup, write_markup
+from apps.video2web.layout.pieces import PagePieces, Piece, find_pieces
+from apps.video2web.layout.tree import build_tree
+from apps.video2web.rounds import Order, Proposal, Round
+from apps.video2web.rules_interactions import SCRIPT, write_interactions
+from visual_tools.box import Box
+from visual_tools.pages import TextBlock
+
+_MAX_STRETCH = 0.3
+_HEIGHT_CSS = "\nbody {{\n  box-sizing: border-box;\n  min-height: {height}px;\n}}\n"
+_SCRIPT_TAG = f'<script src="{SCRIPT}"></script>\n'.encode()
+_STEPS = ("sizes", "places", "colours")
+"""What the rules mend, a kind a round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mend:
+    """What is changed about a text: pixels, a factor of its font size, levels of its colour."""
+
+    right_px: float = 0.0
+    down_px: float = 0.0
+    scale: float = 1.0
+    color: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+class LiteralAuthor:
+    """Writes a page from its image by rules; then sizes, places and colours of texts, a kind a round."""
+
+    name = "literal"
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, PagePieces] = {}
+        self._further: dict[str, bytes] | None = None
+
+    async def draft(self, order: Order) -> Proposal:
+        """The page as the rules read it."""
+        files = await asyncio.to_thread(self._files, order, {})
+        return Proposal(files=files, said="written by rules from the image")
+
+    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+        """Move, stretch or colour the texts that a comparison found off, each kind of change by itself."""
+        memory = dict(best.proposal.memory)
+        done = int(last.proposal.memory.get("step", 0))
+        kind = _STEPS[done % len(_STEPS)]
+        mends = await asyncio.to_thread(self._mends, order, best, kind, memory.get("mends", {}))
+        count = sum(len(page) for page in mends.values())
+        files = await asyncio.to_thread(self._files, order, mends, is_full=True)
+        said = f"height of the page and {kind} of texts fitted by rules ({count} corrections in all)"
+        return Proposal(files=files, said=said, memory={"step": done + 1, "mends": mends})
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+    def _pieces_of(self, order: Order, page: int) -> PagePieces:
+        if page not in self._pieces:
+            self._pieces[page] = find_pieces(order.pages[page].image)
+        return self._pieces[page]
+
+    def _files(
+        self, order: Order, mends: Mapping[str, Mapping[str, Any]], *, is_full: bool = False
+    ) -> dict[str, bytes]:
+        files: dict[str, bytes] = {}
+        for page, reference in enumerate(order.pages):
+            pieces = _mended(self._pieces_of(order, page), mends.get(str(page), {}))
+            markup = write_markup(build_tree(pieces), reference.image)
+            if is_full:
+                height = _HEIGHT_CSS.format(height=reference.image.shape[0])
+                markup = replace(markup, css=markup.css + height)
+            files |= dict(_page_files(markup, f"page-{page + 1}" if page else ""))
+        if self._further is None:
+            self._further = write_interactions(order.interactions, order.names, _write_page)
+        files |= self._further
+        if SCRIPT in files:
+            pages = [name for name in files if name.endswith(".html")]
+            files |= {name: files[name].replace(b"</body>", _SCRIPT_TAG + b"</body>") for name in pages}
+        return files
+
+    def _mends(self, order: Order, best: Round, kind: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Corrections by page and number of the piece: those of the best round, and what it still lacks."""
+        mends: dict[str, dict[str, Any]] = {
+            str(page): dict(known.get(str(page), {})) for page in range(len(order.pages))
+        }
+        for page, (reference, score) in enumerate(zip(order.pages, best.score.pages, strict=True)):
+            rendering = best.renderings[page]
+            if rendering is None:
+                continue
+            pieces = self._pieces_of(order, page)
+            sizes = _size(reference.image), _size(rendering.image)
+            for number, piece in enumerate(pieces.leaves):
+                pair = _pair_of(piece, score.blocks.pairs, sizes[0]) if piece.kind == "text" else None
+                if pair is None:
+                    continue
+                old = _read_mend(mends[str(page)].get(str(number)))
+                new = _correction(kind, *pair, sizes)
+                if new != _Mend():
+                    mends[str(page)][str(number)] = _added(old, new)
+        return mends
+
+
+def _write_page(image: NDArray[np.uint8], name: str) -> dict[str, bytes]:
+    return dict(_page_files(write_markup(build_tree(find_pieces(image)), image), name))
+
+
+def _page_files(markup: Markup, below: str) -> Iterator[tuple[str, bytes]]:
+    """A page under the names that it has in a site of several pages; "" for the first one."""
+    html = markup.html
+    if below:
+        html = html.replace('href="style.css"', f'href="{below}.css"').replace('src="images/', f'src="images/{below}-')
+    yield f"{below or 'index'}.html", html.encode()
+    yield f"{below or 'style'}.css", markup.css.encode()
+    for name, pixels in markup.images.items():
+        shown = name.replace("images/", f"images/{below}-") if below else name
+        yield shown, _png(pixels)
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _mended(pieces: PagePieces, mends: Mapping[str, Any]) -> PagePieces:
+    leaves = list(pieces.leaves)
+    for number, value in mends.items():
+        leaves[int(number)] = _mended_piece(leaves[int(number)], _read_mend(value))
+    return replace(pieces, leaves=tuple(leaves))
+
+
+def _mended_piece(piece: Piece, mend: _Mend) -> Piece:
+    box, font = piece.box_px, piece.font
+    left, top = round(box.left + mend.right_px), round(box.top + mend.down_px)
+    width, height = max(round(box.width * mend.scale), 1), max(round(box.height * mend.scale), 1)
+    top += (box.height - height) // 2
+    moved = Box(max(left, 0), max(top, 0), max(left, 0) + width, max(top, 0) + height)
+    red, green, blue = (min(max(round(level + off), 0), 255) for level, off in zip(piece.rgb, mend.color, strict=True))
+    fitted = replace(font, size_px=round(font.size_px * mend.scale, 1)) if font is not None else None
+    return replace(piece, box_px=moved, font=fitted, rgb=(red, green, blue))
+
+
+def _size(image: NDArray[np.uint8]) -> tuple[int, int]:
+    return image.shape[1], image.shape[0]
+
+
+def _pair_of(
+    piece: Piece, pairs: Sequence[tuple[TextBlock, TextBlock]], size_px: tuple[int, int]
+) -> tuple[TextBlock, TextBlock] | None:
+    """The matched blocks of which a piece is the only text."""
+    x, y = piece.box_px.center
+    for theirs, page in pairs:
+        is_here = (
+            0 <= x / size_px[0] - theirs.left <= theirs.width and 0 <= y / size_px[1] - theirs.top <= theirs.height
+        )
+        if is_here and len(theirs.text) <= len(piece.text) + 2:
+            return theirs, page
+    return None
+
+
+def _correction(kind: str, theirs: TextBlock, page: TextBlock, sizes: tuple[tuple[int, int], tuple[int, int]]) -> _Mend:
+    (width, height), (our_width, our_height) = sizes
+    match kind:
+        case "sizes":
+            scale = theirs.width * width / max(page.width * our_width, 1)
+            is_off = 0.01 < abs(scale - 1) < _MAX_STRETCH and theirs.text == page.text
+            return _Mend(scale=scale) if is_off else _Mend()
+        case "places":
+            right = theirs.left * width - page.left * our_width
+            down = (theirs.top + theirs.height / 2) * height - (page.top + page.height / 2) * our_height
+            return _Mend(right_px=right, down_px=down) if max(abs(right), abs(down)) >= 1 else _Mend()
+        case _:
+            red, green, blue = (one - other for one, other in zip(theirs.rgb, page.rgb, strict=True))
+            return _Mend(color=(red, green, blue)) if max(map(abs, (red, green, blue))) >= 2 else _Mend()
+
+
+def _read_mend(value: Any) -> _Mend:
+    if value is None:
+        return _Mend()
+    right, down, scale, red, green, blue = (float(number) for number in value)
+    return _Mend(right_px=right, down_px=down, scale=scale, color=(red, green, blue))
+
+
+def _added(old: _Mend, new: _Mend) -> list[float]:
+    colors = [one + other for one, other in zip(old.color, new.color, strict=True)]
+    values = [old.right_px + new.right_px, old.down_px + new.down_px, old.scale * new.scale, *colors]
+    return [round(value, 3) for value in values]

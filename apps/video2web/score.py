@@ -1,0 +1,229 @@
+"""How well a page matches its reference: one number and its parts.
+
+`static = mean(block match, text, position, color, visual)`: the first four are D2C-4 (`visual_tools.pages`), the
+fifth is the visual similarity without weights. With a recording, `score = 0.8 x static + 0.2 x interactions`; without
+one, `score = static`. The score of a site is the mean over the pages of its reference; a page that is missing counts 0.
+
+Where the reference is HTML, the text of both pages comes from their elements. Where it is an image, the text of both
+is read from their images, and what is read from ours counts only where its elements have that text and paint it:
+words that are a part of a picture are not text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.interactions import Replay, share_there
+from apps.video2web.render import PageBox, Rendering
+from visual_tools.errors import require
+from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
+
+INTERACTIONS_SHARE = 0.2
+_MIN_COVERED, _MIN_WRITTEN, _MIN_RUN = 0.5, 0.6, 3
+_MAX_FIELD_PX = (900, 240)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A page as it should be.
+
+    Attributes:
+        name: What it is called.
+        image: (H, W, 3) uint8 RGB.
+        blocks: Its text.
+        boxes: What can be seen beside text; None when the reference is an image.
+    """
+
+    name: str
+    image: NDArray[np.uint8]
+    blocks: tuple[TextBlock, ...]
+    boxes: tuple[PageBox, ...] | None = None
+
+    @property
+    def is_html(self) -> bool:
+        """Whether its elements are known."""
+        return self.boxes is not None
+
+
+def read_reference(image: NDArray[np.uint8], name: str = "reference") -> Reference:
+    """A reference from an image (H, W, 3): its text is read."""
+    return Reference(name=name, image=image, blocks=read_blocks(image))
+
+
+def rendered_reference(rendering: Rendering, name: str = "reference") -> Reference:
+    """A reference from a page of HTML."""
+    return Reference(name=name, image=rendering.image, blocks=rendering.blocks, boxes=rendering.boxes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageScore:
+    """How well a page matches, each part in [0, 1].
+
+    Attributes:
+        blocks: The four parts of D2C-4 and what was matched.
+        visual: Similarity of the images.
+        layout: How well boxes lie on those of the reference, by IoU; None when it is an image.
+        problem: Why the page could not be scored; then all parts are 0.
+        page_blocks: What was found on our page as text.
+    """
+
+    blocks: BlockScores
+    visual: VisualSimilarity
+    layout: float | None = None
+    problem: str = ""
+    page_blocks: tuple[TextBlock, ...] = field(default=(), repr=False)
+
+    @property
+    def static(self) -> float:
+        """The mean of block match, text, position, colour and visual similarity."""
+        parts = (self.blocks.block_match, self.blocks.text, self.blocks.position, self.blocks.color, self.visual.score)
+        return sum(parts) / len(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """All parts by name."""
+        parts: dict[str, Any] = {
+            "score": self.static,
+            "block_match": self.blocks.block_match,
+            "text": self.blocks.text,
+            "position": self.blocks.position,
+            "color": self.blocks.color,
+            "visual": self.visual.score,
+            "d2c4": self.blocks.d2c4,
+            "structure": self.visual.structure,
+            "edges": self.visual.edges,
+            "colors": self.visual.colors,
+            "layout": self.layout,
+        }
+        rounded = {name: None if value is None else round(value, 4) for name, value in parts.items()}
+        return rounded | ({"problem": self.problem} if self.problem else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteScore:
+    """How well a site matches its reference.
+
+    Attributes:
+        pages: The scores of its pages.
+        replays: What came of the recorded interactions; empty without a recording.
+    """
+
+    pages: tuple[PageScore, ...]
+    replays: tuple[Replay, ...] = ()
+
+    @property
+    def interactions(self) -> float | None:
+        """Share of the recorded interactions that are there; None without a recording."""
+        return share_there(self.replays)
+
+    def missing(self) -> list[str]:
+        """The interactions that are not there, in words."""
+        return [f"interaction: {each.interaction.name}: {each.why}" for each in self.replays if not each.is_there]
+
+    @property
+    def score(self) -> float:
+        """The one number."""
+        static = sum(page.static for page in self.pages) / len(self.pages)
+        if self.interactions is None:
+            return static
+        return (1 - INTERACTIONS_SHARE) * static + INTERACTIONS_SHARE * self.interactions
+
+    def to_json(self) -> dict[str, Any]:
+        """The number and its parts."""
+        shown = None if self.interactions is None else round(self.interactions, 4)
+        return {
+            "score": round(self.score, 4),
+            "interactions": shown,
+            "replays": [
+                {"name": each.interaction.name, "is_there": each.is_there, "why": each.why} for each in self.replays
+            ],
+            "pages": [page.to_json() for page in self.pages],
+        }
+
+
+def score_page(reference: Reference, ours: Rendering) -> PageScore:
+    """Compare a page with its reference.
+
+    Args:
+        reference: As it should be.
+        ours: As it is, rendered with its blocks.
+    """
+    found = ours.blocks if reference.is_html else written_blocks(ours)
+    return PageScore(
+        blocks=match_blocks(reference.blocks, found),
+        visual=visual_similarity(reference.image, ours.image),
+        layout=None if reference.boxes is None else match_boxes(reference.boxes, ours.boxes),
+        page_blocks=found,
+    )
+
+
+def no_page(reference: Reference, problem: str) -> PageScore:
+    """The score of a page that cannot be shown."""
+    lost = tuple(block.text for block in reference.blocks)
+    return PageScore(
+        blocks=BlockScores(block_match=0, text=0, position=0, color=0, num_matched=0, unmatched=(lost, ())),
+        visual=VisualSimilarity(structure=0, edges=0, colors=0),
+        layout=None if reference.boxes is None else 0.0,
+        problem=problem,
+    )
+
+
+def written_blocks(page: Rendering) -> tuple[TextBlock, ...]:
+    """Lines read from the image of a page that its elements have written; those within images are left out."""
+    return tuple(block for block in read_blocks(page.image) if _is_written(block, page))
+
+
+def _is_written(line: TextBlock, page: Rendering) -> bool:
+    height, width = page.image.shape[:2]
+    area = max(line.area, 1e-9)
+    for box in page.boxes:
+        if box.kind == "field" and box.width <= _MAX_FIELD_PX[0] and box.height <= _MAX_FIELD_PX[1]:
+            edges = (box.left / width, box.top / height, box.width / width, box.height / height)
+            if _common_area(line.box, edges) >= _MIN_COVERED * area:
+                return True
+    near = [(block, _common_area(line.box, block.box)) for block in page.blocks]
+    near = [(block, common) for block, common in near if common > 0]
+    if sum(common for _, common in near) < _MIN_COVERED * area:
+        return False
+    read = "".join(line.text.split())
+    written = "".join("".join(block.text.split()) for block, _ in near)
+    runs = SequenceMatcher(None, read, written, autojunk=False).get_matching_blocks()
+    known = sum(run.size for run in runs if run.size >= min(_MIN_RUN, len(read)))
+    return known >= _MIN_WRITTEN * len(read)
+
+
+def _common_area(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> float:
+    width = min(one[0] + one[2], other[0] + other[2]) - max(one[0], other[0])
+    height = min(one[1] + one[3], other[1] + other[3]) - max(one[1], other[1])
+    return max(width, 0.0) * max(height, 0.0)
+
+
+def match_boxes(reference: Sequence[PageBox], page: Sequence[PageBox]) -> float:
+    """Twice the sum of the IoU of boxes of one kind, matched for the largest sum, over the number of all boxes."""
+    if not reference and not page:
+        return 1.0
+    if not reference or not page:
+        return 0.0
+    overlaps = _overlaps(_edges(reference), _edges(page))
+    kinds = np.array([box.kind for box in reference])[:, None] == np.array([box.kind for box in page])[None, :]
+    overlaps = np.where(kinds, overlaps, 0.0)
+    optimize = require("scipy.optimize", "visual")
+    rows, columns = optimize.linear_sum_assignment(-overlaps)
+    return float(2 * overlaps[rows, columns].sum() / (len(reference) + len(page)))
+
+
+def _edges(boxes: Sequence[PageBox]) -> NDArray[np.float64]:
+    return np.array([[box.left, box.top, box.left + box.width, box.top + box.height] for box in boxes], np.float64)
+
+
+def _overlaps(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """IoU of each box with each other, (N, M), from edges (N, 4) and (M, 4)."""
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    common = np.clip(high - low, 0, None).prod(axis=2)
+    areas = [(edges[:, 2:] - edges[:, :2]).prod(axis=1) for edges in (first, second)]
+    overlaps: NDArray[np.float64] = common / np.maximum(areas[0][:, None] + areas[1][None, :] - common, 1e-9)
+    return overlaps

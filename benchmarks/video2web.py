@@ -1,0 +1,171 @@
+"""Copies of pages made without a model, against what does nothing clever.
+
+    python -m benchmarks.video2web recordings [NAME ...] [--folder FOLDER]
+    python -m benchmarks.video2web pages [--seeds 100,101,102,103] [--kinds landing,table] [--more FOLDER_OR_FILE ...]
+
+Baselines: a blank page; the image as the page's background (no text: block match, text, position and colour are 0);
+the lines that are read, each at its place, in black on the page's colour; the layout by rules (`literal`).
+"""
+
+import argparse
+import asyncio
+import base64
+import io
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from apps.video2web.layout.markup import write_markup
+from apps.video2web.layout.pieces import find_pieces, read_page
+from apps.video2web.layout.tree import build_tree
+from apps.video2web.pages import KINDS, make_page
+from apps.video2web.recordings import SCRIPTS
+from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePages
+from apps.video2web.score import PageScore, rendered_reference, score_page
+from benchmarks.video2web_recordings import run_recordings
+from visual_tools.images import save_image
+from visual_tools.ink import find_background
+from visual_tools.ocr import TextLine
+
+Files = dict[str, str | bytes]
+PARTS = ("block match", "text", "position", "colour", "visual", "layout", "score")
+
+
+def blank(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
+    """Nothing."""
+    return {"index.html": "<!doctype html><title>blank</title>"}
+
+
+def background(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
+    """The image itself."""
+    height, width = image.shape[:2]
+    url = f"data:image/png;base64,{base64.b64encode(_png(image)).decode()}"
+    style = f"margin:0;width:{width}px;height:{height}px;background:url({url})"
+    return {"index.html": f'<!doctype html><title>image</title><body style="{style}">'}
+
+
+def text_only(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
+    """What is read, at its place."""
+    red, green, blue = find_background(image).tolist()
+    spans = "".join(
+        f'<p style="position:absolute;margin:0;white-space:nowrap;left:{line.box_px.left}px;top:{line.box_px.top}px;'
+        f'font:{line.box_px.height}px/1 sans-serif">{escape(line.text)}</p>'
+        for line in lines
+    )
+    return {"index.html": f'<!doctype html><body style="margin:0;background:rgb({red},{green},{blue})">{spans}'}
+
+
+def literal(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
+    """The layout by rules."""
+    markup = write_markup(build_tree(find_pieces(image, lines)), image)
+    return {**markup.files(), **{name: _png(pixels) for name, pixels in markup.images.items()}}
+
+
+MAKERS: Mapping[str, Callable[[NDArray[np.uint8], list[TextLine]], Files]] = {
+    "blank": blank,
+    "image as background": background,
+    "text only": text_only,
+    "literal": literal,
+}
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    written = io.BytesIO()
+    Image.fromarray(pixels).save(written, "PNG")
+    return written.getvalue()
+
+
+def _parts(score: PageScore) -> tuple[float, ...]:
+    blocks = score.blocks
+    layout = score.layout if score.layout is not None else 0.0
+    return (blocks.block_match, blocks.text, blocks.position, blocks.color, score.visual.score, layout, score.static)
+
+
+async def _measure(
+    renderer: Renderer, name: str, site: Site, viewport_px: tuple[int, int], path: str, folder: Path | None
+) -> dict[str, tuple[float, ...]]:
+    reference = await renderer.render(site, viewport_px, path=path)
+    lines = await asyncio.to_thread(read_page, reference.image)
+    found: dict[str, tuple[float, ...]] = {}
+    for maker, make in MAKERS.items():
+        start = time.monotonic()
+        files = await asyncio.to_thread(make, reference.image, lines)
+        seconds = time.monotonic() - start
+        ours = await renderer.render(SitePages(files), viewport_px)
+        score = await asyncio.to_thread(score_page, rendered_reference(reference), ours)
+        found[maker] = (*_parts(score), seconds)
+        if maker == "literal" and folder is not None:
+            _save_both(folder / f"{name}.png", reference, ours)
+    row = " ".join(f"{value:.3f}" for value in found["literal"][:-1])
+    print(f"{name:<24} {row}   {found['literal'][-1]:.1f} s", flush=True)
+    return found
+
+
+def _save_both(path: Path, reference: Rendering, ours: Rendering) -> None:
+    height = max(len(reference.image), len(ours.image))
+    both = [np.pad(one.image, ((0, height - len(one.image)), (0, 8), (0, 0))) for one in (reference, ours)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_image(np.concatenate(both, axis=1), path)
+
+
+def _table(title: str, rows: list[dict[str, tuple[float, ...]]]) -> None:
+    print(f"\n**{title}, {len(rows)} pages**\n\n| page made by | {' | '.join(PARTS)} |\n|---|{'---:|' * len(PARTS)}")
+    for maker in MAKERS:
+        means = [statistics.fmean(row[maker][part] for row in rows) for part in range(len(PARTS))]
+        print(f"| {maker} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+    seconds = statistics.median(row["literal"][-1] for row in rows)
+    print(f"\nliteral, without reading: median {seconds:.1f} s a page", flush=True)
+
+
+async def measure_pages(seeds: list[int], kinds: list[str], more: list[Path], folder: Path | None) -> None:
+    """Print the tables: all generated pages, each kind by the literal rules, and further pages."""
+    async with Renderer() as renderer:
+        by_kind: dict[str, list[dict[str, tuple[float, ...]]]] = {}
+        for kind in kinds:
+            for seed in seeds:
+                page = make_page(kind, seed)
+                site = SitePages({"index.html": page.html})
+                row = await _measure(renderer, page.name, site, page.viewport_px, "/", folder)
+                by_kind.setdefault(kind, []).append(row)
+        others = []
+        for path in more:
+            others.append(await _measure(renderer, path.stem, SiteFiles(path.parent), (1280, 720), path.name, folder))
+    if by_kind:
+        _table("generated", [row for rows in by_kind.values() for row in rows])
+        print(f"\n| kind, literal | {' | '.join(PARTS)} |\n|---|{'---:|' * len(PARTS)}")
+        for kind, rows in by_kind.items():
+            means = [statistics.fmean(row["literal"][part] for row in rows) for part in range(len(PARTS))]
+            print(f"| {kind} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+    if others:
+        _table("from packages", others)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    pages = commands.add_parser("pages", help="static pages")
+    pages.add_argument("--seeds", default="100,101,102,103")
+    pages.add_argument("--kinds", default=",".join(KINDS))
+    pages.add_argument("--more", nargs="*", default=[], type=Path, help="HTML files")
+    pages.add_argument("--save", type=Path, help="folder for images of reference and copy side by side")
+    recordings = commands.add_parser("recordings", help="transitions found in recordings")
+    recordings.add_argument("names", nargs="*", help=f"some of: {', '.join(SCRIPTS)}")
+    recordings.add_argument("--folder", type=Path, help="keep the recordings here, and use those that are there")
+    given = parser.parse_args()
+    if given.command == "recordings":
+        asyncio.run(run_recordings(given.names or list(SCRIPTS), given.folder))
+        return
+    seeds = [int(seed) for seed in given.seeds.split(",") if seed]
+    kinds = [kind for kind in given.kinds.split(",") if kind]
+    asyncio.run(measure_pages(seeds, kinds, given.more, given.save))
+
+
+if __name__ == "__main__":
+    main()

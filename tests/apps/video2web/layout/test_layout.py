@@ -1,0 +1,101 @@
+"""The rules that make a page from an image, on real pages rendered by a real browser."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from apps.video2web.layout.markup import Markup, write_markup
+from apps.video2web.layout.pieces import find_pieces, read_page
+from apps.video2web.layout.tree import build_tree
+from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
+from visual_tools.pages import match_blocks, visual_similarity
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+PAGE = """<!doctype html><style>body{margin:0;font-family:sans-serif;color:#222}
+header{background:#234;color:#fff;padding:16px 32px;display:flex;justify-content:space-between}
+nav a{color:#cde;margin-left:24px} .cards{display:grid;grid-template-columns:repeat(3,1fr);gap:24px;padding:32px}
+.card{border:1px solid #ddd;border-radius:8px;padding:20px}
+button{background:#2563eb;color:#fff;border:0;border-radius:6px;padding:10px 18px;font-size:16px}
+input{border:1px solid #999;border-radius:4px;height:36px;width:260px}
+td{padding:8px 40px 8px 0} .art{width:120px;height:80px;margin:32px;
+background:repeating-linear-gradient(45deg,#c33 0 9px,#36c 9px 18px)}</style>
+<header><b>Fern Company</b><nav><a>Home</a><a>Plants</a><a>Contact</a></nav></header>
+<section style="padding:32px"><h1>Plants that like your flat</h1>
+<p style="max-width:600px">We grow two hundred kinds of house plants and send them in a box that keeps them warm.
+If one dies within a year, you get another one.</p><button>Shop plants</button><p><input></p></section>
+<div class=cards><div class=card><h3>Monstera</h3><p>Likes light from the side and a drink every week.</p></div>
+<div class=card><h3>Fern</h3><p>Likes the bathroom. Never let it dry out.</p></div>
+<div class=card><h3>Cactus</h3><p>Likes to be forgotten on a sunny sill.</p></div></div>
+<div class=art></div><table style="margin:0 32px"><tr><th align=left>Plant<th align=left>Price<th align=left>Stock
+<tr><td>Monstera<td>24 EUR<td>12 left<tr><td>Cactus<td>8 EUR<td>40 left<tr><td>Fern<td>11 EUR<td>7 left</table>"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def renderer() -> AsyncIterator[Renderer]:
+    async with Renderer() as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def copied(renderer: Renderer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Rendering, Markup, Rendering]:
+    reference = await renderer.render(SitePages({"index.html": PAGE}))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    folder: Path = tmp_path_factory.mktemp("site")
+    markup.save(folder)
+    return reference, markup, await renderer.render(SiteFiles(folder))
+
+
+async def test_the_copy_reads_and_looks_the_same(copied: tuple[Rendering, Markup, Rendering]) -> None:
+    reference, _, ours = copied
+    scores = match_blocks(reference.blocks, ours.blocks)
+    assert scores.block_match > 0.9
+    assert scores.text > 0.97
+    assert scores.position > 0.98
+    assert scores.color > 0.95
+    assert visual_similarity(reference.image, ours.image).score > 0.9
+    assert ours.problems == ()
+    assert ours.overflow_px == 0
+
+
+async def test_elements_are_what_they_are_for(copied: tuple[Rendering, Markup, Rendering]) -> None:
+    html = copied[1].html
+    assert "<header" in html
+    assert html.count("<h1") == 1
+    assert '<button type="button"' in html
+    assert html.count('<a href="#"') >= 3
+    assert html.count('<input type="text"') == 1
+    assert html.count("<img ") == 1
+    assert html.count("<tr") == 4
+    assert "position: absolute" not in copied[1].css
+
+
+async def test_frames_that_touch_are_the_cells_of_a_table(renderer: Renderer) -> None:
+    rows = "".join(f"<tr><td>Row {number}<td>{number * 12} EUR<td>Porto" for number in range(1, 5))
+    html = f"""<style>body{{margin:24px;font-family:sans-serif}} table{{border-collapse:collapse}}
+    td,th{{border:1px solid #bbb;padding:9px 16px}}</style><table><tr><th>Name<th>Price<th>Place{rows}</table>"""
+    reference = await renderer.render(SitePages({"index.html": html}), (800, 400))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    assert (markup.html.count("<tr"), markup.html.count("<td"), markup.html.count("<th ")) == (5, 12, 3)
+    ours = await renderer.render(SitePages({**markup.files()}), (800, 400))
+    assert visual_similarity(reference.image, ours.image).score > 0.9
+
+
+async def test_a_paragraph_flows_and_a_list_does_not(renderer: Renderer) -> None:
+    html = """<body style="margin:32px;font:16px/1.5 sans-serif"><p style="width:420px">The quiet garden keeps the
+    harbour and the patient lantern follows the small window of the northern cottage.</p>
+    <p style="margin:0">Tea</p><p style="margin:0">Bread and butter</p><p style="margin:0">Salt</p>"""
+    reference = await renderer.render(SitePages({"index.html": html}), (800, 400))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    assert markup.html.count("<p") == 4
+    assert "<br>" not in markup.html
+
+
+async def test_a_tall_page_is_read_whole(renderer: Renderer) -> None:
+    lines = "".join(f"<p>Line number {number} of the list</p>" for number in range(1, 81))
+    reference = await renderer.render(SitePages({"index.html": f"<body>{lines}"}), (500, 400))
+    assert len(reference.image) > 2 * 1600 * 0.8
+    read = [line.text for line in read_page(reference.image)]
+    assert len(read) == 80
+    assert read[-1] == "Line number 80 of the list"

@@ -1,0 +1,168 @@
+"""The steps on frames that are drawn here."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from apps.video2web.recording.easing import CURVES, ease, fit_easing, measure_progress
+from apps.video2web.recording.frames import find_browser_bar, find_letterbox
+from apps.video2web.recording.kinds import compare_edges, find_dialog
+from apps.video2web.recording.motion import find_push, find_slide
+from apps.video2web.recording.pointer import PointerTracker
+from apps.video2web.recording.scrolling import FixedParts, PageCanvas, find_shift
+from visual_tools.box import Box
+
+Pixels = NDArray[np.uint8]
+
+
+def draw_page(height: int = 1000, width: int = 480) -> Pixels:
+    image = Image.new("RGB", (width, height), (250, 248, 240))
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(15)
+    for row in range(height // 40):
+        draw.text(
+            (30 + 7 * (row % 5), 40 * row + 10), f"Line {row * row} of {row * 37 % 101} words", (30, 30, 40), font
+        )
+    return np.asarray(image)
+
+
+def grey(image: Pixels) -> Pixels:
+    return np.asarray(Image.fromarray(image).convert("L"))
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_a_curve_its_start_and_its_length_are_found(name: str) -> None:
+    times = np.arange(0, 2, 0.04)
+    fit = fit_easing(times.tolist(), ease(name, np.clip((times - 0.53) / 0.8, 0, 1)).tolist())
+    assert fit.easing == name
+    assert fit.start_s == pytest.approx(0.53, abs=0.04)
+    assert fit.duration_s == pytest.approx(0.8, rel=0.08)
+
+
+def test_a_change_without_frames_in_between_has_no_length() -> None:
+    fit = fit_easing([0.0, 0.04, 0.08, 0.12], [0.0, 0.0, 1.0, 1.0])
+    assert (fit.start_s, fit.duration_s, fit.easing) == (0.08, 0.0, "")
+
+
+def test_progress_of_a_fade_and_of_an_edge_that_moves() -> None:
+    before, after = np.full((20, 100, 3), 250, np.uint8), np.full((20, 100, 3), 50, np.uint8)
+    fades = [np.full((20, 100, 3), level, np.uint8) for level in (250, 200, 100, 50)]
+    assert measure_progress(fades, before, after) == pytest.approx([0, 0.25, 0.75, 1])
+    edges = []
+    for column in (0, 25, 75, 100):
+        edge = before.copy()
+        edge[:, :column] = 50
+        edges.append(edge)
+    assert measure_progress(edges, before, after) == pytest.approx([0, 0.25, 0.75, 1])
+
+
+@pytest.mark.parametrize("shift", [7, 53, -21, 160])
+def test_scrolling_is_found_below_a_fixed_header(shift: int) -> None:
+    page = draw_page()
+    frames = [page[300:700].copy(), page[300 + shift : 700 + shift].copy()]
+    for frame in frames:
+        frame[:44] = (40, 60, 90)
+        frame[12:30, 20:400:3] = 240
+    assert find_shift(grey(frames[0]), grey(frames[1])) == shift
+
+
+def test_an_accordion_that_opens_is_no_scrolling() -> None:
+    page = draw_page()[:400]
+    opened = page.copy()
+    opened[280:] = page[200:320]
+    opened[200:280] = 255
+    assert find_shift(grey(page), grey(opened)) == 0
+    mask = (page != opened).any(axis=2)
+    assert find_push(page[200:], opened[200:], mask[200:]) == 80
+
+
+def test_fixed_parts_are_found_and_left_out_of_the_stitched_page() -> None:
+    page, parts = draw_page(), FixedParts()
+    frames = []
+    for top in range(0, 500, 50):
+        frame = page[top : top + 400].copy()
+        frame[:48] = (20, 40, 80)
+        frame[16:32, 20:460:4] = 230
+        frames.append(frame)
+    for first, second in itertools.pairwise(frames):
+        parts.vote(grey(first), grey(second), 50)
+    sides = parts.find_sides()
+    assert sides.keys() == {"top"}
+    assert sides["top"] == pytest.approx(48, abs=3)
+    canvas = PageCanvas(frames[0])
+    canvas.fix(sides)
+    for number, frame in enumerate(frames):
+        canvas.paste(frame, 50 * number)
+    assert canvas.image.shape == (850, 480, 3)
+    assert np.array_equal(canvas.image[48:], page[48:850])
+
+
+def test_a_drawn_pointer_is_followed() -> None:
+    page, tracker = draw_page(300), PointerTracker()
+    before: Pixels | None = None
+    for x, y in ((200, 100), (260, 140), (330, 190), (330, 190)):
+        image = Image.fromarray(page)
+        arrow = [
+            (x, y),
+            (x, y + 16),
+            (x + 4, y + 13),
+            (x + 6, y + 18),
+            (x + 9, y + 17),
+            (x + 6, y + 12),
+            (x + 11, y + 12),
+        ]
+        drawn = image.resize((4 * image.width, 4 * image.height))
+        shape = [(4 * column, 4 * row) for column, row in [*arrow, arrow[0], arrow[1]]]
+        ImageDraw.Draw(drawn).polygon(shape, fill=(255, 255, 255))
+        ImageDraw.Draw(drawn).line(shape, fill=(0, 0, 0), width=5, joint="curve")
+        frame = np.asarray(drawn.resize(image.size, Image.Resampling.BOX))
+        changed = None if before is None else np.abs(frame.astype(int) - before).max(axis=2).astype(np.uint8)
+        place = tracker.follow(grey(frame), changed)
+        before = frame
+        assert place == pytest.approx((x, y), abs=2)
+
+
+def test_a_dialog_over_a_dimmed_page_and_a_theme() -> None:
+    page = draw_page(400)
+    dimmed = (page * 0.5).astype(np.uint8)
+    dimmed[120:280, 120:360] = 255
+    dialog = find_dialog(page, dimmed)
+    assert dialog is not None
+    assert dialog.intersection(Box(120, 120, 360, 280)) > 0.9 * dialog.area
+    inverted = 255 - page
+    assert find_dialog(page, inverted) is None
+    assert compare_edges(page, inverted) > 0.9
+    assert compare_edges(page, draw_page()[417:817]) < 0.5
+
+
+def test_contents_that_slide() -> None:
+    page = np.roll(draw_page(200), 240, axis=1)
+    belt = np.concatenate([page, 255 - page], axis=1)
+    middle = [belt[:, at : at + 480] for at in (60, 150, 240)]
+    assert find_slide(belt[:, :480], middle) == -240
+    assert find_slide(belt[:, :480], [belt[:, :480]] * 3) == 0
+
+
+def test_bars_of_a_film_are_cut_off_and_margins_of_a_page_are_not() -> None:
+    page = draw_page(300)
+    boxed = np.zeros((360, 480, 3), np.uint8)
+    boxed[30:330] = page
+    assert find_letterbox([boxed, boxed]) == Box(0, 30, 480, 330)
+    assert find_letterbox([page, page]) == Box(0, 0, 480, 300)
+    dark = page.copy()
+    dark[:40] = 0
+    assert find_letterbox([dark, dark]) == Box(0, 0, 480, 300)
+
+
+def test_a_browser_is_known_by_its_address() -> None:
+    image = Image.new("RGB", (640, 400), (255, 255, 255))
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((0, 0, 639, 75), fill=(222, 225, 230))
+    draw.rectangle((90, 40, 560, 68), fill=(255, 255, 255))
+    draw.text((104, 45), "https://plants.example.org/ferns", (40, 40, 40), ImageFont.load_default(16))
+    draw.text((40, 120), "Plants for your flat", (20, 20, 20), ImageFont.load_default(26))
+    frame = np.asarray(image)
+    assert find_browser_bar([frame, frame]) == pytest.approx(76, abs=2)
+    assert find_browser_bar([draw_page(400)]) == 0

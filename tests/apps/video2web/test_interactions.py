@@ -1,0 +1,143 @@
+"""Interactions of a real page, replayed on copies of it in a real browser."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from apps.video2web.build import Judge, build
+from apps.video2web.interactions import Act, Interaction, interactions_of, pages_of, replay
+from apps.video2web.render import Renderer, SitePages, open_page
+from apps.video2web.rounds import BuildFolder, Order
+from apps.video2web.rules_author import LiteralAuthor
+from apps.video2web.score import read_reference
+from visual_tools.box import Box
+from visual_tools.images import load_image
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SIZE = (480, 320)
+STYLE = """<style>body{margin:0;font:18px sans-serif;color:#222}header{background:#234;color:#fff;padding:14px}
+button{position:absolute;left:40px;top:120px;width:150px;height:44px;border:0;background:#2563eb;
+color:#fff;font:18px sans-serif}
+button:hover{background:#b91c1c} a{position:absolute;left:260px;top:130px;color:#222;text-decoration:none}
+.box{display:none;position:absolute;left:40px;top:190px;width:400px;height:90px;background:#fde68a;padding:12px}
+.open .box{display:block}</style>"""
+FIRST = f"""<!doctype html>{STYLE}<header>Fern and Company</header><button>Open box</button>
+<a href=page-2.html>Next page</a>
+<div class=box>Here is the box.</div>
+<script>document.querySelector('button').onclick = () => document.body.classList.add('open')</script>"""
+SECOND = f"<!doctype html>{STYLE}<header>Second page</header><h1 style='margin:100px 40px'>All plants</h1>"
+SITE = {"index.html": FIRST, "page-2.html": SECOND}
+BUTTON, LINK = (115, 142), (300, 142)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def renderer() -> AsyncIterator[Renderer]:
+    async with Renderer() as made:
+        yield made
+
+
+async def _record(renderer: Renderer, kind: str, at: tuple[int, int], box: Box, **more: object) -> Interaction:
+    async with renderer.context(SitePages(SITE), SIZE) as context:
+        page = (await open_page(context)).page
+        if kind != "hover":
+            await page.mouse.move(*at)
+        before = load_image(await page.screenshot())
+        await (page.mouse.move(*at) if kind == "hover" else page.mouse.click(*at))
+        await page.wait_for_timeout(300)
+        after = load_image(await page.screenshot())
+    act = Act(trigger="hover" if kind == "hover" else "click", x_px=at[0], y_px=at[1])
+    crops = [image[box.top : box.bottom, box.left : box.right] for image in (before, after)]
+    end = after if kind != "hover" else None
+    made = Interaction(kind=kind, page=0, acts=(act,), box_px=box, before=crops[0], after=crops[1], end_page=end)
+    return Interaction(**{**{name: getattr(made, name) for name in made.__slots__}, **more})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def recorded(renderer: Renderer) -> list[Interaction]:
+    return [
+        await _record(renderer, "hover", BUTTON, Box(40, 120, 190, 164)),
+        await _record(renderer, "modal", BUTTON, Box(40, 190, 464, 304)),
+        await _record(renderer, "navigation", LINK, Box(0, 0, *SIZE), leads_to=1),
+    ]
+
+
+async def test_the_original_does_it_all_and_a_still_copy_nothing(
+    renderer: Renderer, recorded: list[Interaction]
+) -> None:
+    names = ("index.html", "page-2.html")
+    same = await replay(renderer, SitePages(SITE), recorded, names, SIZE)
+    assert [each.is_there for each in same] == [True, True, True], same
+    still = FIRST.replace("button:hover", "b").replace("classList.add('open')", "id").replace("href=page-2.html", "")
+    found = await replay(renderer, SitePages({**SITE, "index.html": still}), recorded, names, SIZE)
+    assert [each.why for each in found] == ["nothing happens"] * 3
+    wrong = FIRST.replace("onclick", "onmouseenter").replace("page-2.html", "page-3.html")
+    found = await replay(renderer, SitePages({**SITE, "index.html": wrong}), recorded, names, SIZE)
+    assert [each.is_there for each in found] == [True, False, False]
+    assert found[1].why == "nothing happens"  # it is open before the click: by a hover, so by another act
+
+
+async def test_rules_make_pages_and_colours_of_what_was_recorded(
+    renderer: Renderer, recorded: list[Interaction], tmp_path: Path
+) -> None:
+    shown = [await renderer.render(SitePages(SITE), SIZE, path=f"/{name}") for name in SITE]
+    pages = tuple(read_reference(page.image, f"state {number}") for number, page in enumerate(shown))
+    order = Order(pages=pages, viewport_px=SIZE, goal=1, max_rounds=0, interactions=tuple(recorded))
+    folder = BuildFolder(tmp_path / "build")
+    folder.begin(order, {})
+    again = folder.order()
+    assert [one.name for one in again.interactions] == [one.name for one in recorded]
+    assert np.array_equal(again.interactions[1].after, recorded[1].after)
+    async with Judge() as judge:
+        made = await build(folder, again, LiteralAuthor(), judge, lambda line: None)
+    score = made.rounds[0]["score"]
+    assert score["interactions"] == 1, score["replays"]
+    assert score["score"] == pytest.approx(0.8 * np.mean([page["score"] for page in score["pages"]]) + 0.2, abs=1e-3)
+    assert {"index.html", "page-2.html", "state-2.html", "interactions.js"} <= set(folder.site(0))
+
+
+async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
+    shown = await renderer.render(SitePages(SITE), SIZE)
+    order = Order(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(recorded[0],))
+    async with Judge() as judge:
+        still = FIRST.replace("button:hover", "b").encode()
+        score, _, _ = await judge.judge(order, {"index.html": still})
+    assert score.missing() == ["interaction: hover at (115, 142): hover: nothing happens"]
+    assert score.interactions == 0
+    assert score.score == pytest.approx(0.8, abs=0.02)
+
+
+async def test_a_storyboard_becomes_pages_and_interactions() -> None:
+    rng = np.random.default_rng(1)
+    full = [rng.integers(0, 255, (900, 480, 3), np.uint8) for _ in range(3)]
+    states = [SimpleNamespace(full_page=image) for image in full]
+    box = Box(100, 50, 200, 150)
+
+    def one(kind: str, trigger: str, before: int, after: int, top: int = 0) -> SimpleNamespace:
+        crop = full[before][top + box.top : top + box.bottom, box.left : box.right]
+        return SimpleNamespace(
+            kind=kind, trigger=trigger, box_px=box, before=before, after=after, pointer_px=(120, 80), duration_s=0.2,
+            before_image=crop, after_image=255 - crop,
+        )  # fmt: skip
+
+    board = SimpleNamespace(
+        states=states,
+        transitions=[
+            one("hover", "hover", 0, 0, top=300),
+            one("modal", "click", 0, 1),
+            one("hover", "hover", 1, 1),
+            one("navigation", "click", 1, 2),
+            one("scroll", "scroll", 2, 2),
+        ],
+    )
+    assert pages_of(board) == [0, 2]
+    found = interactions_of(board)
+    assert [(each.page, len(each.acts), each.leads_to) for each in found] == [
+        (0, 1, None), (0, 1, None), (0, 2, None), (0, 2, 1),
+    ]  # fmt: skip
+    assert found[0].act.scroll_px == 300
+    assert found[1].act.scroll_px == 0
+    assert found[2].acts[0].trigger == "click"

@@ -1,0 +1,358 @@
+"""Text blocks of two pages compared: the four parts of Design2Code's score that need no weights.
+
+Their mean is called *D2C-4* here. It is not Design2Code's score, whose fifth part is a similarity by CLIP.
+
+Source: Si et al., "Design2Code: Benchmarking Multimodal Code Generation for Automated Front-End Engineering", 2024;
+`Design2Code/metrics/visual_score.py` of its repository, which this agrees with on the same blocks.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.errors import ImageError, require
+from visual_tools.images import ImageSource, load_image
+from visual_tools.ink import find_background
+from visual_tools.ocr import TextLine
+from visual_tools.ocr import read_text as read_lines
+
+MAX_BLOCKS = 800
+"""More blocks than this on one page: the first ones in reading order count. Matching takes their number cubed."""
+
+MAX_EXACT_BLOCKS = 200
+"""On larger pages blocks that have met their equal are not tried together with their neighbours."""
+
+_MIN_MERGE_GAIN = 0.05
+_MIN_TEXT_RATIO = 0.5
+_CONTEXT_BONUS, _CONTEXT_REACH = 0.1, 1
+"""Final matching: what a pair's neighbours in both lists add to it, and how far away they may stand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBlock:
+    """A piece of text on a page.
+
+    Attributes:
+        text: In lower case, as the published code compares it.
+        left: Left edge as a share of the page's width.
+        top: Upper edge as a share of the page's height.
+        width: As a share of the page's width.
+        height: As a share of the page's height.
+        rgb: Mean colour of its ink, 0 to 255.
+    """
+
+    text: str
+    left: float
+    top: float
+    width: float
+    height: float
+    rgb: tuple[float, float, float]
+
+    @property
+    def area(self) -> float:
+        """Share of the page."""
+        return self.width * self.height
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, width, height."""
+        return self.left, self.top, self.width, self.height
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockScores:
+    """How well the text of a page matches a reference, each part in [0, 1].
+
+    Attributes:
+        block_match: Area of matched blocks over the area of all blocks of both pages.
+        text: Mean similarity of the texts of matched blocks.
+        position: Mean of 1 minus the larger of the shifts of the centres, as shares of the page.
+        color: Mean of 1 minus CIEDE2000 / 100 of the colours.
+        num_matched: Pairs that count.
+        unmatched: Texts of the reference, then of the page, that have no partner.
+        pairs: What was matched: block of the reference (neighbours may be one block), block of the page.
+    """
+
+    block_match: float
+    text: float
+    position: float
+    color: float
+    num_matched: int
+    unmatched: tuple[tuple[str, ...], tuple[str, ...]]
+    pairs: tuple[tuple[TextBlock, TextBlock], ...] = ()
+
+    @property
+    def d2c4(self) -> float:
+        """Mean of the four parts."""
+        return (self.block_match + self.text + self.position + self.color) / 4
+
+
+def match_blocks(reference: Sequence[TextBlock], page: Sequence[TextBlock]) -> BlockScores:
+    """Compare the text blocks of a page with those of a reference.
+
+    Neighbouring blocks of either page are taken as one where that improves the mean similarity by more than 0.05;
+    pairs whose texts are less than half alike do not count.
+
+    Args:
+        reference: In reading order (of its HTML, where there is one); at most `MAX_BLOCKS` count.
+        page: The same of the page that is judged.
+
+    Returns:
+        All parts 0 where nothing matches; a page without text equals a reference without text.
+    """
+    first, second = _merge_same_boxes(page[:MAX_BLOCKS]), _merge_same_boxes(reference[:MAX_BLOCKS])
+    if not first and not second:
+        return BlockScores(block_match=1, text=1, position=1, color=1, num_matched=0, unmatched=((), ()))
+    if not first or not second:
+        left = tuple(block.text for block in second), tuple(block.text for block in first)
+        return BlockScores(block_match=0, text=0, position=0, color=0, num_matched=0, unmatched=left)
+    ratios = _Ratios()
+    first, second = _merge_neighbours(first, second, ratios)
+    costs = _add_context(-ratios.matrix(first, second))
+    pairs = [(one, other, ratios.of(first[one].text, second[other].text)) for one, other in _assign(costs)]
+    return _score(first, second, [pair for pair in pairs if pair[2] >= _MIN_TEXT_RATIO])
+
+
+def _score(
+    page: Sequence[TextBlock], reference: Sequence[TextBlock], pairs: Sequence[tuple[int, int, float]]
+) -> BlockScores:
+    ours, theirs = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
+    free_page = [block for index, block in enumerate(page) if index not in ours]
+    free_reference = [block for index, block in enumerate(reference) if index not in theirs]
+    matched = sum(page[one].area + reference[other].area for one, other, _ in pairs)
+    unmatched = sum(block.area for block in (*free_page, *free_reference))
+    texts = tuple(block.text for block in free_reference), tuple(block.text for block in free_page)
+    if not pairs:
+        return BlockScores(block_match=0, text=0, position=0, color=0, num_matched=0, unmatched=texts)
+    shifts = [_shift(page[one], reference[other]) for one, other, _ in pairs]
+    distances = color_distance([page[one].rgb for one, _, _ in pairs], [reference[other].rgb for _, other, _ in pairs])
+    return BlockScores(
+        block_match=float(matched / (matched + unmatched)) if matched + unmatched else 1.0,
+        text=float(np.mean([ratio for _, _, ratio in pairs])),
+        position=float(1 - np.mean(shifts)),
+        color=float(np.mean(np.maximum(0, 1 - distances / 100))),
+        num_matched=len(pairs),
+        unmatched=texts,
+        pairs=tuple((reference[other], page[one]) for one, other, _ in pairs),
+    )
+
+
+def _shift(one: TextBlock, other: TextBlock) -> float:
+    return max(
+        abs(one.left + one.width / 2 - other.left - other.width / 2),
+        abs(one.top + one.height / 2 - other.top - other.height / 2),
+    )
+
+
+def color_distance(
+    first: Sequence[tuple[float, float, float]], second: Sequence[tuple[float, float, float]]
+) -> NDArray[np.float64]:
+    """CIEDE2000 between colours (N, 3) in RGB, 0 to 255, pair by pair: (N,) float64."""
+    color = require("skimage.color", "visual")
+    labs = [color.rgb2lab(np.asarray(values, np.float64).reshape(-1, 3) / 255) for values in (first, second)]
+    distance: NDArray[np.float64] = color.deltaE_ciede2000(*labs)
+    return distance
+
+
+# ------------------------------------------------------------------ matching
+
+
+class _Ratios:
+    """Similarity of texts, each pair measured once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], float] = {}
+        self._matchers: dict[str, SequenceMatcher[str]] = {}
+
+    def of(self, page: str, reference: str) -> float:
+        key = page, reference
+        if key not in self._known:
+            matcher = self._matchers.get(reference)
+            if matcher is None:
+                matcher = self._matchers[reference] = SequenceMatcher(None, "", reference)
+            matcher.set_seq1(page)
+            self._known[key] = matcher.ratio()
+        return self._known[key]
+
+    def matrix(self, page: Sequence[TextBlock], reference: Sequence[TextBlock]) -> NDArray[np.float64]:
+        return np.array([[self.of(one.text, other.text) for other in reference] for one in page], np.float64)
+
+
+_Merged = Callable[[NDArray[np.float64], TextBlock, int], NDArray[np.float64]]
+"""Costs when a block and its next neighbour, by index, are one block."""
+
+
+def _assign(costs: NDArray[np.float64]) -> list[tuple[int, int]]:
+    optimize = require("scipy.optimize", "visual")
+    rows, columns = optimize.linear_sum_assignment(costs)
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def _matched_costs(costs: NDArray[np.float64]) -> list[float]:
+    return [float(costs[pair]) for pair in _assign(costs)]
+
+
+def _add_context(costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pairs that are likely already get the best of their neighbours' costs added, so that order counts a little."""
+    adjusted = costs.copy()
+    reach = _CONTEXT_REACH
+    for row, column in np.argwhere(costs < -0.5).tolist():
+        near = costs[max(row - reach, 0) : row + reach + 1, max(column - reach, 0) : column + reach + 1]
+        others = np.sort(near, axis=None)[::-1].tolist()
+        others.remove(costs[row, column])
+        adjusted[row, column] += _CONTEXT_BONUS * sum(others[-2 * reach :])
+    return adjusted
+
+
+def _merge_neighbours(
+    page: list[TextBlock], reference: list[TextBlock], ratios: _Ratios
+) -> tuple[list[TextBlock], list[TextBlock]]:
+    """Join neighbours on either side for as long as that makes the matching clearly better."""
+    while True:
+        before = len(page), len(reference)
+        page = _merge_where_better(page, -ratios.matrix(page, reference), _merged_rows(reference, ratios), 0)
+        costs = -ratios.matrix(page, reference)
+        reference = _merge_where_better(reference, costs, _merged_columns(page, ratios), 1)
+        if (len(page), len(reference)) == before:
+            return page, reference
+
+
+def _merged_rows(reference: Sequence[TextBlock], ratios: _Ratios) -> _Merged:
+    def merged(costs: NDArray[np.float64], block: TextBlock, index: int) -> NDArray[np.float64]:
+        changed = np.delete(costs, index + 1, axis=0)
+        changed[index] = [-ratios.of(block.text, other.text) for other in reference]
+        return changed
+
+    return merged
+
+
+def _merged_columns(page: Sequence[TextBlock], ratios: _Ratios) -> _Merged:
+    def merged(costs: NDArray[np.float64], block: TextBlock, index: int) -> NDArray[np.float64]:
+        changed = np.delete(costs, index + 1, axis=1)
+        changed[:, index] = [-ratios.of(one.text, block.text) for one in page]
+        return changed
+
+    return merged
+
+
+def _merge_where_better(
+    blocks: list[TextBlock],
+    costs: NDArray[np.float64],
+    costs_when_merged: _Merged,
+    axis: int,
+) -> list[TextBlock]:
+    """The blocks with those neighbours joined that gain, the largest gain first, each block at most once.
+
+    `axis` of the costs is that of the blocks.
+    """
+    pairs = _assign(costs)
+    now = [float(costs[pair]) for pair in pairs]
+    met = {pair[axis] for pair in pairs if costs[pair] <= -1} if len(blocks) > MAX_EXACT_BLOCKS else set()
+    gains = []
+    for index in range(len(blocks) - 1):
+        if index in met and index + 1 in met:
+            continue
+        merged = _merge(blocks[index], blocks[index + 1])
+        gain = _gain(now, _matched_costs(costs_when_merged(costs, merged, index)))
+        if gain > _MIN_MERGE_GAIN:
+            gains.append((gain, index))
+    gains.sort(key=lambda item: -item[0])
+    firsts: set[int] = set()
+    for _, index in gains:
+        if not firsts & {index - 1, index, index + 1}:
+            firsts.add(index)
+    return [
+        _merge(block, blocks[index + 1]) if index in firsts else block
+        for index, block in enumerate(blocks)
+        if index - 1 not in firsts
+    ]
+
+
+def _gain(before: Iterable[float], after: Iterable[float]) -> float:
+    """By how much the costs that changed got lower on average; 0 where the best of them got worse."""
+    lost, won = Counter(before), Counter(after)
+    gone, new = list((lost - won).elements()), list((won - lost).elements())
+    gain = (sum(gone) / len(gone) if gone else 0.0) - (sum(new) / len(new) if new else 0.0)
+    return gain if gain <= 0 or min(gone) > min(new) else 0.0
+
+
+def _merge(one: TextBlock, other: TextBlock) -> TextBlock:
+    left, top = min(one.left, other.left), min(one.top, other.top)
+    red, green, blue = ((first + second) // 2 for first, second in zip(one.rgb, other.rgb, strict=True))
+    return TextBlock(
+        text=f"{one.text} {other.text}",
+        left=left,
+        top=top,
+        width=max(one.left + one.width, other.left + other.width) - left,
+        height=max(one.top + one.height, other.top + other.height) - top,
+        rgb=(red, green, blue),
+    )
+
+
+def _merge_same_boxes(blocks: Iterable[TextBlock]) -> list[TextBlock]:
+    """Texts of one element have one box: they are one block."""
+    merged: dict[tuple[float, float, float, float], TextBlock] = {}
+    for block in blocks:
+        known = merged.get(block.box)
+        if known is not None:
+            red, green, blue = ((first + second) / 2 for first, second in zip(known.rgb, block.rgb, strict=True))
+            block = replace(known, text=f"{known.text} {block.text}", rgb=(red, green, blue))
+        merged[block.box] = block
+    return list(merged.values())
+
+
+# ------------------------------------------------------------------ blocks of an image
+
+
+def read_blocks(image: ImageSource, lines: Sequence[TextLine] | None = None) -> tuple[TextBlock, ...]:
+    """Text blocks of a screenshot, one a line of text, for pages whose HTML is not at hand.
+
+    Args:
+        image: Any image.
+        lines: What `read_text` found on it; read when left out.
+
+    Raises:
+        ImageError: It cannot be read.
+    """
+    page = load_image(image)
+    height, width = page.shape[:2]
+    found = read_lines(page) if lines is None else lines
+    blocks = []
+    for line in sorted(found, key=lambda line: (line.box_px.top, line.box_px.left)):
+        box = line.box_px.clipped(width, height)
+        if box.area and line.text.strip():
+            blocks.append(make_block(line.text, box, page))
+    return tuple(blocks)
+
+
+def make_block(text: str, box: Box, page: NDArray[np.uint8]) -> TextBlock:
+    """A block from where it is on a page, (H, W, 3) uint8 RGB.
+
+    Raises:
+        ImageError: The box is empty.
+    """
+    if not box.area:
+        raise ImageError(f"the text {text[:60]!r} has an empty box {box}; expected one with at least a pixel")
+    height, width = page.shape[:2]
+    return TextBlock(
+        text=text.strip().lower(),
+        left=box.left / width,
+        top=box.top / height,
+        width=box.width / width,
+        height=box.height / height,
+        rgb=ink_color(page[box.top : box.bottom, box.left : box.right]),
+    )
+
+
+def ink_color(crop: NDArray[np.uint8]) -> tuple[float, float, float]:
+    """Colour of the text on a crop (H, W, 3): the pixels that differ most from the background."""
+    background = find_background(crop).astype(np.int16)
+    difference = np.abs(crop.astype(np.int16) - background).max(axis=2)
+    ink = crop[difference >= max(24, int(difference.max() * 0.75))]
+    red, green, blue = np.median(ink, axis=0).tolist() if ink.size else background.tolist()
+    return float(red), float(green), float(blue)
