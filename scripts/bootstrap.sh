@@ -28,7 +28,7 @@ install_python_venv() {  # Debian keeps ensurepip in a package of its own
   say "getting python3-venv: apt-get install -y python3-venv"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq >/dev/null || true
-  apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+  apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends python3-venv >/dev/null
 }
 
 make_with_virtualenv() {  # pip only fills a folder of ours; nothing is installed for the user or the system

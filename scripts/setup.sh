@@ -12,7 +12,7 @@ install_programs() {
     printf '==> getting programs that the tests drive: %s\n' "${missing[*]}" >&2
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >/dev/null || true
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   else
     printf 'note: not installed, so their tests skip: %s\n' "${missing[*]}" >&2
   fi

@@ -29,23 +29,29 @@ class PackageManager:
     refresh: tuple[str, ...] = ()
     install: tuple[str, ...]
     packages: Mapping[Need, tuple[tuple[str, ...], ...]]
+    wait: tuple[str, ...] = ()
+    """Options by which it waits while another one is at work."""
 
     def install_argv(self, names: Sequence[str]) -> tuple[str, ...]:
         """The command that installs packages."""
-        return (self.name, *self.install, *names)
+        return (self.name, *self.wait, *self.install, *names)
 
     def manual_command(self, names: Sequence[str]) -> str:
         """What a person types to install packages, with sudo unless they are root."""
         sudo = "" if is_root() else "sudo "
         first = f"{sudo}{shlex.join((self.name, *self.refresh))} && " if self.refresh else ""
-        return f"{first}{sudo}{shlex.join(self.install_argv(names))}"
+        return f"{first}{sudo}{shlex.join((self.name, *self.install, *names))}"
 
+
+APT_WAIT = ("-o", "DPkg::Lock::Timeout=300")
+"""Seconds that apt-get waits for another one, such as a machine's own updates, in place of failing at once."""
 
 _MANAGERS = (
     PackageManager(
         name="apt-get",
         refresh=("update",),
         install=("install", "-y", "--no-install-recommends"),
+        wait=APT_WAIT,
         packages={
             "driver": (("libatomic1",),),
             "browser": (("chromium-headless-shell", "fonts-dejavu-core"), ("chromium", "fonts-dejavu-core")),

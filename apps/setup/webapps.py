@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from apps.setup.command import CommandResult, Say, run_command
-from apps.setup.packages import is_root
+from apps.setup.packages import APT_WAIT, is_root
 from apps.setup.report import Row
 from envs.apps.app import INSTALLED_FILE, WebApp, apps_dir, first_state, is_there, locked, remove_old_versions
 from envs.apps.suite import APPS
@@ -65,8 +65,8 @@ async def _install_system(app: WebApp, say: Say) -> _Failure | None:
     if not missing:
         return None
     told = f"{' and '.join(missing)} not found"
-    argv = ("apt-get", "install", "-y", "--no-install-recommends", *(packages.apt or missing))
-    by_hand = f"sudo apt-get update && sudo DEBIAN_FRONTEND=noninteractive {shlex.join(argv)}"
+    install = ("install", "-y", "--no-install-recommends", *(packages.apt or missing))
+    by_hand = f"sudo apt-get update && sudo DEBIAN_FRONTEND=noninteractive {shlex.join(('apt-get', *install))}"
     if not packages.apt:
         return told, by_hand
     if shutil.which("apt-get") is None:
@@ -78,6 +78,7 @@ async def _install_system(app: WebApp, say: Say) -> _Failure | None:
     for answer in packages.apt_answers:
         preset = ("sh", "-c", 'echo "$0" | debconf-set-selections', answer)
         await run_command(preset, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
+    argv = ("apt-get", *APT_WAIT, *install)
     say(f"  {shlex.join(argv)}")
     done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
     if done.code != 0:

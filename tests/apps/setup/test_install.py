@@ -114,7 +114,10 @@ async def test_root_installs_the_display_by_name(machine: BareMachine, monkeypat
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     machine.add("apt-get")
     report = await run_setup(print, browser=False, sandbox=False)
-    assert machine.log == ["apt-get update", "apt-get install -y --no-install-recommends xvfb openbox xauth dbus"]
+    assert machine.log == [
+        "apt-get update",
+        "apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends xvfb openbox xauth dbus",
+    ]
     assert report.rows[0].level == "warn"
 
 

@@ -46,7 +46,7 @@ async def test_the_next_names_are_tried_when_the_first_are_unknown(machine: Bare
     assert result.code == 0
     assert machine.log == [
         "apt-get update",
-        "apt-get install -y --no-install-recommends chromium-headless-shell fonts-dejavu-core",
-        "apt-get install -y --no-install-recommends chromium fonts-dejavu-core",
+        "apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium-headless-shell fonts-dejavu-core",
+        "apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium fonts-dejavu-core",
     ]
     assert said[2] == "    E: Unable to locate package"
