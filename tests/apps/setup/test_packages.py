@@ -7,6 +7,8 @@ from tests.apps.setup.machine import BareMachine
 
 SUDO = "" if os.geteuid() == 0 else "sudo "
 
+INSTALL = "apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends"
+
 
 def test_no_package_manager(machine: BareMachine) -> None:
     assert find_package_manager() is None
@@ -46,7 +48,7 @@ async def test_the_next_names_are_tried_when_the_first_are_unknown(machine: Bare
     assert result.code == 0
     assert machine.log == [
         "apt-get update",
-        "apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium-headless-shell fonts-dejavu-core",
-        "apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium fonts-dejavu-core",
+        f"{INSTALL} chromium-headless-shell fonts-dejavu-core",
+        f"{INSTALL} chromium fonts-dejavu-core",
     ]
     assert said[2] == "    E: Unable to locate package"
