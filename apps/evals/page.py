@@ -8,10 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from apps.evals.charts import Chart, make_charts
@@ -20,13 +17,9 @@ from apps.evals.statistics import Interval, Key, Summary, is_success
 from apps.evals.text import BASELINES, ERRORS, describe_interval, describe_key, describe_rule, describe_share
 from cua.batch import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
-from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.images import write_atomically
-from cua.trajectory.report.page import inline_policy, report_style
+from cua.trajectory.report.shell import PageTemplate
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
+_PAGE = PageTemplate(package="apps.evals", template="page.html", script="page.js", style="page.css")
 _MAX_GROUPS, _MAX_CELLS_OF_GROUP = 50, 40
 _MAX_REASON_CHARS = 300
 _MAX_SETTING_CHARS = 2_000
@@ -130,9 +123,7 @@ class PageView:
 
 def render_page(evaluation: Evaluation) -> str:
     """The page."""
-    style, script = report_style() + _part("page.css"), _part("page.js")
-    policy = inline_policy(style, script)
-    return _template().render(page=page_view(evaluation), style=style, script=script, policy=policy)
+    return _PAGE.render(page=page_view(evaluation))
 
 
 def write_page(evaluation: Evaluation) -> Path:
@@ -141,11 +132,7 @@ def write_page(evaluation: Evaluation) -> Path:
     Raises:
         TrajectoryError: It cannot be written.
     """
-    path = evaluation.folder / PAGE
-    page = render_page(evaluation)
-    with translate_os_errors("write", path):
-        write_atomically(path, page.encode("utf-8", "replace"))
-    return path
+    return _PAGE.write(evaluation.folder / PAGE, page=page_view(evaluation))
 
 
 def page_view(evaluation: Evaluation) -> PageView:
@@ -379,18 +366,3 @@ def _text(value: object) -> str:
 
 def _clipped(text: str) -> str:
     return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"
-
-
-@cache
-def _part(name: str) -> str:
-    return resources.files("apps.evals").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> "Template":
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    engine = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_part)
-    )
-    return engine.get_template("page.html")

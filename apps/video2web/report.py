@@ -8,25 +8,19 @@ import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apps.video2web.rounds import BuildFolder, best_number
 from apps.video2web.site_files import diff_code
 from cua.errors import CuaError
 from cua.trajectory.describe import printable
-from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.images import write_atomically
-from cua.trajectory.report.page import inline_policy, report_style
+from cua.trajectory.report.shell import PageTemplate
 from visual_tools.errors import ImageError
 from visual_tools.images import load_image
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 REPORT = "report.html"
+_PAGE = PageTemplate(package="apps.video2web", template="report.html", script="report.js", style="report.css")
 PARTS = ("block_match", "text", "position", "color", "visual", "layout")
 _MAX_WIDTH_PX, _MAX_HEIGHT_PX = 1100, 4000
 _QUALITY = 82
@@ -49,7 +43,10 @@ class PageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundView:
-    """A round; `lines` are the kinds and texts of its code diff, `replays` whether interactions are there, why not."""
+    """A round; `lines` are the kinds and texts of its code diff, `replays` whether interactions are there, why not.
+
+    `broken` are the rules of axe-core that its pages break.
+    """
 
     number: int
     title: str
@@ -61,6 +58,7 @@ class RoundView:
     facts: tuple[tuple[str, str], ...]
     pages: tuple[PageView, ...]
     findings: tuple[str, ...]
+    broken: tuple[str, ...]
     replays: tuple[tuple[bool, str], ...]
     lines: tuple[tuple[str, str], ...]
     is_best: bool
@@ -91,11 +89,8 @@ def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
     if best is None:
         raise CuaError(f"{folder.path} has no finished round: there is nothing to report")
     views = list(_views(folder, rounds, facts, best))
-    style, script = report_style() + _part("report.css"), _part("report.js")
-    html = _template().render(
-        policy=inline_policy(style, script),
-        style=style,
-        script=script,
+    return _PAGE.write(
+        folder.path / REPORT,
         score=f"{rounds[best]['score']['score']:.4f}",
         draft=f"{rounds[0]['score']['score']:.4f}",
         best=best,
@@ -109,12 +104,8 @@ def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
         shown=views[best],
         points=_points(rounds, best),
         chart=_CHART,
-        path=" ".join(f"{point.x:.1f},{point.y:.1f}" for point in _points(rounds, best) if point.kind != "bad"),
+        line=" ".join(f"{point.x:.1f},{point.y:.1f}" for point in _points(rounds, best) if point.kind != "bad"),
     )
-    path = folder.path / REPORT
-    with translate_os_errors("write", path):
-        write_atomically(path, html.encode())
-    return path
 
 
 def _views(
@@ -127,6 +118,9 @@ def _views(
         usage = each["usage"]
         told = [("seconds", f"{float(each['seconds']):.1f}"), ("bytes of code", f"{int(each['code_bytes']):,}")]
         told += [("elements", str(count)) for count in each["elements"] if count is not None]
+        broken = [line for page in each.get("accessibility", ()) for line in page or ()]
+        if any(page is not None for page in each.get("accessibility", ())):
+            told += [("rules of axe-core broken", str(len(broken)))]
         tokens = int(usage["input_tokens"]) + int(usage["output_tokens"])
         told += [("tokens", f"{tokens:,}")] if tokens else []
         yield RoundView(
@@ -140,6 +134,7 @@ def _views(
             facts=tuple(told),
             pages=tuple(_pages(folder.round_dir(number), each, facts["names"], references)),
             findings=tuple(_clipped(str(line)) for line in each["findings"][:_MAX_FINDINGS]),
+            broken=tuple(_clipped(str(line)) for line in broken[:_MAX_FINDINGS]),
             replays=tuple(
                 (bool(one["is_there"]), _clipped(f"{one['name']}: {one['why'] or 'as recorded'}"))
                 for one in each["score"].get("replays", ())
@@ -210,18 +205,3 @@ def _image(path: Path) -> str:
 def _clipped(text: str) -> str:
     shown = printable(text)
     return shown if len(shown) <= _MAX_CHARS else f"{shown[:_MAX_CHARS]}…"
-
-
-@cache
-def _part(name: str) -> str:
-    return resources.files("apps.video2web").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> "Template":
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    engine = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_part)
-    )
-    return engine.get_template("report.html")

@@ -1,0 +1,88 @@
+"""What our pages share: one HTML file that needs nothing else and can do nothing else.
+
+Every text is escaped by the template engine; on top, the page's own content security policy forbids any request and
+any script but the one that it came with, so that text of a page or a model stays text.
+"""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.images import write_atomically
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_OURS = "cua.trajectory.report"
+_STYLE = "report.css"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTemplate:
+    """A page that stands alone: its template extends `shell.html`, its style sheet comes after that of all our pages.
+
+    Attributes:
+        package: Where its files lie.
+        template: File of the template, which fills the blocks `title` and `body`.
+        script: File of its script.
+        style: File of its own style sheet; "" without one.
+    """
+
+    package: str
+    template: str
+    script: str
+    style: str = ""
+
+    def render(self, **values: Any) -> str:
+        """The page, with `values` for its template."""
+        style = _part(_OURS, _STYLE) + (_part(self.package, self.style) if self.style else "")
+        script = _part(self.package, self.script)
+        policy = inline_policy(style, script)
+        return _engine(self.package, self.template).render(**values, style=style, script=script, policy=policy)
+
+    def write(self, path: Path, **values: Any) -> Path:
+        """Write the page, whole or not at all.
+
+        Raises:
+            TrajectoryError: It cannot be written.
+        """
+        page = self.render(**values)
+        with translate_os_errors("write", path):
+            write_atomically(path, page.encode("utf-8", "replace"))
+        return path
+
+
+def inline_policy(style: str, script: str) -> str:
+    """The content security policy of a page with one inline style and one inline script, and nothing else."""
+    return (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    )
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names an inline style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@lru_cache(maxsize=64)
+def _part(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=16)
+def _engine(package: str, template: str) -> "Template":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    def load(name: str) -> str:
+        return _part(_OURS if name == "shell.html" else package, name)
+
+    engine = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(load)
+    )
+    return engine.get_template(template)
