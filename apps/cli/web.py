@@ -24,7 +24,9 @@ app = typer.Typer(
 @app.command("build")
 def build_command(
     given: typer.Context,
-    inputs: Annotated[list[Path] | None, typer.Argument(help="Images of the pages, or a screen recording.")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Argument(help="Images or http(s) addresses of the pages, or a screen recording.")
+    ] = None,
     output: Annotated[Path, Flag("--output", "-o", help="Folder of the site; the rounds go beside it.")] = Path("site"),
     wish: Annotated[str, Flag(help="What a model shall heed besides, in words.")] = "",
     model: Annotated[
@@ -43,7 +45,7 @@ def build_command(
     output_format: Annotated[str, Flag(help="text or json.")] = "text",
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
 ) -> None:
-    """Build a site that looks like the images of its pages, or like a recording, and does what that shows.
+    """Build a site that looks like images or addresses of pages, or like a recording, and does what that shows.
 
     A draft is written by rules; then it is rendered, compared and mended round by round, by rules or by a model, until
     the goal is reached, two rounds bring nothing, or the rounds are used up. The site is that of the best round.
@@ -58,13 +60,15 @@ def build_command(
     switch = StopSwitch(is_for_agent=False)
 
     async def work() -> "Build":
-        from apps.video2web.inputs import parse_viewport, read_inputs
-
-        def make_order() -> "Order":
+        async def make_order() -> "Order":
+            from apps.video2web.inputs import parse_viewport, take_inputs
             from apps.video2web.rounds import Order
+            from cua.config import load_settings
+            from envs.browser.domains import DomainRules
 
-            size = parse_viewport(viewport) if viewport else None
-            given_pages = read_inputs(inputs or [], size)
+            size, known = parse_viewport(viewport) if viewport else None, load_settings(chosen).settings
+            rules = DomainRules(allowed=known.allow_domains, denied=known.deny_domains)
+            given_pages = await take_inputs(inputs or [], size, rules)
             return Order(
                 pages=given_pages.pages,
                 viewport_px=given_pages.viewport_px,
@@ -110,7 +114,7 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
                 raise ConfigError(
                     f"{path} is there already; choose another folder with -o, or go on with its build by --resume"
                 )
-        order = await asyncio.to_thread(make_order)
+        order = await make_order()
         named = {name: chosen[name] for name in ("model", "base_url") if name in chosen}
         from cua.config import load_settings
 
@@ -218,7 +222,7 @@ def demo_command(
 
 
 async def _demo(output: Path, switch: Any) -> "Build":
-    from apps.video2web.inputs import find_demo, read_inputs
+    from apps.video2web.inputs import find_demo, take_inputs
     from apps.video2web.pages import make_page
     from apps.video2web.render import Renderer, SitePages
     from apps.video2web.rounds import Order
@@ -232,8 +236,8 @@ async def _demo(output: Path, switch: Any) -> "Build":
         source = save_image(shown.image, output / "page.png")
     terminal.echo(f"a site is built from {source.name}", err=True)
 
-    def make_order() -> Order:
-        given = read_inputs([source], None)
+    async def make_order() -> Order:
+        given = await take_inputs([str(source)], None)
         window = given.viewport_px
         return Order(pages=given.pages, viewport_px=window, goal=1, max_rounds=4, interactions=given.interactions)
 

@@ -26,6 +26,7 @@ PATIENCE = 2
 
 MIN_GAIN = 0.0001
 _AXE_S = 30.0
+_AXE_JS = "() => axe.run().then(({violations}) => violations.map((v) => [v.id, v.nodes.length]))"
 
 
 class Author(Protocol):
@@ -133,12 +134,17 @@ class Judge:
         if importlib.util.find_spec("axe_playwright_python") is None or self._renderer is None:
             return None
         axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
-        async with asyncio.timeout(_AXE_S), self._renderer.context(SitePages(files), viewport_px) as context:
-            page = (await open_page(context, f"/{name}")).page
-            await page.evaluate(axe)
-            found = await page.evaluate(
-                "axe.run().then(({violations}) => violations.map((v) => [v.id, v.nodes.length]))"
-            )
+        from playwright.async_api import Error
+
+        try:
+            async with asyncio.timeout(_AXE_S), self._renderer.context(SitePages(files), viewport_px) as context:
+                page = await open_page(context, f"/{name}")
+                await page.look(f"() => {{ {axe}; window.axe = axe; }}")
+                found = await page.look(_AXE_JS)
+        except (Error, TimeoutError) as error:
+            raise CuaError(
+                f"{name} cannot be examined: {str(error).splitlines()[0] if str(error) else 'it hangs'}"
+            ) from error
         return [f"{rule}: {count} elements" for rule, count in found]
 
     async def render(self, files: Files, name: str, viewport_px: tuple[int, int]) -> Rendering:
@@ -199,10 +205,23 @@ async def build(folder: BuildFolder, order: Order, author: Author, judge: Judge,
     return Build(rounds=tuple(kept), best=best.number, reason=reason, is_goal_met=is_met, folder=folder.path)
 
 
+async def examine(order: Order, judge: Judge, files: Files) -> tuple[tuple[str, ...] | None, ...]:
+    """What axe-core finds on each page; None for one that cannot be shown, and without axe-core."""
+    found: list[tuple[str, ...] | None] = []
+    for reference, name in zip(order.pages, order.names, strict=True):
+        try:
+            lines = await judge.find_violations(files, name, viewport_of(order, reference)) if name in files else None
+        except CuaError:
+            lines = None
+        found.append(None if lines is None else tuple(lines))
+    return tuple(found)
+
+
 async def _draft(folder: BuildFolder, order: Order, author: Author, judge: Judge) -> Round:
     started = time.monotonic()
     proposal = await author.draft(order)
     score, findings, renderings = await judge.judge(order, proposal.files)
+    violations = await examine(order, judge, proposal.files)
     return Round(
         number=0,
         base=0,
@@ -211,6 +230,7 @@ async def _draft(folder: BuildFolder, order: Order, author: Author, judge: Judge
         proposal=proposal,
         findings=findings,
         renderings=renderings,
+        violations=violations,
         seconds=time.monotonic() - started,
     )
 
@@ -220,6 +240,7 @@ async def _judged(order: Order, judge: Judge, proposal: Proposal, number: int, b
     verdict: Verdict = "kept" if score.score >= best.score.score + MIN_GAIN else "rolled back"
     if any(rendering is None for rendering in renderings) and verdict == "rolled back":
         verdict = "failed"
+    violations = await examine(order, judge, proposal.files) if verdict == "kept" else ()
     return Round(
         number=number,
         base=best.number,
@@ -228,6 +249,7 @@ async def _judged(order: Order, judge: Judge, proposal: Proposal, number: int, b
         proposal=proposal,
         findings=findings,
         renderings=renderings,
+        violations=violations,
         seconds=time.monotonic() - started,
     )
 

@@ -1,9 +1,11 @@
-"""What a site is built from: images of pages, a screen recording, HTML of one's own, as references to be matched."""
+"""What a site is built from: images of pages, pages of the web, a recording, HTML, as references to be matched."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +14,16 @@ from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, interacti
 from apps.video2web.recording import read_recording
 from apps.video2web.render import MAX_PAGE_PX, Renderer, SiteFiles
 from apps.video2web.score import Reference, read_reference, rendered_reference
+from apps.video2web.web_pages import is_url, photograph_pages
 from cua.errors import ConfigError
 from cua.tool_agent.inputs import kind_of
+from envs.browser.domains import DomainRules
 from visual_tools.errors import ImageError
 from visual_tools.images import load_image
 
 VIEWPORT_PX = (1280, 720)
 MAX_PAGES = 12
+NO_RULES = DomainRules()
 _MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
 
 
@@ -52,18 +57,51 @@ class SiteInputs:
     interactions: tuple[Interaction, ...] = ()
 
 
-def read_inputs(paths: Sequence[Path], viewport_px: tuple[int, int] | None) -> SiteInputs:
+async def take_inputs(
+    inputs: Sequence[str], viewport_px: tuple[int, int] | None, rules: DomainRules = NO_RULES
+) -> SiteInputs:
+    """References from what a person names: images of pages and addresses of pages of the web, or one recording.
+
+    Args:
+        inputs: Files and addresses.
+        viewport_px: Width and height of the window; None: that of the first image, else 1280x720.
+        rules: What the browser that opens the addresses may reach.
+
+    Raises:
+        ConfigError: They cannot be used; the text says what to do.
+        CuaError: A page cannot be opened; or the recording cannot be read, or shows no website.
+        EnvSetupError: There is no browser.
+    """
+    if len(inputs) > MAX_PAGES:
+        raise ConfigError(f"{len(inputs)} inputs are given; a site of at most {MAX_PAGES} pages is built at a time")
+    urls = [text for text in inputs if is_url(text)]
+    window = viewport_px or (VIEWPORT_PX if urls and is_url(inputs[0]) else None)
+    shown = await photograph_pages(urls, window or VIEWPORT_PX, rules) if urls else {}
+    return await asyncio.to_thread(read_inputs, inputs, window, shown)
+
+
+def read_inputs(
+    inputs: Sequence[str | Path],
+    viewport_px: tuple[int, int] | None,
+    shown: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
+) -> SiteInputs:
     """References from images of pages, or from one screen recording.
+
+    Args:
+        inputs: Files, or addresses of `shown`.
+        viewport_px: Width and height of the window; None: that of the first image.
+        shown: What the pages of the addresses look like.
 
     Raises:
         ConfigError: They cannot be used; the text says what to do.
         CuaError: The recording cannot be read, or shows no website.
     """
-    if len(paths) == 1 and paths[0].is_file() and paths[0].stat().st_size and kind_of(paths[0]) == "video":
+    only = Path(inputs[0]) if len(inputs) == 1 and str(inputs[0]) not in shown else None
+    if only is not None and only.is_file() and only.stat().st_size and kind_of(only) == "video":
         if viewport_px is not None:
             raise ConfigError("a recording has the size of its own window; leave --viewport out")
-        return _read_recording(paths[0])
-    pages, window = read_images(paths, viewport_px)
+        return _read_recording(only)
+    pages, window = read_images(inputs, viewport_px, shown)
     return SiteInputs(pages=tuple(pages), viewport_px=window)
 
 
@@ -84,7 +122,11 @@ def _read_recording(path: Path) -> SiteInputs:
     return SiteInputs(pages=pages, viewport_px=board.size_px, interactions=found[:MAX_INTERACTIONS])
 
 
-def read_images(paths: Sequence[Path], viewport_px: tuple[int, int] | None) -> tuple[list[Reference], tuple[int, int]]:
+def read_images(
+    paths: Sequence[str | Path],
+    viewport_px: tuple[int, int] | None,
+    shown: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
+) -> tuple[list[Reference], tuple[int, int]]:
     """References from images of pages, and the window that they are rendered in.
 
     An image that is a whole number of times as wide as the viewport is of a screen with more pixels and is reduced.
@@ -93,10 +135,10 @@ def read_images(paths: Sequence[Path], viewport_px: tuple[int, int] | None) -> t
         ConfigError: A file is no image of a page, or the images do not fit together; the text says what to do.
     """
     if not paths:
-        raise ConfigError("nothing is given to build from; name images of pages, such as page.png")
+        raise ConfigError("nothing is given to build from; name images of pages or addresses, such as page.png")
     if len(paths) > MAX_PAGES:
         raise ConfigError(f"{len(paths)} images are given; a site of at most {MAX_PAGES} pages is built at a time")
-    images = [_load(path) for path in paths]
+    images = [shown[str(path)] if str(path) in shown else _load(Path(path)) for path in paths]
     width, height = viewport_px or (images[0].shape[1], VIEWPORT_PX[1])
     if viewport_px is None and width > _MAX_WIDTH_PX:
         raise ConfigError(f"{paths[0]} is {width} px wide; say how wide its window is with --viewport WIDTHxHEIGHT")
@@ -105,14 +147,14 @@ def read_images(paths: Sequence[Path], viewport_px: tuple[int, int] | None) -> t
         fitted = _fitted(image, width, path)
         if fitted.shape[0] > MAX_PAGE_PX:
             raise ConfigError(f"{path} is {fitted.shape[0]} px high; pages of at most {MAX_PAGE_PX} px are compared")
-        pages.append(read_reference(fitted, path.name))
+        pages.append(read_reference(fitted, str(path) if str(path) in shown else Path(path).name))
     return pages, (width, height)
 
 
 def _load(path: Path) -> NDArray[np.uint8]:
     try:
         if not path.is_file():
-            raise ConfigError(f"{path} is no file; name images of pages, such as page.png")
+            raise ConfigError(f"{path} is no file; name images of pages, such as page.png, or https://... of a page")
         if path.stat().st_size == 0:
             raise ConfigError(f"{path} is empty; name an image of a page")
         kind = kind_of(path)
@@ -130,7 +172,7 @@ def _load(path: Path) -> NDArray[np.uint8]:
     return image
 
 
-def _fitted(image: NDArray[np.uint8], width: int, path: Path) -> NDArray[np.uint8]:
+def _fitted(image: NDArray[np.uint8], width: int, path: str | Path) -> NDArray[np.uint8]:
     if image.shape[1] == width:
         return image
     scale = image.shape[1] / width

@@ -15,7 +15,8 @@
       : ['input', 'textarea', 'select'].includes(element.localName) ? 'field'
       : isSeen(style.backgroundColor) || style.backgroundImage !== 'none' || border ? 'box' : '';
     if (!kind) continue;
-    boxes.push([kind, rect.left + scrollX, rect.top + scrollY, rect.width, rect.height]);
+    const text = kind === 'field' ? String(element.selectedOptions?.[0]?.text ?? (element.value || element.placeholder || '')) : '';
+    boxes.push([kind, rect.left + scrollX, rect.top + scrollY, rect.width, rect.height, text.slice(0, 5000)]);
   }
   const root = document.documentElement;
   return {

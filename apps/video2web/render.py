@@ -6,6 +6,7 @@ request ends with an error, and the browser has no profile and no way out.
 
 import asyncio
 import contextlib
+import json
 import mimetypes
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from visual_tools.images import load_image
 from visual_tools.pages import TextBlock
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page, Route
+    from playwright.async_api import BrowserContext, CDPSession, Page, Route
 
 ORIGIN = "http://site.test"
 MAX_PAGE_PX = 12_000
@@ -33,14 +34,26 @@ MAX_PAGE_PX = 12_000
 
 MAX_SITE_BYTES = 200 * 2**20
 _RENDER_TIMEOUT_S = 30.0
-_SETTLE_MS = 50
+_SETTLE_S = 0.05
 _MAX_PROBLEMS = 50
 _SHIFT = 50  # between the two paintings of blocks.js, and how near a level has to come (Design2Code: 50, 8, 4)
 _NEAR_SHIFT, _NEAR_COLOR = 8, 4
 _FIRST_LEVEL, _LEVEL_STEP, _NUM_LEVELS = 10, 16, 16
+_MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
+"""Text is seen where it changes a pixel by so many levels; a block counts when so much of its ink is seen."""
+
 _STILL_CSS = (
     "*,*::before,*::after{animation:none!important;transition:none!important;caret-color:transparent!important}"
 )
+_BARE_CSS = (
+    "*,*::before,*::after,*::placeholder,*::marker{-webkit-text-fill-color:transparent!important;"
+    "-webkit-text-stroke-color:transparent!important;text-shadow:none!important;"
+    "text-decoration-color:transparent!important}"
+)
+_ADD_SHEET_JS = """(css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css);
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet]; }"""
+"""What is added so can be seen by no selector of the page and is stopped by no policy of it."""
+_DROP_SHEET_JS = "() => { document.adoptedStyleSheets = document.adoptedStyleSheets.slice(0, -1); }"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +66,7 @@ class PageBox:
         top: Upper edge.
         width: Width.
         height: Height.
+        text: What a field shows: its value, or its placeholder.
     """
 
     kind: str
@@ -60,6 +74,7 @@ class PageBox:
     top: float
     width: float
     height: float
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +83,9 @@ class Rendering:
 
     Attributes:
         image: (H, W, 3) uint8 RGB, the whole page.
-        blocks: Its text, one block an element, as Design2Code finds them.
+        blocks: Its text, one block an element, as Design2Code finds them, but only what can be seen: text without
+            which the page looks the same (transparent, covered, in the colour of what it lies on) is left out.
+        bare: The page without its text; None when blocks were not asked for.
         boxes: What can be seen beside text.
         problems: Errors on the console, and requests that led nowhere.
         overflow_px: By how much the page is wider than its viewport.
@@ -78,6 +95,7 @@ class Rendering:
 
     image: NDArray[np.uint8]
     blocks: tuple[TextBlock, ...] = ()
+    bare: NDArray[np.uint8] | None = None
     boxes: tuple[PageBox, ...] = ()
     problems: tuple[str, ...] = ()
     overflow_px: int = 0
@@ -91,11 +109,50 @@ class OpenPage:
 
     Attributes:
         page: Playwright's page.
+        session: The browser's own protocol, for this page.
         problems: What went wrong so far.
     """
 
     page: "Page"
+    session: "CDPSession"
     problems: list[str] = field(default_factory=list)
+    _world: int = 0
+
+    async def look(self, script: str, *arguments: Any) -> Any:
+        """What a function of JavaScript says of the page; it runs apart from the page's own scripts.
+
+        Those cannot change what its words mean, and it works when they were stopped.
+
+        Args:
+            script: The function.
+            arguments: Its arguments, JSON values.
+
+        Raises:
+            CuaError: It fails.
+        """
+        if not self._world:
+            tree = await self.session.send("Page.getFrameTree")
+            frame = {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "look"}
+            self._world = (await self.session.send("Page.createIsolatedWorld", frame))["executionContextId"]
+        call = f"({script.rstrip().removesuffix(';')}\n)({','.join(map(json.dumps, arguments))})"
+        asked = {"expression": call, "contextId": self._world, "returnByValue": True, "awaitPromise": True}
+        answer = await self.session.send("Runtime.evaluate", asked)
+        if "exceptionDetails" in answer:
+            said = answer["exceptionDetails"].get("exception", {}).get("description", "it fails")
+            raise CuaError(f"the page cannot be looked at: {said.splitlines()[0]}")
+        return answer["result"].get("value")
+
+    async def photograph(self) -> NDArray[np.uint8]:
+        """The whole page, (H, W, 3) uint8 RGB, as wide as its window and no higher than `MAX_PAGE_PX`."""
+        size = (await self.session.send("Page.getLayoutMetrics"))["cssContentSize"]
+        window = self.page.viewport_size or {"width": 1280, "height": 720}
+        height = min(max(int(size["height"]), window["height"]), MAX_PAGE_PX)
+        clip: Any = {"x": 0, "y": 0, "width": window["width"], "height": height}
+        return load_image(await self.page.screenshot(full_page=True, clip=clip))
+
+    async def stop_scripts(self) -> None:
+        """Let no script of the page run any more, so that it cannot tell being looked at from being measured."""
+        await self.session.send("Emulation.setScriptExecutionDisabled", {"value": True})
 
     def note(self, problem: str) -> None:
         """Keep a problem, the first ones only."""
@@ -196,23 +253,31 @@ class Renderer:
         try:
             async with asyncio.timeout(_RENDER_TIMEOUT_S), self.context(site, viewport_px) as context:
                 opened = await open_page(context, path)
-                page = opened.page
-                await page.add_style_tag(content=_STILL_CSS)
-                await page.wait_for_timeout(_SETTLE_MS)
-                image = await _photograph(page)
-                seen = await page.evaluate(_script("inspect.js"))
-                blocks = await _find_blocks(page, image) if with_blocks else ()
+                await opened.look(_ADD_SHEET_JS, _STILL_CSS)
+                await asyncio.sleep(_SETTLE_S)
+                await opened.photograph()  # what appears when it is scrolled into view does so now
+                await opened.stop_scripts()
+                image = await opened.photograph()
+                seen = await opened.look(_script("inspect.js"))
+                bare = await _photograph_bare(opened, image) if with_blocks else None
+                blocks = await _find_blocks(opened, image, bare) if bare is not None else ()
         except TimeoutError as error:
             raise CuaError(f"the page {path} does not come to rest within {_RENDER_TIMEOUT_S:g} s") from error
         return Rendering(
             image=image,
             blocks=blocks,
-            boxes=tuple(PageBox(kind=kind, left=x, top=y, width=w, height=h) for kind, x, y, w, h in seen["boxes"]),
+            bare=bare,
+            boxes=tuple(_read_box(box) for box in seen["boxes"]),
             problems=tuple(opened.problems),
             overflow_px=int(seen["overflow_px"]),
             num_elements=int(seen["num_elements"]),
             images_without_alt=int(seen["images_without_alt"]),
         )
+
+
+def _read_box(box: list[Any]) -> PageBox:
+    kind, left, top, width, height, text = box
+    return PageBox(kind=kind, left=left, top=top, width=width, height=height, text=text)
 
 
 async def open_page(context: "BrowserContext", path: str = "/") -> OpenPage:
@@ -224,9 +289,8 @@ async def open_page(context: "BrowserContext", path: str = "/") -> OpenPage:
     from playwright.async_api import Error
 
     page = await context.new_page()
-    opened = OpenPage(page)
-    session = await context.new_cdp_session(page)
-    await session.send("Emulation.setScrollbarsHidden", {"hidden": True})
+    opened = OpenPage(page, await context.new_cdp_session(page))
+    await opened.session.send("Emulation.setScrollbarsHidden", {"hidden": True})
     page.on("pageerror", lambda error: opened.note(f"script error: {error}"))
     page.on("console", lambda message: opened.note(f"console: {message.text}") if message.type == "error" else None)
     page.on("requestfailed", lambda request: opened.note(f"not loaded: {request.url}"))
@@ -250,22 +314,33 @@ async def _serve(site: Site, route: "Route") -> None:
         await route.fulfill(status=200, body=found[0], content_type=found[1])
 
 
-async def _photograph(page: "Page") -> NDArray[np.uint8]:
-    width = page.viewport_size["width"] if page.viewport_size else 1280
-    height = int(await page.evaluate("Math.max(document.documentElement.scrollHeight, innerHeight)"))
-    clip: Any = {"x": 0, "y": 0, "width": width, "height": min(height, MAX_PAGE_PX)}
-    return load_image(await page.screenshot(full_page=True, clip=clip))
+async def _photograph_bare(opened: OpenPage, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The page without its text, of the size of its image."""
+    await opened.look(_ADD_SHEET_JS, _BARE_CSS)
+    bare = await opened.photograph()
+    await opened.look(_DROP_SHEET_JS)
+    if bare.shape == image.shape:
+        return bare
+    height = min(len(bare), len(image))
+    return np.concatenate([bare[:height], image[height:]])
 
 
-async def _find_blocks(page: "Page", image: NDArray[np.uint8]) -> tuple[TextBlock, ...]:
+async def _find_blocks(opened: OpenPage, image: NDArray[np.uint8], bare: NDArray[np.uint8]) -> tuple[TextBlock, ...]:
     """Text blocks as Design2Code finds them: the ink of each element, by two paintings in colours of its own."""
     script = _script("blocks.js")
-    texts = await page.evaluate(script, 0)
-    first = await _photograph(page)
-    await page.evaluate(script, _SHIFT)
-    second = await _photograph(page)
+    texts = await opened.look(script, 0)
+    first = await opened.photograph()
+    await opened.look(script, _SHIFT)
+    second = await opened.photograph()
     height = min(len(first), len(second), len(image))
-    return blocks_of_paintings(texts, first[:height], second[:height], image[:height], len(image))
+    is_seen = changed_by_text(image, bare)[:height]
+    return blocks_of_paintings(texts, first[:height], second[:height], image[:height], len(image), is_seen)
+
+
+def changed_by_text(image: NDArray[np.uint8], bare: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """(H, W): where a page (H, W, 3) looks otherwise without its text."""
+    changed: NDArray[np.bool_] = np.abs(image.astype(np.int16) - bare).max(axis=2) >= _MIN_SEEN_LEVELS
+    return changed
 
 
 def blocks_of_paintings(
@@ -274,6 +349,7 @@ def blocks_of_paintings(
     second: NDArray[np.uint8],
     image: NDArray[np.uint8],
     height: int,
+    is_seen: NDArray[np.bool_] | None = None,
 ) -> tuple[TextBlock, ...]:
     """Blocks from two screenshots on which every element's text has a colour of its own.
 
@@ -283,6 +359,7 @@ def blocks_of_paintings(
         second: The same with all colours shifted by 50.
         image: The page as it is.
         height: Rows of the whole page.
+        is_seen: (H, W): where text can be seen; everywhere when left out.
     """
     moved = (first.astype(np.int16) + _SHIFT) % 256
     is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)
@@ -304,6 +381,8 @@ def blocks_of_paintings(
         if code not in pixels:
             continue
         ys, xs = rows[pixels[code]], columns[pixels[code]]
+        if is_seen is not None and is_seen[ys, xs].mean() < _MIN_SEEN:
+            continue
         red, green, blue = image[ys, xs].mean(axis=0).astype(int).tolist()
         blocks.append(
             TextBlock(

@@ -96,6 +96,8 @@ class Round:
         findings: What differs, page by page.
         renderings: What the pages look like; None for one that could not be shown. Not kept.
         seconds: What the round took.
+        violations: Page by page, axe-core's rules that it breaks, with how often; None for a page that nobody asked
+            about, or without axe-core.
     """
 
     number: int
@@ -106,6 +108,7 @@ class Round:
     findings: tuple[Differences, ...]
     renderings: tuple[Rendering | None, ...] = ()
     seconds: float = 0.0
+    violations: tuple[tuple[str, ...] | None, ...] = ()
 
     def lines(self) -> list[str]:
         """What differs, in words."""
@@ -253,6 +256,7 @@ class BuildFolder:
             "images": images,
             "code_bytes": code_bytes(done.proposal.files),
             "elements": [page.num_elements if page else None for page in done.renderings],
+            "accessibility": [None if page is None else list(page) for page in done.violations],
             "seconds": round(done.seconds, 2),
         }
         _write_json(fresh / "round.json", facts)

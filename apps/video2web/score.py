@@ -6,11 +6,11 @@ one, `score = static`. The score of a site is the mean over the pages of its ref
 
 Where the reference is HTML, the text of both pages comes from their elements. Where it is an image, the text of both
 is read from their images, and what is read from ours counts only where its elements have that text and paint it:
-words that are a part of a picture are not text.
+words that are a part of a picture are not text, whatever an element says over them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -18,13 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.interactions import Replay, share_there
-from apps.video2web.render import PageBox, Rendering
+from apps.video2web.render import PageBox, Rendering, changed_by_text
 from visual_tools.errors import require
 from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
 
 INTERACTIONS_SHARE = 0.2
 _MIN_COVERED, _MIN_WRITTEN, _MIN_RUN = 0.5, 0.6, 3
-_MAX_FIELD_PX = (900, 240)
+_MIN_CHANGED = 0.03  # of the box of a line in a field
+_MIN_TEXTURE = 0.01
+_AROUND_PX, _READ_PX, _MIN_SAME = 24, 120, 0.8
+"""A picture's words this near to a text and this much like it say it instead."""
+
+_MIN_LINE_PX = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,7 @@ def read_reference(image: NDArray[np.uint8], name: str = "reference") -> Referen
 
 def rendered_reference(rendering: Rendering, name: str = "reference") -> Reference:
     """A reference from a page of HTML."""
-    return Reference(name=name, image=rendering.image, blocks=rendering.blocks, boxes=rendering.boxes)
+    return Reference(name=name, image=rendering.image, blocks=own_blocks(rendering), boxes=rendering.boxes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +156,7 @@ def score_page(reference: Reference, ours: Rendering) -> PageScore:
         reference: As it should be.
         ours: As it is, rendered with its blocks.
     """
-    found = ours.blocks if reference.is_html else written_blocks(ours)
+    found = own_blocks(ours) if reference.is_html else written_blocks(ours)
     return PageScore(
         blocks=match_blocks(reference.blocks, found),
         visual=visual_similarity(reference.image, ours.image),
@@ -171,28 +176,94 @@ def no_page(reference: Reference, problem: str) -> PageScore:
     )
 
 
+def own_blocks(page: Rendering) -> tuple[TextBlock, ...]:
+    """Blocks of a page but those over a picture of the same words: there the picture says them, not the element."""
+    if page.bare is None:
+        return page.blocks
+    cv2 = require("cv2", "visual")
+    edges = cv2.Canny(cv2.cvtColor(page.bare, cv2.COLOR_RGB2GRAY), 60, 150)
+    for shape in ((1, _MIN_LINE_PX), (_MIN_LINE_PX, 1)):  # borders
+        edges &= ~cv2.morphologyEx(edges, cv2.MORPH_OPEN, np.ones(shape, np.uint8))
+    height = len(edges)
+    doubtful = [block for block in page.blocks if _has_texture(edges > 0, block)]
+    if not doubtful:
+        return page.blocks
+    top = max(round(min(block.top for block in doubtful) * height) - _READ_PX, 0)
+    bottom = min(round(max(block.top + block.height for block in doubtful) * height) + _READ_PX, height)
+    part = page.bare[top:bottom]
+    lines = [
+        replace(line, top=(line.top * len(part) + top) / height, height=line.height * len(part) / height)
+        for line in read_blocks(part)
+    ]
+    pictured = {id(block) for block in doubtful if _is_pictured(block, lines, page.image.shape)}
+    return tuple(block for block in page.blocks if id(block) not in pictured)
+
+
+def _has_texture(edges: NDArray[np.bool_], block: TextBlock) -> bool:
+    height, width = edges.shape
+    left, top, right, bottom = _around(block, edges.shape)
+    part = edges[round(top * height) : round(bottom * height), round(left * width) : round(right * width)]
+    return part.size > 0 and float(part.mean()) >= _MIN_TEXTURE
+
+
+def _around(block: TextBlock, shape: tuple[int, ...]) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom of what is near a block, as shares of the page."""
+    height, width = shape[:2]
+    across, along = _AROUND_PX / width, _AROUND_PX / height
+    right, bottom = block.left + block.width + across, block.top + block.height + along
+    return max(block.left - across, 0), max(block.top - along, 0), min(right, 1), min(bottom, 1)
+
+
+def _is_pictured(block: TextBlock, lines: Sequence[TextBlock], shape: tuple[int, ...]) -> bool:
+    """Whether the lines that are read from a page without its text say what a block there says."""
+    left, top, right, bottom = _around(block, shape)
+    around = left, top, right - left, bottom - top
+    under = [
+        line
+        for line in lines
+        if _common_area(block.box, line.box) >= _MIN_COVERED * max(min(block.area, line.area), 1e-9)
+    ]
+    near = [line for line in lines if _common_area(around, line.box) > 0]
+    return (
+        _share_said(block.text, " ".join(line.text for line in under)) >= _MIN_WRITTEN
+        or _share_said(block.text, " ".join(line.text for line in near)) >= _MIN_SAME
+    )
+
+
+def _share_said(text: str, other: str) -> float:
+    """How much of a text stands in another one, in runs of some characters; spaces do not count."""
+    one, two = "".join(text.split()), "".join(other.split())
+    runs = SequenceMatcher(None, one, two, autojunk=False).get_matching_blocks()
+    known = sum(run.size for run in runs if run.size >= min(_MIN_RUN, len(one)))
+    return known / max(len(one), 1)
+
+
 def written_blocks(page: Rendering) -> tuple[TextBlock, ...]:
     """Lines read from the image of a page that its elements have written; those within images are left out."""
-    return tuple(block for block in read_blocks(page.image) if _is_written(block, page))
+    changed = None if page.bare is None else changed_by_text(page.image, page.bare)
+    return tuple(block for block in read_blocks(page.image) if _is_written(block, page, changed))
 
 
-def _is_written(line: TextBlock, page: Rendering) -> bool:
+def _is_written(line: TextBlock, page: Rendering, changed: NDArray[np.bool_] | None) -> bool:
     height, width = page.image.shape[:2]
     area = max(line.area, 1e-9)
     for box in page.boxes:
-        if box.kind == "field" and box.width <= _MAX_FIELD_PX[0] and box.height <= _MAX_FIELD_PX[1]:
+        if box.kind == "field" and _share_said(line.text, box.text.lower()) >= _MIN_WRITTEN:
             edges = (box.left / width, box.top / height, box.width / width, box.height / height)
-            if _common_area(line.box, edges) >= _MIN_COVERED * area:
+            is_here = _common_area(line.box, edges) >= _MIN_COVERED * area
+            if is_here and (changed is None or _changed_share(line, changed) >= _MIN_CHANGED):
                 return True
     near = [(block, _common_area(line.box, block.box)) for block in page.blocks]
     near = [(block, common) for block, common in near if common > 0]
     if sum(common for _, common in near) < _MIN_COVERED * area:
         return False
-    read = "".join(line.text.split())
-    written = "".join("".join(block.text.split()) for block, _ in near)
-    runs = SequenceMatcher(None, read, written, autojunk=False).get_matching_blocks()
-    known = sum(run.size for run in runs if run.size >= min(_MIN_RUN, len(read)))
-    return known >= _MIN_WRITTEN * len(read)
+    return _share_said(line.text, "".join(block.text for block, _ in near)) >= _MIN_WRITTEN
+
+
+def _changed_share(line: TextBlock, changed: NDArray[np.bool_]) -> float:
+    height, width = changed.shape
+    rows = slice(round(line.top * height), round((line.top + line.height) * height) + 1)
+    return float(changed[rows, round(line.left * width) : round((line.left + line.width) * width) + 1].mean())
 
 
 def _common_area(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> float:

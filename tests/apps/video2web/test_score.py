@@ -11,7 +11,15 @@ from PIL import Image
 
 from apps.video2web.compare import difference_image, find_differences, side_by_side, worst_regions
 from apps.video2web.render import PageBox, Renderer, Rendering, SitePages
-from apps.video2web.score import Reference, match_boxes, no_page, read_reference, rendered_reference, score_page
+from apps.video2web.score import (
+    Reference,
+    match_boxes,
+    no_page,
+    own_blocks,
+    read_reference,
+    rendered_reference,
+    score_page,
+)
 from visual_tools.box import Box
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,6 +81,63 @@ async def test_the_image_itself_as_the_page_does_not_win(
         score = score_page(known, page)
         assert score.visual.score > 0.95
         assert score.static < 0.25
+
+
+_SPELLED = (
+    "<style>body{margin:0;font:16px sans-serif;background:url(page.png);height:400px}header{padding:12px}"
+    "h1{margin:20px}p{margin:20px;width:400px}"
+)
+_WORDS = (
+    "</style><header>Fern and Company</header><h1>Plants for your flat</h1>"
+    "<p>We grow two hundred kinds of house plants and send them in a box.</p>"
+)
+_OVER = "<img src=page.png style='position:absolute;left:0;top:0'>"
+_NODE_VALUE = (
+    "Object.defineProperty(Node.prototype, 'nodeValue', {get() { return 'we grow two hundred kinds of house plants' }})"
+)
+OVER_THE_IMAGE = {
+    "transparent": f"{_SPELLED}body{{color:transparent}}{_WORDS}",
+    "filled with nothing": f"{_SPELLED}body{{color:#222;-webkit-text-fill-color:transparent}}{_WORDS}",
+    "nearly transparent": f"{_SPELLED}body{{color:rgb(0 0 0 / 4%)}}{_WORDS}",
+    "opacity": f"{_SPELLED}header,h1,p{{opacity:0}}{_WORDS}",
+    "opacity of all": f"<style>html{{background:url(page.png)}}{_SPELLED[7:]}body{{background:none;opacity:0}}{_WORDS}",
+    "covered": f"{_SPELLED}{_WORDS}{_OVER}",
+    "clipped": f"{_SPELLED}header,h1,p{{clip-path:inset(50%)}}{_WORDS}",
+    "tiny": f"{_SPELLED}header,h1,p{{font-size:1px}}{_WORDS}",
+    "small, on its own words": f"{_SPELLED}header,h1,p{{font-size:7px;color:#222;padding-top:4px}}{_WORDS}",
+    "once more in its colour": f"{_SPELLED}body{{color:#222}}header{{color:#fff}}{_WORDS}",
+    "filtered": f"{_SPELLED}header,h1,p{{filter:opacity(0)}}{_WORDS}",
+    "shown when painted": f"{_SPELLED}body{{color:transparent}}body:has([style]){{background:#fff}}{_WORDS}",
+    "shown by a script": f"{_SPELLED}body{{color:transparent}}{_WORDS}<script>new MutationObserver(() => "
+    "{document.body.style.background = '#fff'}).observe(document, {attributes: true, subtree: true, childList: true});"
+    "setTimeout(() => {document.body.style.cssText = 'background:#fff;color:#222'}, 3000)</script>",
+    "a script that lies": "<style>body{margin:0;background:url(page.png);height:400px}p{margin:380px 0 0 2px}</style>"
+    f"<p>..</p><script>{_NODE_VALUE}</script>",
+    "fields": f"{_SPELLED}input{{position:absolute;left:20px;width:400px;height:40px;border:0;background:none;"
+    "color:transparent;font-size:16px}</style><input style='top:0' value='Fern and Company'>"
+    "<input style='top:60px' value='Plants for your flat'>",
+}
+
+
+@pytest.mark.parametrize("name", OVER_THE_IMAGE)
+async def test_words_that_nobody_sees_over_the_image_do_not_count(
+    renderer: Renderer, original: Rendering, reference: Reference, name: str
+) -> None:
+    html = f"<!doctype html>{OVER_THE_IMAGE[name]}"
+    page = await renderer.render(SitePages({"index.html": html, "page.png": _png(original.image)}), SIZE)
+    for known in (reference, rendered_reference(original)):
+        score = score_page(known, page)
+        assert score.static < 0.35, (known.is_html, score.page_blocks)
+
+
+async def test_words_on_a_picture_without_words_count(renderer: Renderer) -> None:
+    rng = np.random.default_rng(1)
+    photo = np.kron(rng.integers(40, 110, (20, 32, 3)), np.ones((20, 20, 1))).astype(np.uint8)
+    html = "<!doctype html><style>body{margin:0;background:url(photo.png);color:#fff;font:bold 32px sans-serif}</style>"
+    site = SitePages({"index.html": f"{html}<p>Plants for your flat</p>", "photo.png": _png(photo)})
+    page = await renderer.render(site, SIZE)
+    assert [block.text for block in own_blocks(page)] == ["plants for your flat"]
+    assert score_page(read_reference(page.image), page).static > 0.99
 
 
 async def test_less_alike_is_worth_less(renderer: Renderer, reference: Reference) -> None:
