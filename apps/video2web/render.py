@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.paintings import SHIFT, blocks_of_paintings, changed_by_text
 from cua.errors import CuaError
 from envs.browser.domains import DomainRules
 from envs.browser.launch import LaunchedBrowser, launch
@@ -36,12 +37,6 @@ MAX_SITE_BYTES = 200 * 2**20
 _RENDER_TIMEOUT_S = 30.0
 _SETTLE_S = 0.05
 _MAX_PROBLEMS = 50
-_SHIFT = 50  # between the two paintings of blocks.js, and how near a level has to come (Design2Code: 50, 8, 4)
-_NEAR_SHIFT, _NEAR_COLOR = 8, 4
-_FIRST_LEVEL, _LEVEL_STEP, _NUM_LEVELS = 10, 16, 16
-_MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
-"""Text is seen where it changes a pixel by so many levels; a block counts when so much of its ink is seen."""
-
 _STILL_CSS = (
     "*,*::before,*::after{animation:none!important;transition:none!important;caret-color:transparent!important}"
 )
@@ -330,71 +325,11 @@ async def _find_blocks(opened: OpenPage, image: NDArray[np.uint8], bare: NDArray
     script = _script("blocks.js")
     texts = await opened.look(script, 0)
     first = await opened.photograph()
-    await opened.look(script, _SHIFT)
+    await opened.look(script, SHIFT)
     second = await opened.photograph()
     height = min(len(first), len(second), len(image))
     is_seen = changed_by_text(image, bare)[:height]
     return blocks_of_paintings(texts, first[:height], second[:height], image[:height], len(image), is_seen)
-
-
-def changed_by_text(image: NDArray[np.uint8], bare: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """(H, W): where a page (H, W, 3) looks otherwise without its text."""
-    changed: NDArray[np.bool_] = np.abs(image.astype(np.int16) - bare).max(axis=2) >= _MIN_SEEN_LEVELS
-    return changed
-
-
-def blocks_of_paintings(
-    texts: list[list[Any]],
-    first: NDArray[np.uint8],
-    second: NDArray[np.uint8],
-    image: NDArray[np.uint8],
-    height: int,
-    is_seen: NDArray[np.bool_] | None = None,
-) -> tuple[TextBlock, ...]:
-    """Blocks from two screenshots on which every element's text has a colour of its own.
-
-    Args:
-        texts: Text and colour (red, green, blue of the first painting) of each text node, in order.
-        first: (H, W, 3) uint8.
-        second: The same with all colours shifted by 50.
-        image: The page as it is.
-        height: Rows of the whole page.
-        is_seen: (H, W): where text can be seen; everywhere when left out.
-    """
-    moved = (first.astype(np.int16) + _SHIFT) % 256
-    is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)
-    steps = (first.astype(np.int16) - _FIRST_LEVEL + _LEVEL_STEP // 2) // _LEVEL_STEP
-    off = np.abs(first.astype(np.int16) - (_FIRST_LEVEL + steps * _LEVEL_STEP))
-    is_text &= ((off <= _NEAR_COLOR) & (steps >= 0) & (steps < _NUM_LEVELS)).all(axis=2)
-    rows, columns = np.nonzero(is_text)
-    codes = (steps[rows, columns] * np.array([_NUM_LEVELS**2, _NUM_LEVELS, 1])).sum(axis=1)
-    order = np.argsort(codes, kind="stable")
-    names, starts = np.unique(codes[order], return_index=True)
-    pixels = dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)) if names.size else {}
-    joined: dict[int, list[str]] = {}
-    for text, *color in texts:
-        red, green, blue = ((int(level) - _FIRST_LEVEL) // _LEVEL_STEP for level in color)
-        joined.setdefault((red * _NUM_LEVELS + green) * _NUM_LEVELS + blue, []).append(str(text).lower())
-    width = image.shape[1]
-    blocks = []
-    for code, parts in joined.items():
-        if code not in pixels:
-            continue
-        ys, xs = rows[pixels[code]], columns[pixels[code]]
-        if is_seen is not None and is_seen[ys, xs].mean() < _MIN_SEEN:
-            continue
-        red, green, blue = image[ys, xs].mean(axis=0).astype(int).tolist()
-        blocks.append(
-            TextBlock(
-                text=" ".join(parts),
-                left=float(xs.min() / width),
-                top=float(ys.min() / height),
-                width=float((xs.max() - xs.min() + 1) / width),
-                height=float((ys.max() - ys.min() + 1) / height),
-                rgb=(red, green, blue),
-            )
-        )
-    return tuple(blocks)
 
 
 def _script(name: str) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.interactions import Replay, share_there
-from apps.video2web.render import PageBox, Rendering, changed_by_text
+from apps.video2web.paintings import changed_by_text
+from apps.video2web.render import PageBox, Rendering
 from visual_tools.errors import require
 from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
 
@@ -195,8 +196,8 @@ def own_blocks(page: Rendering) -> tuple[TextBlock, ...]:
         replace(line, top=(line.top * len(part) + top) / height, height=line.height * len(part) / height)
         for line in read_blocks(part)
     ]
-    pictured = {id(block) for block in doubtful if _is_pictured(block, lines, page.image.shape)}
-    return tuple(block for block in page.blocks if id(block) not in pictured)
+    doubled = {id(block) for block in doubtful if _is_in_image(block, lines, page.image.shape)}
+    return tuple(block for block in page.blocks if id(block) not in doubled)
 
 
 def _has_texture(edges: NDArray[np.bool_], block: TextBlock) -> bool:
@@ -214,7 +215,7 @@ def _around(block: TextBlock, shape: tuple[int, ...]) -> tuple[float, float, flo
     return max(block.left - across, 0), max(block.top - along, 0), min(right, 1), min(bottom, 1)
 
 
-def _is_pictured(block: TextBlock, lines: Sequence[TextBlock], shape: tuple[int, ...]) -> bool:
+def _is_in_image(block: TextBlock, lines: Sequence[TextBlock], shape: tuple[int, ...]) -> bool:
     """Whether the lines that are read from a page without its text say what a block there says."""
     left, top, right, bottom = _around(block, shape)
     around = left, top, right - left, bottom - top
