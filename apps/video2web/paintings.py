@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.pages import TextBlock
 
 SHIFT = 50
-"""Between the two paintings of `blocks.js`; how near a level has to come is told below (Design2Code: 50, 8, 4)."""
+"""Between the two paintings of `blocks.js`; the next two are how near a level has to come (Design2Code: 50, 8, 4)."""
 
 _NEAR_SHIFT, _NEAR_COLOR = 8, 4
 _FIRST_LEVEL, _LEVEL_STEP, _NUM_LEVELS = 10, 16, 16
