@@ -1,6 +1,6 @@
 """Copies of pages made without a model, against what does nothing clever.
 
-    python -m benchmarks.video2web recordings [NAME ...] [--folder FOLDER]
+    python -m benchmarks.video2web recordings [NAME ...] [--seeds 200-211] [--folder FOLDER]
     python -m benchmarks.video2web pages [--seeds 100,101,102,103] [--kinds landing,table] [--more FOLDER_OR_FILE ...]
 
 Baselines: a blank page; the image as the page's background (no text: block match, text, position and colour are 0);
@@ -146,6 +146,12 @@ async def measure_pages(seeds: list[int], kinds: list[str], more: list[Path], fo
         _table("from packages", others)
 
 
+def parse_seeds(text: str) -> list[int]:
+    """Numbers from `200-211` or `1,2,3`."""
+    spans = [[int(edge) for edge in part.split("-")] for part in text.split(",") if part]
+    return [seed for span in spans for seed in range(span[0], span[-1] + 1)]
+
+
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -157,10 +163,13 @@ def main() -> None:
     pages.add_argument("--save", type=Path, help="folder for images of reference and copy side by side")
     recordings = commands.add_parser("recordings", help="transitions found in recordings")
     recordings.add_argument("names", nargs="*", help=f"some of: {', '.join(SCRIPTS)}")
+    recordings.add_argument("--seeds", default="", help="draw them: FIRST-LAST, or single ones between commas")
     recordings.add_argument("--folder", type=Path, help="keep the recordings here, and use those that are there")
     given = parser.parse_args()
     if given.command == "recordings":
-        asyncio.run(run_recordings(given.names or list(SCRIPTS), given.folder))
+        drawn = parse_seeds(given.seeds)
+        names = given.names or ([] if drawn else list(SCRIPTS))
+        asyncio.run(run_recordings(names, drawn, given.folder))
         return
     seeds = [int(seed) for seed in given.seeds.split(",") if seed]
     kinds = [kind for kind in given.kinds.split(",") if kind]

@@ -1,8 +1,10 @@
 """From recordings to facts, against what is known to happen in them.
 
     python -m benchmarks.video2web recordings [NAME ...] [--folder FOLDER]
+    python -m benchmarks.video2web recordings --seeds 200-211 [--folder FOLDER]
 
-Recordings are made anew (three minutes) unless `--folder` holds them from before. A transition is found where one of
+Recordings are those of `apps.video2web.recordings`, or are drawn from seeds (`apps.video2web.drawn_recordings`). They
+are made anew (ten to twenty seconds each) unless `--folder` holds them from before. A transition is found where one of
 the same trigger or kind begins within 0.5 s and either overlaps the true box by half or has its middle in it.
 """
 
@@ -11,11 +13,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from apps.video2web.drawn_recordings import draw_take
+from apps.video2web.hand import Happening
 from apps.video2web.recording import Storyboard, Transition, read_recording
-from apps.video2web.recordings import Happening, Recording, load_recording, record
+from apps.video2web.recordings import Recording, load_recording, record, record_take
 from apps.video2web.render import Renderer
 from visual_tools.box import Box
 
@@ -83,7 +87,7 @@ def measure(recording: Recording) -> Row:
     began = time.perf_counter()
     board = read_recording(recording.path)
     seconds = time.perf_counter() - began
-    matches, extra = match(recording.happenings, board.transitions)
+    matches, extra = match(_seen(recording, board), board.transitions)
     return Row(
         name=recording.name,
         matches=matches,
@@ -93,6 +97,18 @@ def measure(recording: Recording) -> Row:
         seconds=seconds,
         video_s=board.duration_s,
     )
+
+
+def _seen(recording: Recording, board: Storyboard) -> list[Happening]:
+    """What happens, in pixels of the storyboard, which cuts bars off and reduces large windows."""
+    left, top = (
+        bar - edge for bar, edge in zip(recording.bars_px, (board.crop_px.left, board.crop_px.top), strict=True)
+    )
+    moved = [(one, Box(*one.box_px).moved(left, top)) for one in recording.happenings]
+    return [
+        replace(one, box_px=tuple(round(edge * board.scale) for edge in (box.left, box.top, box.right, box.bottom)))
+        for one, box in moved
+    ]
 
 
 def _has_fixed(recording: Recording, board: Storyboard) -> bool | None:
@@ -106,15 +122,18 @@ def _scroll_error(recording: Recording, board: Storyboard) -> float | None:
     if not recording.scrolled_px:
         return None
     highest = max(len(state.full_page) - len(state.image) for state in board.states)
-    return abs(highest - recording.scrolled_px) / recording.scrolled_px
+    return abs(highest / board.scale - recording.scrolled_px) / recording.scrolled_px
 
 
-async def make_recordings(names: Sequence[str], folder: Path) -> list[Recording]:
+async def make_recordings(names: Sequence[str], seeds: Sequence[int], folder: Path) -> list[Recording]:
     made = []
     async with Renderer() as renderer:
         for name in names:
             path = folder / f"{name}.json"
             made.append(load_recording(path) if path.is_file() else await record(renderer, name, folder))
+        for take in map(draw_take, seeds):
+            path = folder / f"{take.name}.json"
+            made.append(load_recording(path) if path.is_file() else await record_take(renderer, take, folder))
     return made
 
 
@@ -131,12 +150,6 @@ def tell(rows: Sequence[Row]) -> str:
     stitched = [row.scroll_error for row in rows if row.scroll_error is not None]
     share = Totals().share
     lines = [
-        "## Recordings",
-        "",
-        "`python -m benchmarks.video2web recordings`. A transition is found where one begins within 0.5 s of the true",
-        "one and overlaps its box by half, or has its middle in it (6 px around); hovers, tooltips and toasts count",
-        f"once, with their end. Durations are judged from {VISIBLE_S} s on.",
-        "",
         "| what | figure |",
         "|---|---|",
         f"| recordings | {len(rows)} of {sum(row.video_s for row in rows):.0f} s together |",
@@ -174,7 +187,9 @@ def tell(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-async def run_recordings(names: Sequence[str], folder: Path | None) -> None:
+async def run_recordings(names: Sequence[str], seeds: Sequence[int], folder: Path | None) -> None:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
     with tempfile.TemporaryDirectory() as scratch:
-        made = await make_recordings(names, folder or Path(scratch))
+        made = await make_recordings(names, seeds, folder or Path(scratch))
         print(tell([await asyncio.to_thread(measure, recording) for recording in made]))

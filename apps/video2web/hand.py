@@ -1,6 +1,7 @@
 """A pointer with a hand on it: moves, clicks and types on a page as a person would, and notes what happens when."""
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,18 +14,54 @@ if TYPE_CHECKING:
 _REST_S = 0.35
 _MOVE_STEP_S = 0.02
 _PX_PER_S = 900.0
-POINTER_JS = """(() => {
+_IS_FIXED = """(() => {
+  for (let one = document.querySelector(s); one; one = one.parentElement)
+    if (['fixed', 'sticky'].includes(getComputedStyle(one).position)) return true;
+  return false })()"""
+_ARROW = (
+    '<path d="M1 1 L1 16.5 L4.6 13.2 L7 19 L9.6 17.9 L7.2 12.3 L12 12 Z" fill="{}" stroke="{}" stroke-width="1.2"/>'
+)
+_SHAPES = {
+    "arrow": (_ARROW.format("#fff", "#000"), (0, 0)),
+    "dark arrow": (_ARROW.format("#000", "#fff"), (0, 0)),
+    "hand": (
+        '<path d="M7 1.5 Q9 0 10.5 2 L10.5 10 L18 12 Q20 13 19.5 16 L18 24 L8 24 L2 15 Q1.5 12.5 4 13 L7 15.5 Z" '
+        'fill="#fff" stroke="#000" stroke-width="1.3"/>',
+        (8, 1),
+    ),
+    "dot": (
+        '<circle cx="13" cy="13" r="11" fill="rgba(226, 62, 87, .55)" stroke="#e23e57" stroke-width="2"/>',
+        (13, 13),
+    ),
+    "beam": ('<path d="M1 1 H9 M5 1 V19 M1 19 H9" stroke="#000" stroke-width="1.6" fill="none"/>', (5, 10)),
+}
+POINTERS = ("arrow", "dark arrow", "hand", "dot", "system", "none")
+"""Shapes of pointers; `system` is a white arrow, a hand over what can be clicked, a beam over fields."""
+_POINTER_JS = """(() => {
+  const shapes = SHAPES;
   const draw = () => {
     if (document.getElementById('drawn-pointer') || !document.documentElement) return;
     const box = document.createElement('div');
     box.id = 'drawn-pointer';
-    box.style.cssText = 'position:fixed;left:0;top:0;width:14px;height:21px;z-index:2147483647;pointer-events:none;'
+    box.style.cssText = 'position:fixed;left:0;top:0;width:28px;height:28px;z-index:2147483647;pointer-events:none;'
       + 'transition:none;display:none';
-    box.innerHTML = '<svg width="14" height="21" viewBox="0 0 14 21" style="display:block"><path '
-      + 'd="M1 1 L1 16.5 L4.6 13.2 L7 19 L9.6 17.9 L7.2 12.3 L12 12 Z" fill="FILL" stroke="EDGE" '
-      + 'stroke-width="1.2"/></svg>';
     document.documentElement.append(box);
-    const put = (x, y) => { box.style.display = 'block'; box.style.transform = `translate(${x}px,${y}px)`; };
+    let last = '';
+    const shapeAt = (x, y) => {
+      if (NAME !== 'system') return NAME;
+      const under = document.elementFromPoint(x, y);
+      const cursor = under ? getComputedStyle(under).cursor : '';
+      if (cursor === 'text' || (under && under.matches('input'))) return 'beam';
+      return cursor === 'pointer' || (under && under.closest('a[href], button')) ? 'hand' : 'arrow';
+    };
+    const put = (x, y) => {
+      const name = shapeAt(x, y);
+      const [svg, tip] = shapes[name];
+      if (name !== last) box.innerHTML = `<svg width="28" height="28" style="display:block">${svg}</svg>`;
+      last = name;
+      box.style.display = 'block';
+      box.style.transform = `translate(${x - tip[0]}px,${y - tip[1]}px)`;
+    };
     document.addEventListener('mousemove', (event) => put(event.clientX, event.clientY), true);
     const kept = (window.name || '').split(',').map(Number);
     if (kept.length === 2) put(kept[0], kept[1]);
@@ -33,6 +70,17 @@ POINTER_JS = """(() => {
   document.addEventListener('DOMContentLoaded', draw);
   draw();
 })();"""
+
+
+def pointer_script(name: str) -> str:
+    """A script that draws a pointer where the mouse is; "" for none.
+
+    Args:
+        name: One of `POINTERS`.
+    """
+    if name == "none":
+        return ""
+    return _POINTER_JS.replace("SHAPES", json.dumps(_SHAPES)).replace("NAME", json.dumps(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +110,15 @@ class Hand:
     Args:
         page: The page.
         start: `time.time()` of the first frame.
+        at: Where the pointer is.
+        px_per_s: How fast it is moved.
     """
 
-    def __init__(self, page: "Page", start: float) -> None:
+    def __init__(
+        self, page: "Page", start: float, *, at: tuple[float, float] = (480.0, 560.0), px_per_s: float = _PX_PER_S
+    ) -> None:
         self._page, self.started_s = page, start
-        self._at: tuple[float, float] = (480.0, 560.0)
+        self._at, self._px_per_s = at, px_per_s
         self.happenings: list[Happening] = []
         self.scrolled_px = 0
 
@@ -99,7 +151,7 @@ class Hand:
             left, top, right, bottom = await self.find(to)
             to = (left + right) / 2, (top + bottom) / 2
         (x0, y0), (x1, y1) = self._at, to
-        length_s = max(float(np.hypot(x1 - x0, y1 - y0)) / _PX_PER_S, 0.15)
+        length_s = max(float(np.hypot(x1 - x0, y1 - y0)) / self._px_per_s, 0.15)
         began = time.time()
         while (part := (time.time() - began) / length_s) < 1:
             eased = part * part * (3 - 2 * part)
@@ -112,6 +164,7 @@ class Hand:
         self, on: str, kind: str, box: str, duration_s: float, easing: str = "ease", *, away: tuple[float, float]
     ) -> None:
         """Move onto an element, wait, and move away; noted as one happening."""
+        await self.bring(on)
         await self._page.evaluate(
             "(s) => document.querySelector(s).addEventListener('mouseenter', () => { window.entered = Date.now() })", on
         )
@@ -144,15 +197,33 @@ class Hand:
             easing: The curve.
             is_gone: The box is what was there before the click.
         """
-        await self.move(on)
-        await self.wait(_REST_S)
+        await self.bring(on)
         place = await self.find(box) if is_gone else (0, 0, 0, 0)
-        started_s = self.now_s()
-        await self._page.mouse.down()
-        await self._page.mouse.up()
+        started_s = await self.press(on)
         await self.wait(duration_s + 0.6)
         if kind:
             self.note(kind, "click", place if is_gone else await self.find(box), started_s, duration_s, easing)
+
+    async def press(self, on: str) -> float:
+        """Move onto an element, rest, click; the second of the video in which the click is done."""
+        await self.move(on)
+        await self.wait(_REST_S)
+        started_s = self.now_s()
+        await self._page.mouse.down()
+        await self._page.mouse.up()
+        return started_s
+
+    async def bring(self, on: str) -> None:
+        """Scroll until an element can be seen, where it cannot."""
+        by_px = await self._page.evaluate(
+            "(s) => { const r = document.querySelector(s).getBoundingClientRect(), middle = (r.top + r.bottom) / 2;"
+            "if (middle > 110 && middle < innerHeight - 70) return 0;"
+            "const end = document.documentElement.scrollHeight - innerHeight;"
+            "return Math.round(Math.min(Math.max(scrollY + middle - innerHeight / 2, 0), end) - scrollY) }",
+            on,
+        )
+        if abs(by_px) > 8 and await self._page.evaluate(f"(s) => !{_IS_FIXED}", on):
+            await self.scroll(by_px, in_s=max(abs(by_px) / 600, 0.4))
 
     async def scroll(self, by_px: int, *, in_s: float = 0.8) -> None:
         """Turn the wheel, in small steps as a touchpad does."""
