@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_INTERACTIONS = 20
 _MIN_CLOSENESS, _MIN_CHANGE = 0.5, 0.6
 _REDUCED = 4
+_AT_ONCE = 3
 _SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0
 Trigger = Literal["hover", "click"]
 
@@ -108,16 +109,17 @@ async def replay(
         names: The files of the pages.
         viewport_px: Width and height of the window.
     """
-    done = []
-    for one in interactions[:MAX_INTERACTIONS]:
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def try_one(one: Interaction) -> Replay:
         try:
-            async with asyncio.timeout(_LIMIT_S):
+            async with places, asyncio.timeout(_LIMIT_S):
                 before, after = await _play(renderer, site, one, names[one.page], viewport_px)
         except (CuaError, TimeoutError) as error:
-            done.append(Replay(interaction=one, is_there=False, closeness=0, why=str(error) or "the page hangs"))
-            continue
-        done.append(judge_change(one, before, after))
-    return tuple(done)
+            return Replay(interaction=one, is_there=False, closeness=0, why=str(error) or "the page hangs")
+        return judge_change(one, before, after)
+
+    return tuple(await asyncio.gather(*(try_one(one) for one in interactions[:MAX_INTERACTIONS])))
 
 
 async def _play(

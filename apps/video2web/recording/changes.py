@@ -75,14 +75,19 @@ class Change:
     start: int
     end: int
     parts: list[Box] = field(default_factory=list)
+    _known: tuple[int, Box] | None = None  # blocks are only ever added: as many as before are the same
 
     @property
     def box(self) -> Box:
         """What it covers, in pixels of the page."""
-        rows, columns = [row for row, _ in self.blocks], [column for _, column in self.blocks]
-        return Box(
-            min(columns) * BLOCK_PX, min(rows) * BLOCK_PX, (max(columns) + 1) * BLOCK_PX, (max(rows) + 1) * BLOCK_PX
-        )
+        if self._known is None or self._known[0] != len(self.blocks):
+            rows, columns = [row for row, _ in self.blocks], [column for _, column in self.blocks]
+            left, top = min(columns) * BLOCK_PX, min(rows) * BLOCK_PX
+            self._known = (
+                len(self.blocks),
+                Box(left, top, (max(columns) + 1) * BLOCK_PX, (max(rows) + 1) * BLOCK_PX),
+            )
+        return self._known[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +133,7 @@ class _Scanner:
         self._plan = plan
         self._pointer = PointerTracker(plan.scale)
         self._recent: deque[tuple[NDArray[np.uint8], Moment]] = deque(maxlen=_LAG)
+        self._sharp: deque[NDArray[np.uint8]] = deque(maxlen=_LAG)
         self._grey: NDArray[np.uint8] | None = None
         self._open: list[Change] = []
         self._restless = 0
@@ -142,6 +148,7 @@ class _Scanner:
         sharp = self._cv2.cvtColor(image, self._cv2.COLOR_RGB2GRAY)
         if self._grey is None:
             self._pointer.follow(sharp, None)
+            self._sharp.append(sharp)
             self._keep(frame, grey, 0, is_idle=True)
             return
         last = self._recent[-1][0]
@@ -149,8 +156,9 @@ class _Scanner:
         is_idle = int(levels.max()) < _IDLE_LEVELS
         shift = 0
         if not is_idle:
-            self._pointer.follow(sharp, levels)
             shift = find_shift(self._grey, grey)
+            self._pointer.follow(sharp, levels, None if shift else self._sharp[0])
+        self._sharp.append(sharp)
         if shift:
             self.fixed.vote(self._grey, grey, shift, self._pointer.box)
             levels = compare_shifted(last, image, shift)

@@ -20,6 +20,7 @@ _MIN_BETWEEN = 3
 _STEADY = 0.04  # how far progress may be from 0 or 1 and still count as not begun or over
 _CHANGED = 24  # levels
 _MOVED_SHARE = 0.6
+_MAX_PIXELS = 20_000  # of a change are looked at, evenly spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +106,15 @@ def measure_progress(
         after: And after.
     """
     change = after.astype(np.float32) - before.astype(np.float32)
-    mask = np.abs(change).max(axis=2) > _CHANGED
-    if not mask.any():
+    mask = np.flatnonzero(np.abs(change).max(axis=2) > _CHANGED)
+    if not mask.size:
         return [0.0] * len(frames)
-    steps, base = change[mask], before[mask].astype(np.float32)
-    weights = (steps**2).sum(axis=1)
+    mask = mask[:: max(mask.size // _MAX_PIXELS, 1)]
+    change, base = change.reshape(-1, 3)[mask], before.reshape(-1, 3)[mask].astype(np.float32)
+    weights = (change**2).sum(axis=1)
     blends, shares, sharpness = [], [], []
     for frame in frames:
-        part = ((frame[mask].astype(np.float32) - base) * steps).sum(axis=1) / weights
+        part = ((frame.reshape(-1, 3)[mask].astype(np.float32) - base) * change).sum(axis=1) / weights
         blends.append(float(np.average(np.clip(part, -0.5, 1.5), weights=weights)))
         shares.append(float((part > 0.5).mean()))
         if 0.1 < blends[-1] < 0.9:

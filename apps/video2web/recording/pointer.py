@@ -1,71 +1,27 @@
-"""Where the pointer is: arrows of usual sizes are looked for where something moved, and followed from there."""
+"""Where the pointer is: its shape is looked for where something moved, and followed from there.
+
+Arrows are known beforehand. Another shape (a hand, a dot, a beam) is learned from the way it moves.
+"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
 
+from apps.video2web.recording.arrows import Arrow, make_arrows, match_arrow
+from apps.video2web.recording.learning import is_like, learn_pointer
 from visual_tools.box import Box
-from visual_tools.errors import require
 
-_ARROW = ((0.0, 0.0), (0.0, 16.0), (3.7, 12.6), (6.2, 18.4), (8.7, 17.3), (6.3, 11.7), (11.3, 11.5))
-"""The arrow of Windows, X11 and macOS at single size: all three have nearly this outline."""
-_SIZES = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
-_OVERSAMPLING = 8
 _MIN_SCORE = 0.75
 _SURE_SCORE = 0.82
-_MIN_CONTRAST = 70  # levels between the inside of an arrow and its edge
 _MOVED_LEVELS = 48
 _PAD_PX = 6
 _MAX_SEARCH_PX = 400_000
 _RETRY_FRAMES = 25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrow:
-    """An arrow to look for.
-
-    Attributes:
-        pixels: (h, w) float32 grey.
-        mask: (h, w) float32, 1 on the arrow and its edge.
-        tip_px: Column and row of its tip.
-        is_dark: Black with a white edge.
-    """
-
-    pixels: NDArray[np.float32] = field(repr=False)
-    mask: NDArray[np.float32] = field(repr=False)
-    tip_px: tuple[int, int]
-    is_dark: bool
-
-
-def make_arrows(scale: float = 1.0) -> list[Arrow]:
-    """White and black arrows in the sizes that screens show, for frames of `scale` pixels to one of the screen."""
-    made = [_draw_arrow(size * scale, is_dark) for size in _SIZES for is_dark in (False, True)]
-    return [arrow for arrow in made if arrow.pixels.shape[0] >= 12]
-
-
-def _draw_arrow(scale: float, is_dark: bool) -> Arrow:
-    big = scale * _OVERSAMPLING
-    margin = 2 * scale
-    width, height = (round(side * scale + 2 * margin) for side in (11.3, 18.4))
-    shape = [((x * scale + margin) * _OVERSAMPLING, (y * scale + margin) * _OVERSAMPLING) for x, y in _ARROW]
-    inside, outline = (Image.new("L", (width * _OVERSAMPLING, height * _OVERSAMPLING)) for _ in range(2))
-    ImageDraw.Draw(inside).polygon(shape, fill=255)
-    ImageDraw.Draw(outline).polygon(shape, fill=255)
-    ImageDraw.Draw(outline).line([*shape, shape[0], shape[1]], fill=255, width=round(1.3 * big), joint="curve")
-    ImageDraw.Draw(inside).line([*shape, shape[0], shape[1]], fill=0, width=max(round(1.1 * big), 1), joint="curve")
-    fill, mask = (
-        np.asarray(image.resize((width, height), Image.Resampling.BOX), np.float32) / 255 for image in (inside, outline)
-    )
-    pixels = 255 * (1 - fill if is_dark else fill)
-    return Arrow(
-        pixels=pixels.astype(np.float32),
-        mask=(mask > 0.5).astype(np.float32),
-        tip_px=(round(margin), round(margin)),
-        is_dark=is_dark,
-    )
+_MIN_VOTES = 2
+_MAX_LEARNED = 4
+_DRIFT_PX = 48
+_SURE_MOVES = 3
 
 
 class PointerTracker:
@@ -76,8 +32,12 @@ class PointerTracker:
     """
 
     def __init__(self, scale: float = 1.0) -> None:
+        self._scale = scale
         self._arrows = make_arrows(scale)
         self._arrow: Arrow | None = None
+        self._learned: list[Arrow] = []
+        self._seen: list[Arrow] = []
+        self._moves = 0
         self._wait = 0
         self.place: tuple[int, int] | None = None
 
@@ -90,39 +50,94 @@ class PointerTracker:
         left, top = self.place[0] - self._arrow.tip_px[0], self.place[1] - self._arrow.tip_px[1]
         return Box(left, top, left + width, top + height)
 
-    def follow(self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None) -> tuple[int, int] | None:
+    def follow(
+        self,
+        grey: NDArray[np.uint8],
+        changed: NDArray[np.uint8] | None,
+        earlier: NDArray[np.uint8] | None = None,
+    ) -> tuple[int, int] | None:
         """The pointer's tip in the next frame; None where it was never seen.
 
         Args:
             grey: The frame, (H, W) uint8.
             changed: By how many levels each pixel differs from the frame before, (H, W) uint8; None for the first one.
+            earlier: A frame a few steps before, (H, W) uint8, from which shapes may be learned.
         """
-        if changed is not None and self._is_still_there(grey):
+        is_there = changed is not None and self._is_still_there(grey, changed)
+        is_sure = self._moves >= _SURE_MOVES and self._arrow is not None and not self._arrow.is_learned
+        if is_there and is_sure:
             return self.place
-        self._wait -= 1
-        found = max(self._search(grey, changed), default=None, key=lambda one: one[0])
-        if found is not None:
-            score, tip, arrow = found
-            self.place = tip
-            if score >= _SURE_SCORE or self._arrow is None:
-                self._arrow = arrow
+        if not is_there:
+            self._wait -= 1
+            found = max(self._search(grey, changed), default=None, key=lambda one: one[0])
+            if found is not None:
+                self._take(*found)
+                return self.place
+        if changed is not None and earlier is not None and not self._learn(earlier, grey) and not is_there:
+            self._drift(changed)
         return self.place
 
-    def _is_still_there(self, grey: NDArray[np.uint8]) -> bool:
+    def _take(self, score: float, tip: tuple[int, int], arrow: Arrow) -> None:
+        if self._arrow is not None and self.place != tip:
+            self._moves += 1
+        self.place = tip
+        if score >= _SURE_SCORE or self._arrow is None:
+            self._arrow = arrow
+
+    def _is_still_there(self, grey: NDArray[np.uint8], changed: NDArray[np.uint8]) -> bool:
         if self.place is None or self._arrow is None:
             return False
         box = self.box
         assert box is not None
+        if self._arrow.is_learned:
+            inner = box.clipped(grey.shape[1], grey.shape[0])
+            return not (changed[inner.top : inner.bottom, inner.left : inner.right] > _MOVED_LEVELS).any()
         around = Box(box.left - 1, box.top - 1, box.right + 1, box.bottom + 1)
-        return any(score >= _MIN_SCORE for score, _ in _match(grey, around, self._arrow))
+        return any(score >= _MIN_SCORE for score, _ in match_arrow(grey, around, self._arrow))
+
+    def _learn(self, earlier: NDArray[np.uint8], grey: NDArray[np.uint8]) -> bool:
+        """Take a shape that moved for the pointer, once it was seen twice; whether it is that now."""
+        made = learn_pointer(earlier, grey, self._scale)
+        if made is None:
+            return False
+        arrow, tip = made
+        if not is_like(arrow, self._learned):
+            self._seen.append(arrow)
+            if sum(is_like(arrow, [other]) for other in self._seen) < _MIN_VOTES:
+                return False
+            self._learned = [*self._learned, arrow][-_MAX_LEARNED:]
+        if self._moves < _SURE_MOVES:
+            self._arrows = []  # what looked like an arrow was none
+        self._arrow, self.place = arrow, tip
+        self._moves += 1
+        return True
+
+    def _drift(self, changed: NDArray[np.uint8]) -> None:
+        """Follow a learned shape over a step that is shorter than the shape: it is where the change goes on."""
+        box = self.box
+        if box is None or self._arrow is None or not self._arrow.is_learned:
+            return
+        area = box.padded(_DRIFT_PX).clipped(changed.shape[1], changed.shape[0])
+        moved = changed[area.top : area.bottom, area.left : area.right] > _MOVED_LEVELS
+        rows, columns = np.flatnonzero(moved.any(axis=1)), np.flatnonzero(moved.any(axis=0))
+        if not rows.size:
+            return
+        left, right = area.left + int(columns[0]), area.left + int(columns[-1]) + 1
+        top, bottom = area.top + int(rows[0]), area.top + int(rows[-1]) + 1
+        if right - left > box.width + _DRIFT_PX or bottom - top > box.height + _DRIFT_PX:
+            return
+        assert self.place is not None
+        across = _step(left - box.left, right - box.right)
+        self.place = self.place[0] + across, self.place[1] + _step(top - box.top, bottom - box.bottom)
 
     def _search(
         self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None
     ) -> Iterator[tuple[float, tuple[int, int], Arrow]]:
-        arrows = self._arrows if self._arrow is None else [self._arrow]
+        known = [] if self._arrow is None else [self._arrow]
+        arrows = [*known, *self._learned] if known else self._arrows
         for area in self._areas(grey, changed):
             for arrow in arrows:
-                for score, tip in _match(grey, area, arrow):
+                for score, tip in match_arrow(grey, area, arrow):
                     if score >= _MIN_SCORE:
                         yield score, tip, arrow
 
@@ -151,29 +166,8 @@ class PointerTracker:
             yield box
 
 
-def _match(grey: NDArray[np.uint8], area: Box, arrow: Arrow) -> Iterator[tuple[float, tuple[int, int]]]:
-    """The best place of an arrow in an area, where it is one at all."""
-    cv2 = require("cv2", "visual")
-    height, width = arrow.pixels.shape
-    pad = max(height, width)
-    padded = cv2.copyMakeBorder(grey, pad, pad, pad, pad, cv2.BORDER_REPLICATE) if _leaves(grey, area) else None
-    source, offset = (grey, 0) if padded is None else (padded, pad)
-    piece = source[
-        max(area.top + offset, 0) : area.bottom + offset, max(area.left + offset, 0) : area.right + offset
-    ].astype(np.float32)
-    if piece.shape[0] < height or piece.shape[1] < width:
-        return
-    scores = cv2.matchTemplate(piece, arrow.pixels, cv2.TM_CCOEFF_NORMED, mask=arrow.mask)
-    scores = np.where(np.isfinite(scores) & (scores <= 1.001), scores, -1)
-    y, x = np.unravel_index(int(scores.argmax()), scores.shape)
-    cut = piece[y : y + height, x : x + width]
-    light, dark = (arrow.mask > 0) & (arrow.pixels > 200), (arrow.mask > 0) & (arrow.pixels < 60)
-    if light.any() and dark.any() and cut[light].mean() - cut[dark].mean() < _MIN_CONTRAST:
-        return
-    left, top = int(x) + max(area.left, -offset), int(y) + max(area.top, -offset)
-    yield float(scores[y, x]), (left + arrow.tip_px[0], top + arrow.tip_px[1])
-
-
-def _leaves(grey: NDArray[np.uint8], area: Box) -> bool:
-    """Whether an area goes beyond the frame."""
-    return area.left < 0 or area.top < 0 or area.right > grey.shape[1] or area.bottom > grey.shape[0]
+def _step(first_px: int, last_px: int) -> int:
+    """How far a side moved, where the change reaches over its first or its last edge."""
+    if first_px < 0 and -first_px >= last_px:
+        return first_px
+    return max(last_px, 0)

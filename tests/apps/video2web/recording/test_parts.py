@@ -166,3 +166,34 @@ def test_a_browser_is_known_by_its_address() -> None:
     frame = np.asarray(image)
     assert find_browser_bar([frame, frame]) == pytest.approx(76, abs=2)
     assert find_browser_bar([draw_page(400)]) == 0
+
+
+@pytest.mark.parametrize("shape", ["hand", "dot"])
+def test_a_pointer_that_is_no_arrow_is_learned_from_its_way(shape: str) -> None:
+    page, tracker = draw_page(300), PointerTracker()
+    frames: list[Pixels] = []
+    places = [(60, 40)] * 2 + [(60 + 18 * step, 40 + 9 * step) for step in range(1, 12)] + [(258, 139)] * 3
+    for x, y in places:
+        drawn = Image.fromarray(page)
+        draw = ImageDraw.Draw(drawn)
+        if shape == "dot":
+            draw.ellipse((x - 11, y - 11, x + 11, y + 11), (226, 120, 135), (226, 62, 87), 2)
+        else:
+            outline = [(0, 0), (3, 0), (4, 9), (12, 12), (10, 22), (0, 22), (-7, 13), (-4, 11), (0, 14)]
+            draw.polygon([(x + right, y + down) for right, down in outline], (255, 255, 255), (0, 0, 0))
+        frames.append(np.asarray(drawn))
+        changed = np.abs(frames[-1].astype(int) - frames[-2]).max(axis=2).astype(np.uint8) if frames[1:] else None
+        tracker.follow(grey(frames[-1]), changed, grey(frames[max(len(frames) - 5, 0)]))
+    assert tracker.place == pytest.approx((258, 139), abs=4)
+
+
+def test_what_blinks_or_grows_is_no_pointer() -> None:
+    page, tracker = draw_page(300), PointerTracker()
+    last = page
+    for step in range(12):
+        frame = page.copy()
+        frame[100 : 110 + 4 * step, 200:230] = (30, 60, 200)
+        frame[20:40, 20:40] = 255 * (step % 2)
+        tracker.follow(grey(frame), np.abs(frame.astype(int) - last).max(axis=2).astype(np.uint8), grey(page))
+        last = frame
+    assert tracker.place is None
