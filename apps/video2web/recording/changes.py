@@ -32,6 +32,7 @@ _JOIN_BLOCKS = 1
 _SAME_START_S = 0.13
 _GROUP_PX, _GROUP_MOVING_PX = 72, 12
 _POINTER_PAD_PX = 4
+_REST_PX = 10  # a pointer that takes another shape seems to move a little
 _WIDE_SHARE = 0.15
 _USUAL_NOISE = 7.0
 _RESTLESS_SHARE = 0.55
@@ -104,6 +105,22 @@ class Scan:
     changes: tuple[Change, ...]
     fixed: dict[str, int]
 
+    @property
+    def has_pointer(self) -> bool:
+        """Whether a pointer is seen at all."""
+        return any(moment.pointer_px is not None for moment in self.moments)
+
+    def resting_place(self, index: int, within_s: float) -> tuple[int, int] | None:
+        """Where the pointer comes to rest after a frame; where it is then, if it does not."""
+        here = self.moments[index]
+        for number in range(index, len(self.moments) - 2):
+            now = self.moments[number]
+            if now.time_s - here.time_s > within_s:
+                break
+            if now.pointer_px is not None and now.pointer_px == self.moments[number + 2].pointer_px:
+                return now.pointer_px
+        return here.pointer_px
+
     def index_at(self, time_s: float) -> int:
         """Number of the frame shown at a time."""
         times = [moment.time_s for moment in self.moments]
@@ -120,7 +137,7 @@ class Scan:
             other = self.moments[earlier].pointer_px
             if here.pointer_px is None or other is None:
                 break
-            if abs(other[0] - here.pointer_px[0]) + abs(other[1] - here.pointer_px[1]) > 3:
+            if abs(other[0] - here.pointer_px[0]) + abs(other[1] - here.pointer_px[1]) > _REST_PX:
                 return here.time_s - self.moments[earlier + 1].time_s
         return here.time_s - self.moments[0].time_s + 10.0
 

@@ -13,6 +13,9 @@ _CHANGED_LEVELS = 24
 _SAME_START_S, _DOUBLE_SHARE = 0.2, 0.6
 _SAME_PART_S, _PART_PX = 0.13, 72
 _REST_S = 0.1
+_WIDE_START_S, _WIDE_END_S = 0.25, 0.35
+_WIDE_SHARE, _WIDE_COVERED, _MIN_WIDE = 0.4, 0.12, 3
+_CRUMB_PX = 14
 
 
 def join_typing(found: list[Measured], *, max_gap_s: float = 0.9) -> list[Measured]:
@@ -43,6 +46,53 @@ def join_parts(found: list[Measured], scan: Scan) -> list[Measured]:
             longer = max(one, home, key=lambda part: part.fit.duration_s)
             joined[joined.index(home)] = _united(home, one, longer.fit)
     return joined
+
+
+def join_wide(found: list[Measured], scan: Scan, size_px: tuple[int, int]) -> list[Measured]:
+    """Pieces all over the window that change at once, as one change: another page, a veil, a theme."""
+    joined: list[Measured] = []
+    left = [one for one in found if one.trigger != "typing" and not one.is_scrolling]
+    while left:
+        first = left[0]
+        group = [one for one in left if one.fit.start_s - first.fit.start_s <= _WIDE_START_S]
+        group = [one for one in group if abs(one.seen_s[1] - first.seen_s[1]) <= _WIDE_END_S or one is first]
+        left = [one for one in left if one is not first]
+        around = first.page_box
+        for one in group:
+            around = around.union(one.page_box)
+        covered = sum(one.page_box.area for one in group)
+        is_wide = around.area > _WIDE_SHARE * size_px[0] * size_px[1] and covered > _WIDE_COVERED * around.area
+        if len(group) < _MIN_WIDE or not is_wide:
+            joined.append(first)
+            continue
+        whole = first
+        for one in group[1:]:
+            longer = max(one, whole, key=lambda part: part.fit.duration_s)
+            whole = _united(whole, one, longer.fit)
+        joined.append(whole)
+        left = [one for one in left if not any(one is part for part in group)]
+    others = [one for one in found if one.trigger == "typing" or one.is_scrolling]
+    return sorted([*joined, *others], key=lambda one: one.fit.start_s)
+
+
+def drop_crumbs(found: list[Measured], scan: Scan) -> list[Measured]:
+    """Leave out what is no larger than the pointer, and is where the pointer comes or goes: a remainder of it."""
+    return [one for one in found if not _is_crumb(one, scan)]
+
+
+def _is_crumb(one: Measured, scan: Scan) -> bool:
+    index = scan.index_at(one.seen_s[0])
+    around = scan.moments[max(index - 4, 0) : index + 5]
+    if len({moment.pointer_px for moment in around}) < 2:
+        return False
+    for moment in around:
+        cover = moment.pointer_box
+        if cover is None:
+            continue
+        is_small = one.box.width <= cover.width + 6 and one.box.height <= cover.height + 6
+        if is_small and cover.padded(_CRUMB_PX).intersection(one.box) > 0.5 * one.box.area:
+            return True
+    return False
 
 
 def _is_part(one: Measured, other: Measured, scan: Scan) -> bool:
@@ -98,6 +148,7 @@ def _united(last: Measured, one: Measured, fit: Fit) -> Measured:
         after=after,
         middle=[],
         mask=mask,
+        is_joined=True,
         fit=fit,
     )
 

@@ -1,5 +1,6 @@
 """What kind of thing happened, by the shape of what changed: menu, modal, accordion, tabs, carousel and the others."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,7 +103,7 @@ def _find_large(one: Measured) -> Kind:
 def _find_small(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> Kind:
     box = one.box
     if pointer_px is None:
-        return Kind(name="change", box=box, confidence=0.4)
+        return _find_unseen(one, size_px)
     is_under = box.padded(12).has_point(*pointer_px)
     if one.trigger == "click" and is_under and box.width <= _TOGGLE_PX[0] and box.height <= _TOGGLE_PX[1]:
         return Kind(name="toggle", box=box, confidence=0.8)
@@ -124,6 +125,22 @@ def _find_small(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, 
     above_px = pointer_px[1] - box.top
     if above_px < 0.35 * box.height + _NEAR_PX or box.bottom - pointer_px[1] < _NEAR_PX:
         return Kind(name="menu", box=box, confidence=0.7)
+    return Kind(name="change", box=box, confidence=0.4)
+
+
+def _find_unseen(one: Measured, size_px: tuple[int, int]) -> Kind:
+    """What a touch that is not seen brings: by its place and its size alone."""
+    box, (width, height) = one.box, size_px
+    if box.width <= _TOGGLE_PX[0] and box.height <= _TOGGLE_PX[1]:
+        return Kind(name="toggle", box=box, confidence=0.5)
+    common = compare_words(one.before, one.after) if box.area >= _PAGE_SHARE * width * height else None
+    if common is not None and common < _NEW_WORDS_SHARE and box.width >= _WIDE_SHARE * width:
+        return Kind(name="navigation", box=box, confidence=0.6)
+    if _is_centred(box, size_px):
+        return Kind(name="modal", box=box, confidence=0.5)
+    if min(box.top, height - box.bottom) < 0.1 * height:
+        is_short = box.height <= _TOOLTIP_PX + _NEAR_PX
+        return Kind(name="toast" if is_short else "menu", box=box, confidence=0.4)
     return Kind(name="change", box=box, confidence=0.4)
 
 
@@ -169,13 +186,10 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
     height, width = before.shape[:2]
     first, second = before.mean(axis=2), after.mean(axis=2)
     margin = max(round(_RING_SHARE * min(height, width)), 4)
-    ring = np.ones((height, width), np.bool_)
-    ring[margin : height - margin, margin : width - margin] = False
-    gain, offset = _fit_line(first[ring], second[ring])
-    if gain is None or not _VEIL_GAIN[0] <= gain <= _VEIL_GAIN[1]:
-        return None
-    odd = np.abs(second - (gain * first + offset)) > _VEIL_LEVELS
-    if odd[ring].mean() > 0.1:
+    odd = next(
+        (odd for ring in _rings(height, width, margin) if (odd := _find_odd(first, second, ring)) is not None), None
+    )
+    if odd is None:
         return None
     cv2 = require("cv2", "visual")
     solid = cv2.morphologyEx(odd.astype(np.uint8), cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))  # texts that blur go
@@ -188,6 +202,34 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
     if not _MIN_DIALOG_SHARE <= share <= _MAX_DIALOG_SHARE or area < 0.6 * box_width * box_height:
         return None
     return Box(left, top, left + box_width, top + box_height)
+
+
+def _rings(height: int, width: int, margin: int) -> Iterator[NDArray[np.bool_]]:
+    """Places where a page is seen around a dialog: on all sides, or on one, where a drawer covers the others."""
+    whole = np.ones((height, width), np.bool_)
+    whole[margin : height - margin, margin : width - margin] = False
+    yield whole
+    wide = 2 * margin
+    for rows, columns in (
+        (slice(None), slice(width - wide, None)),
+        (slice(None), slice(0, wide)),
+        (slice(height - wide, None), slice(None)),
+        (slice(0, wide), slice(None)),
+    ):
+        side = np.zeros((height, width), np.bool_)
+        side[rows, columns] = True
+        yield side
+
+
+def _find_odd(
+    first: NDArray[np.float64], second: NDArray[np.float64], ring: NDArray[np.bool_]
+) -> NDArray[np.bool_] | None:
+    """What is not as a veil makes it that lies over the ring; None where none lies there."""
+    gain, offset = _fit_line(first[ring], second[ring])
+    if gain is None or not _VEIL_GAIN[0] <= gain <= _VEIL_GAIN[1]:
+        return None
+    odd: NDArray[np.bool_] = np.abs(second - (gain * first + offset)) > _VEIL_LEVELS
+    return None if odd[ring].mean() > 0.1 else odd
 
 
 def _fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | None, float]:

@@ -25,7 +25,7 @@ _TALL = 1.9
 
 
 def learn_pointer(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], scale: float
+    before: NDArray[np.uint8], after: NDArray[np.uint8], scale: float, was: Box | None = None
 ) -> tuple[Arrow, tuple[int, int]] | None:
     """The shape that moved between two frames and the place of its tip in the later one; None where that is not clear.
 
@@ -33,30 +33,32 @@ def learn_pointer(
         before: (H, W) uint8 grey.
         after: A frame a few steps later.
         scale: Pixels of the frames for one of the screen.
+        was: Where the pointer was known to be in the earlier frame: it may have another shape since.
     """
     cv2 = require("cv2", "visual")
     changed = (cv2.absdiff(before, after) > _MOVED_LEVELS).astype(np.uint8)
     limit = _MAX_SIDE_PX * max(scale, 0.5)
     if not 2 * _MIN_SIDE_PX**2 / 4 < np.count_nonzero(changed) < 2 * limit**2:
         return None
-    pair = _find_pair(changed, limit)
+    pair = _find_pair(changed, limit, 3 * _LIKE if was else _LIKE)
     if pair is None:
         return None
     masks = [_shape_of(changed, box) for box in pair]
-    if not _is_one_shape(*masks):
+    is_left = [was is not None and box.intersection(was) > 0.5 * box.area for box in pair]
+    if not _is_one_shape(*masks) and sum(is_left) != 1:
         return None
     stands_out = [
         _contrast(after, box, mask) - _contrast(before, box, mask) for box, mask in zip(pair, masks, strict=True)
     ]
     here = int(np.argmax(stands_out))
-    if stands_out[here] < _MIN_CONTRAST or stands_out[1 - here] > 0:
+    if stands_out[here] < _MIN_CONTRAST or stands_out[1 - here] > 0 or is_left[here]:
         return None
     box, mask = pair[here], masks[here]
     arrow = _make_arrow(after, box, mask)
     return arrow, (box.left + arrow.tip_px[0], box.top + arrow.tip_px[1])
 
 
-def _find_pair(changed: NDArray[np.uint8], limit: float) -> tuple[Box, Box] | None:
+def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[Box, Box] | None:
     """The only two places that changed, where both are small and of one size."""
     cv2 = require("cv2", "visual")
     joined = cv2.dilate(changed, np.ones((_JOIN_PX, _JOIN_PX), np.uint8))
@@ -77,7 +79,7 @@ def _find_pair(changed: NDArray[np.uint8], limit: float) -> tuple[Box, Box] | No
         return None
     first, second = large
     is_alike = all(
-        abs(one - other) <= max(_LIKE * max(one, other), 3)
+        abs(one - other) <= max(like * max(one, other), 3)
         for one, other in ((first.width, second.width), (first.height, second.height))
     )
     return (first, second) if is_alike else None

@@ -3,6 +3,7 @@
 Arrows are known beforehand. Another shape (a hand, a dot, a beam) is learned from the way it moves.
 """
 
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,6 +23,8 @@ _MIN_VOTES = 2
 _MAX_LEARNED = 4
 _DRIFT_PX = 48
 _SURE_MOVES = 3
+_LAG = 4
+"""As many frames lie between two that a shape is learned from."""
 
 
 class PointerTracker:
@@ -39,6 +42,7 @@ class PointerTracker:
         self._seen: list[Arrow] = []
         self._moves = 0
         self._wait = 0
+        self._boxes: deque[Box | None] = deque(maxlen=_LAG)
         self.place: tuple[int, int] | None = None
 
     @property
@@ -63,19 +67,25 @@ class PointerTracker:
             changed: By how many levels each pixel differs from the frame before, (H, W) uint8; None for the first one.
             earlier: A frame a few steps before, (H, W) uint8, from which shapes may be learned.
         """
+        self._follow(grey, changed, earlier)
+        self._boxes.append(self.box)
+        return self.place
+
+    def _follow(
+        self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None, earlier: NDArray[np.uint8] | None
+    ) -> None:
         is_there = changed is not None and self._is_still_there(grey, changed)
         is_sure = self._moves >= _SURE_MOVES and self._arrow is not None and not self._arrow.is_learned
         if is_there and is_sure:
-            return self.place
+            return
         if not is_there:
             self._wait -= 1
             found = max(self._search(grey, changed), default=None, key=lambda one: one[0])
             if found is not None:
                 self._take(*found)
-                return self.place
+                return
         if changed is not None and earlier is not None and not self._learn(earlier, grey) and not is_there:
             self._drift(changed)
-        return self.place
 
     def _take(self, score: float, tip: tuple[int, int], arrow: Arrow) -> None:
         if self._arrow is not None and self.place != tip:
@@ -97,7 +107,8 @@ class PointerTracker:
 
     def _learn(self, earlier: NDArray[np.uint8], grey: NDArray[np.uint8]) -> bool:
         """Take a shape that moved for the pointer, once it was seen twice; whether it is that now."""
-        made = learn_pointer(earlier, grey, self._scale)
+        is_known = self._moves >= _SURE_MOVES and len(self._boxes) == _LAG
+        made = learn_pointer(earlier, grey, self._scale, self._boxes[0] if is_known else None)
         if made is None:
             return False
         arrow, tip = made

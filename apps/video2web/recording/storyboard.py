@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,26 @@ from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.recording.changes import Moment, Scan, scan_frames
 from apps.video2web.recording.frames import FramePlan, plan_frames
-from apps.video2web.recording.joining import join_parts, join_typing
+from apps.video2web.recording.joining import drop_crumbs, join_parts, join_typing, join_wide
 from apps.video2web.recording.kinds import Kind, find_kind
 from apps.video2web.recording.scrolling import PageCanvas, max_difference
-from apps.video2web.recording.transitions import Measured, find_undone, measure_changes, narrow_to_pointer
+from apps.video2web.recording.transitions import (
+    Measured,
+    fill_joined,
+    find_undone,
+    measure_changes,
+    narrow_to_pointer,
+)
 from apps.video2web.recording.triggers import drop_scroll_noise, find_triggers
 from apps.video2web.recording.types import PointerPlace, State, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.video.types import Progress, format_time
 
 _MIN_SCROLL_PX = 8
+_HOVER_S = 0.5
 _SCROLL_PAUSE_S = 0.25
+_UNSURE = ("change", "menu")
+_SAME_PLACE, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
 _SAME_STATE = 0.01
 _SAME_LEVELS = 28
 _MAX_STITCHED = 40
@@ -48,7 +58,9 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
     """
     plan = plan_frames(path)
     scan = scan_frames(plan, on_progress)
-    found = narrow_to_pointer(join_parts(join_typing(measure_changes(plan, scan)), scan), scan)
+    found = drop_crumbs(join_typing(measure_changes(plan, scan)), scan)
+    found = fill_joined(join_wide(join_parts(found, scan), scan, plan.size_px), plan, scan)
+    found = narrow_to_pointer(found, scan)
     find_undone(found)
     find_triggers(found, scan)
     found = drop_scroll_noise(found)
@@ -79,7 +91,7 @@ def _find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[
     kinds: dict[int, Kind] = {}
     for one in found:
         earlier = one.undo_of
-        kind = find_kind(one, plan.size_px, scan.moments[one.start].pointer_px)
+        kind = find_kind(one, plan.size_px, _pointer_of(one, scan))
         if (
             earlier is not None
             and id(earlier) in kinds
@@ -90,7 +102,46 @@ def _find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[
         if kind.name == "change" and one.trigger == "time" and _is_turning(one, found, kinds):
             kind = Kind(name="carousel", box=kind.box, confidence=0.6)
         kinds[id(one)] = kind
+    for one in found:
+        if kinds[id(one)].name in _UNSURE and one.trigger == "click":
+            name = _find_series(one, found, kinds, scan)
+            if name:
+                kinds[id(one)] = replace(kinds[id(one)], name=name)
     return kinds
+
+
+def _find_series(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind], scan: Scan) -> str:
+    """What the same place does again and again: a carousel turned by a button, tabs by their labels; else ""."""
+    alike = [
+        other
+        for other in found
+        if other is not one
+        and other.trigger == "click"
+        and (kinds[id(other)].name in _UNSURE or kinds[id(other)].name in ("carousel", "tabs"))
+        and other.page_box.intersection(one.page_box) > _SAME_PLACE * max(other.page_box.area, one.page_box.area)
+        and {one.undo_of, one.undone_by}.isdisjoint({other})
+    ]
+    if not alike or one.undo_of is not None:
+        return ""
+    known = {kinds[id(other)].name for other in alike} - set(_UNSURE)
+    if known:
+        return known.pop()
+    here = scan.moments[one.start].pointer_px
+    places = [place for other in alike if (place := scan.moments[other.start].pointer_px) is not None]
+    if here is None or not places:
+        return "carousel" if one.mask.mean() > _TURNED_SHARE else ""
+    is_row = all(abs(place[1] - here[1]) <= _ROW_PX and abs(place[0] - here[0]) >= _ROW_PX for place in places)
+    is_above = here[1] < one.box.top + _ROW_PX
+    if is_row and is_above:
+        return "tabs"
+    return "carousel" if one.mask.mean() > _TURNED_SHARE else ""
+
+
+def _pointer_of(one: Measured, scan: Scan) -> tuple[int, int] | None:
+    """Where the pointer is that sets a change off; of a hover, where it comes to rest."""
+    if one.trigger != "hover":
+        return scan.moments[one.start].pointer_px
+    return scan.resting_place(one.start, _HOVER_S)
 
 
 def _is_turning(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind]) -> bool:
@@ -123,7 +174,7 @@ def _make_transition(one: Measured, kind: Kind, scan: Scan, spans: list[tuple[fl
         easing=one.fit.easing,
         before=_state_at(spans, one.fit.start_s - 0.01),
         after=_state_at(spans, one.fit.start_s + one.fit.duration_s + 0.05),
-        pointer_px=scan.moments[one.start].pointer_px,
+        pointer_px=_pointer_of(one, scan),
         confidence=round(kind.confidence * (1 - min(one.fit.error, 0.5)), 2),
         undone_s=round(one.undone_by.fit.start_s, 3) if is_closed and one.undone_by is not None else None,
         shift_px=kind.shift_px,

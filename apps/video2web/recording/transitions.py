@@ -52,6 +52,7 @@ class Measured:
         fit: Start, length and curve.
         seen_s: When the first and the last step of it are seen.
         is_scrolling: The page scrolls while it begins, or has just done so.
+        is_joined: Put together from pieces: what lies between them is not known yet.
         trigger: What sets it off; "" until that is known.
         undo_of: The change that it takes back.
         undone_by: The change that takes it back.
@@ -68,6 +69,7 @@ class Measured:
     fit: Fit
     seen_s: tuple[float, float]
     is_scrolling: bool
+    is_joined: bool = False
     trigger: str = ""
     undo_of: "Measured | None" = field(default=None, repr=False)
     undone_by: "Measured | None" = field(default=None, repr=False)
@@ -259,6 +261,38 @@ def _is_scrolling(scan: Scan, *indices: int) -> bool:
             if moment.shift_px:
                 return True
     return False
+
+
+def fill_joined(found: list[Measured], plan: FramePlan, scan: Scan) -> list[Measured]:
+    """Look again at changes that were put together from pieces: at the whole box before and after."""
+    moments, height = scan.moments, plan.size_px[1]
+    wanted: dict[int, tuple[int, int]] = {}
+    for number, one in enumerate(found):
+        if one.is_joined:
+            last = len(moments) - 1
+            begun, over = scan.index_at(one.seen_s[0]), scan.index_at(one.seen_s[1])
+            over = max(over, scan.index_at(one.fit.start_s + one.fit.duration_s))
+            wanted[number] = max(begun - 1, 0), min(over + 1, last)
+    frames: dict[int, NDArray[np.uint8]] = {}
+    for frame in plan.frames_at(sorted({moments[index].time_s for pair in wanted.values() for index in pair})):
+        frames[scan.index_at(frame.timestamp_s)] = frame.image
+    filled = list(found)
+    for number, (first, last) in wanted.items():
+        one = found[number]
+        top, bottom, _ = _visible_rows(one.page_box, (moments[first], moments[last]), height)
+        if bottom <= top or first not in frames or last not in frames:
+            continue
+        seen = Box(max(one.page_box.left, 0), top, min(one.page_box.right, plan.size_px[0]), bottom)
+        before, after = (_cut(frames[index], seen, moments[index]) for index in (first, last))
+        filled[number] = replace(
+            one,
+            page_box=seen,
+            box=seen.moved(0, -_scroll_at_rest(scan, last)),
+            before=before,
+            after=after,
+            mask=max_difference(before, after) > _CHANGED_LEVELS,
+        )
+    return filled
 
 
 def narrow_to_pointer(found: list[Measured], scan: Scan) -> list[Measured]:

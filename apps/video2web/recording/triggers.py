@@ -55,7 +55,7 @@ def _find_trigger(one: Measured, scan: Scan) -> str:
     rest_s = scan.rest_s(index)
     pointer = scan.moments[min(one.start + 1, len(scan.moments) - 1)].pointer_px
     if pointer is None:
-        return "time"
+        return "time" if scan.has_pointer else "click"
     is_left = one.undone_by is not None and scan.moved_before(scan.index_at(one.undone_by.seen_s[0]), _LEAVE_S)
     reach = one.box.padded(_POINTER_REACH_PX)
     if reach.has_point(*pointer) and (is_left or rest_s < _REST_S):
@@ -71,6 +71,8 @@ def _is_regular(one: Measured, found: list[Measured], scan: Scan) -> bool:
     """Whether changes of the same place come at equal distances, and no pointer is near."""
     pointer = scan.moments[one.start].pointer_px
     if pointer is not None and one.box.padded(_POINTER_REACH_PX // 2).has_point(*pointer):
+        return False
+    if pointer is not None and scan.rest_s(one.start) < _CLICK_S:
         return False
     starts = [
         other.fit.start_s
