@@ -32,6 +32,7 @@ _HOVER_S = 0.5
 _SCROLL_PAUSE_S = 0.25
 _UNSURE = ("change", "menu")
 _SAME_PLACE, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
+_MIN_LOOKS, _OTHER_LOOK = 3, 3.0
 _SAME_STATE = 0.01
 _SAME_LEVELS = 28
 _MAX_STITCHED = 40
@@ -119,10 +120,9 @@ def _find_series(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind
         and other.trigger == "click"
         and (kinds[id(other)].name in _UNSURE or kinds[id(other)].name in ("carousel", "tabs"))
         and other.page_box.intersection(one.page_box) > _SAME_PLACE * max(other.page_box.area, one.page_box.area)
-        and {one.undo_of, one.undone_by}.isdisjoint({other})
     ]
-    if not alike or one.undo_of is not None:
-        return ""
+    if not alike or _count_looks([one, *alike]) < _MIN_LOOKS:
+        return ""  # nothing else happens there, or it opens and closes
     known = {kinds[id(other)].name for other in alike} - set(_UNSURE)
     if known:
         return known.pop()
@@ -142,6 +142,22 @@ def _pointer_of(one: Measured, scan: Scan) -> tuple[int, int] | None:
     if one.trigger != "hover":
         return scan.moments[one.start].pointer_px
     return scan.resting_place(one.start, _HOVER_S)
+
+
+def _count_looks(changes: Sequence[Measured]) -> int:
+    """How many different looks a place has, before and after all of its changes."""
+    looks: list[NDArray[np.float64]] = []
+    for crop in (image for one in changes for image in (one.before, one.after)):
+        look = _reduced(crop)
+        if all(np.abs(look - other).mean() > _OTHER_LOOK for other in looks):
+            looks.append(look)
+    return len(looks)
+
+
+def _reduced(image: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """An image as 24 x 16 colours."""
+    shown = Image.fromarray(image).resize((24, 16), Image.Resampling.BOX)
+    return np.asarray(shown, np.float64)
 
 
 def _is_turning(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind]) -> bool:
