@@ -19,18 +19,23 @@ def setup(
         typer.Argument(
             metavar="SUITE",
             help="Suites of tasks to install: miniwob, apps, webarena-lite, osworld-local, "
-            "osworld-local-minimal, osworld-evaluators.",
+            "osworld-local-minimal, osworld-evaluators, office.",
             show_default=False,
         ),
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Look after the browser.")] = True,
+    browser: Annotated[
+        bool | None,
+        typer.Option("--browser/--no-browser", help="Look after the browser.  [default: unless only office is named]"),
+    ] = None,
     desktop: Annotated[
         bool | None,
         typer.Option("--desktop/--no-desktop", help="Look after the virtual display.  [default: without suites]"),
     ] = None,
     sandbox: Annotated[
         bool | None,
-        typer.Option("--sandbox/--no-sandbox", help="Look after what isolates code.  [default: without suites]"),
+        typer.Option(
+            "--sandbox/--no-sandbox", help="Look after what isolates code.  [default: without suites, and for office]"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -49,7 +54,8 @@ def setup(
 
     is_all = not suites
     desktop = is_all if desktop is None else desktop
-    sandbox = is_all if sandbox is None else sandbox
+    sandbox = is_all or "office" in (suites or ()) if sandbox is None else sandbox
+    browser = suites != ["office"] if browser is None else browser
     report = asyncio.run(run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox, suites=suites or ()))
     terminal.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, assistant, config, doctor, runs, see, serve, swarm, task, terminal, web
+from apps.cli import ask, assistant, config, doctor, office, runs, see, serve, swarm, task, terminal, web
 from apps.cli import eval as eval_commands
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
@@ -62,6 +62,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(eval_commands.app, name="eval")
 app.add_typer(see.app, name="see")
 app.add_typer(web.app, name="web")
+app.add_typer(office.app, name="office")
 app.add_typer(config.app, name="config")
 
 

@@ -22,6 +22,7 @@ _WORDS: dict[Need, str] = {
     "display": "a virtual display",
     "fonts": "fonts",
     "sandbox": "bubblewrap, which isolates code that a model writes",
+    "office": "LibreOffice",
 }
 
 
@@ -75,10 +76,10 @@ async def run_setup(
         rows += await _fix_browser(trial, say, installers)
     if display_row is not None:
         rows.append(await _fix_desktop(display_row, say))
-    if sandbox:
-        rows.append(await _fix_sandbox(say))
     for install in suite_installers:
         rows += await install(say)
+    if sandbox:  # last: a suite may have brought what kernels need
+        rows.append(await _fix_sandbox(say))
     return Report(rows=tuple(rows))
 
 

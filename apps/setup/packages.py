@@ -9,7 +9,7 @@ from typing import Literal
 
 from apps.setup.command import CommandResult, Say, run_command
 
-Need = Literal["driver", "browser", "display", "fonts", "sandbox"]
+Need = Literal["driver", "browser", "display", "fonts", "sandbox", "office"]
 
 INSTALL_TIMEOUT_S = 900.0
 
@@ -58,6 +58,10 @@ _MANAGERS = (
             "display": (("xvfb", "openbox", "xauth", "dbus"),),
             "fonts": (("fonts-dejavu-core", "fonts-liberation"),),
             "sandbox": (("bubblewrap",),),
+            "office": (
+                ("libreoffice-calc-nogui", "libreoffice-writer-nogui", "libreoffice-impress-nogui", "fonts-liberation"),
+                ("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "fonts-liberation"),
+            ),
         },
     ),
     PackageManager(
@@ -69,6 +73,7 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
             "fonts": (("dejavu-sans-fonts", "liberation-fonts"),),
             "sandbox": (("bubblewrap",),),
+            "office": (("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "liberation-fonts"),),
         },
     ),
     PackageManager(
@@ -80,6 +85,7 @@ _MANAGERS = (
             "display": (("xorg-server-xvfb", "openbox", "xorg-xauth"),),
             "fonts": (("ttf-dejavu",),),
             "sandbox": (("bubblewrap",),),
+            "office": (("libreoffice-still", "ttf-liberation"),),
         },
     ),
     PackageManager(
@@ -91,6 +97,7 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xauth"),),
             "fonts": (("dejavu-fonts",),),
             "sandbox": (("bubblewrap",),),
+            "office": (("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "liberation-fonts"),),
         },
     ),
     PackageManager(
@@ -102,6 +109,7 @@ _MANAGERS = (
             "display": (("xvfb", "openbox", "xauth"),),
             "fonts": (("font-dejavu",),),
             "sandbox": (("bubblewrap",),),
+            "office": (("libreoffice", "font-liberation"),),
         },
     ),
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from apps.setup.command import Say, run_command
+from apps.setup.office import install_office
 from apps.setup.osworld import install_osworld_local, install_osworld_minimal
 from apps.setup.osworld_evaluators import install_official_evaluators
 from apps.setup.report import Row
@@ -164,6 +165,7 @@ SUITES: Mapping[str, InstallSuite] = {
     "osworld-local": install_osworld_local,
     "osworld-local-minimal": install_osworld_minimal,
     "osworld-evaluators": install_official_evaluators,
+    "office": install_office,
 }
 """What can be named at `cua setup`."""
 

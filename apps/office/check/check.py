@@ -1,0 +1,149 @@
+"""Check one file: the order of the steps, alike for all kinds."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.office.check.document import check_document
+from apps.office.check.findings import CheckReport, Expectation
+from apps.office.check.pdf import check_pdf
+from apps.office.check.slides import check_slides
+from apps.office.check.workbook import check_workbook
+from apps.office.libreoffice import find_soffice, render_pdf
+from apps.office.package import OfficeError, Package, find_kind, open_package
+from apps.office.pages import Page, contact_sheet, read_pages
+from envs.errors import require
+
+MAX_IMAGES = 12
+_EMPTY_INK = 0.0004
+_SCHEMA_ERRORS = 200
+_BROKEN_TEXTS = (
+    "Error! Reference source not found",
+    "Error! Bookmark not defined",
+    "Error: Reference source not found",
+    "Error! No text of specified style",
+    "[[missing",
+    "???",
+)
+_LEFTOVERS = ("lorem ipsum", "TODO:", "TBD:", "[insert ", "Click to add", "xxxx")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A file and what LibreOffice makes of it.
+
+    Attributes:
+        path: The file.
+        package: Its parts; None for a PDF file.
+        pdf: Its rendering; the file itself for a PDF file; None when there is no LibreOffice.
+        pages: The pages of the rendering.
+    """
+
+    path: Path
+    package: Package | None
+    pdf: Path | None
+    pages: Sequence[Page]
+
+
+Checker = Callable[[Rendered, CheckReport], None]
+_CHECKERS: Mapping[str, Checker] = {
+    "docx": check_document,
+    "xlsx": check_workbook,
+    "pptx": check_slides,
+    "pdf": check_pdf,
+}
+
+
+def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = ()) -> CheckReport:
+    """Check a file of any of the four kinds. Nothing in it is run, and nothing is fetched for it.
+
+    Args:
+        path: The file.
+        images: Folder for images of its pages, made when it is not there; None for no images.
+        expect: Counts that were asked for, such as `words>=10000`.
+
+    Raises:
+        OfficeError: The file cannot be read safely; the text says why.
+    """
+    expectations = [Expectation.parse(one) for one in expect]
+    kind = find_kind(path)
+    report = CheckReport(file=path.name, kind=kind)
+    package = None if kind == "pdf" else open_package(path)
+    with tempfile.TemporaryDirectory(prefix="k25-check-") as scratch:
+        pdf = path if kind == "pdf" else _render(path, Path(scratch), report)
+        pages = read_pages(pdf) if pdf is not None else []
+        report.facts["pages"] = len(pages)
+        if package is not None:
+            _check_package(package, report)
+        _CHECKERS[kind](Rendered(path=path, package=package, pdf=pdf, pages=pages), report)
+        _check_pages(pages, report, kind)
+        if images is not None and pages:
+            report.images = write_images(pages, images)
+    report.expect(expectations)
+    return report
+
+
+def write_images(pages: Sequence[Page], folder: Path) -> list[str]:
+    """Write images of the first pages and, for more than one page, one image of them all; returns their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    for page in pages[:MAX_IMAGES]:
+        names.append(f"page-{page.number:03d}.png")
+        page.image.save(folder / names[-1])
+    if len(pages) > 1:
+        contact_sheet([page.image for page in pages]).save(folder / "all-pages.png")
+        names.insert(0, "all-pages.png")
+    return names
+
+
+def _render(path: Path, folder: Path, report: CheckReport) -> Path | None:
+    if find_soffice() is None:
+        report.add("warning", "not-rendered", "LibreOffice is not installed, so it was not rendered: cua setup office")
+        return None
+    try:
+        pdf = render_pdf(path, folder / "rendered.pdf")
+    except OfficeError as error:
+        report.add("error", "not-rendered", str(error))
+        return None
+    report.opened_by.append("LibreOffice")
+    return pdf
+
+
+def _check_package(package: Package, report: CheckReport) -> None:
+    for notice in package.notices:
+        report.add("warning", notice.code, notice.text)
+    for name in package.parts:
+        for one in package.relationships(name):
+            if not one.is_external and one.target and one.target not in package.parts and "#" not in one.target:
+                report.add("error", "broken-relationship", f"{name} refers to {one.target!r}, which is not there")
+    _check_schema(package, report)
+
+
+def _check_schema(package: Package, report: CheckReport) -> None:
+    """Compare with the schemas of ECMA-376 and the Open XML SDK, which the package openxml-audit carries."""
+    audit: Any = require("openxml_audit", "office")
+    found = audit.OpenXmlValidator(max_errors=_SCHEMA_ERRORS).validate(package.path)
+    report.opened_by.append("openxml-audit")
+    for one in found.errors:
+        kind, severity = str(one.error_type).lower(), str(one.severity).lower()
+        if "schema" in kind and "error" in severity:
+            report.add("error", "schema", one.description, f"{one.part_uri} {one.path}".strip())
+        elif "package" in kind and "error" in severity:
+            report.add("error", "package", one.description, one.part_uri or "")
+
+
+def _check_pages(pages: Sequence[Page], report: CheckReport, kind: str) -> None:
+    for page in pages:
+        if page.ink < _EMPTY_INK and not page.text.strip():
+            report.add("error", "empty-page", f"page {page.number} is empty", f"page {page.number}")
+        for text in _BROKEN_TEXTS:
+            if text in page.text:
+                report.add("error", "broken-reference", f"page {page.number} says {text!r}", f"page {page.number}")
+        lower = page.text.lower()
+        for text in _LEFTOVERS:
+            if text.lower() in lower:
+                report.add("warning", "left-over", f"page {page.number} says {text!r}", f"page {page.number}")
+    if kind != "xlsx" and not pages and report.opened_by:
+        report.add("error", "no-pages", "it has no pages")

@@ -1,0 +1,154 @@
+"""Checks of PDF files: fonts within, links that lead somewhere, forms, and equations by the file's own tags."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from apps.office.check.document import count_words
+from apps.office.check.findings import CheckReport
+from apps.office.package import OfficeError, open_with
+from envs.errors import require
+
+if TYPE_CHECKING:
+    from apps.office.check.check import Rendered
+
+_FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
+_ACTIVE = ("/JavaScript", "/Launch", "/SubmitForm", "/ImportData")
+_MAX_TAGS = 500_000
+
+
+def check_pdf(rendered: "Rendered", report: CheckReport) -> None:
+    """Count what a PDF file has, and look for what is broken in it.
+
+    Raises:
+        OfficeError: It is encrypted.
+    """
+    pypdf = require("pypdf", "office")
+    report.opened_by.append("pypdfium2")
+    try:
+        reader = open_with("pypdf", rendered.path, lambda: pypdf.PdfReader(str(rendered.path)))
+    except OfficeError as error:
+        report.add("error", "unreadable", str(error))
+        return
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise OfficeError(f"{rendered.path.name} is encrypted with a password; save it without")
+    report.opened_by.append("pypdf")
+    tags = _count_tags(reader)
+    fonts = dict(_fonts(reader))
+    report.facts |= {
+        "words": sum(count_words(page.text) for page in rendered.pages),
+        "equations": tags["/Formula"],
+        "tables": tags["/Table"],
+        "headings": sum(count for tag, count in tags.items() if tag[:2] == "/H" and tag[2:].isdigit()),
+        "figures": max(tags["/Figure"], _count_images(reader)),
+        "captions": tags["/Caption"],
+        "footnotes": tags["/Note"],
+        "bookmarks": _count_outline(reader.outline),
+        "fields": len(reader.get_fields() or {}),
+        "fonts": len(fonts),
+    }
+    for name, is_embedded in fonts.items():
+        if not is_embedded:
+            report.add(
+                "error", "font-not-embedded", f"the font {name} is not in the file; other machines show another one"
+            )
+    _check_links(reader, report)
+    for what in _find_actions(reader):
+        report.add("warning", "script", f"it holds {what}; nothing of it is run here")
+
+
+def _count_tags(reader: Any) -> Counter[str]:
+    """How often each kind of element stands in the file's structure; nothing for a file without tags."""
+    found: Counter[str] = Counter()
+    open_nodes = [reader.trailer["/Root"].get("/StructTreeRoot")]
+    seen: set[int] = set()
+    while open_nodes and len(seen) < _MAX_TAGS:
+        node = open_nodes.pop()
+        node = node.get_object() if hasattr(node, "get_object") else node
+        if isinstance(node, list):
+            open_nodes += node
+        elif isinstance(node, dict) and id(node) not in seen:
+            seen.add(id(node))
+            if "/S" in node:
+                found[str(node["/S"])] += 1
+            if "/K" in node:
+                open_nodes.append(node["/K"])
+    return found
+
+
+def _fonts(reader: Any) -> Iterator[tuple[str, bool]]:
+    """Name of each font and whether it is in the file."""
+    for page in reader.pages:
+        resources = page.get("/Resources")
+        fonts = resources.get_object().get("/Font") if resources is not None else None
+        for one in fonts.get_object().values() if fonts is not None else ():
+            font = one.get_object()
+            below = font.get("/DescendantFonts")
+            real = below.get_object()[0].get_object() if below is not None else font
+            descriptor = real.get("/FontDescriptor")
+            is_embedded = font.get("/Subtype") == "/Type3" or (
+                descriptor is not None and any(name in descriptor.get_object() for name in _FONT_FILES)
+            )
+            yield str(font.get("/BaseFont", "a font without name")), is_embedded
+
+
+def _count_images(reader: Any) -> int:
+    """Different images that pages draw."""
+    seen = set()
+    for page in reader.pages:
+        resources = page.get("/Resources")
+        drawn = resources.get_object().get("/XObject") if resources is not None else None
+        for one in drawn.get_object().values() if drawn is not None else ():
+            if one.get_object().get("/Subtype") == "/Image":
+                seen.add(getattr(one, "idnum", id(one)))
+    return len(seen)
+
+
+def _count_outline(outline: Any) -> int:
+    return sum(_count_outline(one) if isinstance(one, list) else 1 for one in outline)
+
+
+def _check_links(reader: Any, report: CheckReport) -> None:
+    names = set(reader.named_destinations)
+    pages = {page.indirect_reference.idnum for page in reader.pages if page.indirect_reference is not None}
+    count = inside = 0
+    for number, page in enumerate(reader.pages, 1):
+        for one in page.get("/Annots") or ():
+            note = one.get_object()
+            if note.get("/Subtype") != "/Link":
+                continue
+            action = note.get("/A")
+            action = action.get_object() if action is not None else {}
+            if "/URI" in action:
+                count += 1
+                continue
+            inside += 1
+            target = note.get("/Dest", action.get("/D"))
+            target = target.get_object() if hasattr(target, "get_object") else target
+            is_there = target is None or (
+                str(target) in names if not isinstance(target, list) else _leads(target, pages)
+            )
+            if not is_there:
+                report.add(
+                    "error",
+                    "broken-reference",
+                    f"a link on page {number} leads to {str(target)[:60]!r}, which is not there",
+                )
+    report.facts["links"], report.facts["references"] = count, inside
+
+
+def _leads(target: list[Any], pages: set[int]) -> bool:
+    return not target or not hasattr(target[0], "idnum") or target[0].idnum in pages
+
+
+def _find_actions(reader: Any) -> Iterator[str]:
+    root = reader.trailer["/Root"]
+    names = root.get("/Names")
+    if names is not None and "/JavaScript" in names.get_object():
+        yield "JavaScript"
+    if names is not None and "/EmbeddedFiles" in names.get_object():
+        yield "embedded files"
+    action = root.get("/OpenAction")
+    action = action.get_object() if action is not None else None
+    if isinstance(action, dict) and action.get("/S") in _ACTIVE:
+        yield f"an action on opening ({action['/S'][1:]})"

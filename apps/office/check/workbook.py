@@ -1,0 +1,202 @@
+"""Checks of xlsx files: formulas calculated anew, pivot tables summed once more, references that lead somewhere."""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apps.office.check.document import count_words
+from apps.office.check.findings import CheckReport
+from apps.office.libreoffice import convert, find_soffice
+from apps.office.package import OfficeError, Package, open_package, open_with
+from apps.office.sheets.pivots import check_pivot, read_pivots, sheet_parts
+from apps.office.sheets.recalculate import ERRORS, calculate, check_values
+from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
+from envs.errors import require
+
+if TYPE_CHECKING:
+    from apps.office.check.check import Rendered
+
+_NUMBER = re.compile(r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?%?$")
+_REFERENCE = re.compile(r"^'?((?:[^'!]|'')+)'?!\$?[A-Z]{1,3}\$?\d+(?::\$?[A-Z]{1,3}\$?\d+)?$")
+_HASHES = re.compile(r"(?<!\S)#{3,}(?!\S)")
+
+
+def check_workbook(rendered: "Rendered", report: CheckReport) -> None:
+    """Count what a workbook has, and look for what is broken in it."""
+    package = rendered.package
+    assert package is not None
+    size = sheet_bytes(package)
+    if size > MAX_SHEET_BYTES:
+        report.add(
+            "warning",
+            "too-large",
+            f"{size / 1e6:.0f} MB of cells: only errors that are stored in cells were looked for, and no formula was "
+            "calculated anew",
+        )
+        _check_stream(package, report)
+        return
+    openpyxl = require("openpyxl", "office")
+    try:
+        workbook = open_with("openpyxl", rendered.path, lambda: openpyxl.load_workbook(rendered.path))
+    except OfficeError as error:
+        report.add("error", "unreadable", str(error))
+        return
+    report.opened_by.append("openpyxl")
+    _count(workbook, package, report)
+    _check_cells(workbook, report)
+    _check_charts(workbook, package, report)
+    _check_names(workbook, report)
+    if find_soffice() is None:
+        report.add("warning", "not-calculated", "LibreOffice is not installed: formulas were not calculated anew")
+        return
+    _check_formulas(rendered.path, report)
+    _check_pivots(rendered.path, package, report)
+    for page in rendered.pages:
+        if _HASHES.search(page.text):
+            place = f"page {page.number}"
+            report.add(
+                "error", "column-too-narrow", f"a number is shown as ###: a column is too narrow ({place})", place
+            )
+
+
+def _count(workbook: Any, package: Package, report: CheckReport) -> None:
+    sheets = workbook.worksheets
+    texts = (cell.value for sheet in sheets for line in sheet.iter_rows() for cell in line)
+    report.facts |= {
+        "sheets": len(workbook.sheetnames),
+        "words": sum(count_words(one) for one in texts if isinstance(one, str) and not one.startswith("=")),
+        "formulas": sum(cell.data_type == "f" for sheet in sheets for line in sheet.iter_rows() for cell in line),
+        "charts": sum("/charts/chart" in name and name.endswith(".xml") for name in package.parts),
+        "figures": sum("/media/" in name for name in package.parts),
+        "tables": sum(len(sheet.tables) for sheet in sheets),
+        "validations": sum(len(sheet.data_validations.dataValidation) for sheet in sheets),
+        "formats": sum(len(one.rules) for sheet in sheets for one in sheet.conditional_formatting),
+        "comments": sum(cell.comment is not None for sheet in sheets for line in sheet.iter_rows() for cell in line),
+        "links": sum(cell.hyperlink is not None for sheet in sheets for line in sheet.iter_rows() for cell in line),
+    }
+
+
+def _check_cells(workbook: Any, report: CheckReport) -> None:
+    for sheet in workbook.worksheets:
+        alike = 0
+        for line in sheet.iter_rows():
+            for cell in line:
+                value, place = cell.value, f"{sheet.title}!{cell.coordinate}"
+                if isinstance(value, str) and value.strip() in ERRORS and cell.data_type != "f":
+                    report.add("error", "formula-error", f"{place} holds {value.strip()}", place)
+                elif isinstance(value, str) and _NUMBER.match(value.strip()) and not _is_code(value.strip()):
+                    alike += 1
+                    if alike <= 5:
+                        report.add("warning", "number-as-text", f"{place} holds the number {value!r} as a text", place)
+        if sheet.max_row == 1 and sheet.max_column == 1 and sheet["A1"].value is None and not _has_drawings(sheet):
+            report.add("warning", "empty-sheet", f"the sheet {sheet.title!r} is empty", sheet.title)
+
+
+def _is_code(text: str) -> bool:
+    """Numbers that are names: with leading zeros, or long."""
+    digits = text.lstrip("+-")
+    return (digits.startswith("0") and len(digits) > 1 and "." not in digits[:2]) or len(digits) > 11
+
+
+def _has_drawings(sheet: Any) -> bool:
+    return bool(sheet._charts or sheet._images or sheet._pivots)
+
+
+def _check_charts(workbook: Any, package: Package, report: CheckReport) -> None:
+    """A chart's series must lie on sheets that are there."""
+    names = set(workbook.sheetnames)
+    for part in package.parts:
+        if "/charts/chart" not in part or not part.endswith(".xml"):
+            continue
+        references = [one.text or "" for one in package.xml(part).iter("{*}f")]
+        if not references:
+            report.add("error", "empty-chart", f"{part} has no data")
+        for one in references:
+            match = _REFERENCE.match(one)
+            if "#REF!" in one or (match and match[1].replace("''", "'") not in names):
+                report.add("error", "broken-reference", f"{part} takes data from {one}, which is not there")
+
+
+def _check_names(workbook: Any, report: CheckReport) -> None:
+    for name, defined in workbook.defined_names.items():
+        if "#REF!" in (defined.attr_text or ""):
+            report.add("error", "broken-reference", f"the name {name!r} stands for {defined.attr_text}")
+
+
+def _check_formulas(path: Path, report: CheckReport) -> None:
+    try:
+        found = calculate(path)
+    except OfficeError as error:
+        report.add("error", "not-calculated", str(error))
+        return
+    for fault in check_values(path, found):
+        place = fault.partition(": ")[0]
+        code = (
+            "not-calculated"
+            if "no stored value" in fault
+            else "stale-value"
+            if "stored as" in fault
+            else "formula-error"
+        )
+        report.add("error", code, fault, place)
+
+
+def _check_pivots(path: Path, package: Package, report: CheckReport) -> None:
+    """What each pivot table shows, in the file and after a refresh by LibreOffice, against pandas."""
+    try:
+        pivots = read_pivots(package)
+    except OfficeError as error:
+        report.add("error", "broken-pivot", str(error))
+        return
+    report.facts["pivots"] = len(pivots)
+    if not pivots:
+        return
+    openpyxl = require("openpyxl", "office")
+    with tempfile.TemporaryDirectory(prefix="k25-pivots-") as scratch:
+        try:
+            refreshed = convert(path, Path(scratch) / "refreshed.xlsx")
+        except OfficeError as error:
+            report.add("error", "not-calculated", str(error))
+            return
+        for how, file in (("as stored", path), ("after a refresh", refreshed)):
+            values = openpyxl.load_workbook(file, data_only=True)
+            for pivot in pivots if file is path else read_pivots(open_package(file)):
+                sheet = pivot.source.rpartition("!")[0]
+                if sheet not in values.sheetnames or pivot.sheet not in values.sheetnames:
+                    report.add(
+                        "error",
+                        "broken-pivot",
+                        f"{pivot.name} takes its data from {pivot.source!r}, which is not there",
+                    )
+                    continue
+                for fault in check_pivot(pivot, values[sheet], values[pivot.sheet]):
+                    report.add("error", "pivot-total", f"{fault} ({how})", pivot.sheet)
+
+
+def _check_stream(package: Package, report: CheckReport) -> None:
+    """Errors that are stored in cells, in little memory."""
+    import io
+
+    etree = require("lxml.etree", "office")
+    parts = sheet_parts(package)
+    report.facts["sheets"] = len(parts)
+    for sheet, part in parts.items():
+        for place, value in _error_cells(etree, io.BytesIO(package.parts.get(part, b"<x/>"))):
+            report.add("error", "formula-error", f"{sheet}!{place} holds {value}", f"{sheet}!{place}")
+            if len(report.findings) > 100:
+                return
+
+
+def _error_cells(etree: Any, data: Any) -> Iterator[tuple[str, str]]:
+    events = etree.iterparse(
+        data, events=("end",), tag="{*}row", resolve_entities=False, no_network=True, huge_tree=True
+    )
+    for _, row in events:
+        for cell in row:
+            if cell.get("t") == "e":
+                yield cell.get("r", ""), next((one.text or "" for one in cell if one.tag.endswith("}v")), "")
+        row.clear()
+        while row.getprevious() is not None:
+            del row.getparent()[0]

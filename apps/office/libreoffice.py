@@ -1,0 +1,132 @@
+"""LibreOffice without a window: convert, recalculate, render. Each call has a profile of its own and a time limit."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from apps.office.package import OfficeError
+
+TIMEOUT_S = 180.0
+_NEEDS_RESTART = 81
+"""Exit code of a first start with a fresh profile that made the profile and nothing else."""
+_INSTALL = "cua setup office"
+
+_SETTINGS = (
+    ("Office.Common/Security/Scripting", "MacroSecurityLevel", "3"),
+    ("Office.Common/Security/Scripting", "DisableMacrosExecution", "true"),
+    ("Office.Common/Misc", "FirstRun", "false"),
+    ("Office.Common/Save/Document", "WarnAlienFormat", "false"),
+    ("Office.Calc/Formula/Load", "OOXMLRecalcMode", "0"),
+    ("Office.Calc/Formula/Load", "ODFRecalcMode", "0"),
+    ("Office.Calc/Content/Update", "Link", "2"),
+    ("Office.Writer/Content/Update", "Link", "0"),
+    ("Inet/Settings", "ooInetProxyType", "2"),
+    ("Inet/Settings", "ooInetHTTPProxyName", "127.0.0.1"),
+    ("Inet/Settings", "ooInetHTTPProxyPort", "9"),
+    ("Inet/Settings", "ooInetHTTPSProxyName", "127.0.0.1"),
+    ("Inet/Settings", "ooInetHTTPSProxyPort", "9"),
+)
+"""Macros never run, links are never followed (a proxy that nobody is at stands before the network), values of foreign
+sheets are always calculated anew."""
+
+
+def find_soffice() -> str | None:
+    """Path of the program, if it is installed."""
+    return shutil.which("soffice") or shutil.which("libreoffice")
+
+
+def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: float = TIMEOUT_S) -> Path:
+    """Convert a file to the format of the target's ending.
+
+    Args:
+        source: Any file that LibreOffice reads.
+        target: Where to; replaced when it is there.
+        export_filter: As `soffice --convert-to` takes it after the ending, such as
+            `writer_pdf_Export:{"ExportBookmarks":...}`.
+        timeout_s: Then it is killed, and that is an error.
+
+    Returns:
+        The target.
+
+    Raises:
+        OfficeError: LibreOffice is not there, gave nothing, or took too long.
+    """
+    program = find_soffice()
+    if program is None:
+        raise OfficeError(f"LibreOffice is not installed, and this needs it; get it by: {_INSTALL}")
+    ending = target.suffix.lstrip(".")
+    with tempfile.TemporaryDirectory(prefix="k25-soffice-") as scratch:
+        profile, out = Path(scratch) / "profile", Path(scratch) / "out"
+        _write_profile(profile)
+        given = Path(scratch) / f"source{source.suffix}"  # names with spaces or a leading dash say nothing to it
+        shutil.copyfile(source, given)
+        to = f"{ending}:{export_filter}" if export_filter else ending
+        argv = [program, "--headless", "--norestore", "--nolockcheck", f"-env:UserInstallation={profile.as_uri()}"]
+        argv += ["--convert-to", to, "--outdir", str(out), str(given)]
+        said = _run_twice(argv, timeout_s, source)
+        made = out / f"source.{ending}"
+        if not made.is_file() or not made.stat().st_size:
+            raise OfficeError(f"LibreOffice made no {ending} of {source.name}: {said or 'it gave no reason'}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(made, target)
+    return target
+
+
+def render_pdf(source: Path, target: Path, *, timeout_s: float = TIMEOUT_S) -> Path:
+    """What a file looks like, as a PDF file with the headings as bookmarks; raises as `convert`."""
+    return convert(source, target.with_suffix(".pdf"), timeout_s=timeout_s)
+
+
+def _write_profile(profile: Path) -> None:
+    """Settings of a fresh profile."""
+    items = "".join(
+        f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse"><value>{value}</value></prop>'
+        "</item>"
+        for path, name, value in _SETTINGS
+    )
+    (profile / "user").mkdir(parents=True)
+    (profile / "user" / "registrymodifications.xcu").write_text(
+        '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry" '
+        'xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">'
+        f"{items}</oor:items>",
+        "utf-8",
+    )
+
+
+def _run_twice(argv: list[str], timeout_s: float, source: Path) -> str:
+    """Run it, once more when it only wanted to be started again; returns what it said."""
+    said = ""
+    for _ in range(2):
+        code, said = _run(argv, timeout_s, source)
+        if code != _NEEDS_RESTART:
+            break
+    return said
+
+
+def _run(argv: list[str], timeout_s: float, source: Path) -> tuple[int, str]:
+    environment = {**os.environ, "SAL_USE_VCLPLUGIN": "svp", "LC_ALL": "C.UTF-8"}
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise OfficeError(
+            f"LibreOffice did not finish {source.name} within {timeout_s:g} s and was stopped; the file may be too "
+            "large, or made to hang readers"
+        ) from error
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line and "javaldx" not in line]
+    return process.returncode, "; ".join(lines[-3:])

@@ -1,0 +1,390 @@
+"""Opening office files that may be hostile: what they are, whether they are safe to read, what is hidden in them."""
+
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, get_args
+from xml.etree.ElementTree import Element
+
+from cua.errors import CuaError
+from envs.errors import require
+
+Kind = Literal["docx", "xlsx", "pptx", "pdf"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+CONTENT_TYPES = "[Content_Types].xml"
+_OLE_MAGIC, _ZIP_MAGIC, _PDF_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"PK\x03\x04", b"%PDF-"
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_MAIN_TYPES: Mapping[str, Kind] = {
+    "wordprocessingml.document.main": "docx",
+    "ms-word.document.macroEnabled.main": "docx",
+    "wordprocessingml.template.main": "docx",
+    "spreadsheetml.sheet.main": "xlsx",
+    "ms-excel.sheet.macroEnabled.main": "xlsx",
+    "spreadsheetml.template.main": "xlsx",
+    "presentationml.presentation.main": "pptx",
+    "presentationml.slideshow.main": "pptx",
+    "presentationml.template.main": "pptx",
+    "ms-powerpoint.presentation.macroEnabled.main": "pptx",
+}
+_HARMLESS_EXTERNAL = ("hyperlink",)
+_DDE = re.compile(rb"\bDDE(?:AUTO)?\b|<ddeLink\b")
+_FETCHING = re.compile(r"\b(WEBSERVICE|IMPORTXML|IMPORTDATA|RTD|CALL|REGISTER\.ID)\s*\(", re.IGNORECASE)
+
+
+class OfficeError(CuaError):
+    """An office file cannot be read, made or checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageLimits:
+    """What a file may be before it is refused.
+
+    Attributes:
+        file_bytes: Size on disk.
+        unpacked_bytes: Size of all parts together.
+        part_bytes: Size of one part.
+        num_parts: Parts.
+        ratio: Unpacked size over packed size of a part of more than 10 MB.
+    """
+
+    file_bytes: int = 256 * 2**20
+    unpacked_bytes: int = 2**30
+    part_bytes: int = 512 * 2**20
+    num_parts: int = 20_000
+    ratio: float = 250.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something in a file that is not shown but may act: nothing of it is run or fetched here.
+
+    Attributes:
+        code: `macro`, `external`, `embedded`, `dde`, `activex` or `script`.
+        text: What and where.
+    """
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relationship:
+    """From a part to another one, or out of the file."""
+
+    id: str
+    kind: str
+    target: str
+    is_external: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Package:
+    """The parts of an OOXML file, in memory.
+
+    Attributes:
+        path: Where it was read from.
+        kind: What it is.
+        parts: Bytes by name, without a leading slash.
+        notices: What is hidden in it.
+    """
+
+    path: Path
+    kind: Kind
+    parts: dict[str, bytes]
+    notices: list[Notice] = field(default_factory=list)
+
+    def xml(self, name: str) -> Any:
+        """The root element of a part, as lxml has it.
+
+        Raises:
+            OfficeError: There is no such part, or it is no XML that is safe to read.
+        """
+        if name not in self.parts:
+            raise OfficeError(f"{self.path.name} has no part {name!r}: the file is damaged")
+        return parse_xml(self.parts[name], f"{self.path.name}:{name}")
+
+    def set_xml(self, name: str, root: Any) -> None:
+        """Put an element in the place of a part."""
+        etree = require("lxml.etree", "office")
+        self.parts[name] = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
+
+    def relationships(self, name: str) -> list[Relationship]:
+        """What a part refers to; `""` is the package itself."""
+        part = relationships_name(name)
+        if part not in self.parts:
+            return []
+        return list(_relationships(self.xml(part), PurePosixPath(name).parent))
+
+    def add_relationship(self, name: str, kind: str, target: str) -> str:
+        """Refer from a part to another one; returns the id."""
+        etree = require("lxml.etree", "office")
+        part = relationships_name(name)
+        space = "http://schemas.openxmlformats.org/package/2006/relationships"
+        root = self.xml(part) if part in self.parts else etree.Element(f"{{{space}}}Relationships", nsmap={None: space})
+        taken = {one.get("Id") for one in root}
+        number = next(n for n in range(1, len(taken) + 2) if f"rId{n}" not in taken)
+        etree.SubElement(root, f"{{{space}}}Relationship", Id=f"rId{number}", Type=kind, Target=target)
+        self.set_xml(part, root)
+        return f"rId{number}"
+
+    def add_part(self, name: str, data: bytes, content_type: str) -> None:
+        """Add a part, with its type."""
+        etree = require("lxml.etree", "office")
+        root = self.xml(CONTENT_TYPES)
+        space = root.nsmap[None]
+        if not any(one.get("PartName") == f"/{name}" for one in root):
+            etree.SubElement(root, f"{{{space}}}Override", PartName=f"/{name}", ContentType=content_type)
+            self.set_xml(CONTENT_TYPES, root)
+        self.parts[name] = data
+
+    def save(self, path: Path) -> Path:
+        """Write all parts; the types come first, as readers expect."""
+        names = [CONTENT_TYPES, *(name for name in self.parts if name != CONTENT_TYPES)]
+        temporary = path.with_name(f".{path.name}.part")
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
+            for name in names:
+                info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+                info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                file.writestr(info, self.parts[name])
+        temporary.replace(path)
+        return path
+
+
+def relationships_name(name: str) -> str:
+    """Name of the part that lists what a part refers to."""
+    path = PurePosixPath(name)
+    return str(path.parent / "_rels" / f"{path.name}.rels") if name else "_rels/.rels"
+
+
+def parse_xml(data: bytes, where: str) -> Any:
+    """The root element of XML without entities and without a document type.
+
+    Raises:
+        OfficeError: It declares one (it could read files or grow without end), or is no XML.
+    """
+    etree = require("lxml.etree", "office")
+    plain = data.replace(b"\0", b"") if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] else data
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise OfficeError(
+            f"{where} declares a document type, which office files never do; entities of it could read files of this "
+            "machine. It is not read"
+        )
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=len(data) > 8 * 2**20)
+    try:
+        return etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        raise OfficeError(f"{where} is no well-formed XML: {error}") from error
+
+
+def find_kind(path: Path) -> Kind:
+    """What a file is, by its first bytes and its main part.
+
+    Raises:
+        OfficeError: It is none of the four, or cannot be read; the text says what it seems to be.
+    """
+    head = _head(path)
+    if head.startswith(_PDF_MAGIC) or _PDF_MAGIC in head[:1024]:
+        return "pdf"
+    if head.startswith(_ZIP_MAGIC):
+        with _open_zip(path) as file:
+            return _kind_of(path, _read(file, CONTENT_TYPES, path, PackageLimits()))
+    raise _refusal(path, head)
+
+
+def open_package(path: Path, limits: PackageLimits | None = None) -> Package:
+    """Read a docx, xlsx or pptx file within limits, and look for what is hidden in it.
+
+    Raises:
+        OfficeError: It is encrypted, damaged, too large, a zip bomb, or declares entities.
+    """
+    limits = limits or PackageLimits()
+    head = _head(path)
+    if not head.startswith(_ZIP_MAGIC):
+        raise _refusal(path, head)
+    size = path.stat().st_size
+    if size > limits.file_bytes:
+        raise OfficeError(
+            f"{path.name} has {size / 1e6:.0f} MB; files of up to {limits.file_bytes / 1e6:.0f} MB are read. Save a "
+            "smaller one (fewer rows or images), or split it"
+        )
+    with _open_zip(path) as file:
+        _check_sizes(file, path, limits)
+        kind = _kind_of(path, _read(file, CONTENT_TYPES, path, limits))
+        parts = {info.filename: _read(file, info.filename, path, limits) for info in file.infolist() if _is_part(info)}
+    package = Package(path=path, kind=kind, parts=parts)
+    package.notices = list(_find_notices(package))
+    return package
+
+
+def open_with(library: str, path: Path, opening: Callable[[], Any]) -> Any:
+    """What a library gives for a file that may be damaged in any way.
+
+    Raises:
+        OfficeError: Whatever the library raises.
+    """
+    try:
+        return opening()
+    except Exception as error:
+        raise OfficeError(f"{library} cannot open {path.name}: {type(error).__name__}: {error}") from error
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096)
+    except OSError as error:
+        raise OfficeError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _refusal(path: Path, head: bytes) -> OfficeError:
+    expected = "expected a docx, xlsx, pptx or pdf file"
+    if not head:
+        return OfficeError(f"{path.name} is empty; {expected}")
+    if head.startswith(_OLE_MAGIC):
+        if _ENCRYPTED in path.open("rb").read(64 * 2**20):
+            return OfficeError(f"{path.name} is encrypted with a password; open it in its program and save it without")
+        return OfficeError(
+            f"{path.name} is of the old binary format (doc, xls, ppt); save it as docx, xlsx or pptx: "
+            f"soffice --headless --convert-to docx {path.name}"
+        )
+    if head.lstrip()[:1] == b"<":
+        return OfficeError(f"{path.name} is HTML or XML with another ending; {expected}")
+    return OfficeError(f"{path.name} is none of these by its first bytes ({head[:8].hex(' ')}); {expected}")
+
+
+def _open_zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise OfficeError(f"{path.name} is damaged: {error}. Get it once more from where it came from") from error
+
+
+def _is_part(info: zipfile.ZipInfo) -> bool:
+    return not info.is_dir()
+
+
+def _check_sizes(file: zipfile.ZipFile, path: Path, limits: PackageLimits) -> None:
+    infos = file.infolist()
+    names = [info.filename for info in infos]
+    if len(infos) > limits.num_parts:
+        raise OfficeError(
+            f"{path.name} has {len(infos)} parts, more than {limits.num_parts}: no office program does that"
+        )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OfficeError(f"{path.name} has the part {twice!r} twice: programs would not agree on what it says")
+    total = sum(info.file_size for info in infos)
+    if total > limits.unpacked_bytes:
+        raise OfficeError(
+            f"{path.name} would unpack to {total / 1e6:,.0f} MB from {path.stat().st_size / 1e6:.1f} MB; up to "
+            f"{limits.unpacked_bytes / 1e6:,.0f} MB are read. It is too large, or a zip bomb"
+        )
+    for info in infos:
+        if info.flag_bits & 1:
+            raise OfficeError(f"{path.name} is a zip file with a password; expected one without")
+        if info.filename.startswith("/") or ".." in PurePosixPath(info.filename).parts or "\\" in info.filename:
+            raise OfficeError(f"{path.name} holds {info.filename!r}, a name that points out of the file")
+        if info.file_size > 10_000_000 and info.file_size > limits.ratio * max(1, info.compress_size):
+            raise OfficeError(
+                f"{path.name}: the part {info.filename!r} unpacks to {info.file_size / 1e6:,.0f} MB from "
+                f"{info.compress_size / 1e3:,.0f} kB, as zip bombs do; it is not read"
+            )
+
+
+def _read(file: zipfile.ZipFile, name: str, path: Path, limits: PackageLimits) -> bytes:
+    try:
+        with file.open(name) as part:
+            data = part.read(limits.part_bytes + 1)
+    except KeyError as error:
+        raise OfficeError(f"{path.name} is a zip file without {name}; expected a docx, xlsx or pptx file") from error
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise OfficeError(f"{path.name} is damaged in {name!r}: {error}") from error
+    except Exception as error:  # zlib.error, and what other decoders raise for garbage
+        raise OfficeError(f"{path.name} is damaged in {name!r}: {error}") from error
+    if len(data) > limits.part_bytes:
+        raise OfficeError(f"{path.name}: the part {name!r} has more than {limits.part_bytes / 1e6:,.0f} MB")
+    return data
+
+
+def _kind_of(path: Path, types: bytes) -> Kind:
+    root: Element = parse_xml(types, f"{path.name}:{CONTENT_TYPES}")
+    for one in root:
+        content_type = one.get("ContentType", "").removesuffix("+xml").removeprefix("application/vnd.")
+        kind = _MAIN_TYPES.get(content_type.removeprefix("openxmlformats-officedocument."))
+        if kind is not None:
+            return kind
+    raise OfficeError(f"{path.name} is a zip file, but no docx, xlsx or pptx: no part of it is a document")
+
+
+def _relationships(root: Any, folder: PurePosixPath) -> Iterator[Relationship]:
+    for one in root:
+        if not isinstance(one.tag, str):
+            continue
+        target, is_external = one.get("Target", ""), one.get("TargetMode") == "External"
+        if not is_external:
+            path = target.lstrip("/") if target.startswith("/") else str(folder / target)
+            target = _normal(path)
+        kind = one.get("Type", "").rpartition("/")[2]
+        yield Relationship(id=one.get("Id", ""), kind=kind, target=target, is_external=is_external)
+
+
+def _normal(path: str) -> str:
+    kept: list[str] = []
+    for piece in path.split("/"):
+        if piece == "..":
+            kept = kept[:-1]
+        elif piece not in ("", "."):
+            kept.append(piece)
+    return "/".join(kept)
+
+
+def _find_notices(package: Package) -> Iterator[Notice]:
+    for name, data in package.parts.items():
+        lower = name.lower()
+        if lower.endswith("vbaproject.bin"):
+            yield Notice(code="macro", text=f"{name}: macros")
+        elif "/activex/" in lower and lower.endswith(".bin"):
+            yield Notice(code="activex", text=f"{name}: an ActiveX control")
+        elif "/embeddings/" in lower:
+            yield Notice(code="embedded", text=f"{name}: an embedded file of {len(data):,} bytes")
+        elif lower.endswith(".rels"):
+            yield from _external_notices(name, parse_xml(data, f"{package.path.name}:{name}"))
+        elif lower.endswith(".xml"):
+            root = parse_xml(data, f"{package.path.name}:{name}")  # each part is read once by the careful parser
+            if _DDE.search(data):
+                yield from _dde_notices(name, root)
+            if "/worksheets/" in lower:
+                yield from _formula_notices(name, root)
+
+
+def _external_notices(name: str, root: Any) -> Iterator[Notice]:
+    for one in _relationships(root, PurePosixPath()):
+        is_script = one.target.lower().startswith(("javascript:", "vbscript:"))
+        if is_script:
+            yield Notice(code="script", text=f"{name}: a link to a script, {one.target[:80]!r}")
+        elif one.is_external and one.kind not in _HARMLESS_EXTERNAL:
+            yield Notice(code="external", text=f"{name}: {one.kind} from {one.target[:200]!r}; it is not fetched")
+
+
+def _dde_notices(name: str, root: Any) -> Iterator[Notice]:
+    for one in root.iter():
+        if not isinstance(one.tag, str):
+            continue
+        local = one.tag.rpartition("}")[2]
+        text = one.get("{http://schemas.openxmlformats.org/wordprocessingml/2006/main}instr") or one.text or ""
+        if local == "ddeLink" or (local in ("instrText", "fldSimple") and text.strip().upper().startswith("DDE")):
+            yield Notice(code="dde", text=f"{name}: a DDE link, which starts programs; it is not followed")
+
+
+def _formula_notices(name: str, root: Any) -> Iterator[Notice]:
+    for one in root.iter("{*}f"):
+        text = one.text or ""
+        if "|" in text and "!" in text and re.match(r"^[+=@-]*\s*\w+\|", text):
+            yield Notice(
+                code="dde", text=f"{name}: the formula {text[:60]!r} starts a program by DDE; it is not followed"
+            )
+        elif _FETCHING.search(text):
+            yield Notice(code="external", text=f"{name}: the formula {text[:60]!r} asks a server; it is not asked")

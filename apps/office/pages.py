@@ -1,0 +1,104 @@
+"""Pages as images: a PDF file drawn, put on a sheet, and asked what is on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.office.package import OfficeError
+from envs.errors import require
+
+DPI = 70
+MAX_PAGES = 400
+_WHITE = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of a rendering.
+
+    Attributes:
+        number: From 1.
+        text: What is written on it.
+        ink: Share of its pixels that are not white.
+        image: A `PIL.Image`.
+    """
+
+    number: int
+    text: str
+    ink: float
+    image: Any
+
+
+def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[Page]:
+    """Draw the pages of a PDF file.
+
+    Args:
+        pdf: The file.
+        dpi: Pixels an inch.
+        max_pages: No more than these.
+
+    Raises:
+        OfficeError: It is encrypted or damaged.
+    """
+    document = open_pdf(pdf)
+    try:
+        return [_read_page(document, number, dpi) for number in range(min(len(document), max_pages))]
+    finally:
+        document.close()
+
+
+def open_pdf(pdf: Path) -> Any:
+    """The document as pypdfium2 has it.
+
+    Raises:
+        OfficeError: It is encrypted or damaged.
+    """
+    pdfium = require("pypdfium2", "office")
+    try:
+        return pdfium.PdfDocument(str(pdf))
+    except pdfium.PdfiumError as error:
+        reason = "is encrypted with a password; save it without" if "assword" in str(error) else f"is damaged: {error}"
+        raise OfficeError(f"{pdf.name} {reason}") from error
+
+
+def contact_sheet(images: Sequence[Any], *, columns: int = 4, width_px: int = 320, max_images: int = 40) -> Any:
+    """Many pages on one image, in reading order, with their numbers."""
+    pil, draw_module = require("PIL.Image", "office"), require("PIL.ImageDraw", "office")
+    shown = list(images[:max_images])
+    columns = min(columns, max(1, len(shown)))
+    small = [one.resize((width_px, max(1, round(one.height * width_px / one.width)))) for one in shown]
+    height = max((one.height for one in small), default=1) + 22
+    rows = -(-len(small) // columns) or 1
+    sheet = pil.new("RGB", (columns * (width_px + 8) + 8, rows * height + 8), "#808080")
+    draw = draw_module.Draw(sheet)
+    for at, one in enumerate(small):
+        x, y = 8 + at % columns * (width_px + 8), 8 + at // columns * height
+        sheet.paste(one, (x, y))
+        draw.text((x + 2, y + one.height + 3), f"{at + 1}", fill="white")
+    return sheet
+
+
+def ink_of(image: Any) -> float:
+    """Share of an image's pixels that are not white."""
+    histogram = image.convert("L").histogram()
+    return float(1 - sum(histogram[_WHITE:]) / max(1, sum(histogram)))
+
+
+def ink_box(image: Any) -> tuple[int, int, int, int] | None:
+    """Left, top, right, bottom in pixels of what is not white; None for an empty image."""
+    ops = require("PIL.ImageOps", "office")
+    box = ops.invert(image.convert("L")).point(lambda value: 255 if value > 255 - _WHITE else 0).getbbox()
+    return None if box is None else (int(box[0]), int(box[1]), int(box[2]), int(box[3]))
+
+
+def _read_page(document: Any, number: int, dpi: int) -> Page:
+    page = document[number]
+    try:
+        text_page = page.get_textpage()
+        text = text_page.get_text_bounded()
+        text_page.close()
+        image = page.render(scale=dpi / 72).to_pil().convert("RGB")
+    finally:
+        page.close()
+    return Page(number=number + 1, text=text, ink=ink_of(image), image=image)

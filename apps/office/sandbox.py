@@ -1,0 +1,103 @@
+"""Office files are read and drawn in the project's sandbox: without network, with limits on memory and time."""
+
+import importlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from apps.office.package import OfficeError
+from cua.config import load_settings
+from cua.tool_agent.assemble import start_sandbox
+from visual_tools.sandbox import Backend, Kernel, KernelMaker, Limits
+
+_PACKAGES = ("apps", "cua", "envs", "visual_tools")
+_CONFIGURATION = ("/etc/libreoffice", "/var/lib/libreoffice", "/etc/libreoffice/registry")
+MEMORY_BYTES = 4 * 2**30
+CELL_S = 600.0
+_ANSWER = "office-answer.json"
+_ERRORS = ("OfficeError", "MissingDependencyError", "MissingPackageError", "ConfigError")
+
+
+def readable_paths() -> list[Path]:
+    """What the sandbox needs besides what it shows anyway: this package, and LibreOffice's configuration."""
+    own = [Path(str(importlib.import_module(name).__file__)).parent for name in _PACKAGES]
+    system = [Path(name) for name in _CONFIGURATION[:2]]
+    return [path for path in (*own, *system) if path.exists()]
+
+
+class OfficeKernels:
+    """Makes kernels in which `apps.office` can be imported and LibreOffice runs; implements `KernelMaker`.
+
+    Args:
+        maker: Makes the kernels.
+    """
+
+    def __init__(self, maker: KernelMaker) -> None:
+        self._maker = maker
+        self.backend: Backend = maker.backend
+
+    async def make_kernel(self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None) -> Kernel:
+        """Start a fresh kernel; see `KernelMaker.make_kernel`."""
+        chosen = replace(limits or Limits(), memory_bytes=MEMORY_BYTES, num_processes=256)
+        return await self._maker.make_kernel(folder, readable=(*readable, *readable_paths()), limits=chosen)
+
+    async def close(self) -> None:
+        """End every kernel and what makes them."""
+        await self._maker.close()
+
+    async def __aenter__(self) -> "OfficeKernels":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+@asynccontextmanager
+async def office_kernels(settings: dict[str, Any] | None = None) -> AsyncIterator[OfficeKernels]:
+    """Kernels isolated as the settings say.
+
+    Raises:
+        SandboxError: Code cannot be isolated here.
+    """
+    async with OfficeKernels(await start_sandbox(load_settings(settings or {}).settings)) as maker:
+        yield maker
+
+
+async def run_inside(kernel: Kernel, module: str, function: str, *args: Any, timeout_s: float = CELL_S) -> Any:
+    """Call a function of this package in a kernel; arguments and result are JSON values, paths relative to its folder.
+
+    Args:
+        kernel: Where to.
+        module: Of the function.
+        function: Its name; it returns a JSON value.
+        args: JSON values.
+        timeout_s: Then it is ended.
+
+    Raises:
+        OfficeError: The function said so, or it was ended by a limit.
+    """
+    given = json.dumps(args)
+    code = (
+        "import json as _json, pathlib as _pathlib\n"
+        f"from {module} import {function} as _function\n"
+        f"_given = _json.loads({given!r})\n"
+        f"_pathlib.Path({_ANSWER!r}).write_text(_json.dumps(_function(*_given)), encoding='utf-8')\n"
+    )
+    result = await kernel.run(code, timeout_s=timeout_s, store_history=False)
+    if result.status == "ok":
+        path = kernel.folder / _ANSWER
+        answer = json.loads(path.read_text("utf-8"))
+        path.unlink()
+        return answer
+    if result.error is not None and result.error.name in _ERRORS:
+        raise OfficeError(result.error.message)
+    if result.error is not None and result.error.name == "MemoryError":
+        raise OfficeError(f"it needs more than the {MEMORY_BYTES / 2**30:g} GB of memory that are given to one file")
+    what = f"{result.error.name}: {result.error.message}" if result.error else f"the kernel {result.status}"
+    raise OfficeError(f"{function} did not end well: {what}{'; '.join(('', *result.notes))}")

@@ -1,0 +1,273 @@
+"""Pivot tables of xlsx files, also of other programs: read, and calculated once more to compare."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from apps.office.package import OfficeError, Package
+from envs.errors import require
+
+Aggregation = Literal["sum", "count", "average", "min", "max"]
+FUNCTIONS: Mapping[str, str] = {"sum": "sum", "count": "size", "average": "mean", "min": "min", "max": "max"}
+TOTAL = "Total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pivot:
+    """A pivot table as a file defines it.
+
+    Attributes:
+        name: Of the table.
+        sheet: Where it stands.
+        location: Its cells, such as `A3:E8`.
+        source: Sheet and cells of its data, such as `Sales!A1:D100`.
+        rows: Names of the fields of its rows.
+        columns: Of its columns.
+        values: Name and aggregation of each value.
+        num_records: Records of its cache; None without records.
+        fields: All fields of its cache, in order.
+    """
+
+    name: str
+    sheet: str
+    location: str
+    source: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[str, str], ...]
+    num_records: int | None
+    fields: tuple[str, ...]
+
+
+def read_pivots(package: Package) -> list[Pivot]:
+    """All pivot tables of a workbook, also of other programs.
+
+    Raises:
+        OfficeError: A part that a pivot table needs is missing.
+    """
+    found = []
+    for sheet_name, part in sheet_parts(package).items():
+        for relation in package.relationships(part):
+            if relation.kind == "pivotTable":
+                found.append(_read_pivot(package, relation.target, sheet_name))
+    return found
+
+
+def sheet_parts(package: Package) -> dict[str, str]:
+    """Part of each sheet by its name, in the workbook's order."""
+    workbook = next(one.target for one in package.relationships("") if one.kind == "officeDocument")
+    targets = {one.id: one.target for one in package.relationships(workbook)}
+    key = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+    return {one.get("name", ""): targets.get(one.get(key, ""), "") for one in package.xml(workbook).iter("{*}sheet")}
+
+
+def check_pivot(pivot: Pivot, source: Any, shown: Any) -> list[str]:
+    """What is wrong with a pivot table, by calculating it once more with pandas.
+
+    Args:
+        pivot: As `read_pivots` gives it.
+        source: The sheet of its data, of openpyxl, with values (`data_only=True`).
+        shown: The sheet that it stands on, likewise.
+
+    Returns:
+        One line for each fault; [] when all is well.
+    """
+    try:
+        table = read_source(source, pivot.source.rpartition("!")[2])
+    except OfficeError as error:
+        return [f"{pivot.name}: {error}"]
+    faults = []
+    if [one.strip() for one in table.names] != [one.strip() for one in pivot.fields]:
+        faults.append(f"{pivot.name}: its cache has the fields {list(pivot.fields)}, its source {list(table.names)}")
+    if pivot.num_records is not None and pivot.num_records != len(table.records):
+        faults.append(f"{pivot.name}: its cache has {pivot.num_records} records, its source {len(table.records)} rows")
+    missing = [one for one in (*pivot.rows, *pivot.columns, *dict(pivot.values)) if one not in table.names]
+    if missing:
+        return [*faults, f"{pivot.name}: its source {pivot.source} has no field {missing[0]!r}"]
+    return faults + list(_compare_cells(pivot, table, shown))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Records of a sheet: names of the fields, their values, and where they stand."""
+
+    names: tuple[str, ...]
+    records: list[list[Any]]
+    reference: str
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a field."""
+        at = self.names.index(name)
+        return [record[at] for record in self.records]
+
+
+def read_source(sheet: Any, cells: str = "") -> Source:
+    """The records of a sheet, or of some of its cells.
+
+    Raises:
+        OfficeError: There are none, or a field has no name of its own.
+    """
+    cells = cells.replace("$", "") or sheet.dimensions
+    lines = [[cell.value for cell in line] for line in sheet[cells]]
+    if len(lines) < 2:
+        raise OfficeError(f"{sheet.title}!{cells} has no data; expected names in its first row and records below")
+    names = [str(one).strip() if one is not None else "" for one in lines[0]]
+    if "" in names or len(set(names)) < len(names):
+        raise OfficeError(f"the first row of {sheet.title}!{cells} is {names}; expected a name of its own in each cell")
+    records = [line for line in lines[1:] if any(value is not None for value in line)]
+    return Source(names=tuple(names), records=records, reference=f"{sheet.title}!{cells}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a cell holds a number that can be summed."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def label_of(value: Any) -> Any:
+    """What a pivot table shows for a value of a field of rows or columns."""
+    if value is None or value == "":
+        return "(blank)"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, datetime | date):
+        return value.isoformat()[:10]
+    return value
+
+
+def pivot_frame(
+    table: Source, rows: Sequence[str], columns: Sequence[str], values: Mapping[str, str]
+) -> dict[tuple[tuple[Any, ...], Any, str], float]:
+    """Each number by its row (`()` for the total), its column (None for the total) and its value's field."""
+    pandas = require("pandas", "office")
+    keys = {one: [label_of(value) for value in table.column(one)] for one in {*rows, *columns}}
+    numbers = {
+        f"value {one}": [value if is_number(value) else math.nan for value in table.column(one)] for one in values
+    }
+    frame = pandas.DataFrame({**keys, **numbers})
+    found: dict[tuple[tuple[Any, ...], Any, str], float] = {}
+    for field, aggregation in values.items():
+        of = frame[f"value {field}"]
+        if aggregation == "count":
+            of = pandas.Series([0 if one is None else 1 for one in table.column(field)])
+        how = "sum" if aggregation == "count" else FUNCTIONS[aggregation]
+        for by in (tuple(rows), ()):
+            for across in (tuple(columns), ()):
+                grouping = [*by, *across]
+                grouped = of.groupby([frame[one] for one in grouping]).agg(how) if grouping else {(): of.agg(how)}
+                for key, number in grouped.items():
+                    whole = key if isinstance(key, tuple) else (key,)
+                    column = whole[len(by)] if across else None
+                    found[whole[: len(by)], column, field] = float(number)
+    return found
+
+
+def _read_pivot(package: Package, part: str, sheet: str) -> Pivot:
+    root = package.xml(part)
+    cache_part = next((one.target for one in package.relationships(part) if one.kind == "pivotCacheDefinition"), "")
+    if cache_part not in package.parts:
+        raise OfficeError(f"{package.path.name}: the pivot table {root.get('name')!r} has no cache")
+    cache = package.xml(cache_part)
+    names = tuple(one.get("name", "") for one in cache.iter("{*}cacheField"))
+    records_part = str(PurePosixPath(cache_part))
+    records = next((one.target for one in package.relationships(records_part) if "Records" in one.kind), "")
+    number = None
+    if records in package.parts:
+        number = sum(1 for _ in package.xml(records).iter("{*}r"))
+    source = next(cache.iter("{*}worksheetSource"), None)
+    reference = _source_reference(package, source) if source is not None else ""
+    location = next(root.iter("{*}location"), None)
+    return Pivot(
+        name=root.get("name", ""),
+        sheet=sheet,
+        location=location.get("ref", "") if location is not None else "",
+        source=reference,
+        rows=tuple(_field_names(root, "rowFields", names)),
+        columns=tuple(_field_names(root, "colFields", names)),
+        values=tuple(
+            (names[int(one.get("fld", "0"))], one.get("subtotal", "sum")) for one in root.iter("{*}dataField")
+        ),
+        num_records=number,
+        fields=names,
+    )
+
+
+def _field_names(root: Any, group: str, names: Sequence[str]) -> Iterator[str]:
+    for holder in root.iter(f"{{*}}{group}"):
+        for one in holder:
+            number = int(one.get("x", "0"))
+            if 0 <= number < len(names):
+                yield names[number]
+
+
+def _source_reference(package: Package, source: Any) -> str:
+    """Sheet and cells of a source that is given as such, or by the name of a table or of a range."""
+    if source.get("ref"):
+        return f"{source.get('sheet', '')}!{source.get('ref')}"
+    name = source.get("name", "")
+    for sheet, part in sheet_parts(package).items():
+        for relation in package.relationships(part):
+            if relation.kind == "table" and relation.target in package.parts:
+                table = package.xml(relation.target)
+                if name in (table.get("name"), table.get("displayName")):
+                    return f"{sheet}!{table.get('ref')}"
+    workbook = next(one.target for one in package.relationships("") if one.kind == "officeDocument")
+    for one in package.xml(workbook).iter("{*}definedName"):
+        if one.get("name") == name:
+            return str(one.text or "").replace("$", "").replace("'", "")
+    return name
+
+
+def _compare_cells(pivot: Pivot, table: Source, shown: Any) -> Iterator[str]:
+    """Whether each number that the pivot table shows is what pandas calculates."""
+    known = {one: how if how in FUNCTIONS else "sum" for one, how in pivot.values}
+    strange = [how for _, how in pivot.values if how not in FUNCTIONS]
+    if strange:
+        yield f"{pivot.name}: the aggregation {strange[0]!r} is not calculated here, so nothing is compared"
+        return
+    frame = pivot_frame(table, pivot.rows, pivot.columns, known)
+    lines = [[cell.value for cell in line] for line in shown[pivot.location]]
+    if not any(is_number(one) for line in lines for one in line):
+        yield f"{pivot.name}: {pivot.sheet}!{pivot.location} shows no numbers; open it in a program that refreshes it"
+        return
+    labelled = list(_labelled_rows(lines, len(pivot.rows)))
+    for (row, column, field), expected in sorted(frame.items(), key=lambda one: str(one[0])):
+        if math.isnan(expected):
+            continue
+        numbers = _numbers_at(lines, labelled, tuple(map(str, row)), column)
+        if not any(math.isclose(one, expected, rel_tol=1e-6, abs_tol=1e-6) for one in numbers):
+            place = " / ".join(str(one) for one in (*row, *([column] if column is not None else []))) or TOTAL
+            there = ", ".join(f"{one:,.10g}" for one in numbers[:4]) or "nothing"
+            yield (
+                f"{pivot.name}: {known[field]} of {field} for {place} is {expected:,.10g}; {pivot.sheet}!"
+                f"{pivot.location} shows {there} there"
+            )
+
+
+def _labelled_rows(lines: Sequence[Sequence[Any]], width: int) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Labels of each row, outer ones carried down; `()` for the row of the total."""
+    carried = [""] * width
+    for at, line in enumerate(lines):
+        labels = [str(label_of(one)) if one is not None else "" for one in line[:width]]
+        inner = next((n for n, one in enumerate(labels) if one), width)
+        carried = [*carried[:inner], *labels[inner:]]
+        yield tuple(carried), at
+
+
+def _numbers_at(
+    lines: Sequence[Sequence[Any]], labelled: Sequence[tuple[tuple[str, ...], int]], row: tuple[str, ...], column: Any
+) -> list[float]:
+    """The numbers that stand in a row, at a column when that has a heading; of the last row for a total."""
+    found = [at for labels, at in labelled if row and labels == row]
+    at = found[-1] if found else len(lines) - 1 if not row else None
+    if at is None:
+        return []
+    width = len(labelled[0][0])
+    if column is not None:
+        for line in lines[:at]:
+            right = next((n for n, one in enumerate(line) if n >= width and str(label_of(one)) == str(column)), None)
+            if right is not None:
+                return [lines[at][right]] if is_number(lines[at][right]) else []
+    return [one for one in lines[at][width:] if is_number(one)]

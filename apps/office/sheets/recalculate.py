@@ -1,0 +1,150 @@
+"""Formulas calculated by LibreOffice, and their values written into the file that they come from."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.office.libreoffice import convert
+from apps.office.package import Package, open_package
+from envs.errors import require
+
+ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calculated:
+    """A formula and what came of it.
+
+    Attributes:
+        cell: Such as `Sales!B7`.
+        formula: As it stands in the file, without the equals sign.
+        stored: The value in the file; None when there is none.
+        value: The value that LibreOffice calculates.
+    """
+
+    cell: str
+    formula: str
+    stored: Any
+    value: Any
+
+
+def calculate(path: Path) -> list[Calculated]:
+    """All formulas of a workbook with their values, calculated anew.
+
+    Raises:
+        OfficeError: The file cannot be read, or LibreOffice is not there or fails.
+    """
+    openpyxl = require("openpyxl", "office")
+    with tempfile.TemporaryDirectory(prefix="k25-calculate-") as scratch:
+        fresh = openpyxl.load_workbook(convert(path, Path(scratch) / "calculated.xlsx"), data_only=True)
+        formulas, stored = openpyxl.load_workbook(path), openpyxl.load_workbook(path, data_only=True)
+        found = []
+        for sheet in formulas.worksheets:
+            if sheet.title not in fresh.sheetnames:
+                continue
+            for line in sheet.iter_rows():
+                for cell in line:
+                    if cell.data_type != "f":
+                        continue
+                    formula = getattr(cell.value, "text", cell.value)
+                    found.append(
+                        Calculated(
+                            cell=f"{sheet.title}!{cell.coordinate}",
+                            formula=str(formula or "").removeprefix("="),
+                            stored=stored[sheet.title][cell.coordinate].value,
+                            value=fresh[sheet.title][cell.coordinate].value,
+                        )
+                    )
+    return found
+
+
+def fill_values(path: Path) -> int:
+    """Write the calculated value of each formula into the file; nothing else in it is touched. Returns how many.
+
+    Raises:
+        OfficeError: As `calculate`.
+    """
+    from apps.office.sheets.pivots import sheet_parts
+
+    package = open_package(path)
+    values = {one.cell: one.value for one in calculate(path)}
+    if not values:
+        return 0
+    count = 0
+    for sheet, part in sheet_parts(package).items():
+        if part in package.parts:
+            root = package.xml(part)
+            count += sum(_fill(cell, values.get(f"{sheet}!{cell.get('r')}")) for cell in root.iter("{*}c"))
+            package.set_xml(part, root)
+    _drop_chain(package)
+    package.save(path)
+    return count
+
+
+def _fill(cell: Any, value: Any) -> bool:
+    """Put a value beside the formula of a cell; whether there is a formula."""
+    formula = cell.find("{*}f")
+    if formula is None:
+        return False
+    space = cell.tag.rpartition("}")[0] + "}"
+    for old in cell.findall(f"{space}v"):
+        cell.remove(old)
+    cell.attrib.pop("t", None)
+    if value is None:
+        return True
+    text = cell.makeelement(f"{space}v", {})
+    if isinstance(value, bool):
+        cell.set("t", "b")
+        text.text = "1" if value else "0"
+    elif isinstance(value, int | float):
+        text.text = repr(value)
+    elif str(value) in ERRORS:
+        cell.set("t", "e")
+        text.text = str(value)
+    elif hasattr(value, "isoformat"):
+        text.text = repr(_serial(value))
+    else:
+        cell.set("t", "str")
+        text.text = str(value)
+    formula.addnext(text)
+    return True
+
+
+def _serial(value: Any) -> float:
+    """A date or time as the number that sheets keep."""
+    to_excel = require("openpyxl.utils.datetime", "office").to_excel
+    return float(to_excel(value))
+
+
+def _drop_chain(package: Package) -> None:
+    """The order of calculation is the program's own business; a stale one makes Excel repair the file."""
+    name = "xl/calcChain.xml"
+    if name not in package.parts:
+        return
+    del package.parts[name]
+    for holder, key in (("[Content_Types].xml", "PartName"), ("xl/_rels/workbook.xml.rels", "Target")):
+        root = package.xml(holder)
+        for one in list(root):
+            if "calcChain" in one.get(key, ""):
+                root.remove(one)
+        package.set_xml(holder, root)
+
+
+def check_values(path: Path, found: list[Calculated] | None = None) -> list[str]:
+    """What is wrong with the formulas of a workbook: errors, values that are not there or not of now."""
+    faults = []
+    for one in found if found is not None else calculate(path):
+        if str(one.value) in ERRORS or str(one.value).startswith(("Err:", "#")):
+            faults.append(f"{one.cell}: ={one.formula[:80]} gives {one.value}")
+        elif one.stored is None and one.value is not None:
+            faults.append(f"{one.cell}: ={one.formula[:80]} has no stored value; viewers show it empty")
+        elif not _is_same(one.stored, one.value):
+            faults.append(f"{one.cell}: ={one.formula[:80]} is stored as {one.stored!r}, and gives {one.value!r}")
+    return faults
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
+    return bool(one == other) or (one in (None, "") and other in (None, ""))

@@ -1,0 +1,177 @@
+"""Workbooks of openpyxl: foreign ones opened without silent loss, texts that stay texts, files that fit the schema."""
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from apps.office.package import OfficeError, Package, open_package, open_with
+from apps.office.sheets.recalculate import fill_values
+from envs.errors import require
+
+MAX_SHEET_BYTES = 48 * 2**20
+"""Of XML of all sheets together: openpyxl takes some 50 times as much memory as a sheet has bytes."""
+
+_FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
+"""Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
+_UNIMPORTANT = re.compile(r"(^|/)(docProps/|_rels/|printerSettings|calcChain|sharedStrings|theme|metadata|styles)")
+_DRAWN = ("sp", "cxnSp", "grpSp", "sparkline", "slicer", "timeline", "x14:conditionalFormatting", "contentPart")
+
+
+def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False) -> Any:
+    """Open a workbook with openpyxl, after looking at it: nothing of it is run or fetched.
+
+    Args:
+        path: An xlsx file.
+        accept_loss: Open it although saving would drop what openpyxl does not know.
+        values: The last calculated values in the place of formulas.
+
+    Raises:
+        OfficeError: It cannot be read safely, is too large, or saving it would lose something.
+    """
+    openpyxl = require("openpyxl", "office")
+    package = open_package(path)
+    if package.kind != "xlsx":
+        raise OfficeError(f"{path.name} is a {package.kind} file; expected xlsx")
+    size = sheet_bytes(package)
+    if size > MAX_SHEET_BYTES:
+        raise OfficeError(
+            f"{path.name} has {size / 1e6:.0f} MB of cells, more than the {MAX_SHEET_BYTES / 1e6:.0f} MB that can be "
+            "changed; read it with openpyxl.load_workbook(path, read_only=True), or row by row with iterate_rows"
+        )
+    lost = [] if values or accept_loss else find_losses(package)
+    if lost:
+        raise OfficeError(
+            f"saving {path.name} with openpyxl would drop: {'; '.join(lost)}. Change the parts of apps.office.Package "
+            "instead, or accept it by accept_loss=True and say so"
+        )
+    return open_with("openpyxl", path, lambda: openpyxl.load_workbook(path, data_only=values))
+
+
+def iterate_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[Any, ...]]:
+    """The values of a sheet row by row, in little memory, whatever its size.
+
+    Raises:
+        OfficeError: It cannot be read safely, or has no such sheet.
+    """
+    openpyxl = require("openpyxl", "office")
+    open_package(path)
+    workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    try:
+        if sheet is not None and sheet not in workbook.sheetnames:
+            raise OfficeError(f"{path.name} has no sheet {sheet!r}; it has: {', '.join(workbook.sheetnames)}")
+        yield from (workbook[sheet] if sheet else workbook.worksheets[0]).iter_rows(values_only=True)
+    finally:
+        workbook.close()
+
+
+def sheet_bytes(package: Package) -> int:
+    """Bytes of XML of all sheets and of the texts that they share."""
+    names = (name for name in package.parts if name.startswith("xl/worksheets/sheet") or "sharedStrings" in name)
+    return sum(len(package.parts[name]) for name in names)
+
+
+def find_losses(package: Package) -> list[str]:
+    """What a workbook has that openpyxl would drop when it saves it: found by doing so in memory."""
+    openpyxl = require("openpyxl", "office")
+    before = _inventory(package)
+    if package.path.stat().st_size > 20 * 2**20:
+        return []
+    has_macros = any(one.code == "macro" for one in package.notices)
+    saved = io.BytesIO()
+    try:
+        workbook = open_with(
+            "openpyxl", package.path, lambda: openpyxl.load_workbook(package.path, keep_vba=has_macros)
+        )
+        open_with("openpyxl", package.path, lambda: workbook.save(saved))
+    except OfficeError as error:
+        return [f"all of it: {error}"]
+    after = _inventory(_read_again(saved.getvalue(), package.path))
+    return [f"{count - after[what]} {what}" for what, count in sorted(before.items()) if after[what] < count]
+
+
+def write_text(cell: Any, text: str) -> None:
+    """Put a text from elsewhere into a cell, so that it stays a text: `=1+1` is shown, never calculated."""
+    cell.value = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", text)[:32_767]
+    cell.data_type = "s"
+    if text[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        cell.quotePrefix = True
+
+
+def csv_safe(value: object) -> str:
+    """A value for a CSV file that spreadsheet programs take as a text even when it begins like a formula."""
+    text = "" if value is None else str(value)
+    is_number = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?", text)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not is_number else text
+
+
+def save_workbook(workbook: Any, path: Path, *, calculated: bool = True) -> Path:
+    """Save a workbook of openpyxl so that it fits the schema and shows values before anybody recalculates it.
+
+    Args:
+        workbook: Of openpyxl.
+        path: Where to.
+        calculated: Have LibreOffice calculate the formulas, and write the values into the file.
+
+    Raises:
+        OfficeError: LibreOffice is not there or fails.
+    """
+    workbook.save(path)
+    tidy(path)
+    if calculated and any(b"<f>" in data or b"<f " in data for data in open_package(path).parts.values()):
+        fill_values(path)
+    return path
+
+
+def tidy(path: Path) -> Path:
+    """Put right what openpyxl writes against the schema: order within fonts, an attribute of pivot tables."""
+    package = open_package(path)
+    is_changed = False
+    for name in [one for one in package.parts if one.endswith("styles.xml") or "/pivotTables/pivotTable" in one]:
+        if name.endswith(".rels"):
+            continue
+        root = package.xml(name)
+        for font in root.iter("{*}font"):
+            order = [child.tag.rpartition("}")[2] for child in font]
+            if order != sorted(order, key=_font_rank):
+                font[:] = sorted(font, key=lambda child: _font_rank(child.tag.rpartition("}")[2]))
+                is_changed = True
+        if root.tag.endswith("}pivotTableDefinition"):
+            for key in [one for one in root.attrib if one.endswith("}id")]:
+                del root.attrib[key]
+                is_changed = True
+        package.set_xml(name, root)
+    return package.save(path) if is_changed else path
+
+
+def _font_rank(name: str) -> int:
+    return _FONT_ORDER.index(name) if name in _FONT_ORDER else len(_FONT_ORDER)
+
+
+def _inventory(package: Package) -> Counter[str]:
+    """What a person would miss: parts by kind, and things drawn or formatted that openpyxl may not know."""
+    found: Counter[str] = Counter()
+    for name, data in package.parts.items():
+        if _UNIMPORTANT.search(name) or name.endswith(".rels") or name == "[Content_Types].xml":
+            continue
+        pieces = name.split("/")
+        if name.endswith(".vml") or "threadedComments" in name or "persons" in name:
+            continue
+        folder = pieces[-2] if len(pieces) > 1 else ""
+        found[f"{folder or 'other'} part(s)"] += 1
+        if name.endswith(".xml"):
+            for what in _DRAWN:
+                count = len(re.findall(rb"<(?:\w+:)?%b[\s>]" % what.rpartition(":")[2].encode(), data))
+                if count and (what != "x14:conditionalFormatting" or b"<x14:conditionalFormatting" in data):
+                    found[f"{what} element(s) in {folder}"] += count
+    return found
+
+
+def _read_again(data: bytes, path: Path) -> Package:
+    import zipfile
+
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        parts = {one: file.read(one) for one in file.namelist()}
+    return Package(path=path, kind="xlsx", parts=parts)

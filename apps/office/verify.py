@@ -1,0 +1,72 @@
+"""Check files from outside of the sandbox: each is copied in, checked there, and what came out is taken back."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.office.check.findings import CheckReport, Expectation
+from apps.office.package import OfficeError
+from apps.office.sandbox import OfficeKernels, run_inside
+
+_INSIDE = "apps.office.inside"
+_MAX_BYTES = 512 * 2**20
+
+
+async def verify_file(
+    maker: OfficeKernels, path: Path, images: Path | None = None, expect: Sequence[str] = ()
+) -> CheckReport:
+    """Check a file in a fresh kernel.
+
+    Args:
+        maker: Makes the kernel.
+        path: The file.
+        images: Folder for images of its pages.
+        expect: Counts that were asked for, such as `words>=10000`.
+
+    Raises:
+        OfficeError: It cannot be read safely, or an expectation is none.
+    """
+    for one in expect:
+        Expectation.parse(one)
+    with tempfile.TemporaryDirectory(prefix="k25-office-") as scratch:
+        folder = Path(scratch)
+        name = await asyncio.to_thread(copy_in, path, folder)
+        kernel = await maker.make_kernel(folder)
+        try:
+            found = await run_inside(kernel, _INSIDE, "check", name, "images", list(expect))
+        finally:
+            await kernel.close()
+        report = CheckReport.from_json(found)
+        report.file = path.name
+        if images is not None:
+            await asyncio.to_thread(take_out, folder / "images", images, report.images)
+    return report
+
+
+def copy_in(path: Path, folder: Path, name: str = "") -> str:
+    """Copy a file into a kernel's folder under a plain name, which is returned.
+
+    Raises:
+        OfficeError: It is not there, or is too large to be copied.
+    """
+    if not path.is_file():
+        raise OfficeError(f"there is no file {str(path)!r}")
+    size = path.stat().st_size
+    if size > _MAX_BYTES:
+        raise OfficeError(f"{path.name} has {size / 1e6:.0f} MB; files of up to {_MAX_BYTES / 1e6:.0f} MB are read")
+    folder.chmod(0o777)
+    name = name or f"file{path.suffix.lower()}"
+    shutil.copyfile(path, folder / name)
+    (folder / name).chmod(0o644)
+    return name
+
+
+def take_out(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Copy images that a kernel has made; their names are known, so nothing else of its folder comes out."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        made = source / Path(name).name
+        if made.is_file() and not made.is_symlink():
+            shutil.copyfile(made, target / made.name)

@@ -1,0 +1,1 @@
+"""What python-docx lacks: comments on words, tracked changes, contents, captions, footnotes."""

@@ -1,0 +1,219 @@
+"""Comments on words of a docx file: write, answer, resolve, read. Answers and "resolved" are what python-docx lacks."""
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from apps.office.package import OfficeError
+from apps.office.word.ranges import find_text, isolate, paragraph_of, run_text, text_of, w
+from envs.errors import require
+
+_W14 = "http://schemas.microsoft.com/office/word/2010/wordml"
+_W15 = "http://schemas.microsoft.com/office/word/2012/wordml"
+_EXTENDED_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.commentsExtended+xml"
+_EXTENDED_RELATION = "http://schemas.microsoft.com/office/2011/relationships/commentsExtended"
+_PARA_ID = f"{{{_W14}}}paraId"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """A comment of a document.
+
+    Attributes:
+        id: Its number in the file.
+        author: Who wrote it.
+        text: What it says.
+        anchor: The words that it stands on; "" when it is anchored nowhere.
+        parent: The comment that it answers; None for the first of a thread.
+        is_resolved: Whether its thread is marked as done.
+    """
+
+    id: int
+    author: str
+    text: str
+    anchor: str
+    parent: int | None = None
+    is_resolved: bool = False
+
+
+def add_comment(document: Any, on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1) -> int:
+    """Put a comment on words of the document.
+
+    Args:
+        document: As `docx.Document` gives it.
+        on: The words, within one paragraph.
+        text: What the comment says.
+        author: Who says it.
+        initials: Of the author; made of the name when left out.
+        occurrence: On which occurrence of the words.
+
+    Returns:
+        The comment's number.
+
+    Raises:
+        OfficeError: The words do not stand there.
+    """
+    text_module = require("docx.text.run", "office")
+    runs = isolate(find_text(document, on, occurrence))
+    parent = document.paragraphs[0] if document.paragraphs else document
+    wrapped = [text_module.Run(run, parent) for run in (runs[0], runs[-1])]
+    initials = initials or "".join(word[0] for word in author.split())[:3].upper()
+    _ensure_style(document)
+    return int(document.add_comment(wrapped, text=text, author=author, initials=initials).comment_id)
+
+
+def reply_to(document: Any, comment: int, text: str, *, author: str) -> int:
+    """Answer a comment, on the same words; returns the answer's number.
+
+    Raises:
+        OfficeError: There is no such comment.
+    """
+    parent = _find(document, comment)
+    first = parent.paragraphs[0]._p
+    answer = document.comments.add_comment(text=text, author=author, initials=author[:1].upper())
+    for name in ("commentRangeStart", "commentRangeEnd"):
+        for mark in document.element.body.iter(w(name)):
+            if mark.get(w("id")) == str(comment):
+                twin = mark.makeelement(mark.tag, {w("id"): str(answer.comment_id)})
+                mark.addnext(twin)
+    for mark in list(document.element.body.iter(w("commentReference"))):
+        if mark.get(w("id")) == str(comment):
+            run = mark.getparent()
+            twin_run = run.makeelement(run.tag, {})
+            twin_run.append(mark.makeelement(mark.tag, {w("id"): str(answer.comment_id)}))
+            run.addnext(twin_run)
+    entry = _entry(document, answer.paragraphs[-1]._p)
+    entry.set(f"{{{_W15}}}paraIdParent", _entry(document, first).get(f"{{{_W15}}}paraId"))
+    _save_extended(document)
+    return int(answer.comment_id)
+
+
+def resolve(document: Any, comment: int, *, is_done: bool = True) -> None:
+    """Mark a comment's thread as done.
+
+    Raises:
+        OfficeError: There is no such comment.
+    """
+    _entry(document, _find(document, comment).paragraphs[-1]._p).set(f"{{{_W15}}}done", "1" if is_done else "0")
+    _save_extended(document)
+
+
+def read_comments(document: Any) -> list[Comment]:
+    """All comments in the file's order."""
+    anchors, extended = _anchors(document), _read_extended(document)
+    by_para = {
+        paragraph._p.get(_PARA_ID): one.comment_id
+        for one in document.comments
+        for paragraph in one.paragraphs
+        if paragraph._p.get(_PARA_ID)
+    }
+    found = []
+    for one in document.comments:
+        marks = [extended.get(paragraph._p.get(_PARA_ID)) for paragraph in one.paragraphs]
+        mark = next((one for one in marks if one is not None), None)
+        parent = by_para.get(mark.get(f"{{{_W15}}}paraIdParent")) if mark is not None else None
+        is_done = mark is not None and mark.get(f"{{{_W15}}}done") in ("1", "true")
+        found.append(
+            Comment(
+                id=int(one.comment_id),
+                author=one.author or "",
+                text=one.text,
+                anchor=anchors.get(str(one.comment_id), ""),
+                parent=parent,
+                is_resolved=is_done,
+            )
+        )
+    return found
+
+
+def _find(document: Any, comment: int) -> Any:
+    found = document.comments.get(comment)
+    if found is None:
+        raise OfficeError(f"there is no comment {comment}; there are: {[one.comment_id for one in document.comments]}")
+    return found
+
+
+def _anchors(document: Any) -> dict[str, str]:
+    """The words between the marks of each comment."""
+    open_ids: dict[str, list[str]] = {}
+    done: dict[str, str] = {}
+    last: Any = None
+    for element in document.element.body.iter(w("commentRangeStart"), w("commentRangeEnd"), w("r")):
+        number = element.get(w("id"), "")
+        if element.tag == w("commentRangeStart"):
+            open_ids[number] = []
+        elif element.tag == w("commentRangeEnd"):
+            done[number] = "".join(open_ids.pop(number, []))
+        elif open_ids and not any(one.tag == w("del") for one in element.iterancestors()):
+            paragraph = paragraph_of(element)
+            for pieces in open_ids.values():
+                if pieces and paragraph is not last:
+                    pieces.append("\n")
+                pieces.append(run_text(element))
+            last = paragraph
+    for mark in document.element.body.iter(w("commentReference")):  # a comment on a point stands on its paragraph
+        number = mark.get(w("id"), "")
+        if not done.get(number):
+            done[number] = text_of(paragraph_of(mark))
+    return done
+
+
+def _ensure_style(document: Any) -> None:
+    """The style that the mark of a comment refers to, which the default template lacks."""
+    enum = require("docx.enum.style", "office")
+    shared = require("docx.shared", "office")
+    name = "annotation reference"
+    if name not in [style.name for style in document.styles]:
+        style = document.styles.add_style(name, enum.WD_STYLE_TYPE.CHARACTER)
+        style.element.set(w("styleId"), "CommentReference")
+        style.font.size = shared.Pt(8)
+
+
+def _extended_part(document: Any) -> Any:
+    for relation in document.part.rels.values():
+        if relation.reltype == _EXTENDED_RELATION:
+            return relation.target_part
+    return None
+
+
+def _tree(document: Any) -> Any:
+    """The root of the part of answers; kept on the document until it is saved."""
+    etree = require("lxml.etree", "office")
+    part = _extended_part(document)
+    if part is None:
+        package = require("docx.opc.part", "office")
+        uri = require("docx.opc.packuri", "office").PackURI("/word/commentsExtended.xml")
+        root = etree.Element(f"{{{_W15}}}commentsEx", nsmap={"w15": _W15})
+        part = package.Part(uri, _EXTENDED_TYPE, etree.tostring(root), document.part.package)
+        document.part.relate_to(part, _EXTENDED_RELATION)
+    if not hasattr(part, "k25_root"):
+        part.k25_root = etree.fromstring(part.blob)
+    return part.k25_root
+
+
+def _read_extended(document: Any) -> dict[str | None, Any]:
+    if _extended_part(document) is None:
+        return {}
+    return {one.get(f"{{{_W15}}}paraId"): one for one in _tree(document)}
+
+
+def _entry(document: Any, paragraph: Any) -> Any:
+    """What the part of answers says of a comment's last paragraph; made when it says nothing."""
+    etree = require("lxml.etree", "office")
+    root = _tree(document)
+    number = paragraph.get(_PARA_ID)
+    if number is None:
+        taken = {one.get(f"{{{_W15}}}paraId") for one in root}
+        taken |= {one.get(_PARA_ID) for one in paragraph.getroottree().getroot().iter(w("p"))}
+        number = next(text for n in itertools.count(1) if (text := f"{0x0C250000 + n:08X}") not in taken)
+        paragraph.set(_PARA_ID, number)
+    for one in root:
+        if one.get(f"{{{_W15}}}paraId") == number:
+            return one
+    return etree.SubElement(root, f"{{{_W15}}}commentEx", {f"{{{_W15}}}paraId": number, f"{{{_W15}}}done": "0"})
+
+
+def _save_extended(document: Any) -> None:
+    etree = require("lxml.etree", "office")
+    part = _extended_part(document)
+    part._blob = etree.tostring(part.k25_root, xml_declaration=True, encoding="UTF-8", standalone=True)

@@ -1,0 +1,364 @@
+"""Fields of a docx file that python-docx does not write: contents, numbered captions, references to them, footnotes."""
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from apps.office.package import OfficeError
+from apps.office.word.ranges import find_text, isolate, run_text, text_of, w
+from envs.errors import require
+
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_FOOTNOTES = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
+_FOOTNOTES_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+_HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
+
+
+def headings(document: Any) -> list[tuple[int, str, Any]]:
+    """Level, text and `w:p` of each heading in order."""
+    found = []
+    for paragraph in document.paragraphs:
+        match = _HEADING.match(paragraph.style.name or "") if paragraph.style is not None else None
+        if match and text_of(paragraph._p).strip():
+            found.append((int(match[1]), text_of(paragraph._p).strip(), paragraph._p))
+    return found
+
+
+def add_contents(document: Any, *, levels: int = 3, before: Any = None, title: str = "Contents") -> None:
+    """Put a table of contents before a paragraph (the first heading when none is named).
+
+    Its entries are those of now with "0" for each page; `fill_contents` knows the pages.
+
+    Args:
+        document: As `docx.Document` gives it.
+        levels: Of headings that are listed.
+        before: A paragraph of the document.
+        title: Above it; "" for none.
+    """
+    found = [one for one in headings(document) if one[0] <= levels]
+    anchor = before._p if before is not None else found[0][2] if found else None
+    if anchor is None:
+        raise OfficeError("the document has no headings, so there are no contents to list")
+    _ensure_contents_styles(document, levels)
+    if title:
+        head = anchor.makeelement(w("p"), {})
+        head.append(_with_style(head, "TOCHeading"))
+        head.append(_text_run(head, title))
+        anchor.addprevious(head)
+    for paragraph in _contents(document, found, levels, {}):
+        anchor.addprevious(paragraph)
+
+
+def fill_contents(document: Any, pages: Sequence[int]) -> int:
+    """Write the contents anew with page numbers.
+
+    Args:
+        document: With a table of contents.
+        pages: Page of each heading of the document, in order, from 1.
+
+    Returns:
+        How many entries it has.
+
+    Raises:
+        OfficeError: There is no table of contents, or another number of headings.
+    """
+    all_headings = headings(document)
+    if len(all_headings) != len(pages):
+        raise OfficeError(f"the document has {len(all_headings)} headings, {len(pages)} pages were given")
+    old = contents_paragraphs(document)
+    if not old:
+        raise OfficeError("the document has no table of contents; make one by add_contents")
+    instruction = "".join(one.text or "" for one in old[0].iter(w("instrText")))
+    match = re.search(r'\\o\s+"1-(\d)"', instruction)
+    levels = int(match[1]) if match else 3
+    page_of = {id(one[2]): page for one, page in zip(all_headings, pages, strict=True)}
+    _ensure_contents_styles(document, levels)
+    listed = [one for one in all_headings if one[0] <= levels]
+    for paragraph in _contents(document, listed, levels, page_of):
+        old[0].addprevious(paragraph)
+    for paragraph in old:
+        paragraph.getparent().remove(paragraph)
+    return len(listed)
+
+
+def contents_paragraphs(document: Any) -> list[Any]:
+    """The `w:p` elements of the first table of contents; [] when there is none."""
+    inside: list[Any] = []
+    depth = 0
+    for paragraph in document.element.body.iter(w("p")):
+        if not depth and not any((one.text or "").strip().startswith("TOC ") for one in paragraph.iter(w("instrText"))):
+            continue
+        inside.append(paragraph)
+        for mark in paragraph.iter(w("fldChar")):
+            depth += {"begin": 1, "end": -1}.get(mark.get(w("fldCharType"), ""), 0)
+        if depth <= 0:
+            break
+    return inside
+
+
+def add_caption(
+    paragraph: Any, label: Literal["Figure", "Table", "Equation"], text: str, *, bookmark: str = ""
+) -> None:
+    """Make a paragraph a numbered caption; the number is a field, so that programs count on.
+
+    Args:
+        paragraph: Of python-docx; what it holds is replaced.
+        label: What is counted.
+        text: After the number.
+        bookmark: By which `add_reference` finds it.
+    """
+    root = paragraph._p.getroottree().getroot()
+    number = 1 + sum(1 for _ in sequence_fields(root, label))
+    for child in [one for one in paragraph._p if one.tag != w("pPr")]:
+        paragraph._p.remove(child)
+    start = _mark(paragraph._p, "bookmarkStart", _free_bookmark(root), bookmark) if bookmark else None
+    if start is not None:
+        paragraph._p.append(start)
+    paragraph._p.append(_text_run(paragraph._p, f"{label} "))
+    _append_field(paragraph._p, f"SEQ {label} \\* ARABIC", str(number))
+    if start is not None:
+        paragraph._p.append(_mark(paragraph._p, "bookmarkEnd", start.get(w("id")), ""))
+    paragraph._p.append(_text_run(paragraph._p, f": {text}" if text else ""))
+
+
+def add_reference(paragraph: Any, bookmark: str) -> None:
+    """Append a reference to a caption that has a bookmark, such as "Figure 3".
+
+    Raises:
+        OfficeError: There is no such bookmark.
+    """
+    root = paragraph._p.getroottree().getroot()
+    shown = bookmarked_text(root, bookmark)
+    if shown is None:
+        raise OfficeError(f"the document has no bookmark {bookmark!r}; give one to add_caption")
+    _append_field(paragraph._p, f"REF {bookmark} \\h", shown)
+
+
+def bookmarked_text(root: Any, name: str) -> str | None:
+    """The text within a bookmark; None when there is none of that name."""
+    start = next((one for one in root.iter(w("bookmarkStart")) if one.get(w("name")) == name), None)
+    if start is None:
+        return None
+    pieces = []
+    for following in start.itersiblings():
+        if following.tag == w("bookmarkEnd") and following.get(w("id")) == start.get(w("id")):
+            break
+        pieces += [run_text(run) for run in following.iter(w("r"))]
+    return "".join(pieces)
+
+
+def sequence_fields(root: Any, label: str) -> list[Any]:
+    """The fields that count captions of a label, in order."""
+    pattern = re.compile(rf"^\s*SEQ\s+{re.escape(label)}\b")
+    complex_ones = [one for one in root.iter(w("instrText")) if pattern.match(one.text or "")]
+    return complex_ones + [one for one in root.iter(w("fldSimple")) if pattern.match(one.get(w("instr"), ""))]
+
+
+def add_footnote(document: Any, after: str, text: str, *, occurrence: int = 1) -> int:
+    """Put a footnote behind words of the document; returns its number.
+
+    Raises:
+        OfficeError: The words do not stand there.
+    """
+    etree = require("lxml.etree", "office")
+    place = find_text(document, after, occurrence)
+    part, root = _footnotes(document)
+    taken = {int(one.get(w("id"), "0")) for one in root}
+    number = next(n for n in itertools.count(1) if n not in taken)
+    _ensure_note_styles(document)
+    run = isolate(place)[-1]
+    mark = run.makeelement(w("r"), {})
+    mark.append(_reference_style(mark))
+    mark.append(mark.makeelement(w("footnoteReference"), {w("id"): str(number)}))
+    (run.getparent() if run.getparent().tag == w("ins") else run).addnext(mark)
+    note = etree.SubElement(root, w("footnote"), {w("id"): str(number)})
+    paragraph = etree.SubElement(note, w("p"))
+    paragraph.append(_with_style(paragraph, "FootnoteText"))
+    first = etree.SubElement(paragraph, w("r"))
+    first.append(_reference_style(first))
+    etree.SubElement(first, w("footnoteRef"))
+    paragraph.append(_text_run(paragraph, f" {text}"))
+    part._blob = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
+    return number
+
+
+def _contents(document: Any, found: Sequence[tuple[int, str, Any]], levels: int, pages: Mapping[int, int]) -> list[Any]:
+    """The paragraphs of a table of contents, the first and last of which hold the ends of its field."""
+    root = document.element.body
+    made: list[Any] = []
+    for level, text, heading in found:
+        name = _bookmark_of(heading)
+        paragraph = root.makeelement(w("p"), {})
+        paragraph.append(_with_style(paragraph, f"TOC{level}"))
+        if not made:
+            _open_field(paragraph, f'TOC \\o "1-{levels}" \\h \\z \\u')
+        link = paragraph.makeelement(w("hyperlink"), {w("anchor"): name, w("history"): "1"})
+        link.append(_text_run(link, text))
+        tab = link.makeelement(w("r"), {})
+        tab.append(tab.makeelement(w("tab"), {}))
+        link.append(tab)
+        _append_field(link, f"PAGEREF {name} \\h", str(pages.get(id(heading), 0)))
+        paragraph.append(link)
+        made.append(paragraph)
+    _append_mark(made[-1], "end")
+    return made
+
+
+def _bookmark_of(heading: Any) -> str:
+    for one in heading.iter(w("bookmarkStart")):
+        if one.get(w("name"), "").startswith("_Toc"):
+            return str(one.get(w("name")))
+    number = _free_bookmark(heading.getroottree().getroot())
+    name = f"_Toc{100000 + int(number)}"
+    start, end = _mark(heading, "bookmarkStart", number, name), _mark(heading, "bookmarkEnd", number, "")
+    heading.insert(1 if heading.find(w("pPr")) is not None else 0, start)
+    heading.append(end)
+    return name
+
+
+def _free_bookmark(root: Any) -> str:
+    taken = [int(one.get(w("id"), "0")) for one in root.iter(w("bookmarkStart")) if one.get(w("id"), "").isdigit()]
+    return str(max(taken, default=0) + 1)
+
+
+def _mark(near: Any, tag: str, number: str, name: str) -> Any:
+    return near.makeelement(w(tag), {w("id"): number, **({w("name"): name} if name else {})})
+
+
+def _with_style(near: Any, style: str) -> Any:
+    properties = near.makeelement(w("pPr"), {})
+    properties.append(properties.makeelement(w("pStyle"), {w("val"): style}))
+    return properties
+
+
+def _reference_style(near: Any) -> Any:
+    properties = near.makeelement(w("rPr"), {})
+    properties.append(properties.makeelement(w("rStyle"), {w("val"): "FootnoteReference"}))
+    return properties
+
+
+def _text_run(near: Any, text: str) -> Any:
+    run = near.makeelement(w("r"), {})
+    piece = run.makeelement(w("t"), {_SPACE: "preserve"})
+    piece.text = text
+    run.append(piece)
+    return run
+
+
+def _append_mark(paragraph: Any, kind: str) -> None:
+    run = paragraph.makeelement(w("r"), {})
+    run.append(run.makeelement(w("fldChar"), {w("fldCharType"): kind}))
+    paragraph.append(run)
+
+
+def _open_field(paragraph: Any, instruction: str) -> None:
+    _append_mark(paragraph, "begin")
+    run = paragraph.makeelement(w("r"), {})
+    text = run.makeelement(w("instrText"), {_SPACE: "preserve"})
+    text.text = f" {instruction} "
+    run.append(text)
+    paragraph.append(run)
+    _append_mark(paragraph, "separate")
+
+
+def _append_field(paragraph: Any, instruction: str, shown: str) -> None:
+    _open_field(paragraph, instruction)
+    paragraph.append(_text_run(paragraph, shown))
+    _append_mark(paragraph, "end")
+
+
+def _footnotes(document: Any) -> tuple[Any, Any]:
+    """The part of the footnotes and its root; made, with the two lines that programs expect, when there is none."""
+    etree = require("lxml.etree", "office")
+    for relation in document.part.rels.values():
+        if relation.reltype == _FOOTNOTES:
+            return relation.target_part, etree.fromstring(relation.target_part.blob)
+    root = etree.Element(w("footnotes"), nsmap={"w": w("")[1:-1]})
+    for number, kind in (("-1", "separator"), ("0", "continuationSeparator")):
+        note = etree.SubElement(root, w("footnote"), {w("type"): kind, w("id"): number})
+        run = etree.SubElement(etree.SubElement(note, w("p")), w("r"))
+        etree.SubElement(run, w(kind))
+    opc, uri = require("docx.opc.part", "office"), require("docx.opc.packuri", "office")
+    name = uri.PackURI("/word/footnotes.xml")
+    part = opc.Part(name, _FOOTNOTES_TYPE, etree.tostring(root), document.part.package)
+    document.part.relate_to(part, _FOOTNOTES)
+    return part, root
+
+
+def _ensure_style(document: Any, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
+    """A new style, to be dressed; None when the document has it."""
+    if any(style.style_id == style_id for style in document.styles):
+        return None
+    kinds = require("docx.enum.style", "office").WD_STYLE_TYPE
+    style = document.styles.add_style(name, kinds.CHARACTER if is_character else kinds.PARAGRAPH)
+    style.element.set(w("styleId"), style_id)
+    return style
+
+
+def _ensure_contents_styles(document: Any, levels: int) -> None:
+    shared, text = require("docx.shared", "office"), require("docx.enum.text", "office")
+    section = document.sections[0]
+    width = section.page_width - section.left_margin - section.right_margin
+    for level in range(1, levels + 1):
+        style = _ensure_style(document, f"toc {level}", f"TOC{level}")
+        if style is not None:
+            style.paragraph_format.left_indent = shared.Pt(12 * (level - 1))
+            style.paragraph_format.space_after = shared.Pt(3)
+            style.paragraph_format.tab_stops.add_tab_stop(width, text.WD_TAB_ALIGNMENT.RIGHT, text.WD_TAB_LEADER.DOTS)
+    style = _ensure_style(document, "TOC Heading", "TOCHeading")
+    if style is not None:
+        style.font.size, style.font.bold = shared.Pt(16), True
+
+
+def _ensure_note_styles(document: Any) -> None:
+    shared = require("docx.shared", "office")
+    style = _ensure_style(document, "footnote text", "FootnoteText")
+    if style is not None:
+        style.font.size = shared.Pt(9)
+    style = _ensure_style(document, "footnote reference", "FootnoteReference", is_character=True)
+    if style is not None:
+        style.font.superscript = True
+
+
+def number_contents(path: Path, render: Path) -> int:
+    """Give the table of contents of a docx file the page numbers that its rendering has; returns its entries.
+
+    Args:
+        path: The file; saved in place.
+        render: Its rendering as PDF, made after `add_contents`, so that the contents have their length already.
+    """
+    document = require("docx", "office").Document(str(path))
+    found = headings(document)
+    count = fill_contents(document, find_pages(render, [text for _, text, _ in found]))
+    document.save(str(path))
+    return count
+
+
+def find_pages(pdf: Path, texts: Sequence[str]) -> list[int]:
+    """The page of each heading of a sequence, by the bookmarks that LibreOffice writes for headings.
+
+    Raises:
+        OfficeError: The headings of the rendering are others.
+    """
+    pdfium = require("pypdfium2", "office")
+    document = pdfium.PdfDocument(str(pdf))
+    try:
+        marks = [(one.get_title(), one.get_dest()) for one in document.get_toc()]
+        found = [(_squeezed(title), dest.get_index() + 1) for title, dest in marks if dest is not None]
+    finally:
+        document.close()
+    pages, at = [], 0
+    for text in texts:
+        wanted = _squeezed(text)
+        at = next((n for n in range(at, len(found)) if found[n][0].endswith(wanted)), -1)
+        if at < 0:
+            raise OfficeError(f"the rendering has no bookmark for the heading {text!r}; is it of this document?")
+        pages.append(found[at][1])
+        at += 1
+    return pages
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)

@@ -1,0 +1,97 @@
+"""`cua setup office`: LibreOffice without windows, and the Python packages that read and write documents."""
+
+import asyncio
+import importlib.metadata
+import importlib.util
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from apps.office.libreoffice import convert, find_soffice
+from apps.office.package import OfficeError
+from apps.setup.command import Say, run_command
+from apps.setup.packages import find_package_manager, install_need, is_root
+from apps.setup.report import Row
+
+EXTRA = "office"
+_DISTRIBUTION = "cua-k25"
+_PIP_TIMEOUT_S = 900.0
+_TRIAL_S = 120.0
+
+
+async def install_office(say: Say) -> tuple[Row, ...]:
+    """Make sure of the packages and of LibreOffice, and try it with a small document."""
+    return await _make_sure_of_packages(say), await _make_sure_of_libreoffice(say)
+
+
+def missing_requirements() -> list[str]:
+    """Requirements of the extra that are not installed, as pip takes them."""
+    found = []
+    for line in importlib.metadata.requires(_DISTRIBUTION) or ():
+        requirement, _, marker = line.partition(";")
+        name = re.split(r"[\s<>=!~\[(]", requirement.strip(), maxsplit=1)[0]
+        if re.search(rf"extra\s*==\s*['\"]{EXTRA}['\"]", marker) and name != _DISTRIBUTION and not _has(name):
+            found.append(requirement.strip())
+    return found
+
+
+def _has(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+async def _make_sure_of_packages(say: Say) -> Row:
+    missing = missing_requirements()
+    if missing:
+        say(f"getting {', '.join(missing)} by pip")
+        argv = (
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "--no-input",
+            "--quiet",
+            *missing,
+        )
+        result = await run_command(argv, timeout_s=_PIP_TIMEOUT_S, say=say)
+        importlib.invalidate_caches()
+        left = missing_requirements()
+        if left:
+            return Row(
+                name="office packages",
+                level="fail",
+                found=f"pip did not get {', '.join(left)}: {result.why}",
+                expected="the packages of the extra office",
+                fix=f"pip install '{_DISTRIBUTION}[{EXTRA}]'",
+            )
+    return Row(name="office packages", level="ok", found="python-docx, openpyxl, python-pptx, typst, pandoc, pypdf")
+
+
+async def _make_sure_of_libreoffice(say: Say) -> Row:
+    manager = find_package_manager()
+    if find_soffice() is None and manager is not None and is_root():
+        say(f"getting LibreOffice by {manager.name} (some 110 MB, 320 MB on disk)")
+        await install_need(manager, "office", say)
+    fix = manager.manual_command(manager.packages["office"][0]) if manager else "install LibreOffice"
+    program = find_soffice()
+    if program is None:
+        expected = "soffice on PATH"
+        return Row(name="libreoffice", level="fail", found="not installed", expected=expected, fix=fix)
+    try:
+        await asyncio.to_thread(_try_out)
+    except OfficeError as error:
+        expected = "a document that it turns into PDF"
+        return Row(name="libreoffice", level="fail", found=str(error), expected=expected, fix=fix)
+    return Row(name="libreoffice", level="ok", found=f"{program} turns a document into PDF")
+
+
+def _try_out() -> None:
+    with tempfile.TemporaryDirectory(prefix="k25-try-") as scratch:
+        page = Path(scratch) / "page.html"
+        page.write_text("<p>A page</p>", "utf-8")
+        convert(page, page.with_suffix(".pdf"), timeout_s=_TRIAL_S, export_filter="writer_web_pdf_Export")
