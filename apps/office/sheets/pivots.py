@@ -217,7 +217,7 @@ def _source_reference(package: Package, source: Any) -> str:
     for one in package.xml(workbook).iter("{*}definedName"):
         if one.get("name") == name:
             return str(one.text or "").replace("$", "").replace("'", "")
-    return name
+    return str(name)
 
 
 def _compare_cells(pivot: Pivot, table: Source, shown: Any) -> Iterator[str]:
