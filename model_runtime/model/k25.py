@@ -7,10 +7,10 @@ of Vaswani et al. 2017 with pre-norm as in DeepSeek-V3 (arXiv 2412.19437), secti
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model_runtime.checkpoint.prepared import open_prepared
 from model_runtime.checkpoint.reader import Checkpoint, TensorSource, check_tensors
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from model_runtime.vision.tower import VisionTower
 
 
-class DecoderLayer:
+class DecoderLayer(nn.Module):
     """Layer `layer`, from 0."""
 
     def __init__(self, config: K25Config, layer: int, weights: Weights) -> None:
+        super().__init__()
         text = config.text
         self.comm = weights.placement.comm
         self.input_norm = RmsNorm(text.hidden_size, text.rms_norm_eps, weights.under("input_layernorm"))
@@ -47,7 +48,7 @@ class DecoderLayer:
         else:
             self.mlp = Mlp(text.hidden_size, text.intermediate_size, weights.under("mlp"))
 
-    def __call__(self, x: Tensor, residual: Tensor | None, plan: AttentionPlan, cache: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, residual: Tensor | None, plan: AttentionPlan, cache: Tensor) -> tuple[Tensor, Tensor]:
         """Two steps of the residual stream. The last summand is left for the next norm, which adds and reads at once.
 
         Args:
@@ -68,7 +69,7 @@ class DecoderLayer:
 PREFIX = "language_model."
 
 
-class K25Model:
+class K25Model(nn.Module):
     """One rank of the model.
 
     Args:
@@ -85,6 +86,7 @@ class K25Model:
     def __init__(
         self, config: K25Config, source: TensorSource, placement: Placement, vision: "VisionTower | None" = None
     ) -> None:
+        super().__init__()
         check_ranks(config, placement.comm)
         text = config.text
         weights = Weights(source=source, placement=placement, prefix=PREFIX)
@@ -93,9 +95,8 @@ class K25Model:
         self.device, self.dtype = placement.device, placement.dtype
         self.rope = Rope(text, placement.device)
         self.embedding = Embedding(text, body.under("embed_tokens"))
-        self.layers = [
-            DecoderLayer(config, layer, body.under(f"layers.{layer}")) for layer in range(text.num_hidden_layers)
-        ]
+        layers = (DecoderLayer(config, layer, body.under(f"layers.{layer}")) for layer in range(text.num_hidden_layers))
+        self.layers = cast("Sequence[DecoderLayer]", nn.ModuleList(layers))
         self.norm = RmsNorm(text.hidden_size, text.rms_norm_eps, body.under("norm"))
         self.head = Head(text, weights.under("lm_head"))
 
@@ -105,12 +106,10 @@ class K25Model:
         shape = (text.num_hidden_layers, num_blocks, block_size, text.latent_dim)
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
 
-    @torch.no_grad()
     def embed(self, token_ids: Tensor) -> Tensor:
         """(N,) int64 -> (N, hidden). Rows of media placeholders are to be replaced by `encode_media`'s."""
         return self.embedding(token_ids)
 
-    @torch.no_grad()
     def encode_media(self, items: Sequence[MediaItem]) -> list[Tensor]:
         """Rows of each image or video chunk: (num_tokens, hidden).
 
@@ -121,14 +120,13 @@ class K25Model:
             raise ConfigError("this model was loaded without a vision tower and takes text only")
         return self.vision.forward(items)
 
-    @torch.no_grad()
-    def forward(self, embeds: Tensor, batch: ForwardBatch, cache: Tensor) -> Tensor:
+    def forward(self, embeds: Tensor, batch: ForwardBatch, cache: Tensor | Sequence[Tensor]) -> Tensor:
         """One step of all sequences of a batch.
 
         Args:
             embeds: (num_tokens, hidden).
             batch: Which token belongs where.
-            cache: Of `make_cache`; the tokens' latents are written.
+            cache: Of `make_cache`, or as much for each layer; the tokens' latents are written.
 
         Returns:
             (num_tokens, hidden), normed, ready for `logits`.
@@ -137,15 +135,13 @@ class K25Model:
             embeds, make_plan(batch, cache[0], self.config.text, self.rope, self.placement.ops), cache
         )
 
-    @torch.no_grad()
-    def run_layers(self, embeds: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
+    def run_layers(self, embeds: Tensor, plan: AttentionPlan, cache: Tensor | Sequence[Tensor]) -> Tensor:
         """As `forward`, with a plan that was made before."""
         x, residual = embeds, None
         for layer, layer_cache in zip(self.layers, cache, strict=True):
             x, residual = layer(x, residual, plan, layer_cache)
         return self.norm(x) if residual is None else self.norm.add(x, residual)[0]
 
-    @torch.no_grad()
     def logits(self, hidden: Tensor) -> Tensor:
         """(M, hidden) of `forward` -> (M, vocab) fp32."""
         return self.head(hidden)

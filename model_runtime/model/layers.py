@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from model_runtime.checkpoint.reader import TensorSource, copy_into
 from model_runtime.config.types import TextConfig
@@ -78,15 +78,21 @@ class Weights:
         return out
 
 
-class RmsNorm:
+def freeze(tensor: Tensor) -> nn.Parameter:
+    """A weight that serves; `module.requires_grad_()` has it trained."""
+    return nn.Parameter(tensor, requires_grad=False)
+
+
+class RmsNorm(nn.Module):
     """Source: Zhang and Sennrich 2019, arXiv 1910.07467; every rank holds it whole."""
 
     def __init__(self, size: int, eps: float, weights: Weights) -> None:
-        self.weight = weights.read("weight", (size,))
+        super().__init__()
+        self.weight = freeze(weights.read("weight", (size,)))
         self.eps = eps
         self._rms_norm, self._add_rms_norm = weights.placement.ops.rms_norm, weights.placement.ops.add_rms_norm
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """(N, size) -> (N, size)."""
         return self._rms_norm(x, self.weight, self.eps)
 
@@ -95,31 +101,34 @@ class RmsNorm:
         return self._add_rms_norm(x, residual, self.weight, self.eps)
 
 
-class Mlp:
+class Mlp(nn.Module):
     """down(silu(gate x) * up x). Each rank holds a share of the inner columns; the ranks' results sum to the whole."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, weights: Weights) -> None:
+        super().__init__()
         share = shard_slice(intermediate_size, weights.placement.comm, "columns of an MLP")
         width = share.stop - share.start
         names = ("gate_proj.weight", "up_proj.weight")
-        self.gate_up = weights.read_joined(names, (width, width), hidden_size, share)  # (2 * width, hidden)
-        self.down = weights.read("down_proj.weight", (hidden_size, width), (slice(None), share))
+        self.gate_up = freeze(weights.read_joined(names, (width, width), hidden_size, share))  # (2 * width, hidden)
+        self.down = freeze(weights.read("down_proj.weight", (hidden_size, width), (slice(None), share)))
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """(N, hidden) -> (N, hidden), this rank's summand."""
         gate, up = F.linear(x, self.gate_up).chunk(2, dim=-1)
         return F.linear(F.silu(gate).mul_(up), self.down)
 
 
-class Embedding:
+class Embedding(nn.Module):
     """Token ids to rows."""
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
+        super().__init__()
         self.comm = weights.placement.comm
         self.here = shard_slice(text.vocab_size, self.comm, "words of the vocabulary")
-        self.weight = weights.read("weight", (self.here.stop - self.here.start, text.hidden_size), (self.here,))
+        height = self.here.stop - self.here.start
+        self.weight = freeze(weights.read("weight", (height, text.hidden_size), (self.here,)))
 
-    def __call__(self, token_ids: Tensor) -> Tensor:
+    def forward(self, token_ids: Tensor) -> Tensor:
         """(N,) int64 -> (N, hidden)."""
         if self.comm.size == 1:
             return F.embedding(token_ids, self.weight)
@@ -129,14 +138,15 @@ class Embedding:
         return self.comm.all_reduce(rows)
 
 
-class Head:
+class Head(nn.Module):
     """Hidden rows to logits of all words."""
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
+        super().__init__()
         self.comm = weights.placement.comm
         here = shard_slice(text.vocab_size, self.comm, "words of the vocabulary")
-        self.weight = weights.read("weight", (here.stop - here.start, text.hidden_size), (here,))
+        self.weight = freeze(weights.read("weight", (here.stop - here.start, text.hidden_size), (here,)))
 
-    def __call__(self, hidden: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor) -> Tensor:
         """(M, hidden) -> (M, vocab) fp32, whole on every rank."""
         return self.comm.all_gather(F.linear(hidden, self.weight).float())

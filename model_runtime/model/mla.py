@@ -5,16 +5,16 @@ Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1; sizes: Kimi K2 repor
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from model_runtime.config.types import TextConfig
 from model_runtime.model.batch import AttentionPlan, PrefillRun, find_softmax_scale
-from model_runtime.model.layers import RmsNorm, Weights
+from model_runtime.model.layers import RmsNorm, Weights, freeze
 from model_runtime.ops.reference.norm import rotate
 from model_runtime.parallel.comm import shard_slice
 
 
-class Mla:
+class Mla(nn.Module):
     """Attention of one layer. Each rank has a share of the heads; the ranks' results sum to the whole.
 
     With c the latent, r the rotary key, and W_k, W_v a head's up projections, the two forms are equal:
@@ -24,6 +24,7 @@ class Mla:
     """
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
+        super().__init__()
         share = shard_slice(text.num_attention_heads, weights.placement.comm, "attention heads")
         self.text = text
         self.num_heads = share.stop - share.start
@@ -31,7 +32,7 @@ class Mla:
         self.ops = weights.placement.ops
         self.split_a = (text.q_lora_rank, text.kv_lora_rank, text.qk_rope_head_dim)
         names = ("q_a_proj.weight", "kv_a_proj_with_mqa.weight")
-        self.qkv_a = weights.read_joined(names, (text.q_lora_rank, text.latent_dim), text.hidden_size)
+        self.qkv_a = freeze(weights.read_joined(names, (text.q_lora_rank, text.latent_dim), text.hidden_size))
         self.q_norm = RmsNorm(text.q_lora_rank, text.latent_norm_eps, weights.under("q_a_layernorm"))
         self.kv_norm = RmsNorm(text.kv_lora_rank, text.latent_norm_eps, weights.under("kv_a_layernorm"))
         self._load_heads(share, weights)
@@ -39,18 +40,17 @@ class Mla:
     def _load_heads(self, share: slice, weights: Weights) -> None:
         text, heads = self.text, self.num_heads
         q_rows = slice(share.start * text.qk_head_dim, share.stop * text.qk_head_dim)
-        self.q_b = weights.read("q_b_proj.weight", (heads * text.qk_head_dim, text.q_lora_rank), (q_rows,))
-        kv_width = text.qk_nope_head_dim + text.v_head_dim
-        self.w_k = self.q_b.new_empty(heads, text.qk_nope_head_dim, text.kv_lora_rank)
-        self.w_v = self.q_b.new_empty(heads, text.v_head_dim, text.kv_lora_rank)
-        for place, head in enumerate(range(share.start, share.stop)):
-            start, middle, end = head * kv_width, head * kv_width + text.qk_nope_head_dim, (head + 1) * kv_width
-            weights.read_into(self.w_k[place], "kv_b_proj.weight", (slice(start, middle),))
-            weights.read_into(self.w_v[place], "kv_b_proj.weight", (slice(middle, end),))
+        self.q_b = freeze(weights.read("q_b_proj.weight", (heads * text.qk_head_dim, text.q_lora_rank), (q_rows,)))
+        width = text.qk_nope_head_dim + text.v_head_dim  # of a head's key and value
+        kv_rows = slice(share.start * width, share.stop * width)
+        kv_b = weights.read("kv_b_proj.weight", (heads * width, text.kv_lora_rank), (kv_rows,))
+        self.kv_b = freeze(kv_b.view(heads, width, text.kv_lora_rank))
         columns = slice(share.start * text.v_head_dim, share.stop * text.v_head_dim)
-        self.o = weights.read("o_proj.weight", (text.hidden_size, heads * text.v_head_dim), (slice(None), columns))
+        self.o = freeze(
+            weights.read("o_proj.weight", (text.hidden_size, heads * text.v_head_dim), (slice(None), columns))
+        )
 
-    def __call__(self, x: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
+    def forward(self, x: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
         """Write the tokens' latents, then attend.
 
         Args:
@@ -84,16 +84,18 @@ class Mla:
             values = keys[..., : self.text.kv_lora_rank]
             return self._leave(self.ops.mla_prefill(q, keys, values, run.cu_seqlens_q, run.cu_seqlens_k, self.scale))
         latent, k_rope = context.split_with_sizes((self.text.kv_lora_rank, self.text.qk_rope_head_dim), dim=-1)
-        k_nope = F.linear(latent, self.w_k.flatten(0, 1)).view(len(latent), self.num_heads, -1)
-        values = F.linear(latent, self.w_v.flatten(0, 1)).view(len(latent), self.num_heads, -1)
+        up = F.linear(latent, self.kv_b.flatten(0, 1)).view(len(latent), self.num_heads, -1)
+        k_nope, values = up.split_with_sizes((self.text.qk_nope_head_dim, self.text.v_head_dim), dim=-1)
         keys = torch.cat((k_nope, k_rope.unsqueeze(1).expand(-1, self.num_heads, -1)), dim=-1)
         q = torch.cat((q_nope, q_rope), dim=-1)
         return self.ops.mla_prefill(q, keys, values, run.cu_seqlens_q, run.cu_seqlens_k, self.scale).flatten(1)
 
     def _absorb(self, q_nope: Tensor, q_rope: Tensor) -> Tensor:
         """Queries as wide as a latent: (N, heads, nope), (N, heads, rope) -> (N, heads, latent_dim)."""
-        return torch.cat((torch.bmm(q_nope.transpose(0, 1), self.w_k).transpose(0, 1), q_rope), dim=-1)
+        w_k = self.kv_b[:, : self.text.qk_nope_head_dim]
+        return torch.cat((torch.bmm(q_nope.transpose(0, 1), w_k).transpose(0, 1), q_rope), dim=-1)
 
     def _leave(self, context: Tensor) -> Tensor:
         """Weighted latents to values: (N, heads, kv_lora_rank) -> (N, heads * v_head_dim)."""
-        return torch.bmm(context.transpose(0, 1), self.w_v.transpose(1, 2)).transpose(0, 1).flatten(1)
+        w_v = self.kv_b[:, self.text.qk_nope_head_dim :]
+        return torch.bmm(context.transpose(0, 1), w_v.transpose(1, 2)).transpose(0, 1).flatten(1)

@@ -6,38 +6,53 @@ Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2; numbers: Kimi K2 r
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model_runtime.config.types import K25Config, QuantizationConfig, TextConfig
 from model_runtime.errors import ConfigError
-from model_runtime.model.layers import Mlp, Weights
+from model_runtime.model.layers import Mlp, Weights, freeze
 from model_runtime.ops import DenseExperts, Experts, Int4Experts, RouteOptions
 from model_runtime.parallel.comm import shard_slice
 
 
-class Moe:
+class Moe(nn.Module):
     """Each rank holds neighbouring experts whole and a share of the shared one; the ranks' results sum to the whole."""
 
     def __init__(self, config: K25Config, weights: Weights) -> None:
+        super().__init__()
         text = config.text
         ops = weights.placement.ops
         self._route, self._experts, self._run_concurrently = ops.route, ops.experts, ops.run_concurrently
         self.here = shard_slice(text.n_routed_experts, weights.placement.comm, "routed experts")
-        self.router = weights.read("gate.weight", (text.n_routed_experts, text.hidden_size))
-        self.bias = weights.read("gate.e_score_correction_bias", (text.n_routed_experts,), dtype=torch.float32)
+        self.router = freeze(weights.read("gate.weight", (text.n_routed_experts, text.hidden_size)))
+        self.bias: Tensor
+        bias = weights.read("gate.e_score_correction_bias", (text.n_routed_experts,), dtype=torch.float32)
+        self.register_buffer("bias", bias)
         self.options = make_route_options(text)
-        self.experts = prepare_experts(config, self.here, weights.under("experts"))
+        self.set_experts(prepare_experts(config, self.here, weights.under("experts")))
         width = text.moe_intermediate_size * text.n_shared_experts
         self.shared = Mlp(text.hidden_size, width, weights.under("shared_experts")) if width else None
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def set_experts(self, prepared: Any) -> None:
+        """Take the experts that the operator `prepare_experts` gave; dense ones become weights of this module."""
+        self._prepared = None if isinstance(prepared, DenseExperts) else prepared
+        if isinstance(prepared, DenseExperts):
+            self.gate_up, self.down = freeze(prepared.gate_up), freeze(prepared.down)
+
+    @property
+    def experts(self) -> Any:
+        """As the operator `experts` takes them."""
+        return self._prepared or DenseExperts(gate_up=self.gate_up, down=self.down)
+
+    def forward(self, x: Tensor) -> Tensor:
         """(N, hidden) -> (N, hidden), this rank's summand."""
         weights, ids = self._route(x, self.router, self.bias, self.options)  # (N, top_k)
         if self.here.start:
             ids = ids - self.here.start
+        experts = self.experts
         if (shared := self.shared) is None:
-            return self._experts(x, weights, ids, self.experts)
-        out, more = self._run_concurrently(lambda: self._experts(x, weights, ids, self.experts), lambda: shared(x))
+            return self._experts(x, weights, ids, experts)
+        out, more = self._run_concurrently(lambda: self._experts(x, weights, ids, experts), lambda: shared(x))
         return out.add_(more)
 
 

@@ -125,7 +125,11 @@ class CuSeqlens:
         return self._on_device
 
 
-MODULES = {"torch": "model_runtime.ops.reference", "triton": "model_runtime.kernels.operators"}
+MODULES = {
+    "torch": "model_runtime.ops.reference",
+    "triton": "model_runtime.kernels.operators",
+    "autograd": "model_runtime.training.operators",
+}
 """What registers the operators of a backend when it is imported."""
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
@@ -171,13 +175,13 @@ def find_backends(device: torch.device, kernels: str = "auto") -> tuple[str, ...
     """Backends in order of preference: what the first does not have, the next one gives.
 
     Raises:
-        ConfigError: `kernels` is none of `auto`, `torch`, `triton`.
+        ConfigError: `kernels` is none of `auto`, `torch`, `triton`, `autograd`.
     """
     if kernels not in ("auto", *MODULES):
         raise ConfigError(f"{kernels!r} are no operators of this runtime. Use one of: auto, {', '.join(MODULES)}")
     if kernels == "auto":
         kernels = "triton" if device.type == "cuda" and _is_there("triton") else "torch"
-    return ("triton", "torch") if kernels == "triton" else ("torch",)
+    return ("torch",) if kernels == "torch" else (kernels, "torch")
 
 
 def find_ops(device: torch.device | str = "cpu", kernels: str = "auto") -> Ops:

@@ -20,7 +20,7 @@ from model_runtime.placement import Placement
 
 
 def make_weight(placement: Placement, *shape: int) -> nn.Parameter:
-    """Memory for a weight that is not trained."""
+    """Memory for a weight that serves; `module.requires_grad_()` has it trained."""
     return nn.Parameter(torch.empty(shape, device=placement.device, dtype=placement.dtype), requires_grad=False)
 
 
@@ -146,7 +146,7 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, width) -> (N, width)."""
-        return self.fc1(torch.ops.aten.gelu_(self.fc0(x), approximate="tanh"))
+        return self.fc1(_gelu(self.fc0(x)))
 
 
 class Block(nn.Module):
@@ -167,7 +167,19 @@ class Block(nn.Module):
         self.mlp.load(source, f"{name}.mlp")
 
     def forward(self, x: Tensor, packing: Packing) -> Tensor:
-        """(N, width) -> the same memory, two steps on."""
-        x += self.attention(self.norm0(x), packing)
-        x += self.mlp(self.norm1(x))
-        return x
+        """(N, width) -> (N, width), two steps on, in x's memory where that may be."""
+        x = add(x, self.attention(self.norm0(x), packing))
+        return add(x, self.mlp(self.norm1(x)))
+
+
+def add(x: Tensor, summand: Tensor) -> Tensor:
+    """X + summand, in x's memory where nobody needs x for gradients."""
+    is_traced = torch.is_grad_enabled() and (x.requires_grad or summand.requires_grad)
+    return x + summand if is_traced else x.add_(summand)
+
+
+def _gelu(x: Tensor) -> Tensor:
+    """GELU (tanh), in x's memory where nobody needs x for gradients."""
+    if torch.is_grad_enabled() and x.requires_grad:
+        return F.gelu(x, approximate="tanh")
+    return torch.ops.aten.gelu_(x, approximate="tanh")

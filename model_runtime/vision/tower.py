@@ -27,7 +27,7 @@ from model_runtime.media import MediaItem
 from model_runtime.ops import CuSeqlens, Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.placement import Placement
-from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, Packing, RowLinear, make_weight
+from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, Packing, RowLinear, add, make_weight
 
 BASE = 10_000.0
 GRIDS_KEPT = 8
@@ -47,12 +47,16 @@ class PositionTable(nn.Module):
         super().__init__()
         self.weight = make_weight(placement, config.init_pos_emb_height, config.init_pos_emb_width, config.hidden_size)
         self.max_frames = config.init_pos_emb_time
-        self.spatial = lru_cache(maxsize=GRIDS_KEPT)(self._resample)
+        self._kept = lru_cache(maxsize=GRIDS_KEPT)(self._resample)
 
     def load(self, source: TensorSource, name: str) -> None:
         """Fill the table from `name`.weight."""
         copy_into(self.weight, source.get(f"{name}.weight"), f"{name}.weight")
-        self.spatial.cache_clear()
+        self._kept.cache_clear()
+
+    def spatial(self, h: int, w: int) -> Tensor:
+        """The table for a grid of h x w patches: (h * w, width) fp32. Kept, unless the table is being trained."""
+        return self._resample(h, w) if self.weight.requires_grad else self._kept(h, w)
 
     def _resample(self, h: int, w: int) -> Tensor:
         """The table at another size: (h * w, width) fp32; bicubic, a = -0.75, corners not aligned, no antialiasing."""
@@ -62,18 +66,26 @@ class PositionTable(nn.Module):
             table = F.interpolate(channels_first, size=(h, w), mode="bicubic", align_corners=False)[0].permute(1, 2, 0)
         return table.reshape(h * w, -1).contiguous()
 
-    def add_to(self, x: Tensor, grid: tuple[int, int, int]) -> None:
-        """Add, in place, the positions of one item.
+    def forward(self, x: Tensor, grids: Sequence[tuple[int, int, int]]) -> Tensor:
+        """Add the positions of items laid end to end.
 
         Args:
-            x: (t * h * w, width), the item's rows.
-            grid: (t, h, w) in patches. With t = 1 there is no temporal part; a first frame of several has one.
+            x: (N, width), the items' rows, which may be written to.
+            grids: (t, h, w) in patches of each. With t = 1 there is no temporal part; a first frame of several has one.
+
+        Returns:
+            (N, width).
         """
+        x = add(x, torch.cat([self.spatial(h, w).to(x.dtype) for t, h, w in grids for _ in range(t)]))
+        if all(t == 1 for t, _, _ in grids):
+            return x
+        return add(x, torch.cat([self._temporal(grid, x) for grid in grids]))
+
+    def _temporal(self, grid: tuple[int, int, int], like: Tensor) -> Tensor:
         t, h, w = grid
-        frames = x.view(t, h * w, -1)
-        frames += self.spatial(h, w).to(x.dtype)
-        if t > 1:
-            frames += make_sinusoid(t, x.shape[-1], x.device).to(x.dtype)[:, None]
+        if t == 1:
+            return like.new_zeros(h * w, like.shape[1])
+        return make_sinusoid(t, like.shape[1], like.device).to(like.dtype).repeat_interleave(h * w, dim=0)
 
 
 ROTARY_BASE = 10_000.0
@@ -202,7 +214,8 @@ class VisionTower(nn.Module):
         self.patch_embed = PatchEmbed(config, place)
         self.position = PositionTable(config, place)
         self.rope = Rope2D(config.head_dim, place.device)
-        self.blocks = nn.ModuleList(Block(config, place) for _ in range(config.num_hidden_layers))
+        blocks = nn.ModuleList(Block(config, place) for _ in range(config.num_hidden_layers))
+        self.blocks = cast("Sequence[Block]", blocks)
         self.final_norm = LayerNorm(config.hidden_size, place)
         self.projector = Projector(config, place)
 
@@ -216,11 +229,10 @@ class VisionTower(nn.Module):
         self.patch_embed.load(source, "vision_tower.patch_embed.proj")
         self.position.load(source, "vision_tower.patch_embed.pos_emb")
         for index, block in enumerate(self.blocks):
-            cast(Block, block).load(source, f"vision_tower.encoder.blocks.{index}")
+            block.load(source, f"vision_tower.encoder.blocks.{index}")
         self.final_norm.load(source, "vision_tower.encoder.final_layernorm")
         self.projector.load(source, "mm_projector")
 
-    @torch.no_grad()
     def forward(self, items: Sequence[MediaItem]) -> list[Tensor]:
         """Encode items; each is encoded as if it were alone.
 
@@ -241,9 +253,7 @@ class VisionTower(nn.Module):
         grids = [item.grid for item in items]
         sizes = [item.num_patches for item in items]
         packing = Packing(cu_seqlens=CuSeqlens.of_lengths(sizes), rotations=self.rope.make(grids))
-        x = self.patch_embed(items)  # (N, hidden_size)
-        for part, grid in zip(x.split(sizes), grids, strict=True):
-            self.position.add_to(part, grid)
+        x = self.position(self.patch_embed(items), grids)  # (N, hidden_size)
         for block in self.blocks:
             x = block(x, packing)
         projected = self.projector(self.final_norm(x), grids)  # (tokens of all items, text_hidden_size)

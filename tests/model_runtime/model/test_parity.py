@@ -98,7 +98,7 @@ def unpack_all(model: K25Model, model_dir: Path) -> None:
                 for part in ("gate", "up", "down")
             }
             gate_up = [torch.cat(pair) for pair in zip(weights["gate"], weights["up"], strict=True)]
-            layer.mlp.experts = DenseExperts(gate_up=torch.stack(gate_up), down=torch.stack(weights["down"]))
+            layer.mlp.set_experts(DenseExperts(gate_up=torch.stack(gate_up), down=torch.stack(weights["down"])))
 
 
 def test_int4_is_the_model_with_its_weights_unpacked(int4_dir: Path) -> None:

@@ -85,8 +85,8 @@ def test_one_frame_has_no_time() -> None:
     tower = make_tower()
     table = make_weights(TINY).tensors["vision_tower.patch_embed.pos_emb.weight"].flatten(0, 1)
     image, chunk = torch.zeros(36, 144), torch.zeros(72, 144)
-    tower.position.add_to(image, (1, 6, 6))
-    tower.position.add_to(chunk, (2, 6, 6))
+    image = tower.position(image, [(1, 6, 6)])
+    chunk = tower.position(chunk, [(2, 6, 6)])
     assert torch.equal(image, table)
     times = make_sinusoid(2, 144, CPU)
     assert torch.allclose(chunk.view(2, 36, 144) - table, times[:, None].expand(-1, 36, -1), atol=1e-6)
@@ -132,7 +132,7 @@ def test_positions_kept_from_other_calls_do_not_change() -> None:
     tower = make_tower()
     items = [make_item(4, 4, 6), make_item(1, 4, 6)]
     first = tower(items)
-    assert tower.position.spatial.cache_info().hits > 0
+    assert tower.position._kept.cache_info().hits > 0
     assert all(map(torch.equal, first, tower(items)))
     tower.load(make_weights(TINY, seed=1))
     fresh = make_tower()

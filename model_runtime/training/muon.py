@@ -1,0 +1,100 @@
+"""Muon: momentum whose matrices are made orthogonal before they are applied, equal shapes at once.
+
+torch has a Muon of its own, which takes whole two-dimensional parameters one by one. Here a matrix is a tensor of the
+release (`training.release`): the halves of a joined weight and each of the experts' matrices are updates of their own,
+and all matrices of one shape are one batched product. On the same matrices both give the same (tests).
+
+Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks" (momentum, Newton-Schulz iteration
+and its coefficients); Liu et al. 2025, "Muon is scalable for LLM training" (Moonlight), arXiv 2502.16982, equations 3
+and 4: decoupled weight decay, and an update scaled to the root mean square of AdamW's, 0.2 * sqrt(max(rows, columns)).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+NUM_ITERATIONS = 5
+EPS = 1e-7
+RMS = 0.2
+"""Root mean square of an update at learning rate 1, as AdamW's usually is. Source: arXiv 2502.16982, section 2.2."""
+
+
+class Muon:
+    """Updates matrices in place.
+
+    Args:
+        matrices: By name, each (rows, columns), a view of a weight or a weight.
+        lr: Learning rate, on the scale of AdamW's.
+        momentum: Nesterov's.
+        weight_decay: Decoupled, times `lr`.
+    """
+
+    def __init__(
+        self, matrices: Mapping[str, Tensor], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.1
+    ) -> None:
+        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+        self._matrices = dict(matrices)
+        self._averages: dict[tuple[int, int], Tensor] = {}
+        by_shape: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+        for name, matrix in self._matrices.items():
+            rows, columns = matrix.shape
+            by_shape[rows, columns].append(name)
+        self._by_shape = dict(by_shape)
+        for shape, names in self._by_shape.items():
+            self._averages[shape] = torch.zeros(len(names), *shape, device=self._matrices[names[0]].device)
+
+    @torch.no_grad()
+    def step(self, gradients: Mapping[str, Tensor]) -> None:
+        """One update.
+
+        Args:
+            gradients: Of every matrix, by its name.
+        """
+        for shape, names in self._by_shape.items():
+            gradient = torch.stack([gradients[name] for name in names]).float()
+            average = self._averages[shape].lerp_(gradient, 1 - self.momentum)
+            update = orthogonalize(gradient.lerp_(average, self.momentum))
+            scale = RMS * max(shape) ** 0.5
+            for name, change in zip(names, update, strict=True):
+                matrix = self._matrices[name]
+                matrix.mul_(1 - self.lr * self.weight_decay).add_(change, alpha=-self.lr * scale)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The averages of the gradients, by name."""
+        return {
+            name: average
+            for shape, names in self._by_shape.items()
+            for name, average in zip(names, self._averages[shape], strict=True)
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take what `state_dict` gave.
+
+        Raises:
+            KeyError: A matrix is not in it.
+        """
+        for shape, names in self._by_shape.items():
+            self._averages[shape] = torch.stack([state[name] for name in names])
+
+
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """Bring the singular values of each matrix near to 1.
+
+    Args:
+        matrices: (count, rows, columns) fp32.
+
+    Returns:
+        (count, rows, columns) fp32: U V^T of each, roughly: singular values come to lie between about 0.7 and 1.2.
+    """
+    a, b, c = COEFFICIENTS
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.transpose(1, 2) if is_tall else matrices
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp_min(EPS)
+    for _ in range(NUM_ITERATIONS):
+        gram = x @ x.transpose(1, 2)
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.transpose(1, 2) if is_tall else x

@@ -1,0 +1,106 @@
+"""A model's weights under the names of the release, as views: what is written to one is written to the other.
+
+One place that says which rows of a joined weight are which tensor, for export, for the optimizer, which treats each of
+the release's matrices by itself, and for whatever else speaks of tensors by their names.
+"""
+
+from collections.abc import Callable, Iterator
+
+from torch import Tensor, nn
+
+from model_runtime.model import K25Model
+from model_runtime.model.layers import Mlp
+from model_runtime.model.mla import Mla
+from model_runtime.model.moe import Moe
+from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, RowLinear
+from model_runtime.vision.tower import CHANNELS, VisionTower
+
+Of = Callable[[nn.Parameter], Tensor]
+Named = Iterator[tuple[str, Tensor]]
+
+
+def release_tensors(model: K25Model, of: Of = lambda weight: weight.data) -> dict[str, Tensor]:
+    """Every tensor of the release, but for packed experts.
+
+    Args:
+        model: On one rank, with dense experts.
+        of: What is wanted of a weight: itself, or something of its shape such as its gradient.
+
+    Returns:
+        Views of what `of` gave, in the order of the model.
+    """
+    named: dict[str, Tensor] = {}
+    body = "language_model.model."
+    named[f"{body}embed_tokens.weight"] = of(model.embedding.weight)
+    for number, layer in enumerate(model.layers):
+        prefix = f"{body}layers.{number}."
+        named[f"{prefix}input_layernorm.weight"] = of(layer.input_norm.weight)
+        named.update(_name_attention(layer.attention, f"{prefix}self_attn.", of))
+        named[f"{prefix}post_attention_layernorm.weight"] = of(layer.post_norm.weight)
+        name = _name_moe if isinstance(layer.mlp, Moe) else _name_mlp
+        named.update(name(layer.mlp, f"{prefix}mlp.", of))
+    named[f"{body}norm.weight"] = of(model.norm.weight)
+    named["language_model.lm_head.weight"] = of(model.head.weight)
+    if model.vision is not None:
+        named.update(_name_vision(model.vision, of))
+    return named
+
+
+def _name_attention(mla: Mla, prefix: str, of: Of) -> Named:
+    rank = mla.text.q_lora_rank
+    joined = of(mla.qkv_a)
+    yield f"{prefix}q_a_proj.weight", joined[:rank]
+    yield f"{prefix}q_a_layernorm.weight", of(mla.q_norm.weight)
+    yield f"{prefix}q_b_proj.weight", of(mla.q_b)
+    yield f"{prefix}kv_a_proj_with_mqa.weight", joined[rank:]
+    yield f"{prefix}kv_a_layernorm.weight", of(mla.kv_norm.weight)
+    yield f"{prefix}kv_b_proj.weight", of(mla.kv_b).flatten(0, 1)
+    yield f"{prefix}o_proj.weight", of(mla.o)
+
+
+def _name_mlp(mlp: Mlp, prefix: str, of: Of) -> Named:
+    gate, up = of(mlp.gate_up).chunk(2)
+    yield f"{prefix}gate_proj.weight", gate
+    yield f"{prefix}up_proj.weight", up
+    yield f"{prefix}down_proj.weight", of(mlp.down)
+
+
+def _name_moe(moe: Moe, prefix: str, of: Of) -> Named:
+    yield f"{prefix}gate.weight", of(moe.router)
+    if moe.shared is not None:
+        yield from _name_mlp(moe.shared, f"{prefix}shared_experts.", of)
+    gate_up, down = of(moe.gate_up), of(moe.down)
+    for number in range(len(down)):
+        gate, up = gate_up[number].chunk(2)
+        yield f"{prefix}experts.{number}.gate_proj.weight", gate
+        yield f"{prefix}experts.{number}.up_proj.weight", up
+        yield f"{prefix}experts.{number}.down_proj.weight", down[number]
+
+
+def _name_vision(tower: VisionTower, of: Of) -> Named:
+    embed, size = tower.patch_embed, tower.patch_embed.patch_size
+    pixels = of(embed.weight).view(-1, size, size, CHANNELS)  # as they lie in a picture
+    yield "vision_tower.patch_embed.proj.weight", pixels.permute(0, 3, 1, 2)
+    yield "vision_tower.patch_embed.proj.bias", of(embed.bias)
+    yield "vision_tower.patch_embed.pos_emb.weight", of(tower.position.weight)
+    for number, block in enumerate(tower.blocks):
+        yield from _name_block(block, f"vision_tower.encoder.blocks.{number}.", of)
+    yield from _name_pair(tower.final_norm, "vision_tower.encoder.final_layernorm", of)
+    yield from _name_pair(tower.projector.pre_norm, "mm_projector.pre_norm", of)
+    yield from _name_pair(tower.projector.first, "mm_projector.proj.0", of)
+    yield from _name_pair(tower.projector.second, "mm_projector.proj.2", of)
+
+
+def _name_block(block: Block, prefix: str, of: Of) -> Named:
+    yield from _name_pair(block.norm0, f"{prefix}norm0", of)
+    yield from _name_pair(block.norm1, f"{prefix}norm1", of)
+    yield f"{prefix}wqkv.weight", of(block.attention.qkv_weight)
+    yield f"{prefix}wqkv.bias", of(block.attention.qkv_bias)
+    yield from _name_pair(block.attention.wo, f"{prefix}wo", of)
+    yield from _name_pair(block.mlp.fc0, f"{prefix}mlp.fc0", of)
+    yield from _name_pair(block.mlp.fc1, f"{prefix}mlp.fc1", of)
+
+
+def _name_pair(module: LayerNorm | ColumnLinear | RowLinear, name: str, of: Of) -> Named:
+    yield f"{name}.weight", of(module.weight)
+    yield f"{name}.bias", of(module.bias)
