@@ -62,9 +62,7 @@ class Mla(nn.Module):
             (N, hidden), this rank's summand.
         """
         q_latent, latent, k_rope = F.linear(x, self.qkv_a).split_with_sizes(self.split_a, dim=-1)
-        q = F.linear(self.q_norm(q_latent), self.q_b).view(len(x), self.num_heads, -1)
-        q_nope, q_rope = q.split_with_sizes((self.text.qk_nope_head_dim, self.text.qk_rope_head_dim), dim=-1)
-        q_rope = rotate(q_rope, plan.rotations)
+        q_nope, q_rope = self._make_queries(q_latent, plan.rotations)
         norm = self.kv_norm
         self.ops.write_latent(cache, plan.slot_mapping, latent, k_rope, norm.weight, norm.eps, plan.rotations)
         parts = []  # each (tokens, heads * v_head_dim)
@@ -72,6 +70,21 @@ class Mla(nn.Module):
             parts.append(self._decode(q_nope[: plan.num_decodes], q_rope[: plan.num_decodes], plan, cache))
         parts += [self._prefill(q_nope[run.tokens], q_rope[run.tokens], run, cache) for run in plan.prefills]
         return F.linear(parts[0] if len(parts) == 1 else torch.cat(parts), self.o)
+
+    def find_queries(self, x: Tensor, rotations: Tensor) -> Tensor:
+        """Queries that are compared with rows of the cache: (N, hidden) -> (N, heads, latent_dim).
+
+        Args:
+            x: Normed, as `forward` takes it.
+            rotations: (N, rope_dim / 2) complex64.
+        """
+        return self._absorb(*self._make_queries(F.linear(x, self.qkv_a[: self.split_a[0]]), rotations))
+
+    def _make_queries(self, q_latent: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, q_lora_rank) -> (N, heads, nope), (N, heads, rope)."""
+        q = F.linear(self.q_norm(q_latent), self.q_b).view(len(q_latent), self.num_heads, -1)
+        q_nope, q_rope = q.split_with_sizes((self.text.qk_nope_head_dim, self.text.qk_rope_head_dim), dim=-1)
+        return q_nope, rotate(q_rope, rotations)
 
     def _decode(self, q_nope: Tensor, q_rope: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
         q = self._absorb(q_nope, q_rope)

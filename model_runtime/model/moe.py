@@ -44,9 +44,13 @@ class Moe(nn.Module):
         """As the operator `experts` takes them."""
         return self._prepared or DenseExperts(gate_up=self.gate_up, down=self.down)
 
+    def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Each token's experts, of all ranks: (N, hidden) -> weights (N, top_k) fp32, ids (N, top_k) int64."""
+        return self._route(x, self.router, self.bias, self.options)
+
     def forward(self, x: Tensor) -> Tensor:
         """(N, hidden) -> (N, hidden), this rank's summand."""
-        weights, ids = self._route(x, self.router, self.bias, self.options)  # (N, top_k)
+        weights, ids = self.choose(x)
         if self.here.start:
             ids = ids - self.here.start
         experts = self.experts

@@ -40,7 +40,7 @@ def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) 
     counts = torch.bincount(flat, minlength=experts.num_experts).tolist()
     # unbound once: the gradient of an index would be as large as all experts, once for each of them
     matrices = zip(experts.gate_up.unbind(), experts.down.unbind(), strict=True)
-    rows = hidden.index_select(0, tokens).split(counts)
+    rows = hidden.index_select(0, tokens).split_with_sizes(counts)
     outputs = torch.cat([_run_one(x, *pair) for x, pair in zip(rows, matrices, strict=True) if len(x)])  # (N * K, H)
     shares = weights.flatten().index_select(0, order).unsqueeze(1)
     return torch.zeros_like(hidden).index_add(0, tokens, outputs * shares.to(outputs.dtype))

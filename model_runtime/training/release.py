@@ -37,8 +37,10 @@ def release_tensors(model: K25Model, of: Of = lambda weight: weight.data) -> dic
         named[f"{prefix}input_layernorm.weight"] = of(layer.input_norm.weight)
         named.update(_name_attention(layer.attention, f"{prefix}self_attn.", of))
         named[f"{prefix}post_attention_layernorm.weight"] = of(layer.post_norm.weight)
-        name = _name_moe if isinstance(layer.mlp, Moe) else _name_mlp
-        named.update(name(layer.mlp, f"{prefix}mlp.", of))
+        if isinstance(layer.mlp, Moe):
+            named.update(_name_moe(layer.mlp, f"{prefix}mlp.", of))
+        else:
+            named.update(_name_mlp(layer.mlp, f"{prefix}mlp.", of))
     named[f"{body}norm.weight"] = of(model.norm.weight)
     named["language_model.lm_head.weight"] = of(model.head.weight)
     if model.vision is not None:

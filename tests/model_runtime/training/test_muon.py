@@ -16,9 +16,7 @@ def test_the_same_as_torchs_own() -> None:
     """Theirs iterates in bf16, so an update differs by some thousandths."""
     ours, theirs = make_matrices(0), {name: torch.nn.Parameter(value) for name, value in make_matrices(0).items()}
     muon = Muon(ours, lr=0.02, momentum=0.9, weight_decay=0.1)
-    peer = torch.optim.Muon(
-        theirs.values(), lr=0.02, momentum=0.9, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
-    )
+    peer = torch.optim.Muon(theirs.values(), lr=0.02, momentum=0.9, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
     for step in range(4):
         before = {name: value.clone() for name, value in ours.items()}
         gradients = make_matrices(10 + step)

@@ -1,0 +1,117 @@
+"""What the heads of a layer look at, for losses on attention and for clipping its scores.
+
+Fused attention gives neither scores nor shares; they are formed here a second time, for the rows that are asked for,
+from what the layer was given and the latents that it left in its cache.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model_runtime.model import K25Model
+from model_runtime.model.batch import AttentionPlan
+from model_runtime.model.mla import Mla
+from model_runtime.training.batch import TrainingBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerInput:
+    """What one layer's attention was given.
+
+    Attributes:
+        x: (N, hidden), normed.
+        plan: The step.
+        cache: (N, 1, latent_dim), written by the layer.
+    """
+
+    x: Tensor
+    plan: AttentionPlan
+    cache: Tensor
+
+
+class AttentionInputs:
+    """Keeps, from the last forward pass, what the attention of some layers was given.
+
+    Args:
+        model: Whose layers.
+        layers: Which, from 0; None is all.
+    """
+
+    def __init__(self, model: K25Model, layers: Sequence[int] | None = None) -> None:
+        self.of_layer: dict[int, LayerInput] = {}
+        numbers = range(len(model.layers)) if layers is None else layers
+        self._hooks = [
+            model.layers[number].attention.register_forward_pre_hook(self._keep(number)) for number in numbers
+        ]
+
+    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, AttentionPlan, Tensor]], None]:
+        def hook(_module: nn.Module, inputs: tuple[Tensor, AttentionPlan, Tensor]) -> None:
+            x, plan, cache = inputs
+            self.of_layer[number] = LayerInput(x=x, plan=plan, cache=cache)
+
+        return hook
+
+    def close(self) -> None:
+        """Keep nothing more; may be called twice."""
+        for hook in self._hooks:
+            hook.remove()
+        self.of_layer.clear()
+
+
+def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor) -> Tensor:
+    """Scores before the softmax of some tokens with all that they see.
+
+    Args:
+        mla: The layer's attention.
+        given: What it was given.
+        batch: The step.
+        rows: (R,) int64, tokens of the batch.
+
+    Returns:
+        (R, heads, keys) fp32: a token's k-th key is the k-th token of its sequence; minus infinity behind itself.
+    """
+    slots, lengths = find_context(batch, rows)
+    keys = given.cache.view(-1, given.cache.shape[-1])[slots]  # (R, keys, latent_dim)
+    queries = mla.find_queries(given.x[rows], given.plan.rotations[rows])  # (R, heads, latent_dim)
+    scores = torch.bmm(queries, keys.transpose(1, 2)).float() * mla.scale
+    is_seen = torch.arange(slots.shape[1], device=slots.device) < lengths.unsqueeze(1)
+    return scores.masked_fill(~is_seen.unsqueeze(1), -torch.inf)
+
+
+def find_context(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Which tokens each of some tokens sees.
+
+    Args:
+        batch: The step.
+        rows: (R,) int64, tokens of the batch.
+
+    Returns:
+        (R, keys) int64, the tokens of each row's sequence, padded with token 0, and (R,) how many of them it sees.
+    """
+    forward = batch.forward
+    ends = torch.tensor(forward.cu_seqlens_q[1:])
+    sequences = torch.searchsorted(ends, rows, right=True)
+    lengths = forward.positions[rows] + 1
+    return forward.block_tables[sequences][:, : int(lengths.max())].long(), lengths
+
+
+def find_log_shares(
+    mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor, targets: Tensor, *, head: int
+) -> Tensor:
+    """Logarithm of the share of its attention that a head gives, from each of some tokens, to a token that it sees.
+
+    Args:
+        mla: The layer's attention.
+        given: What it was given.
+        batch: The step.
+        rows: (R,) int64, the tokens that look.
+        targets: (R,) int64, what each is to look at, as places in its sequence.
+        head: From 0.
+
+    Returns:
+        (R,) fp32, at most 0.
+    """
+    scores = find_scores(mla, given, batch, rows)[:, head]
+    return scores.log_softmax(-1).gather(1, targets.unsqueeze(1)).squeeze(1)

@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from model_runtime.model import K25Model, load_model
+from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
+from model_runtime.training.batch import Example, TrainingBatch, make_batch, run
+from model_runtime.training.qk_clip import clip_heads, find_score_maxima
+from tests.model_runtime.model.drive import difference, make_ids
+
+EXAMPLES = [
+    Example(trunk=tuple(make_ids(20)), branches=(tuple(make_ids(5, 1)), tuple(make_ids(3, 2)))),
+    Example(trunk=tuple(make_ids(9, 3))),
+]
+
+
+@pytest.fixture
+def model(tiny_dir: Path) -> K25Model:
+    return load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_()
+
+
+def run_watched(model: K25Model) -> tuple[TrainingBatch, AttentionInputs]:
+    batch, inputs = make_batch(EXAMPLES, model.config.media_placeholder_token_id), AttentionInputs(model)
+    run(model, batch)
+    return batch, inputs
+
+
+def test_scores_are_those_of_the_plain_form(model: K25Model) -> None:
+    """By hand from the published formula: q = [q_nope, q_rope], k = [W_k c, r], of a trunk's last token."""
+    batch, inputs = run_watched(model)
+    mla, given = model.layers[1].attention, inputs.of_layer[1]
+    found = find_scores(mla, given, batch, torch.tensor([19]))[0]  # (heads, 20)
+    text = model.config.text
+    latents = given.cache[:20, 0]
+    keys = torch.einsum("hnr,tr->thn", mla.kv_b[:, : text.qk_nope_head_dim], latents[:, : text.kv_lora_rank])
+    keys = torch.cat((keys, latents[:, None, text.kv_lora_rank :].expand(-1, mla.num_heads, -1)), -1)
+    q_latent = given.x[19:20] @ mla.qkv_a[: text.q_lora_rank].T
+    q_nope, q_rope = mla._make_queries(q_latent, given.plan.rotations[19:20])
+    expected = torch.einsum("hd,thd->ht", torch.cat((q_nope, q_rope), -1)[0], keys) * mla.scale
+    assert difference(found, expected) <= 1e-5
+
+
+def test_a_branch_sees_its_trunk_and_itself_up_to_the_token(model: K25Model) -> None:
+    batch, inputs = run_watched(model)
+    second = batch.branches[0][1]
+    rows = torch.tensor([second.start + 1, 3])
+    scores = find_scores(model.layers[0].attention, inputs.of_layer[0], batch, rows)
+    assert scores.isfinite().sum(-1).tolist() == [[22] * 4, [4] * 4]
+    shares = [
+        find_log_shares(model.layers[0].attention, inputs.of_layer[0], batch, rows, torch.tensor([key, 0]), head=2)[0]
+        for key in range(22)
+    ]
+    assert torch.stack(shares).exp().sum().item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_heads_come_down_to_the_threshold_and_the_others_stay(model: K25Model) -> None:
+    batch, inputs = run_watched(model)
+    before = find_score_maxima(model, inputs, batch)[0]  # of the first layer, whose input nothing changes
+    threshold = float(before.sort().values[1:3].mean())  # two heads above, two below
+    kept = model.layers[0].attention.kv_b.clone()
+    assert clip_heads(model.layers[0].attention, before, threshold) == 2
+    run(model, batch)
+    after = find_score_maxima(model, inputs, batch)[0]
+    assert torch.allclose(after, before.clamp(max=threshold), atol=1e-5)
+    nope = model.config.text.qk_nope_head_dim
+    assert torch.equal(kept[:, nope:], model.layers[0].attention.kv_b[:, nope:])  # values are not concerned
+    assert clip_heads(model.layers[0].attention, after, threshold + 1e-3) == 0
+    assert clip_heads(model.layers[0].attention, torch.full((4,), -500.0), threshold) == 0  # large, and negative
+
+
+def test_closed_inputs_keep_nothing(model: K25Model) -> None:
+    batch, inputs = run_watched(model)
+    inputs.close()
+    inputs.close()
+    run(model, batch)
+    assert inputs.of_layer == {}
