@@ -56,11 +56,13 @@ class PageBox:
     """An element that can be seen as a box.
 
     Attributes:
-        kind: `box` (background or border), `image` or `field`.
+        kind: `box` (background, or a border all around), `rule` (a line), `image` or `field`.
         left: CSS pixels of the page; so are the others.
         top: Upper edge.
         width: Width.
         height: Height.
+        look: How a box or a rule is painted: background, then the four borders, with `|` between them; "" for what
+            has no one look.
         text: What a field shows: its value, or its placeholder.
     """
 
@@ -69,6 +71,7 @@ class PageBox:
     top: float
     width: float
     height: float
+    look: str = ""
     text: str = ""
 
 
@@ -271,8 +274,8 @@ class Renderer:
 
 
 def _read_box(box: list[Any]) -> PageBox:
-    kind, left, top, width, height, text = box
-    return PageBox(kind=kind, left=left, top=top, width=width, height=height, text=text)
+    kind, left, top, width, height, look, text = box
+    return PageBox(kind=kind, left=left, top=top, width=width, height=height, look=look, text=text)
 
 
 async def open_page(context: "BrowserContext", path: str = "/") -> OpenPage:

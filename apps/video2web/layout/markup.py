@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.layout.nodes import Node, union
 from apps.video2web.layout.pieces import PLAIN
 from apps.video2web.layout.roles import (
     MAX_LINK_CHARS,
@@ -17,6 +18,7 @@ from apps.video2web.layout.roles import (
     is_button,
     is_field,
     is_nav,
+    is_quote,
     only_text,
     usual_text,
     walk,
@@ -32,7 +34,7 @@ from apps.video2web.layout.styles import (
     look_style,
 )
 from apps.video2web.layout.tables import write_cells, write_table
-from apps.video2web.layout.tree import Node, flow_width, union
+from apps.video2web.layout.tree import flow_width
 from visual_tools.images import save_image
 
 _EVEN_PX = 2
@@ -206,7 +208,21 @@ class _Writer:
             return "footer"
         return "section"
 
+    def _quote(self, node: Node, place: _Place) -> str:
+        """What has a standing line at its left: the line is its border."""
+        bar, rest = node.children[0], node.children[1:]
+        piece, box = bar.piece, bar.box_px
+        inside = rest[0] if len(rest) == 1 else Node(kind="row", box_px=union(rest), children=rest)
+        above, beside = inside.box_px.top - box.top, inside.box_px.left - box.right
+        style: Style = {"width": css_px(node.box_px.width), "min-height": css_px(box.height), "margin": "0"}
+        style["border-left"] = f"{box.width}px solid {css_color(piece.rgb if piece else (200, 200, 200))}"
+        style["padding"] = f"{css_px(max(above, 0))} 0 0 {css_px(max(beside, 0))}"
+        tag = "blockquote" if inside.kind == "text" else "div"
+        return self._sheet.tag(tag, "quote", style | place.style, self._node(inside, _Place()))
+
     def _row(self, node: Node, place: _Place) -> str:
+        if is_quote(node):
+            return self._quote(node, place)
         style: Style = {"display": "flex", "align-items": "flex-start"} | self._box_style(node) | place.style
         inner = union(node.children)
         gaps = [

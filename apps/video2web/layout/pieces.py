@@ -25,7 +25,7 @@ _SAME_COLOR = 3
 _SAME_INK = 10
 _FLAT_STEP = 14
 _JOIN_PX = 9
-_MAX_RULE_PX = 4
+_MAX_RULE_PX, _MAX_LINE_PX = 9, 4
 _MIN_RULE_PX = 24
 _LINE_HEIGHT = 1.2
 _MAX_PIECES = 3000
@@ -214,7 +214,7 @@ def _find_images(
 def _without_lines(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A mask without long thin lines, such as those of a table."""
     cv2 = require("cv2", "visual")
-    thick = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MAX_RULE_PX + 2, _MAX_RULE_PX + 2), np.uint8))
+    thick = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MAX_LINE_PX + 2, _MAX_LINE_PX + 2), np.uint8))
     thick = cv2.dilate(thick, np.ones((3, 3), np.uint8))
     lines = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((1, _MIN_RULE_PX), np.uint8))
     lines |= cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MIN_RULE_PX, 1), np.uint8))

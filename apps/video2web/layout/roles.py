@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from apps.video2web.layout.nodes import Node
 from apps.video2web.layout.pieces import PLAIN, Piece
-from apps.video2web.layout.tree import Node
 
 MAX_LINK_CHARS = 28
 _HEADING_RATIOS = (1.18, 1.05)
@@ -61,6 +61,16 @@ def is_nav(node: Node) -> bool:
     return len(texts) >= 3 and all(
         len(child.lines) == 1 and len(child.lines[0].text) <= MAX_LINK_CHARS for child in texts
     )
+
+
+def is_quote(node: Node) -> bool:
+    """Whether a row is something with a standing line at its left, about as high as the rest."""
+    bar, rest = node.children[0], node.children[1:]
+    if node.look != PLAIN or bar.kind != "rule" or bar.box_px.height <= bar.box_px.width or not rest:
+        return False
+    top, bottom = min(each.box_px.top for each in rest), max(each.box_px.bottom for each in rest)
+    is_around = bar.box_px.top <= top + 4 and bottom <= bar.box_px.bottom + 4
+    return is_around and not any(each.kind == "rule" for each in rest)
 
 
 def only_text(node: Node) -> Node | None:

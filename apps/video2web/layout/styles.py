@@ -85,16 +85,6 @@ def font_style(line: Piece, body: Piece | None) -> Style:
     return style
 
 
-def line_at(rule: Piece, top: int) -> str:
-    """A rule below a table's row, which begins at `top`, as a background."""
-    start = rule.box_px.top - top
-    color = css_color(rule.rgb)
-    return (
-        f"linear-gradient(transparent {start}px, {color} {start}px, {color} {start + rule.box_px.height}px, "
-        f"transparent {start + rule.box_px.height}px)"
-    )
-
-
 def add_margin(style: Style, name: str, px: float) -> None:
     """Make a margin larger, or smaller by a negative value."""
     if not px or style.get(name) == "auto":

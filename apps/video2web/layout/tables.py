@@ -1,52 +1,92 @@
 """Tables as HTML."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from apps.video2web.layout.pieces import Piece
+from apps.video2web.layout.nodes import Node, union
+from apps.video2web.layout.pieces import Piece, Rgb
 from apps.video2web.layout.roles import is_bold, only_text
-from apps.video2web.layout.styles import Style, StyleSheet, css_px, font_style, line_at, look_style
-from apps.video2web.layout.tree import Node, union
+from apps.video2web.layout.styles import Style, StyleSheet, add_margin, css_color, css_px, font_style, look_style
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A row of a table: from where to where it reaches, what it is painted with, the line at its end."""
+
+    cells: Sequence[Node]
+    start: int
+    end: int
+    fill: Rgb | None = None
+    rule: Piece | None = None
 
 
 def write_table(node: Node, sheet: StyleSheet, body: Piece | None, margins: Style) -> str:
     """Lines of text in rows and columns, as a table."""
-    edges = [left for left, _ in node.columns]
-    edges.append(node.box_px.right)
+    box = node.box_px
+    pad = max(node.columns[0][0] - box.left, 0)
+    edges = [box.left]
+    for (_, right), (left, _) in itertools.pairwise(node.columns):
+        edges.append(max(right, left - pad))
+    edges.append(box.right)
+    rows = list(_rows_of(node))
     columns = "".join(f'<col style="width: {css_px(right - left)}">' for left, right in itertools.pairwise(edges))
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [
+            _write_cell(cell, span, (edges[at], edges[at + 1]), row, sheet, body, is_head=number == 0)
+            for at, (cell, span) in enumerate(zip(row.cells, node.columns, strict=True))
+        ]
+        painted: Style = {"background": css_color(row.fill)} if row.fill is not None else {}
+        lines.append(sheet.tag("tr", "line", painted, "\n".join(cells)))
+    style: Style = {"width": css_px(box.width), "border-collapse": "separate", "border-spacing": "0"}
+    style |= look_style(node.look) | margins
+    add_margin(style, "margin-top", rows[0].start - box.top)
+    return sheet.tag("table", "table", style, f"<colgroup>{columns}</colgroup>\n" + "\n".join(lines))
+
+
+def _rows_of(node: Node) -> Iterator[_Row]:
+    """The rows of a table of text; one ends at its line, or where the next one begins."""
     count = len(node.columns)
     rows = [node.children[start : start + count] for start in range(0, len(node.children), count)]
     boxes = [union([cell for cell in row if cell.lines] or row) for row in rows]
-    lines = []
-    for number, row in enumerate(rows):
-        end = boxes[number + 1].top if number + 1 < len(rows) else max(node.box_px.bottom, boxes[number].bottom)
-        rule = next((rule for rule in node.rules if boxes[number].bottom - 4 <= rule.box_px.top <= end), None)
-        style: Style = {"height": css_px(end - boxes[number].top)}
-        if rule is not None:
-            style["background"] = line_at(rule, boxes[number].top)
-        cells = []
-        for cell, (left, right) in zip(row, node.columns, strict=True):
-            is_right = cell.box_px.left - left > 4 and abs(cell.box_px.right - right) <= 3
-            inside: Style = {"text-align": "right", "padding-right": css_px(edges[1] - right)} if is_right else {}
-            if is_right:
-                number_of = node.columns.index((left, right))
-                inside["padding-right"] = css_px(max(edges[number_of + 1] - right, 0))
-            elif cell.box_px.left > left and cell.lines:
-                inside["padding-left"] = css_px(cell.box_px.left - left)
-            text = "".join(escape(line.text) for line in cell.lines)
-            font = font_style(cell.lines[0], body) if cell.lines else {}
-            tag = "th" if number == 0 and cell.lines and is_bold(cell.lines[0]) else "td"
-            if tag == "th":
-                inside.setdefault("text-align", "left")
-            cells.append(sheet.tag(tag, "cell", {**font, **inside, "white-space": "nowrap"}, text, inline=True))
-        lines.append(sheet.tag("tr", "line", style, "\n".join(cells)))
-    first = boxes[0].top - node.box_px.top
-    style = {"width": css_px(node.box_px.width)} | look_style(node.look) | margins
-    if first:
-        style["margin-top"] = css_px(first + int(float(style.get("margin-top", "0px")[:-2])))
-    inner = f"<colgroup>{columns}</colgroup>\n" + "\n".join(lines)
-    return sheet.tag("table", "table", style, inner)
+    lines = sorted(
+        (rule for rule in node.rules if rule.box_px.width > rule.box_px.height), key=lambda rule: rule.box_px
+    )
+    above = [rule.box_px.bottom for rule in lines if node.box_px.top <= rule.box_px.top < boxes[0].top]
+    start = max(above, default=boxes[0].top)
+    for number, (row, box) in enumerate(zip(rows, boxes, strict=True)):
+        next_top = boxes[number + 1].top if number + 1 < len(rows) else max(node.box_px.bottom, box.bottom)
+        rule = next((one for one in lines if box.bottom - 4 <= one.box_px.top <= next_top), None)
+        if node.row_fills:
+            fill, start, end = node.row_fills[number]
+            yield _Row(cells=row, start=start, end=end, fill=fill, rule=rule)
+            continue
+        end = rule.box_px.bottom if rule is not None else next_top
+        yield _Row(cells=row, start=start, end=end, rule=rule)
+        start = end
+
+
+def _write_cell(
+    cell: Node, span: tuple[int, int], edges: tuple[int, int], row: _Row, sheet: StyleSheet, body: Piece | None,
+    *, is_head: bool,
+) -> str:  # fmt: skip
+    style: Style = {"height": css_px(row.end - row.start)}
+    if row.rule is not None:
+        style["border-bottom"] = f"{row.rule.box_px.height}px solid {css_color(row.rule.rgb)}"
+    if not cell.lines:
+        return sheet.tag("td", "cell", style, "", inline=True)
+    box, line = cell.box_px, cell.lines[0]
+    is_right = box.left - span[0] > 4 and abs(box.right - span[1]) <= 3
+    style |= font_style(line, body) | {"white-space": "nowrap"}
+    style["padding"] = f"{css_px(max(box.top - row.start, 0))} 0 0"
+    if is_right:
+        style |= {"text-align": "right", "padding-right": css_px(max(edges[1] - box.right, 0))}
+    else:
+        style |= {"text-align": "left", "padding-left": css_px(max(box.left - edges[0], 0))}
+    tag = "th" if is_head and is_bold(line) else "td"
+    return sheet.tag(tag, "cell", style, "".join(escape(one.text) for one in cell.lines), inline=True)
 
 
 def write_cells(

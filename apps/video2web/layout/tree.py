@@ -1,59 +1,23 @@
 """From the pieces of a page to a tree of rows and columns: frames by what they contain, the rest by the gaps."""
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
 
+from apps.video2web.layout.find_tables import find_table, group_cells, group_stripes, join_ruled_rows
 from apps.video2web.layout.fonts import measure
+from apps.video2web.layout.nodes import MIN_COLUMN_GAP_PX, SAME_EDGE_PX, Node, NodeKind, core, split, union
 from apps.video2web.layout.pieces import PLAIN, Look, PagePieces, Piece
 from visual_tools.box import Box
 
-NodeKind = Literal["column", "row", "grid", "table", "cells", "stack", "text", "image", "rule", "toggle"]
-
-_CORE = 0.22
-"""Line boxes of neighbours may overlap by this share of their height and are still above each other."""
-
-_MIN_COLUMN_GAP_PX = 5
 _COLUMNS_FIRST = 1.15
 """Gaps between columns must be so many times as wide as those between rows to be cut first."""
 
-_SAME_EDGE_PX = 3
 _MAX_PITCH = 1.95  # of the font size, between base lines of one paragraph
 _SAME_SIZE = 1.08
-_MIN_ROWS, _MIN_CELLS = 3, 0.6
 _MAX_DEPTH = 40
-_TOUCH_PX = 1
 _LIST_ROOM = 0.65  # of the column: lines that end before it are items of a list, not of a paragraph
 _MIN_BREAK_PX, _MIN_BREAK = 5, 0.015
 """Room that a browser may be off by, in pixels and of the width, before a line breaks elsewhere."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A part of a page.
-
-    Attributes:
-        kind: How its children stand, or which leaf it is.
-        box_px: On the page.
-        children: Left to right or top to bottom; of a grid or a table row by row.
-        look: How it is painted.
-        lines: Lines of a text.
-        is_centered: Whether the lines of a text stand centred.
-        piece: What an image, a rule or a toggle was found as.
-        columns: Left and right of each column (grid, table, cells: a table of framed cells).
-        rules: Whether a table has lines between its rows.
-    """
-
-    kind: NodeKind
-    box_px: Box
-    children: "tuple[Node, ...]" = ()
-    look: Look = PLAIN
-    lines: tuple[Piece, ...] = ()
-    is_centered: bool = False
-    piece: Piece | None = None
-    columns: tuple[tuple[int, int], ...] = ()
-    rules: tuple[Piece, ...] = ()
 
 
 def build_tree(pieces: PagePieces) -> Node:
@@ -79,7 +43,7 @@ def build_tree(pieces: PagePieces) -> Node:
             make(child, depth + 1) for child, parent in enumerate(parents) if parent == index and depth < _MAX_DEPTH
         ]
         nodes = [*below, *(_leaf(piece) for piece in inside.get(index, ()))]
-        nodes = _group_cells(nodes)
+        nodes = group_cells(group_stripes(nodes))
         content = arrange(nodes) if nodes else Node(kind="column", box_px=box)
         if content.look == PLAIN and content.kind in ("column", "row", "grid", "table") and nodes:
             return Node(
@@ -102,44 +66,16 @@ def arrange(nodes: Sequence[Node], depth: int = 0) -> Node:
     """Put nodes into rows and columns along the gaps between them."""
     if len(nodes) == 1:
         return nodes[0]
-    table = _find_table(nodes)
+    table = find_table(nodes)
     if table is not None:
         return table
-    rows = _split(nodes, lambda node: _core(node), 0)
-    columns = _split(nodes, lambda node: (node.box_px.left, node.box_px.right), _MIN_COLUMN_GAP_PX)
+    rows = split(nodes, lambda node: core(node), 0)
+    columns = split(nodes, lambda node: (node.box_px.left, node.box_px.right), MIN_COLUMN_GAP_PX)
     if depth > _MAX_DEPTH or (len(rows) == 1 and len(columns) == 1):
         return _stack(nodes, depth)
     if len(columns) > 1 and (len(rows) == 1 or _is_columns_first(rows, columns)):
         return _make_row([arrange(column, depth + 1) for column in columns])
     return _make_column([arrange(row, depth + 1) for row in rows])
-
-
-def union(nodes: Sequence[Node]) -> Box:
-    """The box around nodes."""
-    box = nodes[0].box_px
-    for node in nodes[1:]:
-        box = box.union(node.box_px)
-    return box
-
-
-def _core(node: Node) -> tuple[int, int]:
-    box = node.box_px
-    margin = round(_CORE * (box.height / max(len(node.lines), 1))) if node.kind == "text" else min(1, box.height // 4)
-    return box.top + margin, max(box.bottom - margin, box.top + margin + 1)
-
-
-def _split(nodes: Sequence[Node], extent: Callable[[Node], tuple[int, int]], min_gap: int) -> list[list[Node]]:
-    groups: list[list[Node]] = []
-    end = 0
-    for node in sorted(nodes, key=lambda node: (extent(node), node.box_px)):
-        first, last = extent(node)
-        if groups and first < end + min_gap:
-            groups[-1].append(node)
-            end = max(end, last)
-        else:
-            groups.append([node])
-            end = last
-    return groups
 
 
 def _is_columns_first(rows: Sequence[Sequence[Node]], columns: Sequence[Sequence[Node]]) -> bool:
@@ -173,7 +109,7 @@ def _make_column(children: list[Node]) -> Node:
     flat: list[Node] = []
     for child in children:
         flat.extend(child.children if child.kind == "column" and child.look == PLAIN else (child,))
-    merged = _merge_grids(_merge_lines(flat))
+    merged = _merge_grids(_merge_lines(join_ruled_rows(flat)))
     return merged[0] if len(merged) == 1 else Node(kind="column", box_px=union(merged), children=tuple(merged))
 
 
@@ -208,8 +144,8 @@ def _continue(paragraph: Node, node: Node, room_px: int) -> Node | None:
         usual = paragraph.lines[-1].box_px.top - paragraph.lines[-2].box_px.top
         if abs(usual - pitch) > max(2, 0.1 * usual):
             return None
-    is_left = abs(paragraph.box_px.left - line.box_px.left) <= _SAME_EDGE_PX
-    is_centered = abs(last.box_px.center[0] - line.box_px.center[0]) <= _SAME_EDGE_PX
+    is_left = abs(paragraph.box_px.left - line.box_px.left) <= SAME_EDGE_PX
+    is_centered = abs(last.box_px.center[0] - line.box_px.center[0]) <= SAME_EDGE_PX
     if not (is_left and not paragraph.is_centered) and not is_centered:
         return None
     words = line.text.split()
@@ -236,7 +172,7 @@ def _merge_grids(nodes: Sequence[Node]) -> list[Node]:
                 merged[-1] = joined
                 continue
         merged.append(node)
-    return [(_find_table(node.children) or node) if node.kind == "grid" else node for node in merged]
+    return [(find_table(node.children) or node) if node.kind == "grid" else node for node in merged]
 
 
 def _join_grid(above: Node, row: Node) -> Node | None:
@@ -247,7 +183,7 @@ def _join_grid(above: Node, row: Node) -> Node | None:
         return None
     for (left, right), child in zip(columns, row.children, strict=False):
         box = child.box_px
-        if abs(box.left - left) > _SAME_EDGE_PX and abs((box.left + box.right) - (left + right)) > 2 * _SAME_EDGE_PX:
+        if abs(box.left - left) > SAME_EDGE_PX and abs((box.left + box.right) - (left + right)) > 2 * SAME_EDGE_PX:
             return None
     if len(row.children) < len(columns) and any(child.look == PLAIN for child in row.children):
         return None
@@ -273,98 +209,3 @@ def flow_width(node: Node) -> tuple[float, bool]:
     if most < widest + max(_MIN_BREAK_PX, _MIN_BREAK * widest):
         return widest + 4.0, False
     return round(min((widest + most) / 2, widest + 12.0)), True
-
-
-# ------------------------------------------------------------------ tables
-
-
-def _find_table(nodes: Sequence[Node]) -> Node | None:
-    """Lines of text in at least three rows and two columns, with or without rules between the rows."""
-    texts = [node for node in nodes if node.kind != "rule"]
-    rules = [node for node in nodes if node.kind == "rule"]
-    if any(node.kind != "text" or len(node.lines) != 1 for node in texts) or len(texts) < 2 * _MIN_ROWS:
-        return None
-    rows = _split(texts, _core, 0)
-    columns = _split(texts, lambda node: (node.box_px.left, node.box_px.right), _MIN_COLUMN_GAP_PX)
-    if len(rows) < _MIN_ROWS or len(columns) < 2 or len(columns) > 20:
-        return None
-    places = {id(node): number for number, column in enumerate(columns) for node in column}
-    cells: list[Node] = []
-    for row in rows:
-        taken = {places[id(node)]: node for node in row}
-        if len(taken) < len(row):
-            return None
-        box = union(row)
-        cells += [taken.get(number, Node(kind="column", box_px=Box(box.left, box.top, box.left, box.bottom)))
-                  for number in range(len(columns))]  # fmt: skip
-    tops = [union(row).top for row in rows]
-    pitches = [low - high for high, low in itertools.pairwise(tops)]
-    usual = sorted(pitches)[len(pitches) // 2]
-    is_even = sum(abs(pitch - usual) <= 0.25 * usual for pitch in pitches) >= 0.7 * len(pitches)
-    if (
-        not is_even
-        or len(texts) < _MIN_CELLS * len(rows) * len(columns)
-        or (not rules and usual < 1.5 * _height(texts))
-    ):
-        return None
-    spans = tuple((union(column).left, union(column).right) for column in columns)
-    box = union(nodes)
-    found = tuple(node.piece for node in rules if node.piece is not None)
-    return Node(kind="table", box_px=box, children=tuple(cells), columns=spans, rules=found)
-
-
-def _height(texts: Sequence[Node]) -> float:
-    heights = sorted(node.box_px.height for node in texts)
-    return heights[len(heights) // 2] / 1.2
-
-
-def _group_cells(nodes: Sequence[Node]) -> list[Node]:
-    """Frames that touch each other in at least two rows and two columns are the cells of a table."""
-    frames = [node for node in nodes if node.look != PLAIN and node.kind in ("column", "row")]
-    groups: list[list[Node]] = []
-    for frame in frames:
-        touching = [group for group in groups if any(_do_touch(frame.box_px, other.box_px) for other in group)]
-        groups = [group for group in groups if group not in touching]
-        groups.append([frame, *(other for group in touching for other in group)])
-    kept = list(nodes)
-    for group in groups:
-        table = _cell_table(group)
-        if table is not None:
-            members = {id(node) for node in group}
-            kept = [*(node for node in kept if id(node) not in members), table]
-    return kept
-
-
-def _do_touch(one: Box, other: Box) -> bool:
-    return one.overlap_x(other) >= -_TOUCH_PX and one.overlap_y(other) >= -_TOUCH_PX
-
-
-def _cell_table(cells: Sequence[Node]) -> Node | None:
-    lefts, tops = _clusters([cell.box_px.left for cell in cells]), _clusters([cell.box_px.top for cell in cells])
-    if min(len(lefts), len(tops)) < 2 or len(cells) < 0.9 * len(lefts) * len(tops):
-        return None
-    places: dict[tuple[int, int], Node] = {}
-    for cell in cells:
-        row = min(range(len(tops)), key=lambda index: abs(tops[index] - cell.box_px.top))
-        column = min(range(len(lefts)), key=lambda index: abs(lefts[index] - cell.box_px.left))
-        if (row, column) in places:
-            return None
-        places[row, column] = cell
-    box = union(cells)
-    edges = [*lefts, box.right]
-    ordered = []
-    for row, top in enumerate(tops):
-        below = [*tops, box.bottom][row + 1]
-        ordered += [places.get((row, column), Node(kind="column", box_px=Box(left, top, edges[column + 1], below)))
-                    for column, left in enumerate(lefts)]  # fmt: skip
-    spans = tuple((left, right) for left, right in itertools.pairwise(edges))
-    return Node(kind="cells", box_px=box, children=tuple(ordered), columns=spans)
-
-
-def _clusters(values: Sequence[int]) -> list[int]:
-    """Different values, those that are nearly the same as one."""
-    found: list[int] = []
-    for value in sorted(values):
-        if not found or value - found[-1] > _SAME_EDGE_PX:
-            found.append(value)
-    return found

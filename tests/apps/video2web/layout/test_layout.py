@@ -10,6 +10,7 @@ from apps.video2web.layout.markup import Markup, write_markup
 from apps.video2web.layout.pieces import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
+from apps.video2web.score import rendered_reference, score_page
 from visual_tools.pages import match_blocks, visual_similarity
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,3 +100,43 @@ async def test_a_tall_page_is_read_whole(renderer: Renderer) -> None:
     read = [line.text for line in read_page(reference.image)]
     assert len(read) == 80
     assert read[-1] == "Line number 80 of the list"
+
+
+TABLES = {
+    "ruled": "td,th{border-bottom:1px solid #bbb}",
+    "striped": "tr:nth-child(odd) td,tr:nth-child(odd) th{background:#eef}",
+    "striped rows": "tr:nth-child(even){background:#eef}",
+    "with a painted head": "th{background:#234;color:#fff}td{border-bottom:1px solid #ccc}",
+    "framed": "td,th{border:1px solid #bbb}",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+async def test_rows_and_columns_are_a_table(renderer: Renderer, name: str) -> None:
+    rows = "".join(f"<tr><td>Row {n}<td>Oslo {n}<td>{17 * n} EUR" for n in range(1, 6))
+    html = (
+        "<!doctype html><style>body{margin:30px;font:16px sans-serif;color:#222}table{width:600px;border-spacing:0;"
+        f"border-collapse:collapse}}td,th{{padding:10px 12px;text-align:left}}{TABLES[name]}</style>"
+        f"<h1>Places of the north</h1><p>All of them were seen.</p><table><tr><th>Name<th>Place<th>Sum{rows}</table>"
+    )
+    reference = await renderer.render(SitePages({"index.html": html}), (800, 480))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    assert markup.html.count("<tr") == 6
+    assert markup.html.count("<th") == 3
+    assert "<nav" not in markup.html
+    ours = await renderer.render(SitePages(markup.files()), (800, 480))
+    score = score_page(rendered_reference(reference), ours)
+    assert score.layout is not None and score.layout > 0.8
+    assert score.static > 0.95
+
+
+async def test_a_line_at_the_left_is_a_border(renderer: Renderer) -> None:
+    html = (
+        "<!doctype html><body style='margin:30px;font:18px serif'><p>Somebody said:</p><blockquote style='margin:0;"
+        "padding:10px 20px;border-left:5px solid #a33'>The quiet harbour keeps the lantern.</blockquote>"
+    )
+    reference = await renderer.render(SitePages({"index.html": html}), (640, 300))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    assert "<blockquote" in markup.html and "border-left: 5px solid #aa3333" in markup.css
+    ours = await renderer.render(SitePages(markup.files()), (640, 300))
+    assert (score_page(rendered_reference(reference), ours).layout or 0) > 0.6
