@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, assistant, config, doctor, office, runs, see, serve, swarm, task, terminal, web
+from apps.cli import ask, assistant, config, doctor, office, runs, see, serve, swarm, task, terminal, video, web
 from apps.cli import eval as eval_commands
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
@@ -49,6 +49,7 @@ def _root(
 app.command("task")(task.task)
 app.command("ask")(ask.ask)
 app.command("swarm")(swarm.swarm)
+app.command("video")(video.video)
 app.command("assistant")(assistant.assistant)
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("mcp")(serve.mcp)

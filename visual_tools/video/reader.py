@@ -209,18 +209,24 @@ class Reader:
 
 
 def decode_frames(
-    path: str | os.PathLike[str], timeline: Timeline, wanted_pts: Sequence[int], fit: Fit
+    path: str | os.PathLike[str],
+    timeline: Timeline,
+    wanted_pts: Sequence[int],
+    fit: Fit,
+    *,
+    threads: int | None = None,
 ) -> Iterator[Decoded]:
     """The frames shown at `wanted_pts` (ascending, each once), in order, as they are decoded.
 
     Groups of images are independent, so each core decodes another one. Where there are too few of them, or the
-    wanted frames of one would not fit in memory while they wait, all cores work on one group.
+    wanted frames of one would not fit in memory while they wait, all cores work on one group. `threads` is how many
+    cores; None for all.
 
     Raises:
         VideoError: The file cannot be opened.
     """
     runs = make_runs(timeline, wanted_pts)
-    threads = min(_count_cores(), _MAX_THREADS)
+    threads = min(threads or _count_cores(), _MAX_THREADS)
     images = max((len(run.wanted_pts) for run in runs), default=0)
     is_heavy = images * count_image_bytes(path, timeline, fit) > _MAX_RUN_BYTES
     if threads == 1 or is_heavy or len(runs) < 2 * threads:

@@ -29,11 +29,13 @@ class ReadOptions(TypedDict, total=False):
         max_side_px: Longest side of each image; larger ones are made smaller while they are converted.
         exact: False takes the nearest keyframe instead of the frame shown at a time: much quicker, seconds off.
         progress: Called with the frames read so far and the frames in all.
+        threads: That decode, for callers that read several files at the same time; None for all processors.
     """
 
     max_side_px: int | None
     exact: bool
     progress: Progress | None
+    threads: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ def sample_frames(
         timestamps_s: When, in seconds from the first frame, in any order; one frame each.
         start_s: Where `n` and `fps` begin.
         end_s: Where they end; None is the last frame.
-        options: `max_side_px`, `exact`, `progress`: see `ReadOptions`.
+        options: `max_side_px`, `exact`, `progress`, `threads`: see `ReadOptions`.
 
     Returns:
         The frames in the order asked for, and what was not as asked. All of them are in memory: `iter_frames` is
@@ -153,7 +155,8 @@ def _read(request: _Request) -> Iterator[tuple[int, Frame]]:
     timeline = request.timeline
     wanted_pts = timeline.pts[np.unique(request.positions)].tolist()
     progress = request.options.get("progress")
-    decoded = decode_frames(request.file, timeline, wanted_pts, fit_side(request.options.get("max_side_px")))
+    fit, threads = fit_side(request.options.get("max_side_px")), request.options.get("threads")
+    decoded = decode_frames(request.file, timeline, wanted_pts, fit, threads=threads)
     for done, frame in enumerate(decoded, 1):
         index = int(np.searchsorted(timeline.pts, frame.pts, side="right")) - 1
         timestamp_s = float((frame.pts - int(timeline.pts[0])) * timeline.time_base)

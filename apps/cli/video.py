@@ -1,0 +1,281 @@
+"""`cua video`: a question about hours of video, answered with times; on wish a page with clips."""
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from apps.cli import terminal
+from apps.cli.config import choice, chosen_settings
+from apps.cli.task import own_run
+
+if TYPE_CHECKING:
+    from apps.video_showcase.jobs import Progress
+    from apps.video_showcase.run import Plan, VideoResult
+    from apps.video_showcase.wish import Wish
+    from cua.run.events import Event
+    from cua.swarm import SwarmOptions
+
+Flag = typer.Option
+_TELL_S = 5.0
+_DEMO_QUESTION = "Make a showcase of the scores, banners, flashes, beeps and what moves."
+
+
+def video(
+    given: typer.Context,
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="FILES... QUESTION", help="Videos, then a question or wish.")
+    ] = None,
+    output: Annotated[
+        Path | None, Flag("--output", "-o", help="Write a showcase into this folder: a page with clips.")
+    ] = None,
+    resume: Annotated[str | None, Flag(help="Go on with this run; id, unique prefix, folder, or last.")] = None,
+    model: Annotated[
+        str | None, Flag("--model", "-m", help="literal (detectors, no key), scripted:FILE, or a model id.")
+    ] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    detectors: Annotated[
+        list[str] | None,
+        Flag(
+            "--detect", help="scene, text, motion, flash, template or sound, in place of what the words name; repeat."
+        ),
+    ] = None,
+    template: Annotated[Path | None, Flag(help="Image to look for, cut from a frame.")] = None,
+    span: Annotated[float | None, Flag(min=5, help="Longest stretch that one sub-agent watches, in seconds.")] = None,
+    jobs: Annotated[
+        int | None, Flag("--jobs", "-j", min=1, help="Processes that watch; one for each processor.")
+    ] = None,
+    max_size: Annotated[int, Flag(min=1, help="Size of the showcase, in MB.")] = 200,
+    max_clips: Annotated[int, Flag(min=0, help="Clips of the showcase.")] = 120,
+    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
+    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    demo: Annotated[
+        bool, Flag("--demo", help="Make two short videos and a showcase of them: no key, no network.")
+    ] = False,
+) -> None:
+    """Answer a question about videos of any length, each statement with its FILE@HH:MM:SS.
+
+    The files are split by file and time, sub-agents watch a stretch each, and what they note is merged. Nothing is
+    copied, and frames are read as a stream. A run that broke off goes on with --resume: what was watched is not watched
+    again.
+    """
+    import asyncio
+
+    from apps.cli.running import StopSwitch, terminal_approver
+    from cua import Watch
+
+    chosen = chosen_settings(given)
+    form = choice("--output-format", output_format, ("text", "json", "stream-json"))
+    if [bool(inputs), resume is not None, demo].count(True) != 1:
+        raise typer.BadParameter(
+            'name videos and a question, or a run with --resume, or --demo, such as: cua video match.mp4 "When ...?"'
+        )
+    folder = Path("video-demo") if demo and output is None else output
+    switch, view = StopSwitch(), _View(form)
+    watch = Watch(listener=view.listen, approver=terminal_approver(), on_control=switch.connect)
+
+    async def work() -> "tuple[VideoResult, Path | None]":
+        from apps.video_showcase.run import VideoOptions, load_plan, make_plan, resume_video, run_video
+
+        options = VideoOptions(
+            swarm=_swarm_options(), num_parallel=jobs, on_progress=view.tell_progress, watch=watch, sandbox=sandbox
+        )
+        if resume is not None:
+            run_dir = own_run(resume, chosen)
+            target = _target(folder, load_plan(run_dir).wish)
+            result = await resume_video(run_dir, options=options, **chosen)
+        else:
+            files, question = await asyncio.to_thread(_demo_files, folder) if demo else _split(inputs or [])
+            wish = _read_wish(question, detectors or [], template)
+            target = _target(folder / "showcase" if demo and folder else folder, wish)
+            plan = await asyncio.to_thread(make_plan, files, wish, num_parallel=jobs, span_s=span)
+            view.tell_plan(plan)
+            settings = {"model": "literal", **chosen} if demo else chosen
+            result = await run_video(plan, options=options, **settings)
+        view.end()
+        page = await _showcase(result, target, (max_size * 1_000_000, max_clips)) if target is not None else None
+        return result, page
+
+    result, page = asyncio.run(switch.guarded(work()))
+    _print(result, page, form)
+    sys.exit(result.swarm.run.end.exit_code)
+
+
+def _swarm_options() -> "SwarmOptions":
+    from cua.swarm import PRESETS, SwarmOptions
+
+    preset = PRESETS["standard"]
+    options = SwarmOptions(preset=preset)
+    return replace(options, limits=replace(options.limits, child_calls=preset.child_calls))
+
+
+def _split(inputs: list[str]) -> tuple[list[Path], str]:
+    """Files, and the question behind them.
+
+    Raises:
+        typer.BadParameter: One of the two is missing.
+    """
+    *files, question = inputs
+    if not files or Path(question).is_file():
+        raise typer.BadParameter(
+            'name the videos first and then the question, such as: cua video match.mp4 "When ...?"'
+        )
+    return [Path(file).expanduser() for file in files], sys.stdin.read() if question == "-" else question
+
+
+def _read_wish(question: str, detectors: list[str], template: Path | None) -> "Wish":
+    from apps.video_showcase.wish import read_wish
+    from visual_tools.images import load_image
+
+    if template is not None:
+        load_image(template)
+    return read_wish(question, detectors=detectors, template=str(template.resolve()) if template else "")
+
+
+def _target(output: Path | None, wish: "Wish") -> Path | None:
+    """Where the showcase goes; None for none. It must be free before any work is done."""
+    from apps.video_showcase.showcase import check_target
+
+    folder = output or (Path("showcase") if wish.is_showcase else None)
+    if folder is not None:
+        check_target(folder)
+    return folder
+
+
+def _demo_files(folder: Path | None) -> tuple[list[Path], str]:
+    from apps.video_showcase.synthetic import Recipe, make_video
+
+    made = (folder or Path("video-demo")) / "videos"
+    made.mkdir(parents=True, exist_ok=True)
+    terminal.echo(f"two videos of 3 minutes each are made in {made}", err=True)
+    first = Recipe(name="match-1.mp4", seconds=180, seed=7, mean_gap_s=18)
+    second = Recipe(name="match-2.mkv", seconds=180, seed=12, mean_gap_s=18, codec="mpeg4", has_distractors=True)
+    return [make_video(recipe, made)[0] for recipe in (first, second)], _DEMO_QUESTION
+
+
+async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]) -> Path:
+    from apps.video_showcase.answer import wanted_events
+    from apps.video_showcase.frame_store import FrameStore
+    from apps.video_showcase.run import FRAMES
+    from apps.video_showcase.showcase import Showcase, write_showcase
+
+    end, plan, measures = result.swarm.run.end, result.plan, result.swarm.measures
+    shown = wanted_events(result.events, plan.wish) or result.events
+    missing = [f"Not watched: {span.describe()}" for span in result.missing]
+    show = Showcase(
+        question=plan.wish.question,
+        answer=end.answer or end.reason,
+        events=tuple(shown),
+        sources=plan.inventory.sources,
+        remarks=(*missing, *(f"Left out: {line}" for line in plan.inventory.left_out)),
+        facts=(
+            ("sub-agents", str(len(result.swarm.children))),
+            ("critical steps", f"{measures.critical_steps} of {measures.total_steps}"),
+            ("watched in", f"{measures.wall_s:.0f} s"),
+        ),
+        max_bytes=limits[0],
+        max_clips=limits[1],
+    )
+    store = FrameStore(result.run_dir / FRAMES)
+    return await write_showcase(show, folder, store, lambda line: terminal.echo(line, err=True))
+
+
+class _View:
+    """What a person or a program sees meanwhile: a bar on a terminal, lines in a pipe, JSON on request."""
+
+    def __init__(self, form: str) -> None:
+        from apps.cli.progress import event_object
+
+        self._form, self._event_object = form, event_object
+        self._is_live = form != "stream-json" and sys.stderr.isatty()
+        self._told_at = 0.0
+        self._is_mid_line = False
+
+    def tell_plan(self, plan: "Plan") -> None:
+        """What is going to be done."""
+        from apps.video_showcase.events import clock
+
+        for line in plan.inventory.left_out:
+            terminal.echo(f"left out: {line}", err=True)
+        for source in plan.inventory.sources:
+            for warning in source.warnings:
+                terminal.echo(f"{source.name}: {warning}", err=True)
+        terminal.echo(
+            f"{len(plan.inventory.sources)} files of {clock(plan.inventory.duration_s)}, {len(plan.spans)} spans; "
+            f"detectors: {', '.join(plan.wish.detectors)}",
+            err=True,
+        )
+
+    def tell_progress(self, progress: "Progress") -> None:
+        """How far all have come."""
+        from apps.video_showcase.events import clock
+
+        now = time.monotonic()
+        if now - self._told_at < (0.2 if self._is_live else _TELL_S) and progress.watched_s < progress.whole_s:
+            return
+        self._told_at = now
+        left_s = progress.left_s()
+        left = f", {clock(left_s)} left" if left_s is not None else ""
+        share = 100 * progress.watched_s / progress.whole_s if progress.whole_s else 100
+        spans = f"{len(progress.done_s)} of {progress.num_spans} spans"
+        line = f"{share:5.1f} %  {spans}  {progress.speed():.0f} times its playing time{left}"
+        if self._form == "stream-json":
+            facts = {"watched_s": round(progress.watched_s, 1), "whole_s": round(progress.whole_s, 1), "left_s": left_s}
+            terminal.echo_json({"event": "progress", **facts})
+        elif self._is_live:
+            print(f"\r{line:<78}", end="", file=sys.__stderr__, flush=True)
+            self._is_mid_line = True
+        else:
+            terminal.echo(line, err=True)
+
+    def end(self) -> None:
+        """No more progress comes."""
+        if self._is_mid_line:
+            print(file=sys.__stderr__)
+            self._is_mid_line = False
+
+    def listen(self, event: "Event") -> None:
+        """Something happened."""
+        from cua.run.events import Noted, RunStarted
+
+        if self._form == "stream-json":
+            found = self._event_object(event)
+            if found is not None:
+                terminal.echo_json({"agent": event.ids.agent_id, **found})
+            return
+        match event:
+            case RunStarted(run_dir=run_dir) if event.ids.agent_id == "main":
+                terminal.echo(f"run {run_dir}", err=True)
+            case Noted(kind=kind, text=text) if kind in ("budget", "retry", "context"):
+                self.end()
+                terminal.echo(f"{kind}: {text}", err=True)
+            case _:
+                pass
+
+
+def _print(result: "VideoResult", page: Path | None, form: str) -> None:
+    from apps.cli.running import fingerprint_of, print_outcome
+
+    run, measures = result.swarm.run, result.swarm.measures
+    more: dict[str, Any] = {"fingerprint": fingerprint_of(run)}
+    if page is not None:
+        more["showcase"] = str(page)
+    if form == "text":
+        terminal.echo(
+            f"{len(result.events)} events; {len(result.swarm.children)} sub-agents, {measures.total_steps} steps, "
+            f"{measures.critical_steps} critical",
+            err=True,
+        )
+    else:
+        more |= result.swarm.to_json()
+        more["events"] = [{**event.to_json(), "citation": event.citation} for event in result.events]
+        more["missing"] = [span.describe() for span in result.missing]
+    print_outcome(run, form, more)

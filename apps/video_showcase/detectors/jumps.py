@@ -1,0 +1,176 @@
+"""Sudden changes of the whole picture: to another scene that stays, or to a colour that goes away again."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video_showcase.events import Event
+from apps.video_showcase.samples import Sample
+from visual_tools.colors.words import color_name
+from visual_tools.errors import require
+
+_LOOK_PX = (32, 18)
+_STEP = 0.07
+"""Distance of two frames, 0 to 1, from which on one is another scene, where most of the picture has changed."""
+_MOST = 0.5
+_CHANGED = 10.0
+_RISE = 0.05
+_PEAK = 0.12
+_RETURNED = 0.45
+"""A flash is over when this share of its distance at most is left."""
+_MAX_FLASH_S = 1.7
+_STANDS_OUT = 2.5
+_STAYS_S = 2.0
+_SOFT_S = 1.0
+_MIN_APART_S = 2.0
+_FLAT_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Jump:
+    first: int
+    end: int
+    score: float
+
+
+class JumpDetector:
+    """Scenes and flashes.
+
+    Args:
+        rate: Samples a second.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._times_s: list[float] = []
+        self._looks: list[NDArray[np.uint8]] = []
+
+    def feed(self, sample: Sample) -> None:
+        """Take the next frame."""
+        cv2 = require("cv2", "visual")
+        self._times_s.append(sample.time_s)
+        self._looks.append(cv2.resize(sample.thumbnail, _LOOK_PX, interpolation=cv2.INTER_AREA))
+
+    def finish(self, file: str) -> list[Event]:
+        """The events of all frames."""
+        if len(self._looks) < 3:
+            return []
+        looks = np.stack(self._looks).astype(np.float32)
+        steps = np.concatenate(([0.0], _distances(looks[1:], looks[:-1])))
+        flashes = self._find_flashes(looks, steps)
+        cuts = self._find_cuts(looks, steps, flashes)
+        return [self._flash_event(file, looks, jump) for jump in flashes] + [
+            self._scene_event(file, cut, following.first if following else len(looks) - 1)
+            for cut, following in zip(cuts, [*cuts[1:], None], strict=False)
+        ]
+
+    def _find_flashes(self, looks: NDArray[np.float32], steps: NDArray[np.float64]) -> list[_Jump]:
+        flashes: list[_Jump] = []
+        after = 0
+        for first in np.flatnonzero(steps >= _RISE).tolist():
+            flash = self._flash_from(looks, first) if first >= after else None
+            if flash is not None:
+                flashes.append(flash)
+                after = flash.end
+        return flashes
+
+    def _flash_from(self, looks: NDArray[np.float32], first: int) -> _Jump | None:
+        """The flash that begins with a frame: it goes to a flat colour, and what was before comes back."""
+        last = min(first + round(_MAX_FLASH_S * self._rate) + 1, len(looks))
+        before = looks[first - 1]
+        away = _distances(looks[first:last], before[None])
+        peak = int(np.argmax(away))
+        if away[peak] < _PEAK:
+            return None
+        back = np.flatnonzero(away[peak:] <= min(_RETURNED * away[peak], _PEAK))
+        flat = float(looks[first + peak].std(axis=(0, 1)).mean())
+        is_flat = flat <= max(_FLAT_SHARE * float(before.std(axis=(0, 1)).mean()), 12.0)
+        if len(back) == 0 or not is_flat:
+            return None
+        return _Jump(first, first + peak + int(back[0]), float(away[peak]))
+
+    def _find_cuts(self, looks: NDArray[np.float32], steps: NDArray[np.float64], flashes: list[_Jump]) -> list[_Jump]:
+        stays, soft = round(_STAYS_S * self._rate), max(round(_SOFT_S * self._rate), 2)
+        found = []
+        for at in range(1, len(looks)):
+            if steps[at] < _STEP or any(flash.first - 1 <= at <= flash.end + 1 for flash in flashes):
+                continue
+            around = np.delete(steps[max(at - soft * 2, 1) : at + soft * 2 + 1], min(at - 1, soft * 2))
+            later = min(at + stays, len(looks) - 1)
+            usual = float(np.percentile(around, 75)) if len(around) else 0.0
+            is_whole = _changed_share(looks[at], looks[at - 1]) >= _MOST
+            is_lasting = _distance(looks[later], looks[at - 1]) >= 0.7 * _STEP
+            if is_whole and is_lasting and steps[at] >= _STANDS_OUT * usual:
+                found.append(_Jump(at, at, float(steps[at])))
+        return self._apart(found + self._find_dissolves(looks, found, flashes, soft))
+
+    def _find_dissolves(
+        self, looks: NDArray[np.float32], cuts: list[_Jump], flashes: list[_Jump], soft: int
+    ) -> list[_Jump]:
+        """Frames around which much changes within two seconds, while little does before and after."""
+        if len(looks) <= 6 * soft:
+            return []
+        across = np.zeros(len(looks))
+        across[soft:-soft] = _distances(looks[2 * soft :], looks[: -2 * soft])
+        sharp = [*(cut.first for cut in cuts), *(flash.first for flash in flashes), *(flash.end for flash in flashes)]
+        found = []
+        for at in np.flatnonzero(across >= 2 * _STEP).tolist():
+            if any(abs(at - other) <= 3 * soft for other in sharp):
+                continue
+            is_peak = across[at] >= across[max(at - soft, 0) : at + soft + 1].max()
+            rest = max(across[max(at - 3 * soft, 0)], across[min(at + 3 * soft, len(across) - 1)])
+            is_whole = _changed_share(looks[at + soft], looks[at - soft]) >= _MOST
+            if is_whole and is_peak and across[at] >= _STANDS_OUT * rest:
+                found.append(_Jump(at, at, float(across[at])))
+        return found
+
+    def _apart(self, cuts: list[_Jump]) -> list[_Jump]:
+        kept: list[_Jump] = []
+        for cut in sorted(cuts, key=lambda one: -one.score):
+            if all(abs(self._times_s[cut.first] - self._times_s[other.first]) >= _MIN_APART_S for other in kept):
+                kept.append(cut)
+        return sorted(kept, key=lambda cut: cut.first)
+
+    def _flash_event(self, file: str, looks: NDArray[np.float32], jump: _Jump) -> Event:
+        middle = (jump.first + jump.end) // 2
+        name = color_name(looks[middle].mean(axis=(0, 1)).round().astype(np.int64))
+        return Event(
+            file=file,
+            start_s=self._times_s[jump.first],
+            end_s=self._times_s[min(jump.end, len(looks) - 1)],
+            kind="flash",
+            text=f"{name} flash",
+            confidence=min(0.5 + jump.score, 1.0),
+            evidence_s=(self._times_s[middle],),
+            source="flash",
+        )
+
+    def _scene_event(self, file: str, cut: _Jump, until: int) -> Event:
+        evidence = min(cut.first + 1, len(self._times_s) - 1)
+        return Event(
+            file=file,
+            start_s=self._times_s[cut.first],
+            end_s=max(self._times_s[until], self._times_s[cut.first]),
+            kind="scene",
+            text="another scene",
+            confidence=min(0.5 + cut.score, 1.0),
+            evidence_s=(self._times_s[evidence],),
+            is_open=until == len(self._times_s) - 1,
+            source="scene",
+        )
+
+
+def _distances(ones: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Distance of frames, 0 (equal) to 1, pixel by pixel."""
+    found: NDArray[np.float64] = np.abs(ones - others).mean(axis=(1, 2, 3), dtype=np.float64) / 255
+    return found
+
+
+def _changed_share(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Share of the picture that is another one, 0 to 1."""
+    return float((np.abs(one - other).max(axis=2) > _CHANGED).mean())
+
+
+def _distance(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    return float(_distances(one[None], other[None])[0])

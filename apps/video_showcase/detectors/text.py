@@ -1,0 +1,329 @@
+"""Text that appears, changes or goes: edges that stay at their place are read once, and watched from then on.
+
+Reading is dear and watching is cheap. Edges that are new and have stood still for a moment are read; nothing else is.
+A clock that ticks never stands still so long, what only moves neither; a background is read once a scene.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video_showcase.events import Event, alike, parse_clock, plain
+from apps.video_showcase.samples import Sample
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.ocr import TextLine
+
+_EDGE = 40
+"""Grey levels, of 255, between neighbours that make an edge."""
+_STILL_S = 1.3
+_MIN_PIXELS = 18
+_MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10
+_PRESENT = 0.55
+_LOST_S = 0.45
+_HIDDEN_S = 2.6
+"""So long text may be hidden, by a flash or by what passes over it, and still be the same text."""
+_SAME = 0.86
+_MIN_CONFIDENCE = 0.6
+_MAX_BOXES = 6
+_READS_A_MINUTE = 30.0
+_BURST = 40.0
+_TEXT_HEIGHT_PX = 26.0
+_OPENING_S = 1.0
+_CLOCK_TOKEN = re.compile(r"\b\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d+)?\b")
+_SCORE = re.compile(r"(?<!\d)(\d{1,3})\s*[-–—:]\s*(\d{1,3})(?!\d)")
+_O_FOR_ZERO = re.compile(r"[oO](?=\s*[-–—:]\s*[\doO])|(?<=[-–—:])\s*[oO](?=\W|$)|(?<=[\doO][-–—:] )[oO](?=\W|$)")
+
+Read = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class _Track:
+    """A block of text on the screen.
+
+    Attributes:
+        text: What it says.
+        box: Where.
+        start_s: When it appeared.
+        edges: Rows and columns of its edges.
+        seen_s: When it was last there.
+        before: What stood at its place, if that changed into it.
+        end_s: When it was gone; None while it is there.
+        is_first: It was there when looking began.
+    """
+
+    text: str
+    box: Box
+    start_s: float
+    edges: tuple[NDArray[np.intp], NDArray[np.intp]]
+    seen_s: float
+    confidence: float
+    before: str = ""
+    end_s: float | None = None
+    is_first: bool = False
+    shown_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Screen:
+    """What is known of the pixels: how long each has been an edge, and which edges were read."""
+
+    still: NDArray[np.uint8]
+    known: Mask
+    absent: NDArray[np.uint8] = field(repr=False)
+
+
+class TextDetector:
+    """Text and scores.
+
+    Args:
+        rate: Samples a second.
+        read: Reads the text of an image.
+    """
+
+    def __init__(self, rate: float, read: Read) -> None:
+        self._rate, self._read = rate, read
+        self._needed = max(round(_STILL_S * rate), 3)
+        self._tracks: list[_Track] = []
+        self._done: list[_Track] = []
+        self._screen: _Screen | None = None
+        self._first_s = self._time_s = 0.0
+        self._credit = _BURST
+        self.num_read = self.num_passed_over = 0
+
+    def feed(self, sample: Sample) -> None:
+        """Take the next frame."""
+        edges = _find_edges(sample.image)
+        if self._screen is None or self._screen.known.shape != edges.shape:
+            self._screen = _Screen(
+                still=np.zeros(edges.shape, np.uint8),
+                known=np.zeros(edges.shape, bool),
+                absent=np.zeros(edges.shape, np.uint8),
+            )
+            self._first_s = sample.time_s
+        self._credit = min(self._credit + _READS_A_MINUTE / 60 * (sample.time_s - self._time_s), _BURST)
+        self._time_s = sample.time_s
+        screen = self._screen
+        screen.still = np.where(edges, np.minimum(screen.still, 250) + 1, 0).astype(np.uint8)
+        screen.absent = np.where(edges, 0, np.minimum(screen.absent, 250) + 1).astype(np.uint8)
+        screen.known &= screen.absent <= self._rate * _HIDDEN_S
+        self._watch(edges)
+        fresh = (screen.still >= self._needed) & ~screen.known
+        if int(fresh.sum()) >= _MIN_PIXELS:
+            self._look_at(sample, screen, fresh)
+
+    def _watch(self, edges: Mask) -> None:
+        """See which blocks are still there."""
+        for track in list(self._tracks):
+            if float(edges[track.edges].mean()) >= _PRESENT:
+                track.seen_s, track.end_s = self._time_s, None
+            elif track.end_s is None and self._time_s - track.seen_s >= _LOST_S:
+                track.end_s = track.seen_s + 1 / self._rate
+            if self._time_s - track.seen_s > _HIDDEN_S:
+                self._tracks.remove(track)
+                self._done.append(track)
+
+    def _look_at(self, sample: Sample, screen: _Screen, fresh: Mask) -> None:
+        static = screen.still >= self._needed
+        for box in _find_boxes(static, fresh):
+            part = (slice(box.top, box.bottom), slice(box.left, box.right))
+            screen.known[part] |= _grown(static[part])
+            if self._credit < 1:
+                self.num_passed_over += 1
+                continue
+            self._credit -= 1
+            self.num_read += 1
+            for lines in _blocks(_read_box(sample.image, box, self._read)):
+                self._take(lines, static, fresh, screen.still)
+
+    def _take(self, lines: list[TextLine], static: Mask, fresh: Mask, still: NDArray[np.uint8]) -> None:
+        """A block that was read: a new one, one that is known, or one that has changed."""
+        text = " ".join(line.text for line in lines).strip()
+        box = _around(lines, static.shape)
+        inside = (slice(box.top, box.bottom), slice(box.left, box.right))
+        edges = np.nonzero(static[inside])
+        if len(edges[0]) < _MIN_PIXELS:
+            return
+        edges = (edges[0] + box.top, edges[1] + box.left)
+        is_fresh = fresh[inside]
+        ages = still[inside][is_fresh] if is_fresh.any() else still[edges]
+        start_s = max(self._time_s - (float(np.median(ages)) - 1) / self._rate, self._first_s)
+        there = self._at(box)
+        if there is not None and _is_same(there.text, text, self._time_s - there.shown_s):
+            there.edges, there.seen_s, there.end_s = edges, self._time_s, None
+            there.text, there.shown_s = text if _CLOCK_TOKEN.search(text) else there.text, self._time_s
+            return
+        confidence = float(min(line.confidence for line in lines))
+        is_first = start_s <= self._first_s + _OPENING_S
+        track = _Track(text, box, start_s, edges, self._time_s, confidence, is_first=is_first, shown_s=self._time_s)
+        if there is not None:
+            track.before = there.text
+            there.end_s = start_s
+            self._tracks.remove(there)
+            self._done.append(there)
+        self._tracks.append(track)
+
+    def _at(self, box: Box) -> _Track | None:
+        """The block at a place."""
+        share = {id(track): _overlap(track.box, box) for track in self._tracks}
+        found = max(self._tracks, key=lambda track: share[id(track)], default=None)
+        return found if found is not None and share[id(found)] >= 0.4 else None
+
+    def finish(self, file: str) -> list[Event]:
+        """The events of all frames."""
+        blocks = [track for track in [*self._done, *self._tracks] if _has_words(track.text)]
+        events = [self._event(file, track) for track in sorted(blocks, key=lambda one: one.start_s)]
+        return [event for event in events if event is not None]
+
+    def _event(self, file: str, track: _Track) -> Event | None:
+        end_s = track.end_s if track.end_s is not None else self._time_s
+        is_score = _is_score_change(track.before, track.text)
+        if track.before and not is_score and alike(track.before, track.text) >= 0.75:
+            return None  # read a little differently
+        if is_score:
+            end_s = min(end_s, track.start_s + 3.0)
+        return Event(
+            file=file,
+            start_s=track.start_s,
+            end_s=max(end_s, track.start_s),
+            kind="score" if is_score else "text",
+            text=track.text,
+            confidence=round(track.confidence, 3),
+            evidence_s=((track.start_s + min(end_s, track.start_s + 4)) / 2,),
+            is_open=track.end_s is None and not is_score,
+            began_before=track.is_first,
+            source="text",
+        )
+
+
+def _find_edges(image: NDArray[np.uint8]) -> Mask:
+    """Where brightness changes between neighbours, (H, W) bool."""
+    cv2 = require("cv2", "visual")
+    gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    found: Mask = cv2.morphologyEx(gray, cv2.MORPH_GRADIENT, np.ones((2, 2), np.uint8)) > _EDGE
+    return found
+
+
+def _grown(mask: Mask) -> Mask:
+    cv2 = require("cv2", "visual")
+    found: Mask = cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    return found
+
+
+def _find_boxes(static: Mask, fresh: Mask) -> list[Box]:
+    """Where to read: lines of edges that stand still, as far as something in them is new."""
+    cv2 = require("cv2", "visual")
+    height, width = static.shape
+    near = (max(width // 22, 9) | 1, max(height // 60, 3) | 1)
+    joined = cv2.dilate(static.astype(np.uint8), np.ones((near[1], near[0]), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
+    new = np.bincount(labels[fresh], minlength=count)
+    boxes = []
+    for label in np.flatnonzero(new >= _MIN_PIXELS // 2).tolist():
+        left, top, wide, high, _ = stats[label].tolist()
+        if label and high >= _MIN_HEIGHT_PX and wide >= _MIN_WIDTH_PX:
+            boxes.append(
+                Box(max(left - 4, 0), max(top - 5, 0), min(left + wide + 4, width), min(top + high + 5, height))
+            )
+    if len(boxes) > _MAX_BOXES or sum(box.width * box.height for box in boxes) > 0.35 * width * height:
+        return [Box(0, 0, width, height)]
+    return boxes
+
+
+def _read_box(image: NDArray[np.uint8], box: Box, read: Read) -> list[TextLine]:
+    """Lines within a box, in pixels of the image; small ones are enlarged before they are read."""
+    from dataclasses import replace
+
+    cv2 = require("cv2", "visual")
+    crop = image[box.top : box.bottom, box.left : box.right]
+    scale = 2.0 if max(crop.shape[:2]) <= 480 or crop.shape[0] < 2 * _TEXT_HEIGHT_PX else 1.0
+    if scale != 1.0:
+        crop = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
+    found = []
+    for line in read(np.ascontiguousarray(crop)):
+        if line.confidence < _MIN_CONFIDENCE or not plain(line.text):
+            continue
+        where = line.box_px
+        moved = Box(
+            box.left + round(where.left / scale),
+            box.top + round(where.top / scale),
+            box.left + round(where.right / scale),
+            box.top + round(where.bottom / scale),
+        )
+        found.append(replace(line, box_px=moved, char_x_px=(), corners_px=()))
+    return found
+
+
+def _blocks(lines: Sequence[TextLine]) -> list[list[TextLine]]:
+    """Lines that stand together, in the order of reading."""
+    blocks: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda one: (one.box_px.top // 8, one.box_px.left)):
+        home = next((block for block in blocks if any(_is_near(line.box_px, other.box_px) for other in block)), None)
+        if home is None:
+            blocks.append([line])
+        else:
+            home.append(line)
+    return blocks
+
+
+def _is_near(one: Box, other: Box) -> bool:
+    height = max(one.height, other.height)
+    across = max(one.left, other.left) - min(one.right, other.right)
+    down = max(one.top, other.top) - min(one.bottom, other.bottom)
+    return (across <= 3 * height and down <= -0.4 * min(one.height, other.height)) or (
+        down <= 0.8 * height and across <= -0.3 * min(one.width, other.width)
+    )
+
+
+def _around(lines: Sequence[TextLine], shape: tuple[int, ...]) -> Box:
+    boxes = [line.box_px for line in lines]
+    return Box(
+        max(min(box.left for box in boxes) - 1, 0),
+        max(min(box.top for box in boxes) - 1, 0),
+        min(max(box.right for box in boxes) + 1, shape[1]),
+        min(max(box.bottom for box in boxes) + 1, shape[0]),
+    )
+
+
+def _overlap(one: Box, other: Box) -> float:
+    """Share of the smaller box that both have."""
+    wide = min(one.right, other.right) - max(one.left, other.left)
+    high = min(one.bottom, other.bottom) - max(one.top, other.top)
+    smaller = min(one.width * one.height, other.width * other.height)
+    return max(wide, 0) * max(high, 0) / smaller if smaller else 0.0
+
+
+def _is_same(before: str, now: str, elapsed_s: float) -> bool:
+    """Whether two readings of one place are of one text; a clock that went on with the time is."""
+    times = [_CLOCK_TOKEN.findall(text) for text in (before, now)]
+    if len(times[0]) == len(times[1]) == 1:
+        gone_s = parse_clock(re.split("[.,]", times[1][0])[0]) - parse_clock(re.split("[.,]", times[0][0])[0])
+        is_clock = abs(abs(gone_s) - elapsed_s) <= 2.5 or abs(abs(gone_s) * 60 - elapsed_s) <= 62
+        if is_clock:
+            before, now = (_CLOCK_TOKEN.sub("", text) for text in (before, now))
+    if _digits(before) != _digits(now):
+        return False
+    return alike(before, now) >= _SAME
+
+
+def _digits(text: str) -> str:
+    return "".join(re.findall(r"\d", plain(text)))
+
+
+def _has_words(text: str) -> bool:
+    """Whether something is left of a text without its clocks."""
+    return len(plain(_CLOCK_TOKEN.sub("", text))) >= 2
+
+
+def _is_score_change(before: str, now: str) -> bool:
+    """Whether two numbers side by side have changed and the words around them have not."""
+    before, now = (_O_FOR_ZERO.sub("0", text) for text in (before, now))
+    old, new = _SCORE.search(before), _SCORE.search(now)
+    if not old or not new or old.groups() == new.groups():
+        return False
+    words = [re.sub(r"[\d\W_]+", "", text).casefold() for text in (before, now)]
+    return alike(words[0], words[1]) >= 0.7 or not any(words)

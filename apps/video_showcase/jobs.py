@@ -1,0 +1,186 @@
+"""Spans watched by processes of their own, so many at a time, with what is left to do in seconds."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from apps.video_showcase.spans import Span
+from cua.errors import CuaError
+from cua.models.gate import told_wait
+
+_SMOOTH = 0.25
+_MIN_TIME_S = 300.0
+_TIME_FACTOR = 3.0
+_ERROR_CHARS = 400
+
+
+class WatchError(CuaError):
+    """A span could not be watched; the text says why."""
+
+
+def count_cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far all spans together have come.
+
+    Attributes:
+        whole_s: Seconds of video to be watched.
+        num_spans: How many spans.
+        done_s: Seconds of those that are done, by their numbers.
+        open_s: Seconds that others have come to.
+    """
+
+    whole_s: float
+    num_spans: int
+    done_s: dict[int, float] = field(default_factory=dict)
+    open_s: dict[int, float] = field(default_factory=dict)
+    _began_at: float = 0.0
+    _before_s: float = 0.0
+
+    @property
+    def watched_s(self) -> float:
+        """Seconds of video that were watched."""
+        return sum(self.done_s.values()) + sum(self.open_s.values())
+
+    def begin(self) -> None:
+        """The first span of this process begins: what was done before says nothing about the speed."""
+        if not self._began_at:
+            self._began_at, self._before_s = time.monotonic(), self.watched_s
+
+    def left_s(self) -> float | None:
+        """Seconds until all is watched, at the speed so far; None while that cannot be told."""
+        gone_s, seen_s = time.monotonic() - self._began_at, self.watched_s - self._before_s
+        if not self._began_at or gone_s < 2 or seen_s <= 0:
+            return None
+        return max(self.whole_s - self.watched_s, 0.0) * gone_s / seen_s
+
+    def speed(self) -> float:
+        """Seconds of video watched in a second."""
+        gone_s = time.monotonic() - self._began_at
+        return (self.watched_s - self._before_s) / gone_s if self._began_at and gone_s > 0 else 0.0
+
+
+class Watchers:
+    """Processes that watch spans.
+
+    Args:
+        progress: Kept up to date.
+        num_parallel: Processes at the same time.
+        listener: Told whenever the progress has changed.
+    """
+
+    def __init__(
+        self, progress: Progress, *, num_parallel: int | None = None, listener: Callable[[Progress], None] | None = None
+    ) -> None:
+        self.progress = progress
+        self._places = asyncio.Semaphore(num_parallel or count_cores())
+        self._listener = listener or (lambda _: None)
+
+    async def watch(self, span: Span, detectors: tuple[str, ...], template: str, folder: Path) -> dict[str, Any]:
+        """What the detectors find in a span; asked again in the same folder it is read, not watched again.
+
+        Args:
+            span: The stretch.
+            detectors: Their names.
+            template: File of an image to look for, or "".
+            folder: Where order and result are kept.
+
+        Raises:
+            WatchError: The process died, or took far longer than the span.
+            VideoInputError: The file is gone or was changed.
+        """
+        order = {"span": span.to_json(), "detectors": list(detectors), "template": template}
+        stem = f"{span.name}-{'-'.join(detectors)}"
+        order_file, result_file = folder / f"{stem}.order.json", folder / f"{stem}.json"
+        if _is_done(order_file, result_file, order):
+            self._done(span)
+            return _read(result_file)
+        await asyncio.to_thread(span.source.check_unchanged)
+        async with told_wait():
+            await self._places.acquire()
+        try:
+            self.progress.begin()
+            order_file.write_text(json.dumps(order), "utf-8")
+            await self._run(span, order_file, result_file)
+        finally:
+            self.progress.open_s.pop(span.number, None)
+            self._places.release()
+        self._done(span)
+        return _read(result_file)
+
+    async def _run(self, span: Span, order_file: Path, result_file: Path) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "apps.video_showcase.watch", str(order_file), str(result_file)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=_environment(),
+        )
+        try:
+            limit_s = _MIN_TIME_S + _TIME_FACTOR * (span.end_s - span.start_s)
+            errors = asyncio.create_task(_tail(process.stderr))
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self._follow(span, process)
+                    code = await process.wait()
+            except TimeoutError:
+                raise WatchError(f"{span.describe()} was not watched within {limit_s:.0f} s: given up") from None
+            said = await errors
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if code != 0:
+            await asyncio.to_thread(span.source.check_unchanged)
+            raise WatchError(f"{span.describe()} cannot be watched (exit code {code}): {said or 'no word'}")
+
+    async def _follow(self, span: Span, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                reached_s = float(json.loads(line)["time_s"])
+                self.progress.open_s[span.number] = min(max(reached_s - span.start_s, 0.0), span.end_s - span.start_s)
+                self._listener(self.progress)
+
+    def _done(self, span: Span) -> None:
+        self.progress.open_s.pop(span.number, None)
+        self.progress.done_s[span.number] = span.end_s - span.start_s
+        self._listener(self.progress)
+
+
+def _is_done(order_file: Path, result_file: Path, order: dict[str, Any]) -> bool:
+    try:
+        return result_file.is_file() and json.loads(order_file.read_text("utf-8")) == json.loads(json.dumps(order))
+    except (OSError, ValueError):
+        return False
+
+
+def _read(result_file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(result_file.read_text("utf-8"))
+    return found
+
+
+def _environment() -> dict[str, str]:
+    """One thread for each library: the processes share the processors among them."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT"), "1")
+    return {**os.environ, **one, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+async def _tail(stream: asyncio.StreamReader | None) -> str:
+    """The end of what a process says of its troubles, on one line."""
+    last = b""
+    while stream is not None and (piece := await stream.read(4096)):
+        last = (last + piece)[-4 * _ERROR_CHARS :]
+    lines = last.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:_ERROR_CHARS] if lines else ""

@@ -1,0 +1,63 @@
+"""The frames of a span as a stream: read once for all detectors, in order, never more than a few in memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video_showcase.spans import Span
+from visual_tools.errors import require
+from visual_tools.video import iter_frames
+
+RATE = 5.0
+"""Frames a second that are looked at: what lasts 0.4 s is seen twice."""
+
+SIDE_PX = 640
+"""Longest side of the frames; text of a screen can be read at that size."""
+
+GRID_PX = (96, 54)
+"""Columns and rows of the thumbnail that scenes, motion and flashes are found on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One frame.
+
+    Attributes:
+        time_s: When it is shown, in seconds from the file's first frame.
+        image: (H, W, 3) uint8 RGB.
+        thumbnail: (54, 96, 3) uint8 RGB.
+    """
+
+    time_s: float
+    image: NDArray[np.uint8] = field(repr=False)
+    thumbnail: NDArray[np.uint8] = field(repr=False)
+
+
+def iter_samples(
+    span: Span, *, rate: float = RATE, side_px: int = SIDE_PX, threads: int | None = 1
+) -> Iterator[Sample]:
+    """Frames of a span and a little around it.
+
+    Args:
+        span: The stretch.
+        rate: Frames a second; fewer where the video has fewer.
+        side_px: Longest side of the frames.
+        threads: That decode; None for all processors.
+
+    Raises:
+        VideoError: The file cannot be read.
+    """
+    cv2 = require("cv2", "visual")
+    frames = iter_frames(
+        span.source.path,
+        fps=rate,
+        start_s=span.read_start_s,
+        end_s=span.read_end_s,
+        max_side_px=side_px,
+        threads=threads,
+    )
+    for frame in frames:
+        thumbnail = cv2.resize(frame.image, GRID_PX, interpolation=cv2.INTER_AREA)
+        yield Sample(time_s=frame.timestamp_s, image=frame.image, thumbnail=thumbnail)

@@ -1,0 +1,286 @@
+"""The showcase: one folder with a page, clips and thumbnails that opens from disk, asks nothing of any network.
+
+Words of models, of videos and of file names are foreign text: the template engine escapes all of it, and the page's own
+policy forbids any request but for the clips and images beside it, and any script but the one that it came with.
+"""
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apps.video_showcase.clips import choose_clips, clip_span, write_clip
+from apps.video_showcase.events import Event, clock, count_kinds, find_citations
+from apps.video_showcase.frame_store import FrameStore, encode_webp
+from apps.video_showcase.page_views import Chapter, Row, bar_rows, make_chapters, make_rows, time_bars
+from apps.video_showcase.sources import Source, VideoInputError
+from cua.errors import ConfigError
+from cua.trajectory.describe import printable
+from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.images import write_atomically
+from cua.trajectory.report.page import inline_policy, report_style
+from visual_tools.errors import VideoError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+PAGE, EVENTS = "index.html", "events.json"
+MARK = ".cua-video"
+"""A folder with this file was made here, and may be replaced."""
+
+MAX_SIZE_BYTES = 200 * 2**20
+MAX_CLIPS = 120
+MAX_THUMBNAILS = 600
+MAX_CARDS = 1500
+_THUMBNAIL_PX, _QUALITY = 320, 72
+_PAGE_BYTES = 4 * 2**20
+_BATCH = 12
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """An event on the page."""
+
+    number: int
+    event: Event
+    time: str
+    end: str
+    length: str
+    color: int
+    thumbnail: str
+    clip: str
+
+
+@dataclass(slots=True)
+class _Media:
+    """What was written beside the page, by the event's position, and how large all is."""
+
+    thumbnails: dict[int, str] = field(default_factory=dict)
+    clips: dict[int, str] = field(default_factory=dict)
+    num_bytes: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Showcase:
+    """What is shown.
+
+    Attributes:
+        question: What was asked.
+        answer: The answer.
+        events: What happens.
+        sources: The files.
+        remarks: What could not be watched, and the like.
+        model: Who answered.
+        facts: Names and values for the head of the page.
+        max_bytes: Of the whole folder.
+        max_clips: How many clips.
+    """
+
+    question: str
+    answer: str
+    events: tuple[Event, ...]
+    sources: tuple[Source, ...]
+    remarks: tuple[str, ...] = ()
+    model: str = "literal"
+    facts: tuple[tuple[str, str], ...] = ()
+    max_bytes: int = MAX_SIZE_BYTES
+    max_clips: int = MAX_CLIPS
+
+
+def check_target(folder: Path) -> None:
+    """Check that a showcase may be written into a folder, before any work is done.
+
+    Raises:
+        ConfigError: Something else is there.
+    """
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).is_file())):
+        raise ConfigError(f"{folder} is there already and is no showcase; name another folder with -o")
+
+
+async def write_showcase(show: Showcase, folder: Path, frames: FrameStore, say: Say) -> Path:
+    """Write the folder; its page.
+
+    Args:
+        show: What is shown.
+        folder: Where; an earlier showcase there is replaced.
+        frames: Where thumbnails come from.
+        say: Told what is being done.
+
+    Raises:
+        ConfigError: Something else is there.
+        CuaError: It cannot be written.
+    """
+    check_target(folder)
+    with translate_os_errors("write", folder):
+        for name in ("clips", "thumbnails"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+            (folder / name).mkdir(parents=True)
+        write_atomically(folder / MARK, b"")
+        media = _Media(num_bytes=_PAGE_BYTES)
+        by_name = {source.name: source for source in show.sources}
+        say(f"thumbnails of {min(len(show.events), MAX_THUMBNAILS)} events")
+        await _write_thumbnails(show, by_name, folder, frames, media)
+        say(f"clips of up to {min(len(show.events), show.max_clips)} events")
+        await _write_clips(show, by_name, folder, media)
+        events = [{**event.to_json(), "citation": event.citation} for event in show.events]
+        write_atomically(folder / EVENTS, json.dumps(events, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
+        write_atomically(folder / PAGE, render_page(show, media.thumbnails, media.clips, media.problems).encode())
+    return folder / PAGE
+
+
+async def _write_thumbnails(
+    show: Showcase, by_name: dict[str, Source], folder: Path, frames: FrameStore, media: _Media
+) -> None:
+    order = sorted(
+        choose_clips(show.events, MAX_THUMBNAILS), key=lambda at: (show.events[at].file, _look_s(show.events[at]))
+    )
+    order = [position for position in order if by_name[show.events[position].file].has_video]
+    for begin in range(0, len(order), _BATCH):
+        for file in dict.fromkeys(show.events[position].file for position in order[begin : begin + _BATCH]):
+            batch = [position for position in order[begin : begin + _BATCH] if show.events[position].file == file]
+            times_s = [_look_s(show.events[position]) for position in batch]
+            try:
+                shown = await frames.get(by_name[file], times_s, side_px=_THUMBNAIL_PX)
+            except (VideoError, VideoInputError) as error:
+                media.problems.append(f"no thumbnails there: {error}")
+                continue
+            for position, frame in zip(batch, shown, strict=False):
+                name = f"thumbnails/{position + 1:05}.webp"
+                data = await asyncio.to_thread(encode_webp, frame.image, _QUALITY)
+                write_atomically(folder / name, data)
+                media.thumbnails[position] = name
+                media.num_bytes += len(data)
+
+
+def _look_s(event: Event) -> float:
+    return event.evidence_s[0] if event.evidence_s else event.start_s
+
+
+async def _write_clips(show: Showcase, by_name: dict[str, Source], folder: Path, media: _Media) -> None:
+    chosen = choose_clips(show.events, show.max_clips)
+    for done, position in enumerate(chosen):
+        event = show.events[position]
+        source = by_name[event.file]
+        if not source.has_video:
+            continue
+        if media.num_bytes >= show.max_bytes:
+            media.problems.append(
+                f"{len(chosen) - done} clips are left out: the folder may have {show.max_bytes / 1e6:.0f} MB"
+            )
+            return
+        name = f"clips/{position + 1:05}.webm"
+        try:
+            source.check_unchanged()
+            size_bytes = await asyncio.to_thread(write_clip, source, clip_span(event, source), folder / name)
+        except (VideoError, VideoInputError) as error:
+            media.problems.append(f"no clip of {event.citation}: {error}")
+            continue
+        if media.num_bytes + size_bytes > show.max_bytes:
+            (folder / name).unlink()
+        else:
+            media.clips[position] = name
+        media.num_bytes += size_bytes
+
+
+def render_page(show: Showcase, thumbnails: dict[int, str], clips: dict[int, str], problems: Sequence[str] = ()) -> str:
+    """The page itself.
+
+    Args:
+        show: What is shown.
+        thumbnails: Addresses of images by the event's position.
+        clips: Addresses of clips, likewise.
+        problems: What could not be made.
+    """
+    kinds = list(count_kinds(show.events))
+    cards = [_card(position, event, kinds, thumbnails, clips) for position, event in enumerate(show.events)]
+    style, script = report_style() + _part("showcase.css"), _part("showcase.js")
+    policy = inline_policy(style, script).replace("img-src data:", "img-src data: 'self' file:; media-src 'self' file:")
+    rows: list[Row] = make_rows(show.events, show.sources, kinds)
+    chapters: list[Chapter] = make_chapters(show.events, show.sources)
+    whole_s = sum(source.duration_s for source in show.sources)
+    return _template().render(
+        policy=policy,
+        style=style,
+        script=script,
+        question=printable(show.question),
+        pieces=_answer_pieces(show),
+        model=printable(show.model),
+        facts=[
+            ("files", str(len(show.sources))),
+            ("together", clock(whole_s)),
+            ("events", f"{len(show.events):,}"),
+            *show.facts,
+        ],
+        kinds=bar_rows(show.events, kinds),
+        rows=rows,
+        bars=time_bars(show.events, show.sources, kinds),
+        files=[
+            (printable(source.name), _facts_of(source), [one for one in chapters if one.file == source.name], own)
+            for source in show.sources
+            for own in [[card for card in cards[:MAX_CARDS] if card.event.file == source.name]]
+        ],
+        num_left=max(len(cards) - MAX_CARDS, 0),
+        num_clips=len(clips),
+        remarks=[printable(remark) for remark in (*show.remarks, *problems)],
+        clock=clock,
+    )
+
+
+def _card(position: int, event: Event, kinds: Sequence[str], thumbnails: dict[int, str], clips: dict[int, str]) -> Card:
+    return Card(
+        number=position + 1,
+        event=event,
+        time=clock(event.start_s),
+        end=clock(event.end_s),
+        length=f"{event.duration_s:.1f} s" if event.duration_s < 100 else clock(event.duration_s),
+        color=kinds.index(event.kind) % 8,
+        thumbnail=thumbnails.get(position, ""),
+        clip=clips.get(position, ""),
+    )
+
+
+def _answer_pieces(show: Showcase) -> list[tuple[str, int | None, bool]]:
+    """The answer in pieces: text, the number of the event that it cites, and whether it is a citation."""
+    bare = re.sub(r"[ \t]*\[\^[\w.]+\^\]", "", show.answer).strip()  # marks of the run's own evidence
+    text = "\n".join(printable(line) for line in bare.splitlines())
+    names = [printable(source.name) for source in show.sources]
+    pieces: list[tuple[str, int | None, bool]] = []
+    at = 0
+    for citation in find_citations(text, names, show.events):
+        pieces.append((text[at : citation.start], None, False))
+        number = None if citation.event is None or citation.event >= MAX_CARDS else citation.event + 1
+        pieces.append((text[citation.start : citation.end], number, True))
+        at = citation.end
+    pieces.append((text[at:], None, False))
+    return [piece for piece in pieces if piece[0]]
+
+
+def _facts_of(source: Source) -> str:
+    picture = f"{source.width_px} x {source.height_px} px, {source.fps:.3g} fps" if source.has_video else "sound only"
+    told = [clock(source.duration_s), picture, *source.warnings]
+    return "; ".join(told)
+
+
+@cache
+def _part(name: str) -> str:
+    return resources.files("apps.video_showcase").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    engine: Any = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_part)
+    )
+    template: Template = engine.get_template("showcase.html")
+    return template

@@ -1,0 +1,203 @@
+"""The files that are asked about: looked at once, never copied, told apart from what is no video."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cua.errors import CuaError
+from visual_tools.errors import VideoError, require
+from visual_tools.video import probe
+from visual_tools.video.timeline import check_file
+
+_HASHED_BYTES = 1 << 20
+"""Of the beginning, the middle and the end each: what tells files apart without reading 40 GB."""
+
+
+class VideoInputError(CuaError):
+    """Files that cannot be watched; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One file.
+
+    Attributes:
+        name: What citations call it: its file name, with a number where two are called alike.
+        path: Where it lies.
+        size_bytes: Its size when it was looked at.
+        mtime_ns: When it was changed last.
+        digest: Of pieces of its content.
+        duration_s: From its first frame to the end of the last; of its sound where it has no video.
+        width_px: Columns as shown; 0 without video.
+        height_px: Rows as shown.
+        fps: Average frame rate; 0 without video.
+        codec: Name of its video codec.
+        key_gap_s: Largest distance of keyframes.
+        has_audio: There is sound.
+        warnings: What is unusual about it.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+    mtime_ns: int
+    digest: str
+    duration_s: float
+    width_px: int = 0
+    height_px: int = 0
+    fps: float = 0.0
+    codec: str = ""
+    key_gap_s: float = 0.0
+    has_audio: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def has_video(self) -> bool:
+        """Whether there are frames to look at."""
+        return self.width_px > 0
+
+    def check_unchanged(self) -> None:
+        """Check that the file is still the one that was looked at.
+
+        Raises:
+            VideoInputError: It is gone or another one.
+        """
+        try:
+            status = Path(self.path).stat()
+        except OSError as error:
+            raise VideoInputError(f"{self.path} is gone since the work began ({error.strerror})") from error
+        if (status.st_size, status.st_mtime_ns) != (self.size_bytes, self.mtime_ns):
+            raise VideoInputError(f"{self.path} was changed since the work began: start anew")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def source_of(data: dict[str, Any]) -> Source:
+    """A source from its JSON values."""
+    return Source(**{**data, "warnings": tuple(data["warnings"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What was found among the files.
+
+    Attributes:
+        sources: Those that can be watched, in the order given.
+        left_out: Why others cannot, one line each.
+    """
+
+    sources: tuple[Source, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of all."""
+        return sum(source.duration_s for source in self.sources)
+
+
+def take_inventory(paths: Sequence[Path], *, with_sound: bool = False) -> Inventory:
+    """Look at each file; one that is damaged or no video is left out, and said.
+
+    Args:
+        paths: The files.
+        with_sound: Take files that hold nothing but sound, too.
+
+    Raises:
+        VideoInputError: Not one of them can be watched.
+    """
+    sources: list[Source] = []
+    left_out: list[str] = []
+    for path in paths:
+        try:
+            source = _look_at(path, {one.name for one in sources}, with_sound=with_sound)
+        except (VideoError, OSError) as error:
+            left_out.append(_one_line(error, path))
+            continue
+        twin = next((one for one in sources if _is_same(one, source)), None)
+        if twin is not None:
+            left_out.append(f"{path} is the same file as {twin.path}: it is watched once")
+        else:
+            sources.append(source)
+    if not sources:
+        told = "\n  ".join(left_out) or "no file was named"
+        raise VideoInputError(f"there is no video to watch:\n  {told}")
+    return Inventory(sources=tuple(sources), left_out=tuple(left_out))
+
+
+def _one_line(error: Exception, path: Path) -> str:
+    text = str(error) if isinstance(error, VideoError) else f"{path} cannot be read: {error}"
+    return text.replace("\n", " ")
+
+
+def _is_same(one: Source, other: Source) -> bool:
+    return one.path == other.path or (one.size_bytes, one.digest) == (other.size_bytes, other.digest)
+
+
+def _look_at(path: Path, taken: set[str], *, with_sound: bool) -> Source:
+    file = check_file(path).resolve()
+    status = file.stat()
+    given: dict[str, Any] = {
+        "name": _free_name(file.name, taken),
+        "path": str(file),
+        "size_bytes": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "digest": _digest(file, status.st_size),
+    }
+    try:
+        info = probe(file)
+    except VideoError:
+        sound_s = _sound_s(file) if with_sound else 0.0
+        if not sound_s:
+            raise
+        told = ("it holds no frames, only sound",)
+        return Source(**given, duration_s=sound_s, has_audio=True, warnings=told)
+    return Source(
+        **given,
+        duration_s=info.duration_s,
+        width_px=info.width_px,
+        height_px=info.height_px,
+        fps=info.fps,
+        codec=info.codec,
+        key_gap_s=info.max_keyframe_gap_s,
+        has_audio=info.has_audio,
+        warnings=info.warnings,
+    )
+
+
+def _sound_s(file: Path) -> float:
+    """Seconds of sound in a file without video; 0 where there is none."""
+    av = require("av", "visual")
+    try:
+        with av.open(f"file:{file}", container_options={"protocol_whitelist": "file"}) as container:
+            if not container.streams.audio:
+                return 0.0
+            stream = container.streams.audio[0]
+            if stream.duration is not None:
+                return float(stream.duration * stream.time_base)
+            return float(container.duration or 0) / 1e6
+    except (av.FFmpegError, ValueError, OSError):
+        return 0.0
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """The file's name as text that a page and a record can hold, with a number when it is taken."""
+    whole = os.fsencode(name).decode("utf-8", "replace")
+    plain = Path("".join(char if char.isprintable() else "\ufffd" for char in whole))
+    free, number = plain.name, 2
+    while free in taken:
+        free, number = f"{plain.stem}-{number}{plain.suffix}", number + 1
+    return free
+
+
+def _digest(file: Path, size_bytes: int) -> str:
+    found = hashlib.sha256(str(size_bytes).encode())
+    with file.open("rb") as stream:
+        for start in (0, size_bytes // 2, max(size_bytes - _HASHED_BYTES, 0)):
+            stream.seek(start)
+            found.update(stream.read(_HASHED_BYTES))
+    return found.hexdigest()

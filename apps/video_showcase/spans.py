@@ -1,0 +1,105 @@
+"""Split by file and by time: each span is watched by one sub-agent."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from apps.video_showcase.events import clock
+from apps.video_showcase.sources import Source
+
+BEFORE_S, AFTER_S = 10.0, 15.0
+"""A watcher looks a little beyond both ends of its span: to see what was there, and how what begins in it ends."""
+
+MIN_SPAN_S, MAX_SPAN_S = 60.0, 900.0
+MAX_SPANS = 96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of one file.
+
+    Attributes:
+        number: From 1 on, over all files.
+        source: The file.
+        start_s: Where it begins, in seconds from the file's first frame.
+        end_s: The first moment after it.
+    """
+
+    number: int
+    source: Source
+    start_s: float
+    end_s: float
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"span-{self.number:03}"
+
+    @property
+    def read_start_s(self) -> float:
+        """From where on it is looked at."""
+        return max(self.start_s - BEFORE_S, 0.0)
+
+    @property
+    def read_end_s(self) -> float:
+        """Until where it is looked at."""
+        return min(self.end_s + AFTER_S, self.source.duration_s)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the file begins with it."""
+        return self.start_s == 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the file ends with it."""
+        return self.end_s >= self.source.duration_s
+
+    def describe(self) -> str:
+        """Which stretch of which file it is, for a person and for a model."""
+        return f"{self.source.name}, {clock(self.start_s)} to {clock(self.end_s)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def span_of(data: dict[str, Any]) -> Span:
+    """A span from its JSON values."""
+    from apps.video_showcase.sources import source_of
+
+    return Span(**{**data, "source": source_of(data["source"])})
+
+
+def split(
+    sources: Sequence[Source], *, num_workers: int, max_spans: int = MAX_SPANS, span_s: float | None = None
+) -> tuple[Span, ...]:
+    """The spans of all files, in order.
+
+    Files are cut into equal pieces. Without a wish the pieces are short enough to keep all workers busy and a loss
+    small, and long enough that there are at most `max_spans` of them, and one a file at least.
+
+    Args:
+        sources: The files.
+        num_workers: How many are watched at the same time.
+        max_spans: How many there may be.
+        span_s: The longest that one may be.
+    """
+    whole_s = sum(source.duration_s for source in sources)
+    wished_s = span_s or min(max(whole_s / (6 * num_workers), MIN_SPAN_S), MAX_SPAN_S)
+    most = max(max_spans, len(sources))
+    while sum(_num_pieces(source, wished_s) for source in sources) > most:
+        wished_s *= 1.05
+    spans: list[Span] = []
+    for source in sources:
+        count = _num_pieces(source, wished_s)
+        borders = [source.duration_s * position / count for position in range(count)] + [source.duration_s]
+        for start_s, end_s in pairwise(borders):
+            spans.append(Span(number=len(spans) + 1, source=source, start_s=start_s, end_s=end_s))
+    return tuple(spans)
+
+
+def _num_pieces(source: Source, span_s: float) -> int:
+    return max(math.ceil(source.duration_s / span_s - 1e-9), 1)

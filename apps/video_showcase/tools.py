@@ -1,0 +1,387 @@
+"""The tools of the agents that watch videos. Each sub-agent has one span, in seconds from its beginning."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from apps.video_showcase.detectors.sound import WINDOW_S, read_loudness
+from apps.video_showcase.events import MAX_TEXT_CHARS, Event, clock, count_kinds, event_of
+from apps.video_showcase.frame_store import FrameStore
+from apps.video_showcase.jobs import WatchError, Watchers
+from apps.video_showcase.merge import merge
+from apps.video_showcase.sources import VideoInputError
+from apps.video_showcase.spans import Span
+from apps.video_showcase.wish import DETECTORS, Wish
+from cua.errors import name_choices
+from cua.messages import ImagePart, TextPart, ToolResult
+from cua.model import Tool
+from cua.swarm.play import CHILDREN
+from cua.tool_agent.inputs import encode_for_model
+from cua.tool_agent.profile import ToolMaker, Workplace
+from cua.tools.toolset import Arguments, failed, schema_of
+from cua.trajectory.images import write_atomically
+from visual_tools.errors import VisualError
+from visual_tools.video import contact_sheet
+
+MERGED = "events.json"
+MAX_SHOWN = 24
+MAX_NOTED = 2000
+_SHEET_FRAMES = 24
+_TILE_PX = 224
+_MAX_LISTED = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What all agents of a run share.
+
+    Attributes:
+        spans: All spans.
+        wish: What is asked.
+        watchers: Processes that run the detectors.
+        frames: Frames that were decoded.
+    """
+
+    spans: tuple[Span, ...]
+    wish: Wish
+    watchers: Watchers
+    frames: FrameStore
+
+    def span_in(self, folder: Path) -> Span | None:
+        """The span that the agent of a folder watches; None for the orchestrator."""
+        return (
+            next((span for span in self.spans if (folder / task_name(span)).is_file()), None)
+            if _is_child(folder)
+            else None
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A stretch of a file that a call is about; times of the agent are `zero_s` less than those of the file."""
+
+    span: Span
+    zero_s: float
+    start_s: float
+    end_s: float
+
+
+class PlaceArguments(Arguments):
+    """Where to look."""
+
+    start_s: float = Field(0.0, ge=0, description="Where it begins, in seconds")
+    end_s: float | None = Field(None, ge=0, description="Where it ends; left out: the end of what you watch")
+    file: str | None = Field(None, description="The file; only the orchestrator names one")
+
+
+class SheetArguments(PlaceArguments):
+    """Arguments of `show_sheet`."""
+
+    num_frames: int = Field(_SHEET_FRAMES, ge=1, le=64, description="Frames on the sheet, evenly")
+
+
+class FramesArguments(Arguments):
+    """Arguments of `show_frames`."""
+
+    times_s: list[float] = Field(min_length=1, max_length=MAX_SHOWN, description="Times of the frames, in seconds")
+    file: str | None = Field(None, description="The file; only the orchestrator names one")
+
+
+class DetectArguments(Arguments):
+    """Arguments of `detect_events`."""
+
+    detectors: list[str] = Field(min_length=1, max_length=len(DETECTORS), description=f"Of {', '.join(DETECTORS)}")
+
+
+class NotedEvent(Arguments):
+    """An event as a model writes it."""
+
+    start_s: float = Field(ge=0, description="When it begins, in seconds")
+    end_s: float = Field(ge=0, description="When it is over")
+    kind: str = Field(min_length=1, max_length=40, description="One word, such as goal, banner, dialog")
+    text: str = Field("", max_length=MAX_TEXT_CHARS, description="What happens")
+    confidence: float = Field(0.8, ge=0, le=1)
+    evidence_s: list[float] = Field(default_factory=list, max_length=12, description="Times of frames that show it")
+
+
+class NoteArguments(Arguments):
+    """Arguments of `note_events`."""
+
+    events: list[NotedEvent] = Field(default_factory=list, max_length=MAX_NOTED, description="Your own events")
+    take_detected: bool = Field(True, description="Also note what detect_events found")
+
+
+class MergeArguments(Arguments):
+    """Arguments of `merge_events`."""
+
+    kind: str | None = Field(None, description="List only events of this kind")
+    offset: int = Field(0, ge=0, description="First event to list")
+
+
+class _VideoTool:
+    """A tool of one agent; implements `cua.model.Tool`."""
+
+    name = ""
+    description = ""
+    arguments: type[Arguments] = Arguments
+    is_repeatable = True
+
+    def __init__(self, desk: Desk, folder: Path) -> None:
+        self._desk, self._folder = desk, folder
+        self.parameters: Mapping[str, Any] = schema_of(self.arguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Do it; what cannot be done is told to the model."""
+        try:
+            return await self._call(self.arguments.model_validate(arguments))
+        except (VisualError, WatchError, VideoInputError, _WrongPlaceError) as error:
+            return failed(str(error))
+
+    async def _call(self, asked: Any) -> ToolResult:
+        raise NotImplementedError
+
+    def _place(self, file: str | None, start_s: float, end_s: float | None) -> _Place:
+        own = self._desk.span_in(self._folder)
+        if own is None:
+            span, zero_s, length_s = self._whole_file(file), 0.0, 0.0
+            length_s = span.source.duration_s
+        else:
+            span, zero_s, length_s = own, own.start_s, own.end_s - own.start_s
+        until_s = length_s if end_s is None else min(end_s, length_s)
+        if not 0 <= start_s < until_s:
+            raise _WrongPlaceError(f"From {start_s:g} to {until_s:g} s is no stretch of 0 to {length_s:.1f} s.")
+        return _Place(span=span, zero_s=zero_s, start_s=start_s + zero_s, end_s=until_s + zero_s)
+
+    def _whole_file(self, file: str | None) -> Span:
+        known = {span.source.name: span.source for span in self._desk.spans}
+        if file not in known:
+            raise _WrongPlaceError(f"There is no file {file!r}; name one.{name_choices(file or '', known)}")
+        return Span(number=0, source=known[file], start_s=0.0, end_s=known[file].duration_s)
+
+
+class _WrongPlaceError(Exception):
+    """A call names a file or a stretch that is not there; told to the model."""
+
+
+class ShowSheetTool(_VideoTool):
+    """Frames of a stretch on one image."""
+
+    name = "show_sheet"
+    description = "Frames spread evenly over a stretch of the video on one image, each with its time."
+    arguments = SheetArguments
+
+    async def _call(self, asked: SheetArguments) -> ToolResult:
+        place = self._place(asked.file, asked.start_s, asked.end_s)
+        times_s = np.linspace(place.start_s, max(place.end_s - 0.2, place.start_s), asked.num_frames).tolist()
+        frames = await self._desk.frames.get(place.span.source, times_s, side_px=_TILE_PX)
+        shown = [replace(frame, timestamp_s=max(frame.timestamp_s - place.zero_s, 0.0)) for frame in frames]
+        sheet = await asyncio.to_thread(contact_sheet, shown, tile_px=_TILE_PX)
+        told = f"{len(shown)} frames, {shown[0].timestamp_s:.1f} to {shown[-1].timestamp_s:.1f} s:"
+        return ToolResult(parts=(TextPart(text=told), encode_for_model(sheet.image)[0]))
+
+
+class ShowFramesTool(_VideoTool):
+    """Single frames, which also become files for code."""
+
+    name = "show_frames"
+    description = "Frames at certain times. They are also kept as files frame-SECONDS.png, for code."
+    arguments = FramesArguments
+
+    async def _call(self, asked: FramesArguments) -> ToolResult:
+        place = self._place(asked.file, 0.0, None)
+        wrong = [time_s for time_s in asked.times_s if not 0 <= time_s <= place.end_s - place.zero_s]
+        if wrong:
+            raise _WrongPlaceError(f"{wrong[0]:g} s lies outside of 0 to {place.end_s - place.zero_s:.1f} s.")
+        frames = await self._desk.frames.get(place.span.source, [time_s + place.zero_s for time_s in asked.times_s])
+        parts: list[TextPart | ImagePart] = []
+        for frame in frames:
+            image, time_s = encode_for_model(frame.image)[0], max(frame.timestamp_s - place.zero_s, 0.0)
+            name = f"frame-{time_s:09.1f}.png"
+            await asyncio.to_thread(write_atomically, self._folder / name, image.data)
+            parts += [TextPart(text=f"{time_s:.1f} s ({name}):"), image]
+        return ToolResult(parts=tuple(parts))
+
+
+class SoundLevelTool(_VideoTool):
+    """How loud a stretch is."""
+
+    name = "sound_level"
+    description = "How loud each second of a stretch is, in dB of full scale, and which tone stands out."
+    arguments = PlaceArguments
+
+    async def _call(self, asked: PlaceArguments) -> ToolResult:
+        place = self._place(asked.file, asked.start_s, asked.end_s)
+        if not place.span.source.has_audio:
+            raise _WrongPlaceError(f"{place.span.source.name} has no sound.")
+        stretch = replace(place.span, start_s=place.start_s, end_s=place.end_s)
+        heard = await asyncio.to_thread(read_loudness, stretch)
+        a_second = round(1 / WINDOW_S)
+        first = max(round((place.start_s - heard.start_s) / WINDOW_S), 0)
+        step = max(round((place.end_s - place.start_s) / _MAX_LISTED), 1) * a_second
+        lines = []
+        for begin in range(
+            first, min(len(heard.level_db), first + round((place.end_s - place.start_s) / WINDOW_S)), step
+        ):
+            tones = heard.tone_hz[begin : begin + step]
+            tone = f" tone {np.median(tones[tones > 0]):.0f} Hz" if (tones > 0).mean() > 0.2 else ""
+            time_s = place.start_s - place.zero_s + (begin - first) * WINDOW_S
+            lines.append(f"{time_s:.0f} s {heard.level_db[begin : begin + step].max():.0f} dB{tone}")
+        return _said("\n".join(lines) or "There is no sound there.")
+
+
+class DetectEventsTool(_VideoTool):
+    """What code finds by itself in the span of a sub-agent."""
+
+    name = "detect_events"
+    description = (
+        "Have code look through all that you watch, five frames a second: scene (cuts), text (text that appears, "
+        "scores that change), motion (what moves across), flash, template (the image that was given), sound (beeps, "
+        "loud sounds)."
+    )
+    arguments = DetectArguments
+
+    async def _call(self, asked: DetectArguments) -> ToolResult:
+        span = self._desk.span_in(self._folder)
+        if span is None:
+            raise _WrongPlaceError("Only a sub-agent watches a span; call merge_events for what they have noted.")
+        for name in asked.detectors:
+            if name not in DETECTORS or (name == "template" and not self._desk.wish.template):
+                raise _WrongPlaceError(f"There is no detector {name!r}.{name_choices(name, DETECTORS)}")
+        chosen = tuple(name for name in DETECTORS if name in asked.detectors)
+        found = await self._desk.watchers.watch(span, chosen, self._desk.wish.template, self._folder)
+        events = [event_of(data) for data in found["events"]]
+        _save(self._folder / "detected.json", [event.to_json() for event in events])
+        lines = [_line(event.moved(-span.start_s)) for event in events[:_MAX_LISTED]]
+        if len(events) > len(lines):
+            lines.append(f"... and {len(events) - len(lines)} more")
+        return _said("\n".join([_counted(events), *found["problems"], *lines]))
+
+
+class NoteEventsTool(_VideoTool):
+    """Keeps the events of a sub-agent."""
+
+    name = "note_events"
+    description = (
+        "Note the events of what you watch, once, at the end; what was noted before is replaced. Times are seconds as "
+        "you see them on sheets and frames. An event belongs to you if it begins in what you watch."
+    )
+    arguments = NoteArguments
+
+    async def _call(self, asked: NoteArguments) -> ToolResult:
+        span = self._desk.span_in(self._folder)
+        if span is None:
+            raise _WrongPlaceError("Only a sub-agent notes events.")
+        length_s = span.end_s - span.start_s
+        for each in asked.events:
+            if not each.start_s <= each.end_s <= length_s + 60 or each.start_s > length_s:
+                return failed(f"{each.kind} at {each.start_s:g} to {each.end_s:g} s is not in 0 to {length_s:.1f} s.")
+            outside = [time_s for time_s in each.evidence_s if not 0 <= time_s <= length_s + 60]
+            if outside:
+                return failed(f"The evidence at {outside[0]:g} s of {each.kind} lies outside of 0 to {length_s:.1f} s.")
+        own = [_own_event(each, span) for each in asked.events]
+        detected = _load(self._folder / "detected.json") if asked.take_detected else []
+        noted = {"span": span.number, "events": [*detected, *(event.to_json() for event in own)]}
+        _save(self._folder / noted_name(span), noted)
+        return _said(f"{len(detected) + len(own)} events are noted.")
+
+
+class MergeEventsTool(_VideoTool):
+    """One list of what all sub-agents have noted."""
+
+    name = "merge_events"
+    description = (
+        "Make one list of what all sub-agents have noted, borders closed and doubles joined, and list it: each event "
+        "as FILE@HH:MM:SS, which is also how to cite it in your answer."
+    )
+    arguments = MergeArguments
+
+    async def _call(self, asked: MergeArguments) -> ToolResult:
+        if self._desk.span_in(self._folder) is not None:
+            raise _WrongPlaceError("Only the orchestrator merges; note your own events with note_events.")
+        events, missing = await asyncio.to_thread(merge_noted, self._folder, self._desk.spans)
+        data = {"events": [event.to_json() for event in events], "missing": [span.number for span in missing]}
+        _save(self._folder / MERGED, data)
+        chosen = [event for event in events if asked.kind in (None, event.kind)][asked.offset :]
+        lines = [f"{event.citation} {clock(event.end_s)} {event.kind}: {event.text}" for event in chosen[:_MAX_LISTED]]
+        if len(chosen) > len(lines):
+            lines.append(f"... and {len(chosen) - len(lines)} more, from offset {asked.offset + len(lines)} on")
+        lost = [f"Not watched: {span.describe()}." for span in missing]
+        return _said("\n".join([_counted(events), *lost, *lines]))
+
+
+def task_name(span: Span) -> str:
+    """The file that tells a sub-agent which span is its own."""
+    return f"{span.name}-task.json"
+
+
+def _is_child(folder: Path) -> bool:
+    """Whether a working folder is that of a sub-agent: `RUN/children/NAME/files`."""
+    return folder.parent.parent.name == CHILDREN
+
+
+def noted_name(span: Span) -> str:
+    """The file in which the sub-agent of a span leaves its events."""
+    return f"{span.name}-noted.json"
+
+
+def merge_noted(folder: Path, spans: Sequence[Span]) -> tuple[list[Event], list[Span]]:
+    """The events of all sub-agents whose notes are in the orchestrator's folder, and the spans without any."""
+    found: dict[int, list[Event]] = {}
+    for noted in sorted(folder.glob("t*/span-*-noted.json")):
+        data = json.loads(noted.read_text("utf-8"))
+        found[int(data["span"])] = [event_of(each) for each in data["events"]]
+    return merge(found, spans), [span for span in spans if span.number not in found]
+
+
+def make_tools(desk: Desk) -> tuple[ToolMaker, ...]:
+    """Makers of the tools for each agent of a run."""
+
+    def maker(kind: type[_VideoTool]) -> ToolMaker:
+        def make(place: Workplace) -> Tool:
+            return kind(desk, place.kernel.folder)
+
+        return make
+
+    kinds = (ShowSheetTool, ShowFramesTool, SoundLevelTool, DetectEventsTool, NoteEventsTool, MergeEventsTool)
+    return tuple(maker(kind) for kind in kinds)
+
+
+def _own_event(noted: NotedEvent, span: Span) -> Event:
+    event = Event(
+        file=span.source.name,
+        start_s=noted.start_s,
+        end_s=noted.end_s,
+        kind=noted.kind.strip().lower(),
+        text=noted.text.strip(),
+        confidence=noted.confidence,
+        evidence_s=tuple(noted.evidence_s) or ((noted.start_s + noted.end_s) / 2,),
+        source="model",
+    )
+    return event.moved(span.start_s)
+
+
+def _line(event: Event) -> str:
+    return f"{event.start_s:.1f} to {event.end_s:.1f} s {event.kind}: {event.text}"
+
+
+def _counted(events: Sequence[Event]) -> str:
+    counted = ", ".join(f"{count} {kind}" for kind, count in count_kinds(events).items())
+    return f"{len(events)} events" + (f": {counted}" if counted else "")
+
+
+def _said(text: str) -> ToolResult:
+    return ToolResult(parts=(TextPart(text=text),))
+
+
+def _save(path: Path, value: Any) -> None:
+    write_atomically(path, json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _load(path: Path) -> list[Any]:
+    return list(json.loads(path.read_text("utf-8"))) if path.is_file() else []

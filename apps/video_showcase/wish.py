@@ -1,0 +1,131 @@
+"""What a question asks for, read from plain words: which detectors, which sort of answer, whether a page."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from cua.errors import ConfigError, name_choices
+
+Ask = Literal["list", "count", "first", "last", "longest"]
+
+DETECTORS = ("scene", "text", "motion", "flash", "template", "sound")
+"""What code alone can find."""
+
+KINDS = {
+    "scene": ("scene",),
+    "text": ("text", "score"),
+    "motion": ("motion",),
+    "flash": ("flash",),
+    "template": ("template",),
+    "sound": ("beep", "sound"),
+}
+"""The kinds of events that each detector notes."""
+
+_WORDS = {
+    "scene": r"scenes?|cuts?|shots?|chapters?|changes? of place|backgrounds?",
+    "score": r"scores?|scoring|scoreboards?|goals?|points?|level(?:-| )?ups?",
+    "text": r"texts?|words?|banners?|captions?|subtitles?|titles?|writing|says?|messages?|read(?:s|ing)?",
+    "motion": r"mov(?:e|es|ing|ement|ements)|motions?|walk(?:s|ing)?|pass(?:es|ing)?|driv(?:es|ing)|activity",
+    "flash": r"flash(?:es)?|lightnings?|blinks?|strobes?",
+    "template": r"icons?|logos?|templates?|symbols?|this image|this picture|looks like",
+    "beep": r"beeps?|tones?|signals?|whistles?",
+    "sound": r"sounds?|loud(?:er|est|ness)?|nois(?:e|es|y)|bangs?|volume|audio|cheer(?:s|ing)?|shout(?:s|ing)?",
+}
+_ASKS: tuple[tuple[Ask, str], ...] = (
+    ("count", r"how many|how often|count|number of"),
+    ("longest", r"longest|most of the time"),
+    ("last", r"\blast\b|latest"),
+    ("first", r"\bfirst\b|earliest"),
+)
+_SHOWCASE = r"\bshow ?case\b|\bpage\b|\bhtml\b|\bwebsite\b|\bhighlights?\b|\bclips\b"
+_QUOTED = re.compile(r"[\"“”'‘’«]([^\"“”'‘’«»]{2,80})[\"“”'‘’»](?!\w)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked.
+
+    Attributes:
+        question: The words themselves.
+        detectors: Which of them are to look.
+        kinds: Kinds of events that the answer is about; all kinds of the detectors where empty.
+        quoted: A text that events must hold; "" for any.
+        ask: Which sort of answer.
+        is_showcase: Whether a page is wished for.
+        template: File of an image to look for; "" for none.
+    """
+
+    question: str
+    detectors: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+    quoted: str = ""
+    ask: Ask = "list"
+    is_showcase: bool = False
+    template: str = ""
+
+    @property
+    def wants_sound(self) -> bool:
+        """Whether somebody has to listen."""
+        return "sound" in self.detectors
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def wish_of(data: dict[str, Any]) -> Wish:
+    """A wish from its JSON values."""
+    return Wish(**{**data, "detectors": tuple(data["detectors"]), "kinds": tuple(data["kinds"])})
+
+
+def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "") -> Wish:
+    """Read a question; where its words name nothing that code can find, all detectors look.
+
+    Args:
+        question: Such as "When does the score change?".
+        detectors: These instead of what the words name.
+        template: File of an image to look for.
+
+    Raises:
+        ConfigError: The question is empty, a detector is unknown, or an icon is asked for without its image.
+    """
+    if not question.strip():
+        raise ConfigError('the question is empty; expected words such as "When does the score change?"')
+    chosen = tuple(dict.fromkeys(detectors))
+    for name in chosen:
+        if name not in DETECTORS:
+            raise ConfigError(f"there is no detector {name!r}.{name_choices(name, DETECTORS)}")
+    bare = _QUOTED.sub(" ", question)
+    named = [kind for kind, words in _WORDS.items() if re.search(rf"\b(?:{words})\b", bare, re.IGNORECASE)]
+    quoted = _QUOTED.search(question)
+    if quoted and not {"text", "score"} & set(named):
+        named.append("text")
+    if template and "template" not in named:
+        named.append("template")
+    if "template" in (chosen or named) and not template:
+        if chosen:
+            raise ConfigError("the detector template needs the image to look for: --template IMAGE")
+        named.remove("template")
+    found = chosen or tuple(dict.fromkeys(_detector_of(kind) for kind in named))
+    everything = tuple(name for name in DETECTORS if name != "template" or template)
+    return Wish(
+        question=question.strip(),
+        detectors=tuple(name for name in DETECTORS if name in (found or everything)),
+        kinds=tuple(_without_general(named)) if not chosen else (),
+        quoted=quoted[1] if quoted else "",
+        ask=next((ask for ask, words in _ASKS if re.search(words, bare, re.IGNORECASE)), "list"),
+        is_showcase=re.search(_SHOWCASE, bare, re.IGNORECASE) is not None,
+        template=template,
+    )
+
+
+def _detector_of(kind: str) -> str:
+    return next(name for name, kinds in KINDS.items() if kind in kinds)
+
+
+def _without_general(named: list[str]) -> list[str]:
+    """Kinds that are meant: who says "loud beeps" means beeps, who says "loud sounds" means any."""
+    return [kind for kind in named if not (kind == "sound" and "beep" in named)] + (
+        ["beep"] if "sound" in named and "beep" not in named else []
+    )
