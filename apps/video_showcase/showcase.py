@@ -10,10 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from apps.video_showcase.clips import choose_clips, clip_span, write_clip
 from apps.video_showcase.events import Event, clock, count_kinds, find_citations
@@ -24,12 +21,16 @@ from cua.errors import ConfigError
 from cua.trajectory.describe import printable
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
-from cua.trajectory.report.page import inline_policy, report_style
+from cua.trajectory.report.shell import PageTemplate
 from visual_tools.errors import VideoError
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
+_PAGE = PageTemplate(
+    package="apps.video_showcase",
+    template="showcase.html",
+    script="showcase.js",
+    style="showcase.css",
+    has_files=True,
+)
 PAGE, EVENTS = "index.html", "events.json"
 MARK = ".cua-video"
 """A folder with this file was made here, and may be replaced."""
@@ -202,15 +203,10 @@ def render_page(show: Showcase, thumbnails: dict[int, str], clips: dict[int, str
     """
     kinds = list(count_kinds(show.events))
     cards = [_card(position, event, kinds, thumbnails, clips) for position, event in enumerate(show.events)]
-    style, script = report_style() + _part("showcase.css"), _part("showcase.js")
-    policy = inline_policy(style, script).replace("img-src data:", "img-src data: 'self' file:; media-src 'self' file:")
     rows: list[Row] = make_rows(show.events, show.sources, kinds)
     chapters: list[Chapter] = make_chapters(show.events, show.sources)
     whole_s = sum(source.duration_s for source in show.sources)
-    return _template().render(
-        policy=policy,
-        style=style,
-        script=script,
+    return _PAGE.render(
         question=printable(show.question),
         pieces=_answer_pieces(show),
         model=printable(show.model),
@@ -268,19 +264,3 @@ def _facts_of(source: Source) -> str:
     picture = f"{source.width_px} x {source.height_px} px, {source.fps:.3g} fps" if source.has_video else "sound only"
     told = [clock(source.duration_s), picture, *source.warnings]
     return "; ".join(told)
-
-
-@cache
-def _part(name: str) -> str:
-    return resources.files("apps.video_showcase").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> "Template":
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    engine: Any = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_part)
-    )
-    template: Template = engine.get_template("showcase.html")
-    return template

@@ -31,18 +31,20 @@ class PageTemplate:
         template: File of the template, which fills the blocks `title` and `body`.
         script: File of its script.
         style: File of its own style sheet; "" without one.
+        has_files: It may show images and clips that lie beside it.
     """
 
     package: str
     template: str
     script: str
     style: str = ""
+    has_files: bool = False
 
     def render(self, **values: Any) -> str:
         """The page, with `values` for its template."""
         style = _part(_OURS, _STYLE) + (_part(self.package, self.style) if self.style else "")
         script = _part(self.package, self.script)
-        policy = inline_policy(style, script)
+        policy = inline_policy(style, script, has_files=self.has_files)
         return _engine(self.package, self.template).render(**values, style=style, script=script, policy=policy)
 
     def write(self, path: Path, **values: Any) -> Path:
@@ -57,10 +59,17 @@ class PageTemplate:
         return path
 
 
-def inline_policy(style: str, script: str) -> str:
-    """The content security policy of a page with one inline style and one inline script, and nothing else."""
+def inline_policy(style: str, script: str, *, has_files: bool = False) -> str:
+    """The content security policy of a page with one inline style and one inline script, and nothing else.
+
+    Args:
+        style: The style.
+        script: The script.
+        has_files: Images and clips beside the page may be shown, also where it is opened from disk.
+    """
+    media = "img-src data: 'self' file:; media-src 'self' file:" if has_files else "img-src data:"
     return (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"default-src 'none'; {media}; base-uri 'none'; form-action 'none'; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     )
 
