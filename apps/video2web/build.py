@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from apps.video2web.compare import Differences, find_differences
-from apps.video2web.interactions import Replay, replay
 from apps.video2web.render import Renderer, Rendering, SitePages, open_page
+from apps.video2web.replaying import Replay, replay
 from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, Verdict, best_number, viewport_of
 from apps.video2web.score import PageScore, SiteScore, no_page, score_page
 from apps.video2web.site_files import Files

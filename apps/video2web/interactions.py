@@ -1,42 +1,41 @@
-"""What a recorded page does, done again on ours: is it there, by the same act, with the same end?
+"""What a recorded page does, as acts that can be done again: hovers, clicks, typing, scrolling, waiting."""
 
-An interaction counts when the act changes the region that changed in the recording, and the region then is nearer to
-the recorded end than half of the way from the recorded start. Acts that are replayed are `hover` and `click`.
-"""
-
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.render import Renderer, Site, open_page
-from cua.errors import CuaError
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.images import load_image
-
-if TYPE_CHECKING:
-    from playwright.async_api import Page
+from visual_tools.ocr import read_text
 
 MAX_INTERACTIONS = 20
-_MIN_CLOSENESS, _MIN_CHANGE = 0.5, 0.6
-_REDUCED = 4
-_AT_ONCE = 3
-_SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0
-Trigger = Literal["hover", "click"]
+_MAX_BY_ITSELF, _MAX_WAIT_S = 2, 6.0
+_MAX_SCROLLS, _MIN_SCROLL_PX = 3, 40
+_MAX_TYPED = 200
+_REDUCED, _NEAR_ROWS = 4, 5
+Trigger = Literal["hover", "click", "type", "scroll", "wait"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What the pointer does, in pixels of a window that is scrolled down by `scroll_px`."""
+    """What is done, in pixels of a window that is scrolled down by `scroll_px`.
+
+    Attributes:
+        trigger: `hover` and `click` by the pointer, `type` into what is there, `scroll` to `scroll_px`, `wait`.
+        x_px: Column.
+        y_px: Row.
+        scroll_px: How far the window is scrolled.
+        text: What is typed.
+    """
 
     trigger: Trigger
     x_px: int
     y_px: int
     scroll_px: int = 0
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +50,12 @@ class Interaction:
         before: The box before, (h, w, 3) uint8 RGB.
         after: The box after.
         duration_s: How long it takes.
+        easing: The CSS curve; "" where it is not known.
+        wait_s: What comes by itself: how long after the page is shown.
         leads_to: The page that it leads to; None for a change within the page.
         end_page: The whole page in its end, where it is not taken back, (H, W, 3); None otherwise.
+        end_state: Number of the look that the page has then; equal ones are one look.
+        end_row_px: Row of the page at which `end_page` begins.
     """
 
     kind: str
@@ -62,8 +65,12 @@ class Interaction:
     before: NDArray[np.uint8] = field(repr=False)
     after: NDArray[np.uint8] = field(repr=False)
     duration_s: float = 0.0
+    easing: str = ""
+    wait_s: float = 0.0
     leads_to: int | None = None
     end_page: NDArray[np.uint8] | None = field(default=None, repr=False)
+    end_state: int | None = None
+    end_row_px: int = 0
 
     @property
     def act(self) -> Act:
@@ -73,131 +80,13 @@ class Interaction:
     @property
     def name(self) -> str:
         """What it is, in words."""
-        return f"{self.act.trigger} at ({self.act.x_px}, {self.act.y_px + self.act.scroll_px}): {self.kind}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
-    """What came of an interaction on our page.
-
-    Attributes:
-        interaction: What was done.
-        is_there: Whether the page does the same.
-        closeness: 1 where the region is as in the recorded end, 0 as in its start, less where it is neither.
-        why: Why it does not count; "" when it does.
-    """
-
-    interaction: Interaction
-    is_there: bool
-    closeness: float
-    why: str = ""
-
-
-async def replay(
-    renderer: Renderer,
-    site: Site,
-    interactions: Sequence[Interaction],
-    names: Sequence[str],
-    viewport_px: tuple[int, int],
-) -> tuple[Replay, ...]:
-    """Do what was recorded on a site, each interaction on a fresh page.
-
-    Args:
-        renderer: Shows it.
-        site: Its files.
-        interactions: What was recorded; the first `MAX_INTERACTIONS` count.
-        names: The files of the pages.
-        viewport_px: Width and height of the window.
-    """
-    places = asyncio.Semaphore(_AT_ONCE)
-
-    async def try_one(one: Interaction) -> Replay:
-        try:
-            async with places, asyncio.timeout(_LIMIT_S):
-                before, after = await _play(renderer, site, one, names[one.page], viewport_px)
-        except (CuaError, TimeoutError) as error:
-            return Replay(interaction=one, is_there=False, closeness=0, why=str(error) or "the page hangs")
-        return judge_change(one, before, after)
-
-    return tuple(await asyncio.gather(*(try_one(one) for one in interactions[:MAX_INTERACTIONS])))
-
-
-async def _play(
-    renderer: Renderer, site: Site, one: Interaction, name: str, viewport_px: tuple[int, int]
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The window right before the act, the pointer in place for a click, and after it."""
-    from playwright.async_api import Error
-
-    try:
-        async with renderer.context(site, viewport_px) as context:
-            page = (await open_page(context, f"/{name}")).page
-            for act in one.acts[:-1]:
-                await _do(page, act)
-                await _settle(page, _SETTLE_S)
-            await _point(page, one.act, is_away=one.act.trigger == "hover")
-            await _settle(page, _SETTLE_S)
-            before = load_image(await page.screenshot())
-            await _do(page, one.act)
-            await _settle(page, min(one.duration_s, _MAX_WAIT_S) + _SETTLE_S)
-            return before, load_image(await page.screenshot())
-    except Error as error:
-        raise CuaError(error.message.splitlines()[0]) from error
-
-
-async def _point(page: "Page", act: Act, *, is_away: bool) -> None:
-    await page.evaluate("top => window.scrollTo(0, top)", act.scroll_px)
-    await page.mouse.move(*((0, 0) if is_away else (act.x_px, act.y_px)))
-
-
-async def _do(page: "Page", act: Act) -> None:
-    await _point(page, act, is_away=False)
-    if act.trigger == "click":
-        await page.mouse.down()
-        await page.mouse.up()
-
-
-async def _settle(page: "Page", seconds: float) -> None:
-    await page.wait_for_timeout(1000 * seconds)
-    await page.wait_for_load_state("load")
-
-
-def judge_change(one: Interaction, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Replay:
-    """Whether the window changed as it was recorded.
-
-    Args:
-        one: What was recorded.
-        before: Our window before the act, (H, W, 3).
-        after: Our window after it.
-    """
-    box = one.box_px.clipped(before.shape[1], before.shape[0])
-    height, width = min(box.height, len(one.after)), min(box.width, one.after.shape[1])
-    if min(height, width) < 1:
-        return Replay(interaction=one, is_there=False, closeness=0, why="it lies outside of the window")
-    ours = [image[box.top : box.top + height, box.left : box.left + width] for image in (before, after)]
-    start, end = (image[:height, :width] for image in (one.before, one.after))
-    recorded = max(_distance(start, end), 1e-6)
-    closeness = 1 - _distance(ours[1], end) / recorded
-    if _distance(*ours) < min(_MIN_CHANGE, recorded / 4):
-        return Replay(interaction=one, is_there=False, closeness=closeness, why="nothing happens")
-    if closeness < _MIN_CLOSENESS:
-        return Replay(interaction=one, is_there=False, closeness=closeness, why="it ends differently")
-    return Replay(interaction=one, is_there=True, closeness=closeness)
-
-
-def _distance(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    """Mean difference of two crops of one size, reduced so that a pixel's shift counts little."""
-    cv2 = require("cv2", "visual")
-    size = max(first.shape[1] // _REDUCED, 1), max(first.shape[0] // _REDUCED, 1)
-    small = [cv2.resize(image, size, interpolation=cv2.INTER_AREA).astype(np.float32) for image in (first, second)]
-    return float(np.abs(small[0] - small[1]).mean())
-
-
-def share_there(replays: Sequence[Replay]) -> float | None:
-    """Share of interactions that are there; None where none was recorded."""
-    return sum(each.is_there for each in replays) / len(replays) if replays else None
-
-
-# ------------------------------------------------------------------ recordings
+        match self.act.trigger:
+            case "scroll":
+                return f"scroll to row {self.act.scroll_px}: {self.kind}"
+            case "wait":
+                return f"after {self.wait_s:.1f} s: {self.kind}"
+            case trigger:
+                return f"{trigger} at ({self.act.x_px}, {self.act.y_px + self.act.scroll_px}): {self.kind}"
 
 
 class Board(Protocol):
@@ -220,38 +109,156 @@ def pages_of(board: Board) -> list[int]:
     return list(dict.fromkeys([0, *led]))
 
 
+_Ways = dict[int, tuple[int, tuple[Act, ...]]]
+
+
 def interactions_of(board: Board) -> list[Interaction]:
-    """The hovers and clicks of a recording, each with the acts that lead to it from a page."""
+    """What a recording shows that its pages do, each with the acts that lead to it from a page."""
     pages = pages_of(board)
-    ways: dict[int, tuple[int, tuple[Act, ...]]] = {state: (page, ()) for page, state in enumerate(pages)}
+    ways: _Ways = {state: (page, ()) for page, state in enumerate(pages)}
     found: list[Interaction] = []
     for one in board.transitions:
-        if one.trigger not in ("hover", "click") or one.pointer_px is None or one.before not in ways:
+        if one.before not in ways:
             continue
-        crops = _crops_of(one, board)
-        if crops is None:
-            continue
-        before, after, scroll = crops
-        page, acts = ways[one.before]
-        x, y = one.pointer_px
-        act = Act(trigger=one.trigger, x_px=x, y_px=y, scroll_px=scroll)
-        is_kept = one.after != one.before
-        if is_kept:
-            ways.setdefault(one.after, (page, (*acts, act)))
-        found.append(
-            Interaction(
-                kind=one.kind,
-                page=page,
-                acts=(*acts, act),
-                box_px=one.box_px,
-                before=before,
-                after=after,
-                duration_s=one.duration_s,
-                leads_to=pages.index(one.after) if is_kept and one.after in pages else None,
-                end_page=board.states[one.after].full_page if is_kept else None,
-            )
+        match one.trigger:
+            case "hover" | "click":
+                found += _by_pointer(one, board, ways, pages)
+            case "typing":
+                found += _by_keys(one, board, ways)
+            case "scroll":
+                found += _by_scrolling(one, board, ways)
+            case "time" if one.kind == "carousel":
+                found += _by_itself(one, board, ways)
+    return _thinned(found)
+
+
+def _thinned(found: Sequence[Interaction]) -> list[Interaction]:
+    """All that a person does, and the first few of what repeats itself."""
+    limits = {"wait": _MAX_BY_ITSELF, "scroll": _MAX_SCROLLS}
+    counts: dict[str, int] = {}
+    kept = []
+    for one in found:
+        name = one.act.trigger if one.kind != "reveal" else "reveal"
+        counts[name] = counts.get(name, 0) + 1
+        if counts[name] <= limits.get(name, MAX_INTERACTIONS):
+            kept.append(one)
+    return kept
+
+
+def _by_pointer(one: Any, board: Board, ways: _Ways, pages: Sequence[int]) -> list[Interaction]:
+    crops = _crops_of(one, board)
+    if crops is None or (one.pointer_px is None and one.trigger == "hover"):
+        return []
+    before, after, scroll = crops
+    page, acts = ways[one.before]
+    x, y = one.pointer_px or (round(one.box_px.center[0]), round(one.box_px.center[1]))
+    act = Act(trigger=one.trigger, x_px=x, y_px=y, scroll_px=scroll)
+    is_kept = one.after != one.before
+    if is_kept:
+        ways.setdefault(one.after, (page, (*acts, act)))
+    leads_to = pages.index(one.after) if is_kept and one.kind == "navigation" and one.after in pages else None
+    return [
+        Interaction(
+            kind=one.kind,
+            page=page,
+            acts=(*acts, act),
+            box_px=one.box_px,
+            before=before,
+            after=after,
+            duration_s=one.duration_s,
+            easing=one.easing,
+            leads_to=leads_to,
+            end_page=board.states[one.after].full_page if is_kept else None,
+            end_state=one.after if is_kept else None,
+            end_row_px=max(scroll - board.states[one.after].top_px, 0) if is_kept else 0,
         )
-    return found
+    ]
+
+
+def _by_keys(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
+    """Typing: what is read in its end is typed where it was typed."""
+    crops = _crops_of(one, board)
+    if crops is None:
+        return []
+    before, after, scroll = crops
+    text = " ".join(line.text for line in read_text(_framed(after)))[:_MAX_TYPED]
+    if not text:
+        return []
+    page, acts = ways[one.before]
+    box = one.box_px
+    place = one.pointer_px
+    if place is None or not box.padded(12).has_point(*place):
+        place = box.left + 3, round(box.center[1])
+    act = Act(trigger="type", x_px=place[0], y_px=place[1], scroll_px=scroll, text=text)
+    if one.after != one.before:
+        ways.setdefault(one.after, (page, (*acts, act)))
+    return [
+        Interaction(
+            kind="typing", page=page, acts=(*acts, act), box_px=box, before=before, after=after, end_state=one.after
+        )
+    ]
+
+
+def _framed(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A line of text with room around it, which reads better."""
+    return np.pad(image, ((10, 10), (10, 10), (0, 0)), mode="edge")
+
+
+def _by_scrolling(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
+    """A scroll, or what it reveals: the window before and after; nothing where its rows cannot be told."""
+    if one.before_image is None or one.after_image is None:
+        return []
+    page, acts = ways[one.before]
+    full_page, box = board.states[one.before].full_page, one.box_px
+    end = _find_scroll(one.after_image, box, full_page)
+    if one.kind == "reveal":
+        start = None
+    else:
+        start = _find_scroll(one.before_image, box, full_page)
+        if abs(end - start) < _MIN_SCROLL_PX:
+            return []
+        acts = acts if start == 0 and not acts else (*acts, _scrolled(start, box))
+    return [
+        Interaction(
+            kind=one.kind,
+            page=page,
+            acts=(*acts, _scrolled(end, box)),
+            box_px=box,
+            before=one.before_image,
+            after=one.after_image,
+            duration_s=one.duration_s,
+            easing=one.easing,
+        )
+    ]
+
+
+def _scrolled(row: int, box: Box) -> Act:
+    return Act(trigger="scroll", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=row)
+
+
+def _by_itself(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
+    """What comes without an act, some time after the page is shown."""
+    crops, state = _crops_of(one, board), board.states[one.before]
+    wait_s = one.start_s - state.first_s
+    page, acts = ways[one.before]
+    if crops is None or acts or not 0 <= wait_s <= _MAX_WAIT_S:
+        return []
+    before, after, scroll = crops
+    box = one.box_px
+    act = Act(trigger="wait", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=scroll)
+    return [
+        Interaction(
+            kind=one.kind,
+            page=page,
+            acts=(act,),
+            box_px=box,
+            before=before,
+            after=after,
+            duration_s=one.duration_s,
+            easing=one.easing,
+            wait_s=round(wait_s, 2),
+        )
+    ]
 
 
 def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uint8], int] | None:
@@ -268,13 +275,22 @@ def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uin
 
 
 def _find_scroll(before: NDArray[np.uint8], box: Box, page: NDArray[np.uint8]) -> int:
-    """How far the window was scrolled down when a box looked like this."""
+    """How far the window was scrolled down when a box looked like this: looked for reduced, then row by row."""
     cv2 = require("cv2", "visual")
     width = min(before.shape[1], page.shape[1] - box.left)
-    strip = page[:, box.left : box.left + width]
-    if width < 1 or len(strip) <= len(before):
+    strip, crop = page[:, max(box.left, 0) : box.left + width], before[:, :width]
+    if width < _REDUCED or len(strip) <= len(crop) or len(crop) < _REDUCED:
         return 0
-    scores = cv2.matchTemplate(strip, before[:, :width], cv2.TM_SQDIFF)[:, 0]
+    small = [
+        cv2.resize(image, (max(width // _REDUCED, 1), len(image) // _REDUCED), interpolation=cv2.INTER_AREA)
+        for image in (strip, crop)
+    ]
+    scores = cv2.matchTemplate(small[0], small[1], cv2.TM_SQDIFF)[:, 0]
     best = int(scores.argmin())
-    at_top = min(max(box.top, 0), len(scores) - 1)
-    return 0 if scores[at_top] <= scores[best] * 1.05 + 1 else max(best - box.top, 0)
+    at_top = min(max(box.top, 0) // _REDUCED, len(scores) - 1)
+    if scores[at_top] <= scores[best] * 1.05 + 1:
+        return 0
+    rows = range(max(_REDUCED * best - _NEAR_ROWS, 0), min(_REDUCED * best + _NEAR_ROWS, len(strip) - len(crop)) + 1)
+    sparse = crop[::2, ::3].astype(np.int16)
+    off = {row: int(np.abs(strip[row : row + len(crop)][::2, ::3] - sparse).sum()) for row in rows}
+    return max(min(off, key=lambda row: off[row]) - box.top, 0)

@@ -249,7 +249,10 @@ class Renderer:
             CuaError: It does not come to rest in 30 s.
         """
         try:
-            async with asyncio.timeout(_RENDER_TIMEOUT_S), self.context(site, viewport_px) as context:
+            async with (
+                asyncio.timeout(_RENDER_TIMEOUT_S),
+                self.context(site, viewport_px, reduced_motion="reduce") as context,
+            ):
                 opened = await open_page(context, path)
                 await opened.look(_ADD_SHEET_JS, _STILL_CSS)
                 await asyncio.sleep(_SETTLE_S)

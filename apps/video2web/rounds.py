@@ -157,6 +157,7 @@ class BuildFolder:
         facts = {"kind": one.kind, "page": one.page, "acts": [asdict(act) for act in one.acts]}
         box = one.box_px
         facts |= {"box_px": [box.left, box.top, box.right, box.bottom], "duration_s": one.duration_s}
+        facts |= {"easing": one.easing, "wait_s": one.wait_s, "end_state": one.end_state, "end_row_px": one.end_row_px}
         return {**facts, "leads_to": one.leads_to, "has_end_page": one.end_page is not None}
 
     def _interaction_image(self, number: int, name: str) -> Path:
@@ -172,6 +173,10 @@ class BuildFolder:
             before=load_image(self._interaction_image(number, "before")),
             after=load_image(self._interaction_image(number, "after")),
             duration_s=float(facts["duration_s"]),
+            easing=str(facts.get("easing", "")),
+            wait_s=float(facts.get("wait_s", 0)),
+            end_state=facts.get("end_state"),
+            end_row_px=int(facts.get("end_row_px", 0)),
             leads_to=None if facts["leads_to"] is None else int(facts["leads_to"]),
             end_page=load_image(self._interaction_image(number, "end_page")) if facts["has_end_page"] else None,
         )

@@ -14,13 +14,12 @@ from apps.video2web.layout.markup import Markup, write_markup
 from apps.video2web.layout.pieces import PagePieces, Piece, find_pieces
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.rounds import Order, Proposal, Round
-from apps.video2web.rules_interactions import SCRIPT, write_interactions
+from apps.video2web.rules_interactions import attach, write_interactions
 from visual_tools.box import Box
 from visual_tools.pages import TextBlock
 
 _MAX_STRETCH = 0.3
 _HEIGHT_CSS = "\nbody {{\n  box-sizing: border-box;\n  min-height: {height}px;\n}}\n"
-_SCRIPT_TAG = f'<script src="{SCRIPT}"></script>\n'.encode()
 _STEPS = ("sizes", "places", "colours")
 """What the rules mend, a kind a round."""
 
@@ -42,7 +41,7 @@ class LiteralAuthor:
 
     def __init__(self) -> None:
         self._pieces: dict[int, PagePieces] = {}
-        self._further: dict[str, bytes] | None = None
+        self._further: tuple[dict[str, bytes], dict[str, str]] | None = None
 
     async def draft(self, order: Order) -> Proposal:
         """The page as the rules read it."""
@@ -81,11 +80,9 @@ class LiteralAuthor:
             files |= dict(_page_files(markup, f"page-{page + 1}" if page else ""))
         if self._further is None:
             self._further = write_interactions(order.interactions, order.names, _write_page)
-        files |= self._further
-        if SCRIPT in files:
-            pages = [name for name in files if name.endswith(".html")]
-            files |= {name: files[name].replace(b"</body>", _SCRIPT_TAG + b"</body>") for name in pages}
-        return files
+        further, sections = self._further
+        files |= {name: attach(files[name], section) for name, section in sections.items()}
+        return files | further
 
     def _mends(self, order: Order, best: Round, kind: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Corrections by page and number of the piece: those of the best round, and what it still lacks."""

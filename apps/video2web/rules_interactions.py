@@ -1,103 +1,179 @@
-"""Interactions by rules: a click leads to the page of its end, a hover takes the colours of its end."""
+"""Interactions by rules: looks that a click leads to are laid over the page, hovers and reveals are style rules.
+
+Each look of a page beside its first one is a `<div class="state">` with a shadow root, so that its style stays its own.
+Clicks and clocks fade from one to the other in the time and on the curve of the recording.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.hover_styles import find_hover_style
 from apps.video2web.interactions import Interaction
-from visual_tools.ink import find_background
-from visual_tools.pages.text_blocks import ink_color
 
-SCRIPT = "interactions.js"
-_MIN_STEP = 8
-_CODE = """// What elements do, by their place on the page: the smallest element there takes the act.
-const acts = ACTS;
-const elementAt = (x, y) => {
-  let best = null;
-  let least = Infinity;
-  for (const element of document.body.querySelectorAll('*')) {
-    const box = element.getBoundingClientRect();
-    const [left, top] = [box.left + scrollX, box.top + scrollY];
-    const inside = x >= left && x < left + box.width && y >= top && y < top + box.height;
-    if (inside && box.width * box.height <= least) [best, least] = [element, box.width * box.height];
-  }
-  return best || document.body;
-};
-const own = location.pathname.split('/').pop() || 'index.html';
-for (const act of acts.filter((one) => one.page === own)) {
-  const element = act.width ? boxLike(act) : elementAt(act.x, act.y);
-  if (act.href) {
-    element.style.cursor = 'pointer';
-    element.addEventListener('click', (event) => { event.preventDefault(); location.href = act.href; });
-  } else {
-    element.style.transition = `all ${act.seconds}s ease`;
-    const rest = { background: element.style.background, color: element.style.color };
-    element.addEventListener('pointerenter', () => Object.assign(element.style, act.style));
-    element.addEventListener('pointerleave', () => Object.assign(element.style, rest));
-  }
-}
-function boxLike(act) {
-  const off = (element) => {
-    const box = element.getBoundingClientRect();
-    return Math.abs(box.left + scrollX - act.left) + Math.abs(box.top + scrollY - act.top)
-      + Math.abs(box.width - act.width) + Math.abs(box.height - act.height);
-  };
-  return [...document.body.querySelectorAll('*')].reduce((best, one) => (off(one) < off(best) ? one : best));
-}
+SCRIPT, STYLE = "interactions.js", "interactions.css"
+_STATE_CSS = ".state { display: none; position: absolute; pointer-events: auto; overflow: hidden }\n"
+_REVEAL_CSS = """@media (prefers-reduced-motion: no-preference) {{
+  .{name} {{ opacity: 0; transform: translateY({rise}px) }}
+  .{name}.is-revealed {{ opacity: 1; transform: none; transition: opacity {time}, transform {time} }}
+}}
 """
+_SECTION = """<div class="state" id="{name}" style="left: {left}px; top: {top}px; width: {width}px; height: {height}px">
+<template shadowrootmode="open"><link rel="stylesheet" href="{name}.css"><link rel="stylesheet" href="{style}">
+<div class="page">
+{body}
+</div></template>
+</div>
+"""
+_RISE_PX = 24
+_PATCHED = ("menu", "tooltip", "toast")
+WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
 
 
 def write_interactions(
-    interactions: Sequence[Interaction],
-    names: Sequence[str],
-    write_page: Callable[[NDArray[np.uint8], str], Mapping[str, bytes]],
-) -> dict[str, bytes]:
-    """The script and the further pages of a site that does what was recorded.
+    interactions: Sequence[Interaction], names: Sequence[str], write_page: WritePage
+) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The script, the style and the further looks of a site that does what was recorded.
 
     Args:
         interactions: What was recorded.
         names: The files of the pages.
         write_page: Writes a page from its image under a name, such as `state-1`.
+
+    Returns:
+        Files by name, and for each page what comes at the end of its body.
     """
-    files: dict[str, bytes] = {}
-    acts: list[dict[str, object]] = []
-    ways: dict[tuple[object, ...], str] = {}  # by page and acts: the file that shows their end
-    for number, one in enumerate(interactions, 1):
-        start = ways.get((one.page, *one.acts[:-1]), names[one.page])
-        place = {"page": start, "x": one.act.x_px, "y": one.act.y_px + one.act.scroll_px}
-        if one.act.trigger == "hover":
-            style = _hover_style(one)
-            box, down = one.box_px, one.act.scroll_px
-            size = {"left": box.left, "top": box.top + down, "width": box.width, "height": box.height}
-            acts += [{**place, **size, "seconds": round(one.duration_s, 2), "style": style}] if style else []
-            continue
+    writer = _Writer(names, write_page)
+    for one in interactions:
+        writer.add(one)
+    return writer.finish()
+
+
+class _Writer:
+    def __init__(self, names: Sequence[str], write_page: WritePage) -> None:
+        self._names, self._write_page = names, write_page
+        self._files: dict[str, bytes] = {}
+        self._acts: list[dict[str, Any]] = []
+        self._css: list[str] = []
+        self._sections: dict[str, str] = dict.fromkeys(names, "")
+        self._states: dict[tuple[int, int], str] = {(0, 0): ""}
+        self._ways: dict[tuple[int, tuple[Any, ...]], str] = {(page, ()): "" for page in range(len(names))}
+
+    def add(self, one: Interaction) -> None:
+        """Take an interaction up, where rules know how."""
+        before = tuple(act for act in one.acts[:-1] if act.trigger != "scroll")
+        state = self._ways.get((one.page, before))
+        if state is None:
+            return
+        act: dict[str, Any] = {"page": self._names[one.page], "state": state}
+        act |= {"on": one.act.trigger, "x": one.act.x_px, "y": one.act.y_px + one.act.scroll_px}
+        act |= {"seconds": round(one.duration_s, 2), "easing": one.easing or "ease"}
+        way = (one.page, (*before, one.act))
+        match one.act.trigger:
+            case "click":
+                self._add_click(one, act, way)
+            case "type":
+                self._ways.setdefault(way, state)
+            case "hover":
+                self._add_hover(one, act)
+            case "wait":
+                self._add_wait(one, act, way)
+            case "scroll" if one.kind == "reveal" and not state:
+                self._add_reveal(one, act)
+
+    def _add_click(self, one: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
         if one.leads_to is not None:
-            end = names[one.leads_to]
-        elif one.end_page is not None:
-            end = f"state-{number}.html"
-            files |= write_page(one.end_page, f"state-{number}")
+            if one.end_state is not None:
+                self._states[one.leads_to, one.end_state] = ""
+            self._acts.append({**act, "href": self._names[one.leads_to]})
+            return
+        if one.end_page is None or one.end_state is None:
+            if one.kind in _PATCHED:
+                return
+            to = self._add_patch(one)
         else:
-            continue
-        ways[(one.page, *one.acts)] = end
-        acts.append({**place, "href": end})
-    if acts:
-        files[SCRIPT] = _CODE.replace("ACTS", json.dumps(acts, indent=1), 1).encode()
-    return files
+            to = self._state_of(one)
+        self._ways.setdefault(way, to)
+        self._acts.append({**act, "to": to})
+
+    def _state_of(self, one: Interaction) -> str:
+        """The name of the look that an interaction ends in; written when it is new."""
+        assert one.end_page is not None and one.end_state is not None
+        key = (one.page, one.end_state)
+        if key not in self._states:
+            height, width = one.end_page.shape[:2]
+            place = (0, one.end_row_px, width, height)
+            self._states[key] = self._add_section(one, one.end_page, place)
+        return self._states[key]
+
+    def _add_patch(self, one: Interaction) -> str:
+        """The end of what changes alone, laid over its place."""
+        box = one.box_px
+        place = (box.left, box.top + one.act.scroll_px, one.after.shape[1], one.after.shape[0])
+        return self._add_section(one, one.after, place)
+
+    def _add_section(self, one: Interaction, image: NDArray[np.uint8], place: tuple[int, int, int, int]) -> str:
+        name = f"state-{1 + sum(file.endswith('.css') for file in self._files)}"
+        files = dict(self._write_page(image, name))
+        html = files.pop(f"{name}.html").decode()
+        body = html.partition("<body>")[2].rpartition("</body>")[0]
+        files[f"{name}.css"] = files[f"{name}.css"].replace(b"\nbody {", b"\n.page {")
+        self._files |= files
+        left, top, width, height = place
+        self._sections[self._names[one.page]] += _SECTION.format(
+            name=name, left=left, top=top, width=width, height=height, style=STYLE, body=body.strip("\n")
+        )
+        return name
+
+    def _add_hover(self, one: Interaction, act: dict[str, Any]) -> None:
+        box, down = one.box_px, one.act.scroll_px
+        if one.kind in _PATCHED:
+            self._acts.append({**act, "patch": self._add_patch(one)})
+            return
+        name = f"hover-{len(self._acts) + 1}"
+        style, inner = find_hover_style(one)
+        if not style.keys() and not inner:
+            return
+        place = [box.left, box.top + down, box.width, box.height]
+        self._acts.append({**act, "name": name, "box": place})
+        time = f"transition: all {act['seconds']}s {act['easing']}"
+        self._css += [f".{name}, .{name} * {{ {time} }}", _rule(f".{name}:hover", style)]
+        if inner:
+            self._css.append(_rule(f".{name}:hover *", inner))
+
+    def _add_wait(self, one: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
+        if any(each["on"] == "wait" and each["state"] == act["state"] for each in self._acts):
+            return
+        to = self._add_patch(one)
+        self._ways.setdefault(way, to)
+        self._acts.append({**act, "wait": one.wait_s, "to": to})
+
+    def _add_reveal(self, one: Interaction, act: dict[str, Any]) -> None:
+        name, box = f"reveal-{len(self._acts) + 1}", one.box_px
+        place = [box.left, box.top + one.act.scroll_px, box.width, box.height]
+        self._acts.append({**act, "on": "reveal", "name": name, "box": place})
+        self._css.append(_REVEAL_CSS.format(name=name, rise=_RISE_PX, time=f"{act['seconds']}s {act['easing']}"))
+
+    def finish(self) -> tuple[dict[str, bytes], dict[str, str]]:
+        """All files, and the ends of the pages."""
+        if not self._acts:
+            return {}, {}
+        code = resources.files("apps.video2web").joinpath("interactions_template.js").read_text("utf-8")
+        self._files[SCRIPT] = code.replace("ACTS", json.dumps(self._acts, indent=1), 1).encode()
+        self._files[STYLE] = (_STATE_CSS + "\n".join(self._css) + "\n").encode()
+        return self._files, self._sections
 
 
-def _hover_style(one: Interaction) -> dict[str, str]:
-    """The colours that a hover changes: those of the ground and of the ink."""
-    style = {}
-    grounds = [find_background(image).astype(int).tolist() for image in (one.before, one.after)]
-    if _is_other(*grounds):
-        style["background"] = "rgb({}, {}, {})".format(*grounds[1])
-    inks = [[round(level) for level in ink_color(image)] for image in (one.before, one.after)]
-    if _is_other(*inks):
-        style["color"] = "rgb({}, {}, {})".format(*inks[1])
-    return style
+def _rule(selector: str, style: Mapping[str, str]) -> str:
+    return f"{selector} {{ {'; '.join(f'{name}: {value}' for name, value in style.items())} }}"
 
 
-def _is_other(first: Sequence[int], second: Sequence[int]) -> bool:
-    return max(abs(one - other) for one, other in zip(first, second, strict=True)) >= _MIN_STEP
+def attach(html: bytes, section: str) -> bytes:
+    """A page with the further looks at its end, and with the script and the style."""
+    tags = f'{section}<script src="{SCRIPT}"></script>\n'.encode()
+    style = f'<link rel="stylesheet" href="{STYLE}">\n'.encode()
+    return html.replace(b"</body>", tags + b"</body>").replace(b"</head>", style + b"</head>")

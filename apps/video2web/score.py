@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.interactions import Replay, share_there
 from apps.video2web.paintings import changed_by_text
 from apps.video2web.render import PageBox, Rendering
+from apps.video2web.replaying import Replay, score_replays
 from visual_tools.errors import require
 from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
 
@@ -123,8 +123,8 @@ class SiteScore:
 
     @property
     def interactions(self) -> float | None:
-        """Share of the recorded interactions that are there; None without a recording."""
-        return share_there(self.replays)
+        """Mean score of the recorded interactions; None without a recording."""
+        return score_replays(self.replays)
 
     def missing(self) -> list[str]:
         """The interactions that are not there, in words."""
@@ -145,7 +145,15 @@ class SiteScore:
             "score": round(self.score, 4),
             "interactions": shown,
             "replays": [
-                {"name": each.interaction.name, "is_there": each.is_there, "why": each.why} for each in self.replays
+                {
+                    "name": each.interaction.name,
+                    "is_there": each.is_there,
+                    "why": each.why,
+                    "score": round(each.score, 3),
+                    "duration_s": [each.interaction.duration_s, each.duration_s],
+                    "easing": [each.interaction.easing, each.easing],
+                }
+                for each in self.replays
             ],
             "pages": [page.to_json() for page in self.pages],
         }

@@ -19,6 +19,7 @@ _VEIL_LEVELS = 26
 _MIN_DIALOG_SHARE, _MAX_DIALOG_SHARE = 0.015, 0.85
 _NEW_WORDS_SHARE = 0.5
 _MIN_WORDS = 4
+_SAME_WORD_PX = 60
 _TOGGLE_PX = (110, 64)
 _TOOLTIP_PX = 64
 _FAR_PX = 110
@@ -90,13 +91,15 @@ def _find_large(one: Measured) -> Kind:
         return Kind(name="modal", box=dialog.moved(one.box.left, one.box.top), confidence=0.9)
     if compare_edges(one.before, one.after) >= _SAME_EDGES:
         return Kind(name="theme", box=one.box, confidence=0.85)
+    columns, rows = find_slide(one.before, one.middle), find_push(one.before, one.after, one.mask)
+    if columns or (rows and one.middle):
+        name = "carousel" if columns else "accordion"
+        return Kind(name=name, box=one.box, confidence=0.6, shift_px=(columns, rows))
     common = compare_words(one.before, one.after)
     if common is None or common < _NEW_WORDS_SHARE:
         return Kind(name="navigation", box=one.box, confidence=0.85 if common is not None else 0.5)
-    columns, rows = find_slide(one.before, one.middle), find_push(one.before, one.after, one.mask)
-    if columns or rows:
-        name = "carousel" if columns else "accordion"
-        return Kind(name=name, box=one.box, confidence=0.6, shift_px=(columns, rows))
+    if rows:
+        return Kind(name="accordion", box=one.box, confidence=0.6, shift_px=(0, rows))
     return Kind(name="change", box=one.box, confidence=0.5)
 
 
@@ -259,14 +262,29 @@ def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
 
 
 def compare_words(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float | None:
-    """Share of the words that both images have; None where there are too few to tell."""
-    first, second = (
-        {word.lower() for line in read_text(image) for word in line.text.split() if len(word) > 2}
-        for image in (before, after)
-    )
+    """Share of the words that both images have in about the same place; None where there are too few to tell."""
+    first, second = (_find_words(image) for image in (before, after))
     if min(len(first), len(second)) < _MIN_WORDS:
         return None
-    return len(first & second) / max(min(len(first), len(second)), 1)
+    kept = sum(
+        any(word == other and abs(x - left) + abs(y - top) <= _SAME_WORD_PX for other, left, top in second)
+        for word, x, y in first
+    )
+    return kept / max(min(len(first), len(second)), 1)
+
+
+def _find_words(image: NDArray[np.uint8]) -> list[tuple[str, float, float]]:
+    """Words of three letters and more, each with its column and its row, as far as its line tells them."""
+    found = []
+    for line in read_text(image):
+        step = line.box_px.width / max(len(line.text), 1)
+        at = 0
+        for word in line.text.split():
+            at = line.text.index(word, at)
+            if len(word) > 2:
+                found.append((word.lower(), line.box_px.left + at * step, float(line.box_px.top)))
+            at += len(word)
+    return found
 
 
 def has_two_labels(one: Measured, pointer_px: tuple[int, int]) -> bool:

@@ -29,6 +29,7 @@ from visual_tools.video.types import Progress, format_time
 
 _MIN_SCROLL_PX = 8
 _HOVER_S = 0.5
+_MAX_SHOWN_SCROLLS = 8
 _SCROLL_PAUSE_S = 0.25
 _UNSURE = ("change", "menu")
 _SAME_PLACE, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
@@ -217,6 +218,11 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
             runs.append([number])
     found = []
     width, height = plan.size_px
+    edges = {index for run in runs[:_MAX_SHOWN_SCROLLS] for index in (max(run[0] - 1, 0), run[-1])}
+    shown = {
+        scan.index_at(frame.timestamp_s): frame.image
+        for frame in plan.frames_at(sorted(scan.moments[index].time_s for index in edges))
+    }
     for run in runs:
         first, last = scan.moments[max(run[0] - 1, 0)], scan.moments[run[-1]]
         rows = last.scroll_px - first.scroll_px
@@ -235,6 +241,8 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
                 pointer_px=first.pointer_px,
                 confidence=0.9,
                 shift_px=(0, rows),
+                before_image=shown.get(max(run[0] - 1, 0)),
+                after_image=shown.get(run[-1]),
             )
         )
     return found

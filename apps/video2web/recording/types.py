@@ -83,7 +83,7 @@ class Transition:
         confidence: 0 to 1.
         undone_s: When it begins to be taken back; None where it is not.
         shift_px: How far contents move, columns and rows: of a carousel, an accordion, a scroll.
-        before_image: The box before, (h, w, 3) uint8 RGB; None for a scroll.
+        before_image: The box before, (h, w, 3) uint8 RGB; None for a scroll that is not among the first ones.
         after_image: The box after.
     """
 

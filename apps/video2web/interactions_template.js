@@ -1,0 +1,104 @@
+// What the page does: each act has a state in which it is possible, and an element, found by its place on the page.
+const acts = ACTS;
+const own = location.pathname.split('/').pop() || 'index.html';
+const reach = 8;
+let shown = '';
+let height = 10;
+let timers = [];
+
+const rootOf = (name) => (name ? document.getElementById(name).shadowRoot : document.body);
+const boxOf = (element) => {
+  const box = element.getBoundingClientRect();
+  return { left: box.left + scrollX, top: box.top + scrollY, width: box.width, height: box.height };
+};
+
+// The smallest element at a place, or the one that is most like a box there.
+function find(root, act) {
+  let [best, least] = [null, Infinity];
+  for (const element of root.querySelectorAll('*')) {
+    const box = boxOf(element);
+    const inside = act.x >= box.left - reach && act.x < box.left + box.width + reach
+      && act.y >= box.top - reach && act.y < box.top + box.height + reach;
+    if (!inside || element.matches('template, script, link, .state, .state *')) continue;
+    const off = act.box
+      ? Math.abs(box.left - act.box[0]) + Math.abs(box.top - act.box[1])
+        + Math.abs(box.width - act.box[2]) + Math.abs(box.height - act.box[3])
+      : box.width * box.height;
+    if (off <= least) [best, least] = [element, off];
+  }
+  return best;
+}
+
+// Lay a state over the page, or take away the one that lies there; '' is the page as it was.
+function show(name, seconds, easing) {
+  if (name === shown) return;
+  const [old, next] = [shown, name].map((each) => each && document.getElementById(each));
+  const timing = `opacity ${seconds}s ${easing || 'ease'}`;
+  if (next) {
+    next.style.cssText += `;display:block;transition:none;opacity:0;z-index:${(height += 1)}`;
+    next.getBoundingClientRect();
+    next.style.transition = timing;
+    next.style.opacity = 1;
+  } else {
+    old.style.transition = timing;
+    old.style.opacity = 0;
+  }
+  if (old) setTimeout(() => { if (shown !== old.id) old.style.display = 'none'; }, 1000 * seconds + 20);
+  shown = name;
+  enter(name);
+}
+
+// Find the elements of a state's acts, once it can be seen, and start its clock.
+function enter(name) {
+  timers.forEach(clearTimeout);
+  timers = [];
+  for (const act of acts.filter((one) => one.page === own && one.state === name)) {
+    if (act.on === 'wait') timers.push(setTimeout(() => show(act.to, act.seconds, act.easing), 1000 * act.wait));
+    else if (act.on === 'hover' && !act.element) prepareHover(act);
+    else if (act.on === 'reveal' && !act.element) prepareReveal(act);
+    else if (act.on === 'click' && !act.element) {
+      act.element = find(rootOf(name), act);
+      if (act.element) act.element.style.cursor = 'pointer';
+    }
+  }
+}
+
+function prepareHover(act) {
+  act.element = find(rootOf(act.state), act);
+  if (!act.element) return;
+  if (act.name) act.element.classList.add(act.name);
+  if (!act.patch) return;
+  const patch = document.getElementById(act.patch);
+  act.element.addEventListener('pointerenter', () => {
+    patch.style.cssText += `;display:block;opacity:0;z-index:99`;
+    patch.getBoundingClientRect();
+    patch.style.transition = `opacity ${act.seconds}s ${act.easing || 'ease'}`;
+    patch.style.opacity = 1;
+  });
+  act.element.addEventListener('pointerleave', () => { patch.style.opacity = 0; });
+}
+
+function prepareReveal(act) {
+  const [left, top, width, tall] = act.box;
+  act.element = [...document.body.querySelectorAll('*')].filter((element) => {
+    const box = boxOf(element);
+    return box.left >= left - 12 && box.top >= top - 12 && box.left + box.width <= left + width + 12
+      && box.top + box.height <= top + tall + 12 && !element.parentElement.closest(`.${act.name}`)
+      && !element.matches('template, script, link') && element.classList.add(act.name) === undefined;
+  });
+  const watch = new IntersectionObserver((seen) => seen.filter((one) => one.isIntersecting).forEach((one) => {
+    one.target.classList.add('is-revealed');
+    watch.unobserve(one.target);
+  }), { threshold: 0.2 });
+  act.element.forEach((element) => watch.observe(element));
+}
+
+document.addEventListener('click', (event) => {
+  const near = acts.filter((one) => one.page === own && one.on === 'click' && one.state === shown);
+  const act = near.find((one) => event.composedPath().includes(one.element));
+  if (!act) return;
+  event.preventDefault();
+  if (act.href) location.href = act.href;
+  else show(act.to, act.seconds, act.easing);
+});
+enter('');

@@ -1,0 +1,315 @@
+"""What a recorded page does, done again on ours in a browser, filmed, and compared: the act, the end, time and curve.
+
+An interaction is there when the act changes the region that changed in the recording, and the region then is nearer to
+the recorded end than half of the way from the recorded start. How long the change takes, and how it eases, is read off
+the frames of Chromium's screencast, as it was read off the recording.
+"""
+
+import asyncio
+import base64
+import io
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from apps.video2web.interactions import MAX_INTERACTIONS, Act, Interaction
+from apps.video2web.recording.easing import ease, fit_easing, measure_progress
+from apps.video2web.render import Renderer, Site, open_page
+from cua.errors import CuaError
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.images import load_image
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+END_SHARE, DURATION_SHARE, EASING_SHARE = 0.8, 0.15, 0.05
+"""What an interaction that is there is worth: its end, its duration and its curve."""
+
+_MIN_CLOSENESS, _MIN_CHANGE = 0.5, 0.6
+_REDUCED = 4
+_AT_ONCE = 3
+_SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0
+_MAX_FRAMES, _MAX_DECODED = 150, 40
+_QUALITY = 85
+_SURE_S = 0.25  # shorter durations are compared as if they were this long
+_CURVE_SPAN = 0.25  # curves that are so far apart on average are nothing alike
+_KEY_MS = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What came of an interaction on our page.
+
+    Attributes:
+        interaction: What was done.
+        is_there: Whether the page does the same.
+        closeness: 1 where the region is as in the recorded end, 0 as in its start, less where it is neither.
+        why: Why it does not count; "" when it does.
+        duration_s: How long it takes on our page; None where that is not compared.
+        easing: Our curve; "" where it cannot be told.
+    """
+
+    interaction: Interaction
+    is_there: bool
+    closeness: float
+    why: str = ""
+    duration_s: float | None = None
+    easing: str = ""
+
+    @property
+    def score(self) -> float:
+        """0 where it is not there, else 0.8 for the end, and up to 0.15 for the duration and 0.05 for the curve."""
+        if not self.is_there:
+            return 0.0
+        lasts = compare_durations(self.interaction.duration_s, self.duration_s)
+        eases = compare_curves(self.interaction.easing, self.easing)
+        return END_SHARE + DURATION_SHARE * lasts + EASING_SHARE * eases
+
+
+def compare_durations(theirs_s: float, ours_s: float | None) -> float:
+    """1 for equal durations, 0 where they differ by as much as the recorded one; 1 where it is not compared."""
+    if ours_s is None:
+        return 1.0
+    return max(0.0, 1 - abs(ours_s - theirs_s) / max(theirs_s, _SURE_S))
+
+
+def compare_curves(theirs: str, ours: str) -> float:
+    """1 for the same curve, less the farther apart they run; 1 where one of them is not known."""
+    if not (theirs and ours):
+        return 1.0
+    parts = np.linspace(0, 1, 41)
+    return max(0.0, 1 - float(np.abs(ease(theirs, parts) - ease(ours, parts)).mean()) / _CURVE_SPAN)
+
+
+def score_replays(replays: Sequence[Replay]) -> float | None:
+    """Mean score of the interactions; None where none was recorded."""
+    return sum(each.score for each in replays) / len(replays) if replays else None
+
+
+async def replay(
+    renderer: Renderer,
+    site: Site,
+    interactions: Sequence[Interaction],
+    names: Sequence[str],
+    viewport_px: tuple[int, int],
+) -> tuple[Replay, ...]:
+    """Do what was recorded on a site, each interaction on a fresh page.
+
+    Args:
+        renderer: Shows it.
+        site: Its files.
+        interactions: What was recorded; the first `MAX_INTERACTIONS` count.
+        names: The files of the pages.
+        viewport_px: Width and height of the window.
+    """
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def try_one(one: Interaction) -> Replay:
+        try:
+            async with places, asyncio.timeout(_LIMIT_S + one.wait_s):
+                film = await _play(renderer, site, one, names[one.page], viewport_px)
+        except (CuaError, TimeoutError) as error:
+            return Replay(interaction=one, is_there=False, closeness=0, why=str(error) or "the page hangs")
+        return await asyncio.to_thread(judge_film, one, film)
+
+    return tuple(await asyncio.gather(*(try_one(one) for one in interactions[:MAX_INTERACTIONS])))
+
+
+@dataclass(slots=True)
+class Film:
+    """The window before an act and after it, and the frames in between, still compressed.
+
+    Attributes:
+        before: (H, W, 3) uint8 RGB.
+        after: The same once all is at rest.
+        times_s: When each frame was shown, from the act on.
+        frames: JPEG files.
+    """
+
+    before: NDArray[np.uint8]
+    after: NDArray[np.uint8]
+    times_s: list[float] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+
+    def crops(self, box: Box) -> list[NDArray[np.uint8]]:
+        """A region in all frames, (h, w, 3) uint8 RGB each."""
+        area = (box.left, box.top, box.right, box.bottom)
+        return [np.asarray(Image.open(io.BytesIO(frame)).convert("RGB").crop(area)) for frame in self.frames]
+
+    def thinned(self, end_s: float) -> "Film":
+        """The frames until a time, so many of them that they can be looked at."""
+        kept = [number for number, at in enumerate(self.times_s) if at <= end_s]
+        kept = kept[:: max(-(-len(kept) // _MAX_DECODED), 1)]
+        return replace(
+            self, times_s=[self.times_s[number] for number in kept], frames=[self.frames[number] for number in kept]
+        )
+
+
+async def _play(renderer: Renderer, site: Site, one: Interaction, name: str, viewport_px: tuple[int, int]) -> Film:
+    """Do an interaction, and film it."""
+    from playwright.async_api import Error
+
+    try:
+        async with renderer.context(site, viewport_px) as context:
+            page = (await open_page(context, f"/{name}")).page
+            for act in one.acts[:-1]:
+                await _do(page, act)
+                await _settle(page, _SETTLE_S)
+            if one.act.trigger in ("hover", "click", "type"):
+                await _point(page, one.act, is_away=one.act.trigger == "hover")
+            if one.act.trigger != "wait":
+                await _settle(page, _SETTLE_S)
+            film = Film(load_image(await page.screenshot()), np.zeros((1, 1, 3), np.uint8))
+            if one.duration_s or one.act.trigger in ("wait", "scroll"):
+                await _start_filming(context, page, film)
+            await _do(page, one.act)
+            await _settle(page, one.wait_s + min(one.duration_s, _MAX_WAIT_S) + _SETTLE_S)
+            film.after = load_image(await page.screenshot())
+            return film
+    except Error as error:
+        raise CuaError(error.message.splitlines()[0]) from error
+
+
+async def _start_filming(context: "BrowserContext", page: "Page", film: Film) -> None:
+    from playwright.async_api import Error
+
+    session = await context.new_cdp_session(page)
+    began = time.time()
+    sent: set[asyncio.Task[None]] = set()
+
+    async def acknowledge(number: int) -> None:
+        try:
+            await session.send("Page.screencastFrameAck", {"sessionId": number})
+        except Error:  # the page is gone
+            return
+
+    def take(event: dict[str, Any]) -> None:
+        if len(film.frames) < _MAX_FRAMES:
+            film.times_s.append(float(event["metadata"].get("timestamp") or time.time()) - began)
+            film.frames.append(base64.b64decode(event["data"]))
+        task = asyncio.ensure_future(acknowledge(event["sessionId"]))
+        sent.add(task)
+        task.add_done_callback(sent.discard)
+
+    session.on("Page.screencastFrame", take)
+    await session.send("Page.startScreencast", {"format": "jpeg", "quality": _QUALITY})
+
+
+async def _point(page: "Page", act: Act, *, is_away: bool) -> None:
+    await page.evaluate("top => window.scrollTo(0, top)", act.scroll_px)
+    await page.mouse.move(*((0, 0) if is_away else (act.x_px, act.y_px)))
+
+
+async def _do(page: "Page", act: Act) -> None:
+    if act.trigger == "wait":
+        return
+    if act.trigger == "scroll":
+        await page.evaluate("top => window.scrollTo({top, behavior: 'instant'})", act.scroll_px)
+        return
+    await _point(page, act, is_away=False)
+    if act.trigger in ("click", "type"):
+        await page.mouse.down()
+        await page.mouse.up()
+    if act.trigger == "type":
+        await page.keyboard.type(act.text, delay=_KEY_MS)
+
+
+async def _settle(page: "Page", seconds: float) -> None:
+    await page.wait_for_timeout(1000 * seconds)
+    await page.wait_for_load_state("load")
+
+
+def judge_film(one: Interaction, film: Film) -> Replay:
+    """Whether the window changed as it was recorded, and in what time.
+
+    Args:
+        one: What was recorded.
+        film: What our window did.
+    """
+    box = one.box_px.clipped(film.before.shape[1], film.before.shape[0])
+    film = film.thinned(one.wait_s + min(one.duration_s, _MAX_WAIT_S) + _SETTLE_S + 0.5)
+    if one.act.trigger == "wait" or one.kind == "reveal":
+        return _judge_by_itself(one, film, box)
+    found = judge_change(one, film.before, film.after)
+    if not (found.is_there and one.duration_s and film.frames) or one.act.trigger in ("type", "scroll"):
+        return found
+    ends = [image[box.top : box.bottom, box.left : box.right] for image in (film.before, film.after)]
+    crops = [ends[0], *film.crops(box), ends[1]]
+    times = [-0.02, *film.times_s, max(film.times_s[-1], 0.0) + 0.04]
+    if any(crop.shape != ends[0].shape for crop in crops):
+        return found
+    fit = fit_easing(*_held(times, measure_progress(crops, *ends)))
+    return replace(found, duration_s=round(fit.duration_s, 3), easing=fit.easing)
+
+
+def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
+    """The screencast sends a frame only when something changed: until then the last one is shown."""
+    held_times, held = times[:1], progress[:1]
+    for at, last, part in zip(times[1:], progress, progress[1:], strict=False):
+        if at - held_times[-1] > 0.06:
+            held_times.append(at - 0.02)
+            held.append(last)
+        held_times.append(at)
+        held.append(part)
+    return held_times, held
+
+
+def _judge_by_itself(one: Interaction, film: Film, box: Box) -> Replay:
+    """Something that comes without an act of its own: it has to be missing first, and to come later."""
+    crops = film.crops(box)
+    if not crops:
+        return Replay(interaction=one, is_there=False, closeness=0, why="nothing happens")
+    closeness = [_closeness(one, crop) for crop in [*crops, _cut(film.after, box)]]
+    first = next((number for number, value in enumerate(closeness) if value < _MIN_CLOSENESS), None)
+    if first is None:
+        return Replay(interaction=one, is_there=False, closeness=closeness[0], why="it is there from the start")
+    best = max(closeness[first:])
+    why = "" if best >= _MIN_CLOSENESS else "it does not come"
+    return Replay(interaction=one, is_there=not why, closeness=best, why=why)
+
+
+def judge_change(one: Interaction, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Replay:
+    """Whether the window changed as it was recorded.
+
+    Args:
+        one: What was recorded.
+        before: Our window before the act, (H, W, 3).
+        after: Our window after it.
+    """
+    box = one.box_px.clipped(before.shape[1], before.shape[0])
+    if min(box.width, box.height, *one.after.shape[:2]) < 1:
+        return Replay(interaction=one, is_there=False, closeness=0, why="it lies outside of the window")
+    closeness = _closeness(one, _cut(after, box))
+    changed, recorded = _distance(_cut(before, box), _cut(after, box)), _distance(one.before, one.after)
+    if changed < min(_MIN_CHANGE, recorded / 4):
+        return Replay(interaction=one, is_there=False, closeness=closeness, why="nothing happens")
+    if closeness < _MIN_CLOSENESS:
+        return Replay(interaction=one, is_there=False, closeness=closeness, why="it ends differently")
+    return Replay(interaction=one, is_there=True, closeness=closeness)
+
+
+def _cut(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+    return image[box.top : box.bottom, box.left : box.right]
+
+
+def _closeness(one: Interaction, ours: NDArray[np.uint8]) -> float:
+    """1 where a region is as in the recorded end, 0 where it is as far from it as the recorded start."""
+    return 1 - _distance(ours, one.after) / max(_distance(one.before, one.after), 1e-6)
+
+
+def _distance(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+    """Mean difference of two crops, of what both have, reduced so that a pixel's shift counts little."""
+    cv2 = require("cv2", "visual")
+    height, width = min(len(first), len(second)), min(first.shape[1], second.shape[1])
+    size = max(width // _REDUCED, 1), max(height // _REDUCED, 1)
+    small = [
+        cv2.resize(image[:height, :width], size, interpolation=cv2.INTER_AREA).astype(np.float32)
+        for image in (first, second)
+    ]
+    return float(np.abs(small[0] - small[1]).mean())
