@@ -209,12 +209,10 @@ def _by_scrolling(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
     if one.before_image is None or one.after_image is None:
         return []
     page, acts = ways[one.before]
-    full_page, box = board.states[one.before].full_page, one.box_px
-    end = _find_scroll(one.after_image, box, full_page)
-    if one.kind == "reveal":
-        start = None
-    else:
-        start = _find_scroll(one.before_image, box, full_page)
+    state, box = board.states[one.before], one.box_px
+    end = _find_scroll(one.after_image, box, state)
+    if one.kind != "reveal":
+        start = _find_scroll(one.before_image, box, state)
         if abs(end - start) < _MIN_SCROLL_PX:
             return []
         acts = acts if start == 0 and not acts else (*acts, _scrolled(start, box))
@@ -266,7 +264,7 @@ def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uin
     box, states = one.box_px, (board.states[one.before], board.states[one.after])
     images = one.before_image, one.after_image
     if all(image is not None and image.shape[:2] == (box.height, box.width) for image in images):
-        return *images, _find_scroll(images[0], box, states[0].full_page)
+        return *images, _find_scroll(images[0], box, states[0])
     if one.before == one.after:
         return None
     box = box.clipped(states[0].image.shape[1], states[0].image.shape[0])
@@ -274,9 +272,12 @@ def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uin
     return before, after, states[0].top_px
 
 
-def _find_scroll(before: NDArray[np.uint8], box: Box, page: NDArray[np.uint8]) -> int:
+def _find_scroll(before: NDArray[np.uint8], box: Box, state: Any) -> int:
     """How far the window was scrolled down when a box looked like this: looked for reduced, then row by row."""
     cv2 = require("cv2", "visual")
+    page, stays = state.full_page, state.fixed.get("top", 0)
+    if box.top < stays < box.bottom - _REDUCED:  # a header that stays is everywhere, and tells nothing
+        before, box = before[stays - box.top :], Box(box.left, stays, box.right, box.bottom)
     width = min(before.shape[1], page.shape[1] - box.left)
     strip, crop = page[:, max(box.left, 0) : box.left + width], before[:, :width]
     if width < _REDUCED or len(strip) <= len(crop) or len(crop) < _REDUCED:

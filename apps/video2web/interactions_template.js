@@ -55,6 +55,7 @@ function enter(name) {
   for (const act of acts.filter((one) => one.page === own && one.state === name)) {
     if (act.on === 'wait') timers.push(setTimeout(() => show(act.to, act.seconds, act.easing), 1000 * act.wait));
     else if (act.on === 'hover' && !act.element) prepareHover(act);
+    else if (act.on === 'stays') (act.element = find(document.body, act))?.classList.add(act.name);
     else if (act.on === 'reveal' && !act.element) prepareReveal(act);
     else if (act.on === 'click' && !act.element) {
       act.element = find(rootOf(name), act);
@@ -63,19 +64,66 @@ function enter(name) {
   }
 }
 
+// A hover is for an element that fills the recorded box, else for a ground laid there and all that stands on it.
 function prepareHover(act) {
-  act.element = find(rootOf(act.state), act);
+  const root = rootOf(act.state);
+  act.element = find(root, act);
+  if (act.patch) return prepareHoverPatch(act);
+  const inside = act.element && overlap(boxOf(act.element), act.box) > 0.6 ? [] : contentsOf(root, act.box);
+  if (inside.length || !act.element) act.element = layGround(root, act.box, inside);
+  act.element.classList.add(act.name);
+  inside.forEach((element) => element.classList.add(`${act.name}-in`));
+  const group = [act.element, ...inside];
+  const mark = (isOver) => group.forEach((element) => element.classList.toggle('is-over', isOver));
+  group.forEach((element) => {
+    element.addEventListener('pointerenter', () => mark(true));
+    element.addEventListener('pointerleave', () => mark(false));
+  });
+}
+
+const overlap = (box, [left, top, width, tall]) => {
+  const across = Math.min(box.left + box.width, left + width) - Math.max(box.left, left);
+  const down = Math.min(box.top + box.height, top + tall) - Math.max(box.top, top);
+  const common = Math.max(across, 0) * Math.max(down, 0);
+  return common / (box.width * box.height + width * tall - common);
+};
+
+function contentsOf(root, [left, top, width, tall]) {
+  const found = [];
+  for (const element of root.querySelectorAll('*')) {
+    const box = boxOf(element);
+    const isInside = box.left >= left - 4 && box.top >= top - 4 && box.left + box.width <= left + width + 4
+      && box.top + box.height <= top + tall + 4 && box.width * box.height > 0;
+    if (isInside && !element.matches('template, script, link, .state, .state *')
+      && !found.some((other) => other.contains(element))) found.push(element);
+  }
+  return found;
+}
+
+function layGround(root, [left, top, width, tall], inside) {
+  const ground = document.createElement('div');
+  ground.style.cssText = `position:absolute;left:${left}px;top:${top}px;width:${width}px;height:${tall}px`;
+  root.append(ground);
+  inside.forEach((element) => {
+    if (getComputedStyle(element).position === 'static') element.style.position = 'relative';
+    element.style.zIndex = 1;
+  });
+  return ground;
+}
+
+function prepareHoverPatch(act) {
   if (!act.element) return;
-  if (act.name) act.element.classList.add(act.name);
-  if (!act.patch) return;
   const patch = document.getElementById(act.patch);
   act.element.addEventListener('pointerenter', () => {
-    patch.style.cssText += `;display:block;opacity:0;z-index:99`;
+    patch.style.cssText += ';display:block;opacity:0;z-index:99';
     patch.getBoundingClientRect();
     patch.style.transition = `opacity ${act.seconds}s ${act.easing || 'ease'}`;
     patch.style.opacity = 1;
   });
-  act.element.addEventListener('pointerleave', () => { patch.style.opacity = 0; });
+  act.element.addEventListener('pointerleave', () => {
+    patch.style.opacity = 0;
+    setTimeout(() => { if (patch.style.opacity === '0') patch.style.display = 'none'; }, 1000 * act.seconds + 20);
+  });
 }
 
 function prepareReveal(act) {

@@ -30,6 +30,7 @@ _SECTION = """<div class="state" id="{name}" style="left: {left}px; top: {top}px
 </div>
 """
 _RISE_PX = 24
+_MIN_HEADER_PX, _SAME_LEVELS, _STAYS_SHARE, _MIN_SPREAD = 24, 24, 0.98, 6.0
 _PATCHED = ("menu", "tooltip", "toast")
 WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
 
@@ -84,6 +85,8 @@ class _Writer:
                 self._add_wait(one, act, way)
             case "scroll" if one.kind == "reveal" and not state:
                 self._add_reveal(one, act)
+            case "scroll" if not state:
+                self._add_stays(one, act)
 
     def _add_click(self, one: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
         if one.leads_to is not None:
@@ -141,9 +144,12 @@ class _Writer:
         place = [box.left, box.top + down, box.width, box.height]
         self._acts.append({**act, "name": name, "box": place})
         time = f"transition: all {act['seconds']}s {act['easing']}"
-        self._css += [f".{name}, .{name} * {{ {time} }}", _rule(f".{name}:hover", style)]
+        self._css += [f".{name}, .{name} *, .{name}-in, .{name}-in * {{ {time} }}", _rule(f".{name}.is-over", style)]
+        inner_rules = inner | ({"transform": style["transform"]} if "transform" in style else {})
+        if inner_rules:
+            self._css.append(_rule(f".{name}-in.is-over", inner_rules))
         if inner:
-            self._css.append(_rule(f".{name}:hover *", inner))
+            self._css.append(_rule(f".{name}.is-over *, .{name}-in.is-over *", inner))
 
     def _add_wait(self, one: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
         if any(each["on"] == "wait" and each["state"] == act["state"] for each in self._acts):
@@ -158,6 +164,15 @@ class _Writer:
         self._acts.append({**act, "on": "reveal", "name": name, "box": place})
         self._css.append(_REVEAL_CSS.format(name=name, rise=_RISE_PX, time=f"{act['seconds']}s {act['easing']}"))
 
+    def _add_stays(self, one: Interaction, act: dict[str, Any]) -> None:
+        """A header that stays while the page scrolls."""
+        depth = find_header(one.before, one.after)
+        if depth < _MIN_HEADER_PX or any(each["on"] == "stays" and each["page"] == act["page"] for each in self._acts):
+            return
+        place = [0, 0, one.before.shape[1], depth]
+        self._acts.append({**act, "on": "stays", "x": 2, "y": depth // 2, "box": place, "name": "stays"})
+        self._css.append(".stays { position: sticky; top: 0; z-index: 5 }")
+
     def finish(self) -> tuple[dict[str, bytes], dict[str, str]]:
         """All files, and the ends of the pages."""
         if not self._acts:
@@ -166,6 +181,21 @@ class _Writer:
         self._files[SCRIPT] = code.replace("ACTS", json.dumps(self._acts, indent=1), 1).encode()
         self._files[STYLE] = (_STATE_CSS + "\n".join(self._css) + "\n").encode()
         return self._files, self._sections
+
+
+def find_header(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> int:
+    """Rows at the top of a window that stay while it scrolls, where something is to be seen in them.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The window once it is scrolled.
+    """
+    height = min(len(before), len(after))
+    off = np.abs(before[:height].astype(np.int16) - after[:height]).max(axis=2)
+    differs = (off > _SAME_LEVELS).mean(axis=1) > 1 - _STAYS_SHARE
+    depth = int(np.argmax(differs)) if differs.any() else 0
+    is_seen = depth > 0 and float(before[:depth].reshape(-1, 3).std(axis=0).max()) > _MIN_SPREAD
+    return depth if is_seen and depth < height // 2 else 0
 
 
 def _rule(selector: str, style: Mapping[str, str]) -> str:

@@ -24,6 +24,8 @@ _MAX_GAP_PX = 60
 _STAYS_STEPS = 0.35
 _MAX_FIXED_SHARE = 0.4
 _MIN_FIXED_PX = 12
+_POINTER_PAD_PX = 3
+_MAX_FILLED = 0.02  # more than that is no pointer
 _MIN_SPAN_ACROSS, _MIN_SPAN_DOWN = 0.6, 0.2
 
 
@@ -212,22 +214,28 @@ def _depth(stays: NDArray[np.int32], moves: NDArray[np.int32], min_span: float) 
 
 
 class PageCanvas:
-    """The whole page of a state, put together from what scrolling shows of it.
+    """The whole page of a state, put together from what scrolling shows of it, without the pointer.
 
     Args:
         frame: The first frame, (H, W, 3) uint8 RGB.
+        pointer: What the pointer covers.
     """
 
-    def __init__(self, frame: NDArray[np.uint8]) -> None:
+    def __init__(self, frame: NDArray[np.uint8], pointer: Box | None = None) -> None:
         self._page = frame.copy()
         self._shape = frame.shape
+        self._hidden = _cover(frame, pointer)  # (H, W) bool: only seen under the pointer, or not at all
         self._top = 0  # page row of the canvas' first row
         self._sides: dict[str, int] = {}
 
     @property
     def image(self) -> NDArray[np.uint8]:
-        """The page, (H, W, 3) uint8 RGB."""
-        return self._page
+        """The page, (H, W, 3) uint8 RGB; what was never seen without the pointer is filled from what is around it."""
+        hidden = self._hidden
+        if not hidden.any() or hidden.mean() > _MAX_FILLED:
+            return self._page
+        cv2 = require("cv2", "visual")
+        return np.asarray(cv2.inpaint(self._page, hidden.astype(np.uint8), 3, cv2.INPAINT_TELEA), np.uint8)
 
     @property
     def top(self) -> int:
@@ -238,30 +246,63 @@ class PageCanvas:
         """What stays while the page scrolls: it is taken from the first frame, and at the bottom from the last."""
         self._sides = sides
 
-    def paste(self, frame: NDArray[np.uint8], offset: int) -> None:
+    def fill(self, frame: NDArray[np.uint8], offset: int, pointer: Box | None) -> None:
+        """Take from a frame only what the pointer has hidden so far.
+
+        Args:
+            frame: (H, W, 3) uint8 RGB.
+            offset: Page row of its first row.
+            pointer: What the pointer covers in it.
+        """
+        start, height = offset - self._top, self._shape[0]
+        if start < 0 or start + height > len(self._page):
+            return
+        wanted = self._hidden[start : start + height] & ~_cover(frame, pointer)
+        self._page[start : start + height][wanted] = frame[wanted]
+        self._hidden[start : start + height][wanted] = False
+
+    def paste(self, frame: NDArray[np.uint8], offset: int, pointer: Box | None = None) -> None:
         """Lay a frame on the page.
 
         Args:
             frame: (H, W, 3) uint8 RGB.
             offset: Page row of its first row.
+            pointer: What the pointer covers in it.
         """
         height = self._shape[0]
         first, last = min(self._top, offset), max(self._top + len(self._page), offset + height)
         if last - first > _MAX_PAGE_PX:
             return
         if last - first > len(self._page):
+            rows = slice(self._top - first, self._top - first + len(self._page))
             grown = np.zeros((last - first, *self._shape[1:]), np.uint8)
-            grown[self._top - first : self._top - first + len(self._page)] = self._page
-            self._page, self._top = grown, first
+            hidden = np.ones(grown.shape[:2], np.bool_)
+            grown[rows], hidden[rows] = self._page, self._hidden
+            self._page, self._hidden, self._top = grown, hidden, first
         skip_top = self._sides.get("top", 0) if offset > first else 0
         start = offset - first
         left, right = self._sides.get("left", 0), self._shape[1] - self._sides.get("right", 0)
         bottom = height if offset + height >= last else height - self._sides.get("bottom", 0)
-        self._page[start + skip_top : start + bottom, left:right] = frame[skip_top:bottom, left:right]
+        rows = slice(start + skip_top, start + bottom)
+        page, hidden = self._page[rows, left:right], self._hidden[rows, left:right]
+        cover = _cover(frame, pointer)[skip_top:bottom, left:right]
+        taken = hidden | ~cover
+        page[taken] = frame[skip_top:bottom, left:right][taken]
+        hidden[taken] = cover[taken]
         for side in (slice(0, left), slice(right, self._shape[1])):
             known = self._page[start : start + height, side]
             empty = (known == 0).all(axis=2)
             known[empty] = frame[:, side][empty] if offset == first else _last_row(frame[:, side])[empty]
+            self._hidden[start : start + height, side] = False
+
+
+def _cover(frame: NDArray[np.uint8], pointer: Box | None) -> NDArray[np.bool_]:
+    """(H, W) bool: what a pointer hides, with the smear that an encoder leaves around it."""
+    cover = np.zeros(frame.shape[:2], np.bool_)
+    if pointer is not None:
+        box = pointer.padded(_POINTER_PAD_PX).clipped(frame.shape[1], frame.shape[0])
+        cover[box.top : box.bottom, box.left : box.right] = True
+    return cover
 
 
 def _last_row(part: NDArray[np.uint8]) -> NDArray[np.uint8]:

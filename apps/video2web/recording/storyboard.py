@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.recording.changes import Moment, Scan, scan_frames
+from apps.video2web.recording.cleaning import clean_frame
 from apps.video2web.recording.frames import FramePlan, plan_frames
 from apps.video2web.recording.joining import drop_crumbs, join_parts, join_typing, join_wide
 from apps.video2web.recording.kinds import Kind, find_kind
@@ -29,6 +30,7 @@ from visual_tools.video.types import Progress, format_time
 
 _MIN_SCROLL_PX = 8
 _HOVER_S = 0.5
+_CLEAR_PX, _CALM_S = 6, 1.0
 _MAX_SHOWN_SCROLLS = 8
 _SCROLL_PAUSE_S = 0.25
 _UNSURE = ("change", "menu")
@@ -263,29 +265,15 @@ def _find_states(
             [start for start in starts if first <= start < after] or [after - 1 if after == len(moments) else first]
         )
         stretches.append((first, max(last, first)))
-    wanted = sorted({index for stretch in stretches for index in _pick_frames(scan, *stretch)})
-    canvases: list[PageCanvas | None] = [None] * len(stretches)
-    images: list[NDArray[np.uint8] | None] = [None] * len(stretches)
-    origin = [moments[first].scroll_px for first, _ in stretches]
-    for frame in plan.frames_at([moments[index].time_s for index in wanted]):
-        index = scan.index_at(frame.timestamp_s)
-        for number, (first, last) in enumerate(stretches):
-            if not first <= index <= last:
-                continue
-            canvas = canvases[number]
-            if canvas is None:
-                canvas = canvases[number] = PageCanvas(frame.image)
-                canvas.fix(scan.fixed)
-                origin[number] = moments[index].scroll_px
-            else:
-                canvas.paste(frame.image, moments[index].scroll_px - origin[number])
-            if images[number] is None or moments[index].scroll_px == origin[number]:
-                images[number] = frame.image
+    canvases = _stitch(plan, scan, stretches)
+    height = plan.size_px[1]
     states: list[State] = []
     spans: list[tuple[float, int]] = []
-    for (first, last), canvas, image in zip(stretches, canvases, images, strict=True):
-        if canvas is None or image is None:
+    for (first, last), canvas in zip(stretches, canvases, strict=True):
+        if canvas is None:
             continue
+        full_page = clean_frame(canvas.image)
+        image = full_page[-canvas.top : -canvas.top + height]
         known = next((state for state in states if _is_same(state.image, image)), None)
         spans.append((moments[first].time_s, len(states) if known is None else known.index))
         if known is None:
@@ -293,29 +281,87 @@ def _find_states(
                 State(
                     index=len(states),
                     image=image,
-                    full_page=canvas.image,
+                    full_page=full_page,
                     top_px=-canvas.top,
                     first_s=moments[first].time_s,
                     last_s=moments[last].time_s,
-                    fixed=scan.fixed if len(canvas.image) > len(image) else {},
+                    fixed=scan.fixed if len(full_page) > len(image) else {},
                 )
             )
     return tuple(states), spans
 
 
-def _pick_frames(scan: Scan, first: int, last: int) -> list[int]:
-    """Frames of a stretch to put its page together from: its first, its last, and one for each piece scrolled."""
-    height = max((moment.scroll_px for moment in scan.moments), default=0) + 600
+def _stitch(plan: FramePlan, scan: Scan, stretches: Sequence[tuple[int, int]]) -> list[PageCanvas | None]:
+    """The whole page of each stretch; None where no frame of it could be read."""
+    moments = scan.moments
+    picks = [_pick_frames(scan, first, last) for first, last in stretches]
+    canvases: list[PageCanvas | None] = [None] * len(stretches)
+    origins = [moments[pasted[0]].scroll_px for pasted, _ in picks]
+    early: list[list[tuple[NDArray[np.uint8], Moment]]] = [[] for _ in stretches]
+    wanted = sorted({index for pasted, filled in picks for index in (*pasted, *filled)})
+    for frame in plan.frames_at([moments[index].time_s for index in wanted]):
+        index = scan.index_at(frame.timestamp_s)
+        moment = moments[index]
+        for number, (pasted, filled) in enumerate(picks):
+            canvas = canvases[number]
+            if index in filled and canvas is None:
+                early[number].append((frame.image, moment))
+            elif index in filled and canvas is not None:
+                canvas.fill(frame.image, moment.scroll_px - origins[number], moment.pointer_box)
+            elif index in pasted and canvas is not None:
+                canvas.paste(frame.image, moment.scroll_px - origins[number], moment.pointer_box)
+            elif index in pasted:
+                canvas = canvases[number] = PageCanvas(frame.image, moment.pointer_box)
+                canvas.fix(scan.fixed)
+                for image, then in early[number]:
+                    canvas.fill(image, then.scroll_px - origins[number], then.pointer_box)
+                early[number] = []
+    return canvases
+
+
+def _pick_frames(scan: Scan, first: int, last: int) -> tuple[list[int], list[int]]:
+    """Frames of a stretch to put its page together from: those that are laid on, and those that fill what they hide.
+
+    Laid on are the first one, and one for each piece scrolled, at rest. The others show what was under the pointer.
+    """
+    moments = scan.moments
+    height = max((moment.scroll_px for moment in moments), default=0) + 600
     step = max(_STEP_SHARE * 300, height / _MAX_STITCHED / 4)
-    picked, at = [first], scan.moments[first].scroll_px
-    for index in range(first + 1, last + 1):
-        moment = scan.moments[index]
-        is_calm = index + 1 > last or scan.moments[index + 1].shift_px == 0
+    begun = _find_calm(scan, first, last)
+    picked, at = [begun], moments[begun].scroll_px
+    for index in range(begun + 1, last + 1):
+        moment = moments[index]
+        is_calm = index + 1 > last or moments[index + 1].shift_px == 0
         if abs(moment.scroll_px - at) >= step or (is_calm and moment.shift_px):
             picked.append(index)
             at = moment.scroll_px
-    settled = [min(index + 3, last) for index in picked if scan.moments[min(index + 3, last)].shift_px == 0]
-    return sorted({*picked, *settled, last})
+    settled = [min(index + 3, last) for index in picked[1:] if moments[min(index + 3, last)].shift_px == 0]
+    pasted = sorted({*picked, *settled})
+    fills = {other for index in pasted if (other := _find_clear(scan, index, first, last)) is not None}
+    return pasted, sorted((fills | {last}) - set(pasted))
+
+
+def _find_calm(scan: Scan, first: int, last: int) -> int:
+    """The last frame of a stretch before anything happens in it: an encoder shows it better than the first one."""
+    starts = [change.start for change in scan.changes if first < change.start]
+    moves = [index for index in range(first + 1, last + 1) if scan.moments[index].shift_px]
+    until = min([*starts[:1], *moves[:1], last + 1])
+    return max(min(until - 1, last, scan.index_at(scan.moments[first].time_s + _CALM_S)), first)
+
+
+def _find_clear(scan: Scan, index: int, first: int, last: int) -> int | None:
+    """A frame of a stretch that shows what the pointer hides in another one; None where there is none."""
+    here = scan.moments[index]
+    if here.pointer_box is None:
+        return None
+    wide = here.pointer_box.padded(_CLEAR_PX)
+    for other in sorted(range(first, last + 1), key=lambda each: abs(each - index)):
+        moment = scan.moments[other]
+        if moment.scroll_px != here.scroll_px or moment.shift_px:
+            continue
+        if moment.pointer_box is None or not moment.pointer_box.intersection(wide):
+            return other
+    return None
 
 
 def _is_same(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
