@@ -169,7 +169,7 @@ async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]
 
     end, plan, measures = result.swarm.run.end, result.plan, result.swarm.measures
     shown = wanted_events(result.events, plan.wish) or result.events
-    missing = [f"Not watched: {span.describe()}" for span in result.missing]
+    missing = [f"Not watched: {line}" for line in result.missing]
     show = Showcase(
         question=plan.wish.question,
         answer=end.answer or end.reason,
@@ -277,5 +277,5 @@ def _print(result: "VideoResult", page: Path | None, form: str) -> None:
     else:
         more |= result.swarm.to_json()
         more["events"] = [{**event.to_json(), "citation": event.citation} for event in result.events]
-        more["missing"] = [span.describe() for span in result.missing]
+        more["missing"] = list(result.missing)
     print_outcome(run, form, more)

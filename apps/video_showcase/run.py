@@ -1,6 +1,7 @@
 """A question about videos from its files to an answer: a swarm whose sub-agents watch a span each."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from cua.trajectory.images import write_atomically
 from visual_tools.sandbox import KernelMaker
 
 PLAN = "video.json"
+_CALLS_A_SPAN, _MORE = 15, 20
+_REASON_CHARS = 200
 FRAMES = "frames"
 
 
@@ -114,14 +117,14 @@ class VideoResult:
         swarm: The run itself: its end holds the answer.
         plan: What was to be done.
         events: What happens in the files.
-        missing: Spans that nobody could watch.
+        missing: Spans that nobody could watch, each described with the reason.
         num_decoded: Frames that were decoded for agents to look at.
     """
 
     swarm: SwarmResult
     plan: Plan
     events: tuple[Event, ...]
-    missing: tuple[Span, ...]
+    missing: tuple[str, ...]
     num_decoded: int = 0
 
     @property
@@ -178,15 +181,20 @@ class _Session:
         self._progress = Progress(whole_s=whole_s, num_spans=len(plan.spans))
         self._model = PlannedModel(plan.spans, plan.wish, self._inner, self._answer)
         self._run_dir = Path()
+        self._swarm: Swarm | None = None
         self._frames = FrameStore(Path())
 
     def swarm_options(self) -> SwarmOptions:
         watchers = Watchers(self._progress, num_parallel=self._options.num_parallel, listener=self._options.on_progress)
         self._desk = desk = Desk(spans=self._plan.spans, wish=self._plan.wish, watchers=watchers, frames=self._frames)
         tools = make_tools(desk) if self._inner is None else (*VISUAL_TOOLS, *make_tools(desk))
-        given = self._options.swarm
-        limits = replace(given.limits, child_time_s=None)
-        return replace(given, tools=tools, limits=limits)
+        given, count = self._options.swarm, len(self._plan.spans)
+        run = replace(given.limits.run, max_calls=max(given.limits.run.max_calls or 0, _CALLS_A_SPAN * count))
+        limits = replace(
+            given.limits, child_time_s=None, max_children=max(given.limits.max_children, count + _MORE), run=run
+        )
+        calls = max(given.preset.orchestrator_calls, count + 3 * _MORE)
+        return replace(given, tools=tools, limits=limits, preset=replace(given.preset, orchestrator_calls=calls))
 
     def given(self) -> dict[str, Any]:
         return {
@@ -200,7 +208,7 @@ class _Session:
     def _begin(self, swarm: Swarm) -> None:
         """Lay out what the sub-agents are handed over, once the run has its folder."""
         run_dir = Path(swarm.scope.record.shown_dir or ".")
-        self._run_dir = run_dir
+        self._run_dir, self._swarm = run_dir, swarm
         self._frames.open(run_dir / FRAMES)
         files = run_dir / FILES
         files.mkdir(parents=True, exist_ok=True)
@@ -221,7 +229,7 @@ class _Session:
 
     def _answer(self) -> str:
         events, missing = load_events(self._run_dir, self._plan)
-        described = [span.describe() for span in missing] + list(self._plan.inventory.left_out)
+        described = [*map(self._describe_missing, missing), *self._plan.inventory.left_out]
         return answer(
             events,
             self._plan.wish,
@@ -229,6 +237,14 @@ class _Session:
             num_files=len(self._plan.inventory.sources),
             missing=described,
         )
+
+    def _describe_missing(self, span: Span) -> str:
+        """A span that nobody could watch, and why, in the words of its sub-agent or of its end."""
+        children = self._swarm.children if self._swarm is not None else []
+        child = next((one for one in children if task_name(span) in one.assignment.files), None)
+        said = (child.answer or child.reason) if child is not None else ""
+        reason = re.sub(r"\[\^[\w.]+\^\]", "", said).strip().partition("\n")[0].removeprefix(f"{span.describe()} ")
+        return f"{span.describe()}: {reason[:_REASON_CHARS]}" if reason else span.describe()
 
     async def finished(self, work: Any) -> VideoResult:
         try:
@@ -241,7 +257,7 @@ class _Session:
             swarm=result,
             plan=self._plan,
             events=tuple(events),
-            missing=tuple(missing),
+            missing=tuple(map(self._describe_missing, missing)),
             num_decoded=self._frames.num_decoded,
         )
 
