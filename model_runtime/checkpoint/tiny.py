@@ -10,7 +10,6 @@ characters).
 """
 
 import base64
-import json
 import re
 import zlib
 from collections import Counter
@@ -24,14 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model_runtime.checkpoint.int4 import pack, quantize
+from model_runtime.checkpoint.folder import IGNORE, dtype_of, pack_named, write_folder
 from model_runtime.checkpoint.names import TensorInfo, expected_tensors
-from model_runtime.checkpoint.writer import Planned, write_shards
-from model_runtime.config.types import DType, K25Config, QuantizationConfig, TextConfig, VisionConfig, check_config
-from model_runtime.config.write import config_json
-from model_runtime.errors import ConfigError
-from model_runtime.processor.media_rules import CHUNK_FRAMES, MediaOptions
-from model_runtime.tokenizer.special import NUM_SLOTS, SLOT_OF, SpecialTokens
+from model_runtime.config.types import DType, K25Config, QuantizationConfig, TextConfig, VisionConfig
+from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
 
 WORDS = re.compile(r" ?[^\W\d]+| ?\d{1,3}| ?[^\s\w]+|\s+")
 Pair = tuple[bytes, bytes]
@@ -126,14 +121,6 @@ def _merge(parts: tuple[bytes, ...], pair: Pair) -> tuple[bytes, ...]:
 
 
 NUM_RANKS = 1024
-IGNORE = (
-    "lm_head",
-    "re:.*self_attn.*",
-    "re:.*shared_experts.*",
-    "re:.*mlp\\.(gate|up|gate_up|down)_proj.*",
-    "re:.*vision_tower.*",
-    "re:.*mm_projector.*",
-)
 
 
 def tiny_config(
@@ -205,22 +192,11 @@ def write_tiny(
     config = config or tiny_config()
     if quantized and config.quantization is None:
         config = replace(config, quantization=QuantizationConfig(ignore=IGNORE))
-    faults: list[str] = []
-    check_config(config, faults)
-    if faults:
-        raise ConfigError("; ".join(faults))
-    model_dir.mkdir(parents=True, exist_ok=True)
-    expected = expected_tensors(config)
-    plan = {name: Planned(_dtype_of(info, config.dtype), info.shape) for name, info in expected.items()}
-    write_shards(model_dir, plan, _tensors(expected, config, seed), num_shards)
-    _write_json(model_dir / "config.json", config_json(config))
-    _write_vocabulary(model_dir, config)
-    _write_json(model_dir / "preprocessor_config.json", _processor_json(config))
+    tensors = _tensors(expected_tensors(config), config, seed)
+    write_folder(
+        model_dir, config, tensors, ranks=tiny_ranks(config.text.vocab_size - NUM_SLOTS), num_shards=num_shards
+    )
     return config
-
-
-def _dtype_of(info: TensorInfo, dtype: DType) -> str:
-    return dtype if dtype in info.dtypes and info.dtypes[0] != "float32" else info.dtypes[0]
 
 
 def _tensors(expected: Mapping[str, TensorInfo], config: K25Config, seed: int) -> Iterator[tuple[str, Tensor]]:
@@ -228,20 +204,13 @@ def _tensors(expected: Mapping[str, TensorInfo], config: K25Config, seed: int) -
     for name, info in expected.items():
         if name.endswith("_packed"):
             assert config.quantization is not None
-            yield from _packed(name.removesuffix("_packed"), expected, config.quantization.group_size, dtype, seed)
+            group_size = config.quantization.group_size
+            stem = name.removesuffix("_packed")
+            num_out, num_groups = expected[stem + "_scale"].shape
+            weight = _random(stem, (num_out, num_groups * group_size), seed).to(dtype)
+            yield from pack_named(stem, weight, group_size)
         elif not name.endswith(("weight_scale", "weight_shape")):
-            yield name, _random(name, info.shape, seed).to(getattr(torch, _dtype_of(info, config.dtype)))
-
-
-def _packed(
-    name: str, expected: Mapping[str, TensorInfo], group_size: int, dtype: torch.dtype, seed: int
-) -> Iterator[tuple[str, Tensor]]:
-    num_out, num_groups = expected[name + "_scale"].shape
-    shape = (num_out, num_groups * group_size)
-    q, scale = quantize(_random(name, shape, seed).to(dtype), group_size)
-    yield name + "_packed", pack(q)
-    yield name + "_scale", scale
-    yield name + "_shape", torch.tensor(shape, dtype=torch.int32)
+            yield name, _random(name, info.shape, seed).to(getattr(torch, dtype_of(info, config.dtype)))
 
 
 def _random(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
@@ -255,61 +224,3 @@ def _random(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
         return values.mul_(0.5)
     num_in = values[0].numel()
     return values.mul_(num_in**-0.5)
-
-
-def _write_vocabulary(model_dir: Path, config: K25Config) -> None:
-    num_ranks = config.text.vocab_size - NUM_SLOTS
-    special = SpecialTokens(num_ranks)
-    (model_dir / "tiktoken.model").write_bytes(tiny_ranks(num_ranks))
-    added = {
-        str(special.id_of(text)): {
-            "content": text,
-            "lstrip": False,
-            "normalized": False,
-            "rstrip": False,
-            "single_word": False,
-            "special": text not in ("<think>", "</think>"),
-        }
-        for text in SLOT_OF
-    }
-    tokenizer = {
-        "added_tokens_decoder": added,
-        "bos_token": "[BOS]",
-        "eos_token": "[EOS]",
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "clean_up_tokenization_spaces": False,
-        "model_max_length": config.text.max_position_embeddings,
-        "tokenizer_class": "TikTokenTokenizer",
-    }
-    _write_json(model_dir / "tokenizer_config.json", tokenizer)
-    text = config.text
-    ids = {"bos_token_id": text.bos_token_id, "eos_token_id": special.im_end, "pad_token_id": text.pad_token_id}
-    _write_json(model_dir / "generation_config.json", ids | {"max_length": text.max_position_embeddings})
-
-
-def _processor_json(config: K25Config) -> dict[str, Any]:
-    """Source: `preprocessor_config.json` of the release; limits are the release's."""
-    release = MediaOptions()
-    return {
-        "media_proc_cfg": {
-            "in_patch_limit": release.in_patch_limit,
-            "in_patch_limit_each_frame": release.in_patch_limit_each_frame,
-            "in_patch_limit_video": None,
-            "patch_size": config.vision.patch_size,
-            "image_mean": [0.5, 0.5, 0.5],
-            "image_std": [0.5, 0.5, 0.5],
-            "merge_kernel_size": config.vision.merge_kernel_size[0],
-            "fixed_output_tokens": None,
-            "patch_limit_on_one_side": release.patch_limit_on_one_side,
-            "max_num_frames_each_video": None,
-            "sample_fps": release.sample_fps,
-            "temporal_merge_kernel_size": CHUNK_FRAMES,
-            "timestamp_mode": "hh:mm:ss.fff",
-            "config_type": "media_proc.processors.moonvit.MoonViTMediaProcessorConfig",
-        }
-    }
-
-
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")

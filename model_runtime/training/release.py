@@ -5,8 +5,10 @@ the release's matrices by itself, and for whatever else speaks of tensors by the
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from model_runtime.model import K25Model
 from model_runtime.model.layers import Mlp
@@ -71,12 +73,19 @@ def _name_moe(moe: Moe, prefix: str, of: Of) -> Named:
     yield f"{prefix}gate.weight", of(moe.router)
     if moe.shared is not None:
         yield from _name_mlp(moe.shared, f"{prefix}shared_experts.", of)
-    gate_up, down = of(moe.gate_up), of(moe.down)
+    gate_up, down = of(find_trained(moe, "gate_up")), of(find_trained(moe, "down"))
     for number in range(len(down)):
         gate, up = gate_up[number].chunk(2)
         yield f"{prefix}experts.{number}.gate_proj.weight", gate
         yield f"{prefix}experts.{number}.up_proj.weight", up
         yield f"{prefix}experts.{number}.down_proj.weight", down[number]
+
+
+def find_trained(module: nn.Module, name: str) -> nn.Parameter:
+    """The weight behind an attribute that something such as rounding stands before (torch's `parametrize`)."""
+    if is_parametrized(module, name):
+        return cast(nn.Parameter, cast(Any, module.parametrizations)[name].original)
+    return cast(nn.Parameter, getattr(module, name))
 
 
 def _name_vision(tower: VisionTower, of: Of) -> Named:

@@ -1,0 +1,150 @@
+"""Examples with what is to be learnt from them, and a batch of them as rows and targets for the losses.
+
+Labels speak of places in their own example; `make_targets` turns them into rows of the batch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model_runtime.training.batch import Example, TrainingBatch
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A token that says a number, and where the model is to look while it finds it.
+
+    Attributes:
+        place: Of the token in its branch, from 1: it is predicted from the token before it.
+        value: What it says, not rounded, in the units of `NumberTokens`.
+        look_at: Place in the trunk of the picture's token that shows the target; None has no picture.
+    """
+
+    place: int
+    value: float
+    look_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A word of the picture, to be read from one token.
+
+    Attributes:
+        place: In the trunk, of the picture's token on which the word is centred.
+        letters: Class of each letter, `IGNORED` where there is none to be read.
+    """
+
+    place: int
+    letters: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """An example, and what is asked of it.
+
+    Attributes:
+        example: What the model reads.
+        spoken: For each branch, from which place on its tokens are to be predicted (1 at least).
+        numbers: For each branch, the tokens among them that are numbers.
+        letters: (patches of all its pictures,) class of the letter in each patch, or None.
+        words: To be read from the pictures.
+    """
+
+    example: Example
+    spoken: tuple[int, ...] = ()
+    numbers: tuple[tuple[Number, ...], ...] = ()
+    letters: Tensor | None = None
+    words: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Labels as rows of a batch.
+
+    Attributes:
+        rows: (T,) int64, tokens whose next token is to be predicted, numbers left out.
+        tokens: (T,) int64, those next tokens.
+        number_rows: (K,) int64, tokens whose next token is a number.
+        numbers: (K,) fp32, which.
+        look_rows: (L,) int64, tokens that are to look at a picture's token.
+        look_at: (L,) int64, that token, as a place in its trunk.
+        letters: (patches,) int64, of all pictures end to end, `IGNORED` where nothing is asked.
+        word_rows: (W,) int64, the pictures' tokens from which words are read.
+        words: (W, letters) int64, padded with `IGNORED`.
+    """
+
+    rows: Tensor
+    tokens: Tensor
+    number_rows: Tensor
+    numbers: Tensor
+    look_rows: Tensor
+    look_at: Tensor
+    letters: Tensor
+    word_rows: Tensor
+    words: Tensor
+
+
+def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
+    """Labels of lessons as rows of the batch that was made of their examples.
+
+    Raises:
+        ValueError: A label speaks of a place that its example does not have.
+    """
+    spoken = [row for lesson, spans in _pair(lessons, batch) for row in _find_spoken(lesson, spans)]
+    numbers = [
+        (span.start + number.place - 1, number)
+        for lesson, spans in _pair(lessons, batch)
+        for span, of_branch in zip(spans, lesson.numbers, strict=False)
+        for number in of_branch
+    ]
+    looks = [(row, number.look_at) for row, number in numbers if number.look_at is not None]
+    words = [
+        (trunk.start + word.place, word)
+        for lesson, trunk in zip(lessons, batch.trunks, strict=True)
+        for word in lesson.words
+    ]
+    said = {row for row, _ in numbers}
+    rows = torch.tensor([row for row in spoken if row not in said], dtype=torch.int64)
+    return Targets(
+        rows=rows,
+        tokens=batch.token_ids[rows + 1],
+        number_rows=torch.tensor([row for row, _ in numbers], dtype=torch.int64),
+        numbers=torch.tensor([number.value for _, number in numbers]),
+        look_rows=torch.tensor([row for row, _ in looks], dtype=torch.int64),
+        look_at=torch.tensor([place for _, place in looks], dtype=torch.int64),
+        letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
+        word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
+        words=_pad([word.letters for _, word in words]),
+    )
+
+
+def _pair(lessons: Sequence[Lesson], batch: TrainingBatch) -> Iterator[tuple[Lesson, tuple[slice, ...]]]:
+    return zip(lessons, batch.branches, strict=True)
+
+
+def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
+    for span, first in zip(spans, lesson.spoken, strict=True):
+        if not 1 <= first <= span.stop - span.start:
+            raise ValueError(
+                f"a branch of {span.stop - span.start} tokens speaks from token {first} on, expected 1 or more"
+            )
+        yield from range(span.start + first - 1, span.stop - 1)
+
+
+def _letters_of(lesson: Lesson) -> Tensor:
+    count = sum(picture.num_patches for picture in lesson.example.pictures)
+    if lesson.letters is None:
+        return torch.full((count,), IGNORED)
+    if len(lesson.letters) != count:
+        raise ValueError(f"{len(lesson.letters)} letters for {count} patches")
+    return lesson.letters
+
+
+def _pad(words: Sequence[Sequence[int]]) -> Tensor:
+    width = max(map(len, words), default=0)
+    padded = [[*word, *([IGNORED] * (width - len(word)))] for word in words]
+    return torch.tensor(padded, dtype=torch.int64).view(len(words), width)

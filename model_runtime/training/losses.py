@@ -1,0 +1,202 @@
+"""What a model is taught by: its next tokens, and, beside them, losses on what lies inside that make it learn sooner.
+
+The parts are separate: each has its weight, 0 leaves it out, and the model that is exported has none of the heads here.
+"""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model_runtime.model import K25Model
+from model_runtime.training.attention import AttentionInputs, find_log_shares
+from model_runtime.training.batch import Activations, TrainingBatch
+from model_runtime.training.lessons import IGNORED, Targets
+
+POINTER_DIM = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossWeights:
+    """How much each part counts.
+
+    Attributes:
+        token: Cross-entropy of the next token.
+        number: The same for tokens that are numbers, against a bell over the numbers near the right one.
+        letter: Which letter each patch shows, read from the vision tower's patches.
+        word: Which word is centred on a picture's token, read from what the projector gives.
+        pointer: Which of the picture's tokens is meant, by the product of two projections of hidden rows.
+        attention: How much of one head's attention the token before a number gives to the picture's token meant.
+    """
+
+    token: float = 1.0
+    number: float = 1.0
+    letter: float = 1.0
+    word: float = 1.0
+    pointer: float = 1.0
+    attention: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberTokens:
+    """The tokens that say numbers, in order, and how wide the bell of what is nearly right is.
+
+    Attributes:
+        ids: (count,) int64.
+        width: Standard deviation, in numbers.
+    """
+
+    ids: Tensor
+    width: float = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisedHead:
+    """The head of attention that is taught to look at the target."""
+
+    layer: int
+    head: int = 0
+
+
+class AuxiliaryHeads(nn.Module):
+    """Small layers that the losses read the model's inside with; they are trained with it and left behind.
+
+    Args:
+        model: Whose widths they take.
+        num_letters: Classes of a letter.
+        word_length: Letters of a word that are read.
+    """
+
+    def __init__(self, model: K25Model, *, num_letters: int, word_length: int) -> None:
+        super().__init__()
+        hidden, patch = model.config.text.hidden_size, model.config.vision.hidden_size
+        self.num_letters, self.word_length = num_letters, word_length
+        self.letter = nn.Linear(patch, num_letters)
+        self.word = nn.Linear(hidden, word_length * num_letters)
+        self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
+
+
+class Losses:
+    """The losses of a model.
+
+    Args:
+        model: On one rank, its vision tower loaded.
+        heads: Of `AuxiliaryHeads`.
+        weights: Of the parts.
+        numbers: Which tokens say numbers.
+        supervised: Which head of attention is taught.
+    """
+
+    def __init__(
+        self,
+        model: K25Model,
+        heads: AuxiliaryHeads,
+        *,
+        weights: LossWeights,
+        numbers: NumberTokens,
+        supervised: SupervisedHead,
+    ) -> None:
+        assert model.vision is not None
+        self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
+        self._patches = torch.empty(0)  # of the last forward pass
+        self._inputs = AttentionInputs(model, [supervised.layer])
+        self._hook = model.vision.final_norm.register_forward_hook(self._keep_patches)
+
+    def _keep_patches(self, _module: nn.Module, _inputs: object, output: Tensor) -> None:
+        self._patches = output
+
+    def __call__(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
+        """The parts that count, each an average over what it is asked for; 0 where nothing is.
+
+        Args:
+            seen: Of the forward pass that was just made.
+            batch: The step.
+            targets: Its labels.
+        """
+        parts = {}
+        for field in fields(LossWeights):
+            if getattr(self.weights, field.name):
+                parts[field.name] = getattr(self, f"_find_{field.name}")(seen, batch, targets)
+        return parts
+
+    def total(self, parts: dict[str, Tensor]) -> Tensor:
+        """The parts by their weights."""
+        return torch.stack([getattr(self.weights, name) * part for name, part in parts.items()]).sum()
+
+    def close(self) -> None:
+        """Watch the model no longer; may be called twice."""
+        self._inputs.close()
+        self._hook.remove()
+
+    def _find_token(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        return cross_entropy(self.model.logits(seen.hidden[targets.rows]), targets.tokens)
+
+    def _find_number(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.number_rows):
+            return seen.hidden.new_zeros(())
+        chances = self.model.logits(seen.hidden[targets.number_rows]).log_softmax(-1)[:, self.numbers.ids]  # (K, count)
+        return -(make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width) * chances).sum(-1).mean()
+
+    def _find_letter(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        is_asked = targets.letters != IGNORED
+        if not is_asked.any():
+            return seen.hidden.new_zeros(())
+        return cross_entropy(self.heads.letter(self._patches[is_asked]), targets.letters[is_asked])
+
+    def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.word_rows):
+            return seen.hidden.new_zeros(())
+        place_of = torch.full((len(batch.token_ids),), -1)
+        place_of[batch.picture_rows] = torch.arange(len(batch.picture_rows))
+        rows = torch.cat(seen.pictures)[place_of[targets.word_rows]]  # (W, hidden)
+        scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : targets.words.shape[1]]
+        return cross_entropy(scores.flatten(0, 1), targets.words.flatten())
+
+    def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Among the picture's tokens of the trunk that the looking token goes on from."""
+        losses = []
+        for trunk, branches in zip(batch.trunks, batch.branches, strict=True):
+            if not branches:
+                continue
+            is_here = (targets.look_rows >= branches[0].start) & (targets.look_rows < branches[-1].stop)
+            is_picture = (batch.picture_rows >= trunk.start) & (batch.picture_rows < trunk.stop)
+            places = batch.picture_rows[is_picture]
+            if not is_here.any() or not len(places):
+                continue
+            keys, queries = (
+                self.heads.key(seen.hidden[places]),
+                self.heads.query(seen.hidden[targets.look_rows[is_here]]),
+            )
+            wanted = torch.searchsorted(places, targets.look_at[is_here] + trunk.start)
+            losses.append(F.cross_entropy(queries @ keys.T / POINTER_DIM**0.5, wanted, reduction="none"))
+        return torch.cat(losses).mean() if losses else seen.hidden.new_zeros(())
+
+    def _find_attention(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.look_rows):
+            return seen.hidden.new_zeros(())
+        number, head = self.supervised.layer, self.supervised.head
+        mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
+        return -find_log_shares(mla, given, batch, targets.look_rows, targets.look_at, head=head).mean()
+
+
+def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
+    """Mean over what is asked for; 0 where nothing is. Arguments as torch's, `IGNORED` classes left out."""
+    if not bool((classes != IGNORED).any()):
+        return scores.new_zeros(())
+    return F.cross_entropy(scores.float(), classes, ignore_index=IGNORED)
+
+
+def make_bells(centers: Tensor, count: int, width: float) -> Tensor:
+    """Normal densities over whole numbers, each row summing to 1.
+
+    Args:
+        centers: (K,), from 0 to count.
+        count: Numbers from 0 on.
+        width: Standard deviation.
+
+    Returns:
+        (K, count) fp32.
+    """
+    distances = torch.arange(count) - centers.float().unsqueeze(1)
+    return (-0.5 * (distances / width).square()).softmax(-1)

@@ -1,0 +1,242 @@
+"""Steps of training: forward, losses, gradients, both optimizers, clipped heads, balanced experts; saved and resumed.
+
+A step on the same machine, from the same state and lessons, gives the same weights to the last bit, so a run that was
+interrupted and resumed ends where one that was not ends.
+
+Source: Kimi K2 report (arXiv 2507.20534), section 2.1 (MuonClip) and 2.5 (warm-up, constant rate, decay, weight decay
+0.1); gradient clipping: Pascanu et al. 2013, arXiv 1211.5063, algorithm 1.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model_runtime.errors import CheckpointError
+from model_runtime.model import K25Model
+from model_runtime.training.attention import AttentionInputs
+from model_runtime.training.batch import TrainingBatch, make_batch, run
+from model_runtime.training.lessons import Lesson, make_targets
+from model_runtime.training.losses import Losses
+from model_runtime.training.muon import Muon
+from model_runtime.training.qk_clip import THRESHOLD, clip_heads, find_score_maxima
+from model_runtime.training.release import release_tensors
+from model_runtime.training.router_balance import RouterBalance
+
+STATE = "training.pt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """How a model is trained.
+
+    Attributes:
+        num_steps: Of the whole schedule.
+        muon_lr: Highest learning rate of the hidden matrices, on the scale of AdamW's.
+        adam_lr: Highest learning rate of everything else.
+        warmup_steps: Steps in which the rates rise from 0.
+        decay_share: Share of the schedule, at its end, in which they fall to `final_share` of their height.
+        final_share: Of the highest rates, at the end.
+        momentum: Muon's.
+        adam_betas: AdamW's.
+        weight_decay: Of both.
+        max_grad_norm: Of all gradients together.
+        clip_threshold: Largest score of attention; 0 leaves QK-clip out.
+        clip_every: Steps between two looks at the scores.
+        balance_speed: Of the routers' biases.
+    """
+
+    num_steps: int
+    muon_lr: float = 0.02
+    adam_lr: float = 2e-3
+    warmup_steps: int = 10
+    decay_share: float = 0.4
+    final_share: float = 0.02
+    momentum: float = 0.95
+    adam_betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.1
+    max_grad_norm: float = 1.0
+    clip_threshold: float = THRESHOLD
+    clip_every: int = 10
+    balance_speed: float = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """What one step showed.
+
+    Attributes:
+        losses: Each part, before the step.
+        grad_norm: Of all gradients together, before they were clipped.
+        rate: Share of the highest learning rates.
+        num_clipped: Heads whose scores were scaled down.
+        imbalance: Tokens of the busiest expert over the mean.
+        num_tokens: Of the batch.
+    """
+
+    losses: dict[str, float]
+    grad_norm: float
+    rate: float
+    num_clipped: int
+    imbalance: float
+    num_tokens: int
+
+
+class Trainer:
+    """A model in training.
+
+    Args:
+        model: With the operators `autograd`, in fp32.
+        losses: Its losses, with the heads that are trained beside it.
+        options: See there.
+    """
+
+    def __init__(self, model: K25Model, losses: Losses, options: TrainingOptions) -> None:
+        self.model, self.losses, self.options = model.requires_grad_().train(), losses, options
+        self.step_number = 0
+        self._balance = RouterBalance(model, options.balance_speed)
+        self._inputs = AttentionInputs(model) if options.clip_threshold else None
+        self._matrices = {
+            name: tensor for name, tensor in release_tensors(model).items() if is_hidden_matrix(name, tensor)
+        }
+        self._muon = Muon(
+            self._matrices, lr=options.muon_lr, momentum=options.momentum, weight_decay=options.weight_decay
+        )
+        self._adam = torch.optim.AdamW(
+            [*self._find_rest(), *losses.heads.parameters()],
+            lr=options.adam_lr,
+            betas=options.adam_betas,
+            weight_decay=options.weight_decay,
+        )
+
+    def _find_rest(self) -> list[Tensor]:
+        """Weights of which no part is a hidden matrix."""
+        taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
+        return [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
+
+    def step(self, lessons: Sequence[Lesson]) -> StepReport:
+        """Learn from some lessons.
+
+        Args:
+            lessons: One at least.
+        """
+        batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id)
+        parts = self.losses(run(self.model, batch), batch, make_targets(lessons, batch))
+        self.model.zero_grad(set_to_none=True)
+        self.losses.heads.zero_grad(set_to_none=True)
+        self.losses.total(parts).backward()  # type: ignore[no-untyped-call]
+        weights = [*self.model.parameters(), *self.losses.heads.parameters()]
+        norm = torch.nn.utils.clip_grad_norm_(weights, self.options.max_grad_norm)
+        rate, imbalance = find_rate(self.step_number, self.options), self._balance.find_imbalance()
+        self._update(rate)
+        num_clipped = self._clip(batch)
+        self._balance.step()
+        self.step_number += 1
+        return StepReport(
+            losses={name: part.item() for name, part in parts.items()},
+            grad_norm=float(norm),
+            rate=rate,
+            num_clipped=num_clipped,
+            imbalance=imbalance,
+            num_tokens=len(batch.token_ids),
+        )
+
+    def _update(self, rate: float) -> None:
+        for group in self._adam.param_groups:
+            group["lr"] = rate * self.options.adam_lr
+        self._adam.step()
+        self._muon.lr = rate * self.options.muon_lr
+        self._muon.step(release_tensors(self.model, _gradient_of))
+
+    def _clip(self, batch: TrainingBatch) -> int:
+        if self._inputs is None or self.step_number % self.options.clip_every:
+            return 0
+        maxima = find_score_maxima(self.model, self._inputs, batch)
+        return sum(
+            clip_heads(layer.attention, of_layer, self.options.clip_threshold)
+            for layer, of_layer in zip(self.model.layers, maxima, strict=True)
+        )
+
+    def save(self, folder: Path, *, data_state: Mapping[str, Any]) -> None:
+        """Keep all that the next step depends on; a crash leaves the old file or the new one.
+
+        Args:
+            folder: Made where it is not there.
+            data_state: Where the lessons stand, as JSON.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        state = {
+            "step": self.step_number,
+            "options": json.dumps(asdict(self.options)),
+            "data": json.dumps(data_state),
+            "model": {name: tensor.clone() for name, tensor in release_tensors(self.model).items()},
+            "biases": [router.bias for router in self._balance.routers],
+            "heads": self.losses.heads.state_dict(),
+            "muon": self._muon.state_dict(),
+            "adam": self._adam.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+        }
+        part = folder / f"{STATE}.part"
+        torch.save(state, part)
+        part.replace(folder / STATE)
+
+    def load(self, folder: Path) -> dict[str, Any]:
+        """Go on from what `save` kept.
+
+        Returns:
+            Its `data_state`.
+
+        Raises:
+            CheckpointError: Nothing is kept there, or of another model or another schedule.
+        """
+        try:
+            state = torch.load(folder / STATE, weights_only=True)
+        except FileNotFoundError:
+            raise CheckpointError(f"no {STATE} in {folder}: nothing was saved there") from None
+        except Exception as error:  # whatever unpickling a damaged file raises
+            raise CheckpointError(f"{folder / STATE} cannot be read: {error}") from error
+        if json.loads(state["options"]) != json.loads(json.dumps(asdict(self.options))):
+            raise CheckpointError(f"{folder / STATE} was saved with other options: {state['options']}")
+        _copy_weights(state["model"], release_tensors(self.model), folder)
+        for router, bias in zip(self._balance.routers, state["biases"], strict=True):
+            router.bias.copy_(bias)
+        self.losses.heads.load_state_dict(state["heads"])
+        self._muon.load_state_dict(state["muon"])
+        self._adam.load_state_dict(state["adam"])
+        torch.set_rng_state(state["torch_rng"])
+        self.step_number = state["step"]
+        return dict(json.loads(state["data"]))
+
+
+def is_hidden_matrix(name: str, tensor: Tensor) -> bool:
+    """Whether Muon updates a tensor of the release: two dimensions, and not what meets words, pixels or places.
+
+    Source: Kimi K2 report, section 2.1; arXiv 2502.16982, section 2.2. The routers' gates are left to AdamW, too.
+    """
+    others = ("embed_tokens.weight", "lm_head.weight", "mlp.gate.weight", "patch_embed.")
+    return tensor.dim() == 2 and not any(other in name for other in others)
+
+
+def find_rate(step: int, options: TrainingOptions) -> float:
+    """Share of the highest learning rates at a step: up in a line, level, down in a line."""
+    decay_steps = options.decay_share * options.num_steps
+    left = max(options.num_steps - step, 0) / decay_steps if decay_steps else 1.0
+    return min(1.0, (step + 1) / max(options.warmup_steps, 1)) * min(1.0, max(left, options.final_share))
+
+
+def _gradient_of(weight: torch.nn.Parameter) -> Tensor:
+    """Its gradient; zeros where it took no part, as an expert that no token went to."""
+    return torch.zeros_like(weight.data) if weight.grad is None else weight.grad
+
+
+def _copy_weights(stored: Mapping[str, Tensor], weights: Mapping[str, Tensor], folder: Path) -> None:
+    if {name: tensor.shape for name, tensor in stored.items()} != {
+        name: tensor.shape for name, tensor in weights.items()
+    }:
+        raise CheckpointError(f"{folder / STATE} holds another model: its tensors have other names or shapes")
+    for name, tensor in weights.items():
+        tensor.copy_(stored[name])

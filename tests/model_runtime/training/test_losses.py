@@ -1,0 +1,133 @@
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from model_runtime.model import K25Model, load_model
+from model_runtime.training.batch import Example, make_batch, run
+from model_runtime.training.lessons import IGNORED, Lesson, Number, Word, make_targets
+from model_runtime.training.losses import (
+    AuxiliaryHeads,
+    Losses,
+    LossWeights,
+    NumberTokens,
+    SupervisedHead,
+    make_bells,
+)
+from tests.model_runtime.vision.weights import make_item
+
+PICTURE = make_item(1, 4, 6, seed=1)  # 24 patches, 6 tokens
+
+
+@pytest.fixture
+def model(tiny_dir: Path) -> K25Model:
+    torch.manual_seed(0)
+    return load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_()
+
+
+def make_lessons(pad: int) -> list[Lesson]:
+    letters = torch.full((24,), IGNORED)
+    letters[7] = 3
+    first = Lesson(
+        example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), pictures=(PICTURE,)),
+        spoken=(2, 1),
+        numbers=((Number(place=3, value=40.2, look_at=4),), ()),
+        letters=letters,
+        words=(Word(place=4, letters=(5, 6)), Word(place=1, letters=(7,))),
+    )
+    return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
+
+
+def make_losses(model: K25Model, weights: LossWeights | None = None) -> Losses:
+    return Losses(
+        model,
+        AuxiliaryHeads(model, num_letters=27, word_length=4),
+        weights=weights or LossWeights(),
+        numbers=NumberTokens(ids=torch.arange(100, 200), width=2.0),
+        supervised=SupervisedHead(layer=1, head=2),
+    )
+
+
+def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    targets = make_targets(lessons, batch)
+    # trunks take the rows 0 to 9, branches 10 to 13, 14 to 16, 17 to 18
+    assert batch.branches == ((slice(10, 14), slice(14, 17)), (slice(17, 19),))
+    assert targets.rows.tolist() == [11, 14, 15, 17]
+    assert targets.tokens.tolist() == [12, 21, 22, 6]
+    assert (targets.number_rows.tolist(), targets.look_rows.tolist(), targets.look_at.tolist()) == ([12], [12], [4])
+    assert targets.word_rows.tolist() == [4, 1]
+    assert targets.words.tolist() == [[5, 6], [7, IGNORED]]
+    assert targets.letters.tolist() == [IGNORED] * 7 + [3] + [IGNORED] * 16
+
+
+def test_each_part_is_what_it_says(model: K25Model) -> None:
+    """By hand, from the rows of a forward pass."""
+    pad = model.config.media_placeholder_token_id
+    lessons, losses = make_lessons(pad), make_losses(model)
+    batch = make_batch([lesson.example for lesson in lessons], pad)
+    targets = make_targets(lessons, batch)
+    seen = run(model, batch)
+    parts = {name: part.item() for name, part in losses(seen, batch, targets).items()}
+    logs = model.logits(seen.hidden).log_softmax(-1)
+    assert parts["token"] == pytest.approx(
+        -(logs[11, 12] + logs[14, 21] + logs[15, 22] + logs[17, 6]).item() / 4, rel=1e-5
+    )
+    bell = make_bells(torch.tensor([40.2]), 100, 2.0)[0]
+    assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
+    read = losses.heads.letter(losses._patches[7]).log_softmax(-1)[3]
+    assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
+    words = losses.heads.word(seen.pictures[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
+    expected = -(words[0, 0, 5] + words[0, 1, 6] + words[1, 0, 7]).item() / 3
+    assert parts["word"] == pytest.approx(expected, rel=1e-5)
+    scores = losses.heads.query(seen.hidden[12]) @ losses.heads.key(seen.hidden[1:7]).T / 8
+    assert parts["pointer"] == pytest.approx(-scores.log_softmax(-1)[3].item(), rel=1e-5)
+    assert 0 < parts["attention"] < 20
+    assert losses.total({name: torch.tensor(value) for name, value in parts.items()}).item() == pytest.approx(
+        sum(parts.values())
+    )
+
+
+def test_every_part_teaches(model: K25Model) -> None:
+    """A few steps down its own gradient make each part smaller."""
+    pad = model.config.media_placeholder_token_id
+    lessons = make_lessons(pad)
+    batch = make_batch([lesson.example for lesson in lessons], pad)
+    targets = make_targets(lessons, batch)
+    for name in ("token", "number", "letter", "word", "pointer", "attention"):
+        only = LossWeights(**{part: float(part == name) for part in LossWeights.__dataclass_fields__})
+        losses = make_losses(model, only)
+        weights = [*model.parameters(), *losses.heads.parameters()]
+        optimizer = torch.optim.Adam(weights, lr=3e-3)
+        history = []
+        for _ in range(6):
+            parts = losses(run(model, batch), batch, targets)
+            assert list(parts) == [name]
+            history.append(parts[name].item())
+            optimizer.zero_grad()
+            losses.total(parts).backward()
+            optimizer.step()
+        losses.close()
+        assert history[-1] < 0.9 * history[0], (name, history)
+
+
+def test_a_batch_without_labels_costs_nothing(model: K25Model) -> None:
+    lessons = [Lesson(example=Example(trunk=(3, 4)))]
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    parts = make_losses(model)(run(model, batch), batch, make_targets(lessons, batch))
+    assert {name: part.item() for name, part in parts.items()} == dict.fromkeys(parts, 0.0)
+
+
+def test_bells() -> None:
+    bells = make_bells(torch.tensor([0.0, 50.4]), 100, 2.0)
+    assert bells.sum(-1).tolist() == pytest.approx([1.0, 1.0])
+    assert bells.argmax(-1).tolist() == [0, 50]
+    assert (bells[1, 52] / bells[1, 50]).item() == pytest.approx(math.exp((0.4**2 - 1.6**2) / 8), rel=1e-4)
+
+
+def test_a_branch_has_to_have_what_it_is_to_speak() -> None:
+    lesson = Lesson(example=Example(trunk=(3,), branches=((5, 6),)), spoken=(3,), numbers=((),))
+    with pytest.raises(ValueError, match="a branch of 2 tokens speaks from token 3 on"):
+        make_targets([lesson], make_batch([lesson.example], 9))
