@@ -205,6 +205,8 @@ class _View:
 
         for line in plan.inventory.left_out:
             terminal.echo(f"left out: {line}", err=True)
+        for line in plan.inventory.repeated:
+            terminal.echo(line, err=True)
         for source in plan.inventory.sources:
             for warning in source.warnings:
                 terminal.echo(f"{source.name}: {warning}", err=True)

@@ -33,7 +33,7 @@ def answer(events: Sequence[Event], wish: Wish, *, seconds: float, num_files: in
     if left > 0:
         lines.append(f"... and {left} more; events.json has all of them.")
     if missing:
-        lines.append("Not watched: " + "; ".join(missing) + ". What happens there is not known.")
+        lines += ["Not watched, so that what happens there is not known:", *(f"- {line}" for line in missing)]
     return "\n".join(lines)
 
 

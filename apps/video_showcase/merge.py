@@ -37,7 +37,7 @@ def _merge_file(found: Mapping[int, Sequence[Event]], spans: Sequence[Span], sou
         for event in sorted(found.get(span.number, ()), key=lambda one: one.start_s):
             if event.began_before and not span.is_first:
                 _continue(kept, event)
-            elif not _is_standing(event):
+            elif not _is_standing(event, source):
                 _add(kept, span.number, event)
     events = sorted((event for _, event in kept), key=lambda one: (one.start_s, one.kind, one.text))
     return [_bounded(event, source) for event in _end_scenes(events, source)]
@@ -84,9 +84,9 @@ def _joined(one: Event, other: Event) -> Event:
     )
 
 
-def _is_standing(event: Event) -> bool:
-    is_text = event.kind == "text" and event.source == "text"
-    return is_text and event.began_before and event.duration_s > _STANDING_S
+def _is_standing(event: Event, source: Source) -> bool:
+    is_text = event.kind == "text" and event.source == "text" and event.began_before
+    return is_text and (event.duration_s > _STANDING_S or event.duration_s > 0.9 * source.duration_s)
 
 
 def _end_scenes(events: Sequence[Event], source: Source) -> list[Event]:

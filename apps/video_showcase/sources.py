@@ -89,10 +89,12 @@ class Inventory:
     Attributes:
         sources: Those that can be watched, in the order given.
         left_out: Why others cannot, one line each.
+        repeated: Which were named twice, likewise.
     """
 
     sources: tuple[Source, ...]
     left_out: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
     @property
     def duration_s(self) -> float:
@@ -112,6 +114,7 @@ def take_inventory(paths: Sequence[Path], *, with_sound: bool = False) -> Invent
     """
     sources: list[Source] = []
     left_out: list[str] = []
+    repeated: list[str] = []
     for path in paths:
         try:
             source = _look_at(path, {one.name for one in sources}, with_sound=with_sound)
@@ -120,13 +123,13 @@ def take_inventory(paths: Sequence[Path], *, with_sound: bool = False) -> Invent
             continue
         twin = next((one for one in sources if _is_same(one, source)), None)
         if twin is not None:
-            left_out.append(f"{path} is the same file as {twin.path}: it is watched once")
+            repeated.append(f"{path} is the same file as {twin.path}: it is watched once")
         else:
             sources.append(source)
     if not sources:
         told = "\n  ".join(left_out) or "no file was named"
         raise VideoInputError(f"there is no video to watch:\n  {told}")
-    return Inventory(sources=tuple(sources), left_out=tuple(left_out))
+    return Inventory(sources=tuple(sources), left_out=tuple(left_out), repeated=tuple(repeated))
 
 
 def _one_line(error: Exception, path: Path) -> str:

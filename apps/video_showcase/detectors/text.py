@@ -22,6 +22,7 @@ _EDGE = 40
 _STILL_S = 1.3
 _MIN_PIXELS = 18
 _MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10
+_PAUSE_S = 0.5
 _PRESENT = 0.55
 _LOST_S = 0.45
 _HIDDEN_S = 2.6
@@ -92,7 +93,7 @@ class TextDetector:
         self._done: list[_Track] = []
         self._screen: _Screen | None = None
         self._first_s = self._time_s = 0.0
-        self._credit = _BURST
+        self._credit, self._next_look_s = _BURST, 0.0
         self.num_read = self.num_passed_over = 0
 
     def feed(self, sample: Sample) -> None:
@@ -108,12 +109,13 @@ class TextDetector:
         self._credit = min(self._credit + _READS_A_MINUTE / 60 * (sample.time_s - self._time_s), _BURST)
         self._time_s = sample.time_s
         screen = self._screen
-        screen.still = np.where(edges, np.minimum(screen.still, 250) + 1, 0).astype(np.uint8)
-        screen.absent = np.where(edges, 0, np.minimum(screen.absent, 250) + 1).astype(np.uint8)
+        on = edges.view(np.uint8)
+        screen.still = (np.minimum(screen.still, 250) + on) * on
+        screen.absent = (np.minimum(screen.absent, 250) + 1) * (1 - on)
         screen.known &= screen.absent <= self._rate * _HIDDEN_S
         self._watch(edges)
         fresh = (screen.still >= self._needed) & ~screen.known
-        if int(fresh.sum()) >= _MIN_PIXELS:
+        if sample.time_s >= self._next_look_s and int(np.count_nonzero(fresh)) >= _MIN_PIXELS:
             self._look_at(sample, screen, fresh)
 
     def _watch(self, edges: Mask) -> None:
@@ -129,7 +131,10 @@ class TextDetector:
 
     def _look_at(self, sample: Sample, screen: _Screen, fresh: Mask) -> None:
         static = screen.still >= self._needed
-        for box in _find_boxes(static, fresh):
+        boxes = _find_boxes(static, fresh)
+        if not boxes:  # specks that are no text: they are looked at again, but not with each frame
+            self._next_look_s = sample.time_s + _PAUSE_S
+        for box in boxes:
             part = (slice(box.top, box.bottom), slice(box.left, box.right))
             screen.known[part] |= _grown(static[part])
             if self._credit < 1:

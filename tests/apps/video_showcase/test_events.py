@@ -193,7 +193,8 @@ def test_an_answer_cites_each_event_and_says_what_is_missing() -> None:
     assert text.splitlines() == [
         '1 with "pause", in 1 file of 00:10:00 together: 1 text.',
         "- a.mp4@00:01:30 text: PAUSE (5 s)",
-        "Not watched: a.mp4, 00:05:00 to 00:10:00. What happens there is not known.",
+        "Not watched, so that what happens there is not known:",
+        "- a.mp4, 00:05:00 to 00:10:00",
     ]
 
 
