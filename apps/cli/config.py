@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from apps.cli import terminal
 
@@ -42,6 +43,18 @@ def chosen_settings(context: typer.Context) -> dict[str, Any]:
         raise typer.BadParameter(f"--set {wrong[0]!r} is not NAME=VALUE; `cua config show` lists the names")
     more = {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in chosen.items()} | more
+
+
+class DefaultGroup(typer.core.TyperGroup):
+    """A group whose first word may be left out: what is no command's name is an argument of `default`."""
+
+    default = "run"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default command before what is none."""
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(help="Show the settings and where each one comes from.", no_args_is_help=True, rich_markup_mode=None)

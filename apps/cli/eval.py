@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.core
 
 from apps.cli import eval_results, terminal
-from apps.cli.config import choice, chosen_settings
+from apps.cli.config import DefaultGroup, choice, chosen_settings
 from apps.cli.doctor import examine_suite
 
 if TYPE_CHECKING:
@@ -39,16 +38,7 @@ _TELL_S, _REFRESH_S = 10.0, 0.5
 Flag = typer.Option
 
 
-class _Group(typer.core.TyperGroup):
-    """`cua eval SUITE` is `cua eval run SUITE`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(cls=_Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=DefaultGroup, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()

@@ -7,25 +7,122 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.config import choice, chosen_settings
+from apps.cli.config import DefaultGroup, choice, chosen_settings
 
 if TYPE_CHECKING:
+    from apps.office.agent import Made, OfficeOrder
     from apps.office.check.findings import CheckReport
+    from apps.office.diff import Comparison
 
 Flag = typer.Option
 HELP = """Make, edit, check and compare docx, xlsx, pptx and pdf files.
 
 \b
+    cua office "Make a two-page summary with a chart" --files sales.xlsx -o summary --model kimi-k2.5
     cua office check report.docx --expect 'words>=10000'
+    cua office diff before.docx after.docx
+    cua office --demo
 
 LibreOffice draws and calculates; `cua setup office` gets it. Everything is read in the sandbox, without network."""
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+class _Group(DefaultGroup):
+    default = "make"
 
 
-@app.callback()
-def _office() -> None:
-    pass
+app = typer.Typer(cls=_Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("make")
+def make_command(
+    given: typer.Context,
+    instruction: Annotated[str | None, typer.Argument(help="What is to be made or changed, in words.")] = None,
+    files: Annotated[list[Path] | None, Flag("--files", "-f", help="A file to work with; repeat for more.")] = None,
+    output: Annotated[Path, Flag("--output", "-o", help="Folder for what is made.")] = Path("office"),
+    expect: Annotated[
+        list[str] | None, Flag(help="A count that is asked for: [FILE:]words>=10000; repeat for more.")
+    ] = None,
+    rounds: Annotated[int, Flag(min=0, help="How often the verifier's findings go back to the agent.")] = 3,
+    demo: Annotated[bool, Flag("--demo", help="Four files by a scripted agent: no key, no network.")] = False,
+    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
+    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    max_steps: Annotated[int | None, Flag(help="Steps of the agent in a round.")] = None,
+    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
+    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
+    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+) -> None:
+    """Make or change documents: `cua office "..."` for short. Every file is verified, and findings are mended.
+
+    What is made lies in the folder of -o; images and findings of the verifier in its folder check/. Exit codes: 0 all
+    files are clean, 1 something is wrong with one, 2 wrong usage.
+    """
+    import asyncio
+
+    from apps.cli.running import StopSwitch
+    from apps.office.agent import OfficeOrder
+
+    form = choice("--output-format", output_format, ("text", "json"))
+    settings = chosen_settings(given)
+    if demo:
+        from apps.office.demo import EXPECT, INSTRUCTION, scripted_agent
+
+        instruction, expect = instruction or INSTRUCTION, [*EXPECT, *(expect or [])]
+        settings["model"] = scripted_agent()
+    if not instruction:
+        raise typer.BadParameter(
+            'expected what is to be made, such as: cua office "Summarise notes.docx" -f notes.docx'
+        )
+    order = OfficeOrder(
+        instruction=instruction, files=tuple(files or ()), output=output, expect=tuple(expect or ()), rounds=rounds
+    )
+    switch = StopSwitch(is_for_agent=False)
+    made = asyncio.run(switch.guarded(_make(order, settings, switch)))
+    _print_made(made, order, form)
+    sys.exit(0 if made.is_clean else made.run.end.exit_code or 1)
+
+
+async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any) -> "Made":
+    from apps.cli.progress import terminal_listener
+    from apps.cli.running import terminal_approver
+    from apps.office.agent import make_documents
+    from cua import Watch
+    from cua.config import load_settings
+    from cua.errors import ConfigError
+
+    model = settings.get("model")
+    if not model or isinstance(model, str):
+        name = load_settings(settings).settings.model
+        if name == "literal":
+            raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
+    watch = Watch(listener=terminal_listener(), approver=terminal_approver(), on_control=switch.connect)
+    return await make_documents(order, watch=watch, say=lambda line: terminal.echo(f"\n{line}\n", err=True), **settings)
+
+
+def _print_made(made: "Made", order: "OfficeOrder", form: str) -> None:
+    answer = made.run.end.answer or made.run.end.reason
+    if form == "json":
+        terminal.echo_json(
+            {
+                "status": made.run.end.status,
+                "answer": answer,
+                "is_clean": made.is_clean,
+                "rounds": made.rounds,
+                "files": [str(path) for path in made.files],
+                "checks": [report.to_json() for report in made.reports],
+                "missing": made.missing,
+                "run_dir": str(made.run.run_dir or ""),
+            }
+        )
+        return
+    terminal.echo(answer or "", err=True)
+    terminal.echo(f"{'clean' if made.is_clean else 'NOT clean'} after {made.rounds} round(s)", err=True)
+    terminal.echo(f"checks and images: {order.output / 'check'}", err=True)
+    for path in made.files:
+        terminal.echo(str(path))
 
 
 @app.command("check")
@@ -76,3 +173,44 @@ async def _check(places: dict[Path, Path | None], expect: list[str], settings: d
 
     async with office_kernels(settings) as maker:
         return [await verify_file(maker, file, place, expect) for file, place in places.items()]
+
+
+@app.command("diff")
+def diff_command(
+    given: typer.Context,
+    before: Annotated[Path, typer.Argument(help="The earlier file.")],
+    after: Annotated[Path, typer.Argument(help="The later file, of the same kind.")],
+    images: Annotated[
+        Path | None, Flag("--images", "-i", help="Folder for images of the pages that differ; a new one by default.")
+    ] = None,
+    no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
+    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+) -> None:
+    """Say what changed between two files, and show the pages that differ side by side.
+
+    Exit codes: 0 no difference, 1 they differ, 2 one cannot be read.
+    """
+    import asyncio
+
+    from apps.cli.running import StopSwitch
+
+    form = choice("--output-format", output_format, ("text", "json"))
+    place = None if no_images else images or after.with_name(f"{before.stem}-{after.stem}-diff")
+    switch = StopSwitch(is_for_agent=False)
+    found = asyncio.run(switch.guarded(_diff(before, after, place, chosen_settings(given))))
+    if form == "json":
+        terminal.echo_json(found.to_json())
+    else:
+        terminal.echo(found.to_text())
+        if place is not None and found.images:
+            terminal.echo(f"images: {place}", err=True)
+    sys.exit(1 if found.changes or found.images else 0)
+
+
+async def _diff(before: Path, after: Path, images: Path | None, settings: dict[str, Any]) -> "Comparison":
+    from apps.office.sandbox import office_kernels
+    from apps.office.verify import compare_outside
+
+    async with office_kernels(settings) as maker:
+        return await compare_outside(maker, before, after, images)

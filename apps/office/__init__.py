@@ -24,9 +24,14 @@ _HOMES = {
     "apps.office.sheets.pivots": ("read_pivots", "check_pivot"),
     "apps.office.sheets.recalculate": ("calculate", "fill_values"),
     "apps.office.sheets.workbook": (
-        *("open_workbook", "save_workbook", "iterate_rows", "write_text", "csv_safe", "tidy", "find_losses"),
+        *("open_workbook", "save_workbook", "iterate_rows", "write_text", "csv_safe", "find_losses"),
     ),
     "apps.office.check.check": ("check_file",),
+    "apps.office.diff": ("compare_files",),
+    "apps.office.markdown": ("Manuscript", "Style", "write_docx", "write_pdf", "merge_manuscripts"),
+    "apps.office.merge": ("merge_documents", "merge_pdfs", "read_form", "fill_form"),
+    "apps.office.slides": ("new_slide", "fill_body", "place_image", "fit_text", "save_presentation"),
+    "apps.office.tidy": ("tidy",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

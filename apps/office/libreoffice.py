@@ -39,6 +39,17 @@ def find_soffice() -> str | None:
     return shutil.which("soffice") or shutil.which("libreoffice")
 
 
+def can_draw_equations() -> bool:
+    """Whether the part that draws equations is there: without it LibreOffice leaves them out and says nothing."""
+    program = find_soffice()
+    if program is None:
+        return False
+    folder = Path(program).resolve().parent
+    return any(
+        any((place / "program").glob("libsmlo.*")) for place in (folder.parent, Path("/usr/lib/libreoffice"))
+    ) or any(folder.glob("libsmlo.*"))
+
+
 def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: float = TIMEOUT_S) -> Path:
     """Convert a file to the format of the target's ending.
 

@@ -1,6 +1,7 @@
 """Opening office files that may be hostile: what they are, whether they are safe to read, what is hidden in them."""
 
 import re
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -226,7 +227,9 @@ def open_with(library: str, path: Path, opening: Callable[[], Any]) -> Any:
         OfficeError: Whatever the library raises.
     """
     try:
-        return opening()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of openpyxl; find_losses tells more
+            return opening()
     except Exception as error:
         raise OfficeError(f"{library} cannot open {path.name}: {type(error).__name__}: {error}") from error
 
@@ -348,7 +351,7 @@ def _find_notices(package: Package) -> Iterator[Notice]:
             yield Notice(code="macro", text=f"{name}: macros")
         elif "/activex/" in lower and lower.endswith(".bin"):
             yield Notice(code="activex", text=f"{name}: an ActiveX control")
-        elif "/embeddings/" in lower:
+        elif "/embeddings/" in lower and not _is_chart_data(package, name):
             yield Notice(code="embedded", text=f"{name}: an embedded file of {len(data):,} bytes")
         elif lower.endswith(".rels"):
             yield from _external_notices(name, parse_xml(data, f"{package.path.name}:{name}"))
@@ -358,6 +361,14 @@ def _find_notices(package: Package) -> Iterator[Notice]:
                 yield from _dde_notices(name, root)
             if "/worksheets/" in lower:
                 yield from _formula_notices(name, root)
+
+
+def _is_chart_data(package: Package, name: str) -> bool:
+    """The workbook that holds the numbers of a chart."""
+    base = name.rpartition("/")[2].encode()
+    return name.endswith(".xlsx") and any(
+        "/charts/_rels/" in one and base in package.parts[one] for one in package.parts
+    )
 
 
 def _external_notices(name: str, root: Any) -> Iterator[Notice]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apps.office.check.findings import CheckReport, Expectation
+from apps.office.diff import Comparison
 from apps.office.package import OfficeError
 from apps.office.sandbox import OfficeKernels, run_inside
 
@@ -43,6 +44,24 @@ async def verify_file(
         if images is not None:
             await asyncio.to_thread(take_out, folder / "images", images, report.images)
     return report
+
+
+async def compare_outside(maker: OfficeKernels, before: Path, after: Path, images: Path | None = None) -> Comparison:
+    """Compare two files in a fresh kernel; arguments and errors as `compare_files`."""
+    with tempfile.TemporaryDirectory(prefix="k25-office-") as scratch:
+        folder = Path(scratch)
+        names = [
+            await asyncio.to_thread(copy_in, path, folder, f"{which}{path.suffix.lower()}")
+            for which, path in (("before", before), ("after", after))
+        ]
+        kernel = await maker.make_kernel(folder)
+        try:
+            found = Comparison.from_json(await run_inside(kernel, _INSIDE, "compare", *names, "images"))
+        finally:
+            await kernel.close()
+        if images is not None:
+            await asyncio.to_thread(take_out, folder / "images", images, found.images)
+    return found
 
 
 def copy_in(path: Path, folder: Path, name: str = "") -> str:

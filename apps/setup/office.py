@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from apps.office.libreoffice import convert, find_soffice
+from apps.office.libreoffice import can_draw_equations, convert, find_soffice
 from apps.office.package import OfficeError
 from apps.setup.command import Say, run_command
 from apps.setup.packages import find_package_manager, install_need, is_root
@@ -79,6 +79,8 @@ async def _make_sure_of_libreoffice(say: Say) -> Row:
         await install_need(manager, "office", say)
     fix = manager.manual_command(manager.packages["office"][0]) if manager else "install LibreOffice"
     program = find_soffice()
+    if program is not None and not can_draw_equations() and manager is not None and is_root():
+        await install_need(manager, "office", say)
     if program is None:
         expected = "soffice on PATH"
         return Row(name="libreoffice", level="fail", found="not installed", expected=expected, fix=fix)

@@ -46,6 +46,8 @@ class PackageManager:
 APT_WAIT = ("-o", "DPkg::Lock::Timeout=300")
 """Seconds that apt-get waits for another one, such as a machine's own updates, in place of failing at once."""
 
+_OFFICE = ("calc", "writer", "impress", "math")
+
 _MANAGERS = (
     PackageManager(
         name="apt-get",
@@ -59,8 +61,20 @@ _MANAGERS = (
             "fonts": (("fonts-dejavu-core", "fonts-liberation"),),
             "sandbox": (("bubblewrap",),),
             "office": (
-                ("libreoffice-calc-nogui", "libreoffice-writer-nogui", "libreoffice-impress-nogui", "fonts-liberation"),
-                ("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "fonts-liberation"),
+                (
+                    "libreoffice-calc-nogui",
+                    "libreoffice-writer-nogui",
+                    "libreoffice-impress-nogui",
+                    "libreoffice-math-nogui",
+                    "fonts-liberation",
+                ),
+                (
+                    "libreoffice-calc",
+                    "libreoffice-writer",
+                    "libreoffice-impress",
+                    "libreoffice-math",
+                    "fonts-liberation",
+                ),
             ),
         },
     ),
@@ -73,7 +87,15 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
             "fonts": (("dejavu-sans-fonts", "liberation-fonts"),),
             "sandbox": (("bubblewrap",),),
-            "office": (("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "liberation-fonts"),),
+            "office": (
+                (
+                    "libreoffice-calc",
+                    "libreoffice-writer",
+                    "libreoffice-impress",
+                    "libreoffice-math",
+                    "liberation-fonts",
+                ),
+            ),
         },
     ),
     PackageManager(
@@ -97,7 +119,15 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xauth"),),
             "fonts": (("dejavu-fonts",),),
             "sandbox": (("bubblewrap",),),
-            "office": (("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "liberation-fonts"),),
+            "office": (
+                (
+                    "libreoffice-calc",
+                    "libreoffice-writer",
+                    "libreoffice-impress",
+                    "libreoffice-math",
+                    "liberation-fonts",
+                ),
+            ),
         },
     ),
     PackageManager(

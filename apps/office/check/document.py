@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from apps.office.check.findings import CheckReport
+from apps.office.libreoffice import can_draw_equations
 from apps.office.package import OfficeError, open_with
 from apps.office.word.comments import read_comments
 from apps.office.word.fields import bookmarked_text, contents_paragraphs, headings, sequence_fields
@@ -36,6 +37,8 @@ def check_document(rendered: "Rendered", report: CheckReport) -> None:
         return
     report.opened_by.append("python-docx")
     _count(document, report)
+    if report.facts["equations"] and not can_draw_equations():
+        report.add("warning", "equations-not-drawn", "LibreOffice here cannot draw equations: cua setup office")
     _check_headings(document, report)
     _check_images(document, package.parts, report)
     _check_captions(document, report)

@@ -37,7 +37,7 @@ def add_pivot(
 
     Args:
         sheet: Where to.
-        source: The sheet with the data: names in its first row, one record a row.
+        source: The sheet with the data: names in its first row, up to the first empty cell; one record a row.
         rows: One or more fields of the rows.
         values: Aggregation by field; several only without `columns`.
         columns: At most one field of the columns.

@@ -110,7 +110,7 @@ def read_source(sheet: Any, cells: str = "") -> Source:
     Raises:
         OfficeError: There are none, or a field has no name of its own.
     """
-    cells = cells.replace("$", "") or sheet.dimensions
+    cells = cells.replace("$", "") or _named_block(sheet)
     lines = [[cell.value for cell in line] for line in sheet[cells]]
     if len(lines) < 2:
         raise OfficeError(f"{sheet.title}!{cells} has no data; expected names in its first row and records below")
@@ -119,6 +119,14 @@ def read_source(sheet: Any, cells: str = "") -> Source:
         raise OfficeError(f"the first row of {sheet.title}!{cells} is {names}; expected a name of its own in each cell")
     records = [line for line in lines[1:] if any(value is not None for value in line)]
     return Source(names=tuple(names), records=records, reference=f"{sheet.title}!{cells}")
+
+
+def _named_block(sheet: Any) -> str:
+    """The cells from A1 on whose columns have a name in the first row, up to the first column without one."""
+    names = [cell.value for cell in sheet[1]]
+    width = next((at for at, name in enumerate(names) if name in (None, "")), len(names))
+    letter = require("openpyxl.utils", "office").get_column_letter(max(width, 1))
+    return f"A1:{letter}{sheet.max_row}"
 
 
 def is_number(value: Any) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.office.libreoffice import convert
-from apps.office.package import Package, open_package
+from apps.office.package import Package, open_package, open_with
 from envs.errors import require
 
 ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
@@ -37,8 +37,12 @@ def calculate(path: Path) -> list[Calculated]:
     """
     openpyxl = require("openpyxl", "office")
     with tempfile.TemporaryDirectory(prefix="k25-calculate-") as scratch:
-        fresh = openpyxl.load_workbook(convert(path, Path(scratch) / "calculated.xlsx"), data_only=True)
-        formulas, stored = openpyxl.load_workbook(path), openpyxl.load_workbook(path, data_only=True)
+        converted = convert(path, Path(scratch) / "calculated.xlsx")
+        fresh, stored = (
+            open_with("openpyxl", path, lambda file=file: openpyxl.load_workbook(file, data_only=True))  # type: ignore[misc]
+            for file in (converted, path)
+        )
+        formulas = open_with("openpyxl", path, lambda: openpyxl.load_workbook(path))
         found = []
         for sheet in formulas.worksheets:
             if sheet.title not in fresh.sheetnames:

@@ -9,13 +9,12 @@ from typing import Any
 
 from apps.office.package import OfficeError, Package, open_package, open_with
 from apps.office.sheets.recalculate import fill_values
+from apps.office.tidy import tidy
 from envs.errors import require
 
 MAX_SHEET_BYTES = 48 * 2**20
 """Of XML of all sheets together: openpyxl takes some 50 times as much memory as a sheet has bytes."""
 
-_FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
-"""Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
 _UNIMPORTANT = re.compile(r"(^|/)(docProps/|_rels/|printerSettings|calcChain|sharedStrings|theme|metadata|styles)")
 _DRAWN = ("sp", "cxnSp", "grpSp", "sparkline", "slicer", "timeline", "x14:conditionalFormatting", "contentPart")
 
@@ -123,31 +122,6 @@ def save_workbook(workbook: Any, path: Path, *, calculated: bool = True) -> Path
     if calculated and any(b"<f>" in data or b"<f " in data for data in open_package(path).parts.values()):
         fill_values(path)
     return path
-
-
-def tidy(path: Path) -> Path:
-    """Put right what openpyxl writes against the schema: order within fonts, an attribute of pivot tables."""
-    package = open_package(path)
-    is_changed = False
-    for name in [one for one in package.parts if one.endswith("styles.xml") or "/pivotTables/pivotTable" in one]:
-        if name.endswith(".rels"):
-            continue
-        root = package.xml(name)
-        for font in root.iter("{*}font"):
-            order = [child.tag.rpartition("}")[2] for child in font]
-            if order != sorted(order, key=_font_rank):
-                font[:] = sorted(font, key=lambda child: _font_rank(child.tag.rpartition("}")[2]))
-                is_changed = True
-        if root.tag.endswith("}pivotTableDefinition"):
-            for key in [one for one in root.attrib if one.endswith("}id")]:
-                del root.attrib[key]
-                is_changed = True
-        package.set_xml(name, root)
-    return package.save(path) if is_changed else path
-
-
-def _font_rank(name: str) -> int:
-    return _FONT_ORDER.index(name) if name in _FONT_ORDER else len(_FONT_ORDER)
 
 
 def _inventory(package: Package) -> Counter[str]:

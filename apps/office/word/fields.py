@@ -117,7 +117,7 @@ def add_caption(
     if start is not None:
         paragraph._p.append(start)
     paragraph._p.append(_text_run(paragraph._p, f"{label} "))
-    _append_field(paragraph._p, f"SEQ {label} \\* ARABIC", str(number))
+    append_field(paragraph._p, f"SEQ {label} \\* ARABIC", str(number))
     if start is not None:
         paragraph._p.append(_mark(paragraph._p, "bookmarkEnd", start.get(w("id")), ""))
     paragraph._p.append(_text_run(paragraph._p, f": {text}" if text else ""))
@@ -133,7 +133,7 @@ def add_reference(paragraph: Any, bookmark: str) -> None:
     shown = bookmarked_text(root, bookmark)
     if shown is None:
         raise OfficeError(f"the document has no bookmark {bookmark!r}; give one to add_caption")
-    _append_field(paragraph._p, f"REF {bookmark} \\h", shown)
+    append_field(paragraph._p, f"REF {bookmark} \\h", shown)
 
 
 def bookmarked_text(root: Any, name: str) -> str | None:
@@ -199,7 +199,7 @@ def _contents(document: Any, found: Sequence[tuple[int, str, Any]], levels: int,
         tab = link.makeelement(w("r"), {})
         tab.append(tab.makeelement(w("tab"), {}))
         link.append(tab)
-        _append_field(link, f"PAGEREF {name} \\h", str(pages.get(id(heading), 0)))
+        append_field(link, f"PAGEREF {name} \\h", str(pages.get(id(heading), 0)))
         paragraph.append(link)
         made.append(paragraph)
     _append_mark(made[-1], "end")
@@ -263,7 +263,8 @@ def _open_field(paragraph: Any, instruction: str) -> None:
     _append_mark(paragraph, "separate")
 
 
-def _append_field(paragraph: Any, instruction: str, shown: str) -> None:
+def append_field(paragraph: Any, instruction: str, shown: str) -> None:
+    """Append a field to a `w:p` or `w:hyperlink` element, with what it shows until it is updated."""
     _open_field(paragraph, instruction)
     paragraph.append(_text_run(paragraph, shown))
     _append_mark(paragraph, "end")
@@ -293,6 +294,8 @@ def _ensure_style(document: Any, name: str, style_id: str, *, is_character: bool
         return None
     kinds = require("docx.enum.style", "office").WD_STYLE_TYPE
     style = document.styles.add_style(name, kinds.CHARACTER if is_character else kinds.PARAGRAPH)
+    if not is_character:
+        style.base_style = document.styles["Normal"]
     style.element.set(w("styleId"), style_id)
     return style
 
@@ -300,7 +303,8 @@ def _ensure_style(document: Any, name: str, style_id: str, *, is_character: bool
 def _ensure_contents_styles(document: Any, levels: int) -> None:
     shared, text = require("docx.shared", "office"), require("docx.enum.text", "office")
     section = document.sections[0]
-    width = section.page_width - section.left_margin - section.right_margin
+    margins = (section.left_margin or shared.Cm(2.5)) + (section.right_margin or shared.Cm(2.5))
+    width = (section.page_width or shared.Cm(21)) - margins
     for level in range(1, levels + 1):
         style = _ensure_style(document, f"toc {level}", f"TOC{level}")
         if style is not None:

@@ -18,9 +18,9 @@ from apps.office.sheets.workbook import (
     iterate_rows,
     open_workbook,
     save_workbook,
-    tidy,
     write_text,
 )
+from apps.office.tidy import tidy
 
 
 def make_sales(count: int = 60) -> openpyxl.Workbook:

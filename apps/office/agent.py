@@ -1,0 +1,270 @@
+"""The agent that makes and edits documents: tools in the sandbox, a verifier out of its reach, rounds of mending."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from apps.office.check.findings import CheckReport, Expectation
+from apps.office.package import KINDS, OfficeError
+from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels
+from apps.office.verify import verify_file
+from cua import ToolSession, Watch
+from cua.assemble import make_caps
+from cua.config import load_settings
+from cua.errors import ConfigError
+from cua.messages import ToolResult
+from cua.model import Model
+from cua.run.end import RunResult
+from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, Workplace
+from cua.tools.ipython import to_tool_result
+from cua.tools.service import Service
+from cua.tools.toolset import Arguments, read_arguments, schema_of
+from cua.trajectory.chain import FILES
+from visual_tools.sandbox import KernelMaker
+
+OUT = "out"
+MAX_ROUNDS = 3
+_MAX_FILES, _MAX_BYTES = 200, 512 * 2**20
+_CHECKS, _REPORT = "check", "report.json"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficeOrder:
+    """What is to be made.
+
+    Attributes:
+        instruction: In words.
+        files: What it is made of.
+        output: Folder for what is made; new or empty.
+        expect: Counts that were asked for, by the file that they hold for; "" for the first file.
+        rounds: How often the verifier's findings are given back.
+    """
+
+    instruction: str
+    output: Path
+    files: tuple[Path, ...] = ()
+    expect: tuple[str, ...] = ()
+    rounds: int = MAX_ROUNDS
+
+    def expectations(self, name: str) -> list[str]:
+        """What was asked of a file: `words>=100` of every one, `report.docx:words>=100` of that one."""
+        found = []
+        for one in self.expect:
+            file, is_named, text = one.rpartition(":")
+            Expectation.parse(text)
+            if not is_named or file == name:
+                found.append(text)
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Made:
+    """What came of an order.
+
+    Attributes:
+        run: How the agent ended.
+        files: What was made, in the output folder.
+        reports: What the verifier says of each document of it.
+        rounds: How often the agent was asked.
+        missing: What the verifier could not look at, and why.
+    """
+
+    run: RunResult
+    files: list[Path] = field(default_factory=list)
+    reports: list[CheckReport] = field(default_factory=list)
+    rounds: int = 1
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there are documents, and nothing is wrong with them."""
+        return bool(self.reports) and not self.missing and all(one.is_clean for one in self.reports)
+
+    def to_text(self) -> str:
+        """What the verifier says, of all files."""
+        lines = [one.to_text() for one in self.reports] + [f"error: {one}" for one in self.missing]
+        return "\n\n".join(lines) or "error: there is no document in out/"
+
+
+class CheckArguments(Arguments):
+    """Arguments of `check_office`."""
+
+    path: str = Field(description="The file, relative to the working folder, such as out/report.docx.")
+    expect: list[str] = Field(default=[], description="Counts that were asked for, such as words>=10000, pages=100.")
+
+
+class CheckTool:
+    """The verifier as a tool: counts, findings, images of the pages; implements `cua.model.Tool`."""
+
+    name = "check_office"
+    is_repeatable = True
+    description = (
+        "Open a docx, xlsx, pptx or pdf file with a second library, render it, calculate its formulas anew, and tell "
+        "the counts and what is wrong; shows images of its pages."
+    )
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.parameters: Mapping[str, Any] = schema_of(CheckArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Do it."""
+        asked = read_arguments(CheckArguments, arguments)
+        code = f"from apps.office.inside import show_check\nshow_check({asked.path!r}, {list(asked.expect)!r})"
+        return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
+
+
+def office_profile(settings: Mapping[str, Any]) -> Profile:
+    """The agent that makes documents."""
+    chosen = load_settings(dict(settings)).settings
+    return Profile(
+        name="office",
+        system_prompt=resources.files("apps.office").joinpath("prompt.md").read_text(encoding="utf-8").strip(),
+        tools=(*VISUAL_TOOLS, lambda place: _make_check(place)),
+        caps=make_caps(chosen),
+        context=ContextOptions(strategy=chosen.context, max_tokens=chosen.max_context),
+    )
+
+
+def _make_check(place: Workplace) -> CheckTool:
+    return CheckTool(place.service)
+
+
+async def make_documents(
+    order: OfficeOrder,
+    *,
+    model: Model | str | None = None,
+    sandbox: KernelMaker | str | None = None,
+    watch: Watch | None = None,
+    say: Say = lambda line: None,
+    **settings: Any,
+) -> Made:
+    """Have an agent make or edit documents; every file is verified outside of its control, findings go back to it.
+
+    Args:
+        order: What is to be made.
+        model: A model object (the caller closes it), or a name as in the settings.
+        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
+        watch: Who follows the run.
+        say: Gets progress.
+        settings: Single settings by name.
+
+    Raises:
+        ConfigError: A setting or file is wrong; nothing was started.
+    """
+    _check_order(order)
+    named = {"model": model, "sandbox": sandbox}
+    flags = {**settings, **{name: value for name, value in named.items() if isinstance(value, str)}}
+    if not isinstance(sandbox, str) and sandbox is not None:
+        maker = OfficeKernels(sandbox)
+        return await _make(order, maker, None if isinstance(model, str) else model, flags, watch, say)
+    async with office_kernels(flags) as maker:
+        return await _make(order, maker, None if isinstance(model, str) else model, flags, watch, say)
+
+
+def _check_order(order: OfficeOrder) -> None:
+    if not order.instruction.strip():
+        raise ConfigError('the instruction is empty; expected such as "Summarise notes.docx on two slides"')
+    if order.output.exists() and (not order.output.is_dir() or any(order.output.iterdir())):
+        raise ConfigError(f"{order.output} is there already; choose another folder with -o")
+    order.expectations("")
+
+
+async def _make(
+    order: OfficeOrder,
+    maker: OfficeKernels,
+    model: Model | None,
+    flags: dict[str, Any],
+    watch: Watch | None,
+    say: Say,
+) -> Made:
+    flags.pop("sandbox", None)
+    named: dict[str, Any] = {"model": model} if model is not None else {}
+    async with ToolSession(profile=office_profile(flags), sandbox=maker, watch=watch, **named, **flags) as session:
+        question, files = order.instruction + _wanted(order), list(order.files)
+        rounds = 0
+        while True:
+            rounds += 1
+            result = await session.ask(question, files)
+            assert session.run_dir is not None
+            made = Made(run=result, rounds=rounds)
+            made.files = await asyncio.to_thread(_collect, session.run_dir / FILES / OUT, order.output)
+            await _verify(made, order, maker)
+            say(made.to_text())
+            is_over = result.end.status not in ("unverified", "succeeded")
+            if made.is_clean or is_over or rounds > order.rounds:
+                break
+            question, files = _findings(made), []
+        await asyncio.to_thread(_write_reports, made, order.output)
+    return made
+
+
+def _wanted(order: OfficeOrder) -> str:
+    return f"\n\nAsked for, and counted at the end: {', '.join(order.expect)}" if order.expect else ""
+
+
+def _findings(made: Made) -> str:
+    return (
+        "The verifier looked at the files in out/ and is not content. Mend the errors, or say for each why it cannot "
+        f"be mended.\n\n{made.to_text()}"
+    )
+
+
+def _collect(source: Path, output: Path) -> list[Path]:
+    """Copy what the agent hands over; links and what is no plain file stay behind."""
+    output.mkdir(parents=True, exist_ok=True)
+    for old in output.iterdir():
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    found: list[Path] = []
+    total = 0
+    for path in sorted(source.rglob("*")) if source.is_dir() else ():
+        if (
+            path.is_symlink()
+            or not path.is_file()
+            or any(part.startswith(".") for part in path.relative_to(source).parts)
+        ):
+            continue
+        total += path.stat().st_size
+        if len(found) >= _MAX_FILES or total > _MAX_BYTES:
+            raise OfficeError(f"out/ holds more than {_MAX_FILES} files or {_MAX_BYTES / 1e6:.0f} MB")
+        target = output / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        found.append(target)
+    return found
+
+
+async def _verify(made: Made, order: OfficeOrder, maker: OfficeKernels) -> None:
+    for path in made.files:
+        if path.suffix.lower().lstrip(".") not in KINDS:
+            continue
+        name = path.relative_to(order.output).as_posix()
+        try:
+            images = order.output / _CHECKS / name.replace("/", "_")
+            report = await verify_file(maker, path, images, order.expectations(name))
+        except OfficeError as error:
+            made.missing.append(f"{name}: {error}")
+            continue
+        report.file = name
+        made.reports.append(report)
+
+
+def _write_reports(made: Made, output: Path) -> None:
+    folder = output / _CHECKS
+    folder.mkdir(parents=True, exist_ok=True)
+    value = {
+        "is_clean": made.is_clean,
+        "rounds": made.rounds,
+        "missing": made.missing,
+        "files": [report.to_json() for report in made.reports],
+    }
+    (folder / _REPORT).write_text(json.dumps(value, ensure_ascii=False, indent=1), "utf-8")

@@ -1,0 +1,344 @@
+"""One source in Markdown, one style, one bibliography: a docx file by pandoc, a PDF file by pandoc and typst."""
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.office.libreoffice import find_soffice, render_pdf
+from apps.office.package import OfficeError
+from apps.office.word.fields import add_caption, add_contents, headings, number_contents
+from envs.errors import require
+
+_PANDOC_S = 300.0
+_READER = "markdown+tex_math_dollars+footnotes+pipe_tables+table_captions+implicit_figures+link_attributes-raw_html"
+_LABEL = re.compile(r"\{#((fig|tbl):[\w.-]+)")
+_REFERENCE = re.compile(r"\[?@((?:fig|tbl):[\w-]+(?:\.[\w-]+)*)\]?")
+_NAMES = {"fig": "Figure", "tbl": "Table"}
+_CAPTION_STYLES = {"Image Caption": "Figure", "Table Caption": "Table", "Captioned Figure": ""}
+REFERENCES = "References"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How a document looks, whichever program shows it.
+
+    Attributes:
+        font: Of the text; `Liberation Serif` is where LibreOffice is, and as wide as Times New Roman.
+        heading_font: Of headings.
+        color: Of headings, six hexadecimal digits.
+        size_pt: Of the text.
+        margin_cm: On all sides.
+        chapters_on_new_pages: Whether a heading of the first level begins a page.
+        language: For hyphenation and readers.
+    """
+
+    font: str = "Liberation Serif"
+    heading_font: str = "Liberation Sans"
+    color: str = "1F3864"
+    size_pt: float = 11.0
+    margin_cm: float = 2.5
+    chapters_on_new_pages: bool = False
+    language: str = "en"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manuscript:
+    """A text and what it needs.
+
+    Attributes:
+        text: Markdown with LaTeX equations (`$...$`, `$$...$$`), footnotes, citations (`[@key]`), figures
+            (`![Caption](image.png){#fig:name}`) and references to them (`@fig:name`).
+        title: Of the document.
+        author: Below the title; "" for none.
+        date: Below that; "" for none.
+        bibliography: BibTeX; "" for none.
+        folder: Where its images lie.
+    """
+
+    text: str
+    title: str = ""
+    author: str = ""
+    date: str = ""
+    bibliography: str = ""
+    folder: Path = Path()
+
+
+def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
+    """Make a docx file, with numbered captions and a table of contents that has its pages.
+
+    Raises:
+        OfficeError: pandoc refuses the text, an image or a cited work is missing.
+    """
+    style = style or Style()
+    with tempfile.TemporaryDirectory(prefix="k25-pandoc-") as scratch:
+        reference = Path(scratch) / "reference.docx"
+        _write_reference(reference, style)
+        _run_pandoc(
+            manuscript, Path(scratch), ["-t", "docx", "--reference-doc", str(reference), "-o", str(path.absolute())]
+        )
+    docx = require("docx", "office")
+    document = docx.Document(str(path))
+    _number_captions(document)
+    _fit_tables(document)
+    if contents and headings(document):
+        add_contents(document)
+    document.save(str(path))
+    if contents and headings(document) and find_soffice() is not None:
+        with tempfile.TemporaryDirectory(prefix="k25-contents-") as scratch:
+            number_contents(path, render_pdf(path, Path(scratch) / "pages.pdf"))
+    return path
+
+
+def write_pdf(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
+    """Make a PDF file with typeset equations, links and bookmarks; fonts are embedded.
+
+    Raises:
+        OfficeError: As `write_docx`; or typst refuses what pandoc made.
+    """
+    typst = require("typst", "office")
+    style = style or Style()
+    with tempfile.TemporaryDirectory(prefix="k25-typst-") as scratch:
+        body = Path(scratch) / "body.typ"
+        _run_pandoc(manuscript, Path(scratch), ["-t", "typst", "-o", str(body)])
+        source = manuscript.folder.absolute() / ".typeset.typ"
+        text = re.sub(r"\[(Figure|Table) (\d+)\]", r"[\1 \2]", body.read_text("utf-8"))
+        source.write_text(_preamble(manuscript, style, contents=contents) + text, "utf-8")
+        try:
+            typst.compile(str(source), output=str(path.absolute()), root=str(manuscript.folder.absolute()))
+        except RuntimeError as error:
+            raise OfficeError(f"typst refuses the text: {error}") from error
+        finally:
+            source.unlink(missing_ok=True)
+    return path
+
+
+def merge_manuscripts(chapters: Sequence[Manuscript], title: str, *, author: str = "", date: str = "") -> Manuscript:
+    """One manuscript of many: labels and footnotes keep apart, each work is listed once.
+
+    Args:
+        chapters: In order; each begins with a heading of the first level; their images lie below one folder.
+        title: Of the whole.
+        author: Of the whole.
+        date: Of the whole.
+
+    Raises:
+        OfficeError: Two chapters give one key to different works.
+    """
+    texts = [_with_own_labels(one.text, number) for number, one in enumerate(chapters, 1)]
+    return Manuscript(
+        text="\n\n".join(texts),
+        title=title,
+        author=author,
+        date=date,
+        bibliography=merge_bibliographies([one.bibliography for one in chapters]),
+        folder=chapters[0].folder if chapters else Path(),
+    )
+
+
+def merge_bibliographies(texts: Sequence[str]) -> str:
+    """All works of several BibTeX texts, each once.
+
+    Raises:
+        OfficeError: One key stands for different works.
+    """
+    works: dict[str, str] = {}
+    for text in texts:
+        for entry in _entries(text):
+            key = entry.partition("{")[2].partition(",")[0].strip()
+            plain = re.sub(r"\W+", "", entry).lower()
+            if key in works and re.sub(r"\W+", "", works[key]).lower() != plain:
+                raise OfficeError(f"the key {key!r} stands for two different works; give one of them another key")
+            works.setdefault(key, entry.strip())
+    return "\n\n".join(works[key] for key in sorted(works))
+
+
+def cited_keys(text: str) -> set[str]:
+    """Keys of the works that a text cites."""
+    plain = re.sub(r"`[^`]*`|\$[^$]*\$", "", text)
+    found = re.findall(r"(?<![\w.])@([A-Za-z][\w:.-]*\w)", plain)
+    return {one for one in found if not one.startswith(("fig:", "tbl:", "sec:", "eq:"))}
+
+
+def _entries(text: str) -> list[str]:
+    """The entries of a BibTeX text, told apart by their braces."""
+    found, depth, start = [], 0, -1
+    for at, letter in enumerate(text):
+        if letter == "@" and depth == 0:
+            start = at
+        elif letter == "{":
+            depth += 1
+        elif letter == "}":
+            depth -= 1
+            if depth == 0 and start >= 0:
+                found.append(text[start : at + 1])
+                start = -1
+    return found
+
+
+def _with_own_labels(text: str, number: int) -> str:
+    text = re.sub(r"\[\^([\w-]+)\]", rf"[^c{number}-\1]", text)
+    text = re.sub(r"\{#((?:fig|tbl|sec|eq):)([\w.-]+)", rf"{{#\1c{number}-\2", text)
+    return re.sub(r"@((?:fig|tbl|sec|eq):)([\w-]+)", rf"@\1c{number}-\2", text)
+
+
+def _resolve_references(text: str) -> str:
+    """Write the numbers of figures and tables where a text refers to them."""
+    numbers: dict[str, str] = {}
+    counts = dict.fromkeys(_NAMES, 0)
+    for label, kind in _LABEL.findall(text):
+        counts[kind] += 1
+        numbers[label] = f"{_NAMES[kind]} {counts[kind]}"
+    missing = sorted({one for one in _REFERENCE.findall(text) if one not in numbers})
+    if missing:
+        raise OfficeError(
+            f"the text refers to {missing[0]!r}, which nothing is labelled with; labels: {sorted(numbers)[:12]}"
+        )
+    return _REFERENCE.sub(lambda match: f"[{numbers[match[1]]}](#{match[1]})", text)
+
+
+def _run_pandoc(manuscript: Manuscript, scratch: Path, options: Sequence[str]) -> None:
+    pypandoc = require("pypandoc", "office")
+    text = _resolve_references(manuscript.text)
+    for image in re.findall(r"!\[[^\]]*\]\(([^)\s]+)", text):
+        if "://" in image or not (manuscript.folder / image).is_file():
+            raise OfficeError(f"the image {image!r} is not in {manuscript.folder or Path()}; nothing is fetched")
+    argv = [pypandoc.get_pandoc_path(), "-f", _READER, "--resource-path", str(manuscript.folder.absolute()), *options]
+    metadata = {"lang": "en", "title": manuscript.title, "author": manuscript.author, "date": manuscript.date}
+    if manuscript.bibliography:
+        (scratch / "works.bib").write_text(manuscript.bibliography, "utf-8")
+        argv += ["--citeproc", "--bibliography", str(scratch / "works.bib"), "--metadata", "link-citations=true"]
+        metadata["reference-section-title"] = REFERENCES
+    (scratch / "metadata.json").write_text(json.dumps({key: one for key, one in metadata.items() if one}), "utf-8")
+    argv += ["--metadata-file", str(scratch / "metadata.json")]
+    try:
+        done = subprocess.run(
+            argv, input=text, capture_output=True, text=True, timeout=_PANDOC_S, check=False, cwd=manuscript.folder
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OfficeError(f"pandoc did not finish within {_PANDOC_S:g} s") from error
+    if done.returncode:
+        raise OfficeError(f"pandoc refuses the text: {done.stderr.strip()[:500]}")
+    lost = [line for line in done.stderr.splitlines() if "not found" in line or "Could not convert TeX" in line]
+    if lost:
+        raise OfficeError(f"pandoc warns: {lost[0].strip()[:300]}")
+
+
+def _write_reference(path: Path, style: Style) -> None:
+    """The document that gives pandoc its styles."""
+    pypandoc, docx, shared = require("pypandoc", "office"), require("docx", "office"), require("docx.shared", "office")
+    data = subprocess.run(
+        [pypandoc.get_pandoc_path(), "--print-default-data-file", "reference.docx"],
+        capture_output=True,
+        check=True,
+        timeout=_PANDOC_S,
+    )
+    path.write_bytes(data.stdout)
+    document = docx.Document(str(path))
+    for one in document.styles:
+        name = one.name or ""
+        if not hasattr(one, "font"):
+            continue
+        is_heading = name.startswith("Heading") or name in ("Title", "Subtitle", "TOC Heading")
+        if is_heading or name in ("Normal", "Body Text", "First Paragraph", "Compact", "Bibliography"):
+            _set_font(one, style.heading_font if is_heading else style.font)
+        if is_heading:
+            one.font.color.rgb = shared.RGBColor.from_string(style.color)
+        elif name == "Normal":
+            one.font.size = shared.Pt(style.size_pt)
+        if name == "Heading 1":
+            one.paragraph_format.page_break_before = style.chapters_on_new_pages
+        if name in ("Body Text", "First Paragraph"):
+            one.paragraph_format.line_spacing = 1.15
+    for section in document.sections:
+        section.page_width, section.page_height = shared.Cm(21.0), shared.Cm(29.7)
+        margin = shared.Cm(style.margin_cm)
+        section.left_margin = section.right_margin = section.top_margin = section.bottom_margin = margin
+        _add_page_number(section.footer.paragraphs[0])
+    document.save(str(path))
+
+
+def _set_font(style: Any, name: str) -> None:
+    style.font.name = name
+    fonts = style.element.get_or_add_rPr().get_or_add_rFonts()
+    for key in [one for one in fonts.attrib if one.endswith("Theme")]:
+        del fonts.attrib[key]
+    for key in ("ascii", "hAnsi", "cs", "eastAsia"):
+        fonts.set(f"{{{fonts.nsmap['w']}}}{key}", name)
+
+
+def _add_page_number(paragraph: Any) -> None:
+    from apps.office.word.fields import append_field
+
+    paragraph.alignment = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.CENTER
+    append_field(paragraph._p, "PAGE", "1")
+
+
+def _number_captions(document: Any) -> None:
+    """Make pandoc's captions numbered ones, that programs go on counting."""
+    centre = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.CENTER
+    for paragraph in document.paragraphs:
+        label = _CAPTION_STYLES.get(paragraph.style.name or "") if paragraph.style is not None else None
+        if label and paragraph.text.strip():
+            text = paragraph.text.strip()
+            add_caption(paragraph, "Figure" if label == "Figure" else "Table", text)
+            paragraph.paragraph_format.keep_with_next = label == "Table"
+            paragraph.alignment = centre
+        elif label == "":
+            paragraph.alignment = centre
+
+
+def _fit_tables(document: Any) -> None:
+    """Tables of pandoc have no lines: give them the ones that books use."""
+    for table in document.tables:
+        if not any(style.name == "Light List Accent 1" for style in document.styles):
+            _rule(table)
+
+
+def _rule(table: Any) -> None:
+    oxml = require("docx.oxml", "office")
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    lines = "".join(
+        f'<w:{side} w:val="single" w:sz="{width}" w:space="0" w:color="{color}"/>'
+        for side, width, color in (("top", 8, "000000"), ("bottom", 8, "000000"), ("insideH", 4, "BFBFBF"))
+    )
+    properties = table._tbl.tblPr
+    for old in properties.findall(f"{{{space}}}tblBorders"):
+        properties.remove(old)
+    borders = oxml.parse_xml(f'<w:tblBorders xmlns:w="{space}">{lines}</w:tblBorders>')
+    later = {"shd", "tblLayout", "tblCellMar", "tblLook", "tblCaption", "tblDescription"}
+    before = next((one for one in properties if one.tag.rpartition("}")[2] in later), None)
+    if before is None:
+        properties.append(borders)
+    else:
+        before.addprevious(borders)
+
+
+def _preamble(manuscript: Manuscript, style: Style, *, contents: bool) -> str:
+    title, author, date = (json.dumps(one) for one in (manuscript.title, manuscript.author, manuscript.date))
+    lines = [
+        "#let horizontalrule = line(length: 100%)",
+        f"#set document(title: {title}, author: {author})" if manuscript.author else f"#set document(title: {title})",
+        f'#set page(paper: "a4", margin: {style.margin_cm}cm, numbering: "1")',
+        f'#set text(font: ("Libertinus Serif",), size: {style.size_pt}pt, lang: "{style.language}")',
+        "#set par(justify: true)",
+        '#set heading(numbering: "1.1")',
+        '#set math.equation(numbering: "(1)")',
+        f'#show heading: set text(fill: rgb("#{style.color}"))',
+        "#show link: underline",
+        "#set table(stroke: (x: none, y: 0.4pt + gray), inset: 5pt)",
+        "#show figure.where(kind: table): set figure.caption(position: top)",
+    ]
+    if style.chapters_on_new_pages:
+        lines.append("#show heading.where(level: 1): it => { pagebreak(weak: true); it }")
+    if manuscript.title:
+        lines.append(f'#align(center)[#text(20pt, weight: "bold")[#{title}]')
+        lines += [f"\\ #{one}" for one in (author, date) if one != '""']
+        lines.append("]")
+    if contents:
+        lines.append("#outline(depth: 2)")
+    return "\n".join([*lines, "", ""])

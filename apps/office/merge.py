@@ -1,0 +1,96 @@
+"""Whole files made of others: docx files one after the other, PDF files too; forms of PDF files filled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.office.package import OfficeError, open_package, open_with
+from cua.errors import name_choices
+from envs.errors import require
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """A field of a form.
+
+    Attributes:
+        name: By which it is filled.
+        kind: `text`, `button`, `choice` or `signature`.
+        value: What it holds.
+        options: What it can hold; empty when that is free.
+    """
+
+    name: str
+    kind: str
+    value: str
+    options: tuple[str, ...] = ()
+
+
+_KINDS = {"/Tx": "text", "/Btn": "button", "/Ch": "choice", "/Sig": "signature"}
+
+
+def merge_documents(paths: Sequence[Path], target: Path) -> Path:
+    """Append docx files to the first one, whose styles hold; numbering, images, footnotes and comments come along.
+
+    Raises:
+        OfficeError: One cannot be read, or there is none.
+    """
+    if not paths:
+        raise OfficeError("there are no documents to merge")
+    docx, compose = require("docx", "office"), require("docxcompose.composer", "office")
+    for path in paths:
+        if open_package(path).kind != "docx":
+            raise OfficeError(f"{path.name} is no docx file")
+    composer = compose.Composer(docx.Document(str(paths[0])))
+    for path in paths[1:]:
+        open_with("docxcompose", path, lambda path=path: composer.append(docx.Document(str(path))))  # type: ignore[misc]
+    composer.save(str(target))
+    return target
+
+
+def merge_pdfs(paths: Sequence[Path], target: Path) -> Path:
+    """Put PDF files one after the other, with a bookmark for each and its own below it.
+
+    Raises:
+        OfficeError: One cannot be read, or there is none.
+    """
+    if not paths:
+        raise OfficeError("there are no PDF files to merge")
+    writer = require("pypdf", "office").PdfWriter()
+    for path in paths:
+        open_with("pypdf", path, lambda path=path: writer.append(str(path), outline_item=path.stem))  # type: ignore[misc]
+    writer.write(str(target))
+    return target
+
+
+def read_form(path: Path) -> list[FormField]:
+    """The fields of a PDF form in order; [] when it has none."""
+    reader = open_with("pypdf", path, lambda: require("pypdf", "office").PdfReader(str(path)))
+    found = []
+    for name, field in (reader.get_fields() or {}).items():
+        options = field.get("/_States_") or field.get("/Opt") or ()
+        texts = tuple(str(one[0] if isinstance(one, list) else one) for one in options)
+        kind = _KINDS.get(str(field.get("/FT")), "text")
+        value = field.get("/V")
+        found.append(FormField(name=name, kind=kind, value="" if value is None else str(value), options=texts))
+    return found
+
+
+def fill_form(path: Path, values: Mapping[str, str], target: Path) -> Path:
+    """Fill fields of a PDF form.
+
+    Raises:
+        OfficeError: There is no such field, or it does not take that value.
+    """
+    fields = {one.name: one for one in read_form(path)}
+    for name, value in values.items():
+        if name not in fields:
+            raise OfficeError(f"{path.name} has no field {name!r}.{name_choices(name, fields)}")
+        if fields[name].options and value not in fields[name].options:
+            raise OfficeError(f"the field {name!r} takes one of {', '.join(fields[name].options)}, not {value!r}")
+    writer = require("pypdf", "office").PdfWriter()
+    writer.append(str(path))
+    for page in writer.pages:
+        writer.update_page_form_field_values(page, dict(values), auto_regenerate=False)
+    writer.write(str(target))
+    return target

@@ -1,0 +1,121 @@
+"""Slides of python-pptx: layouts by name, images that keep their shape within their frame, texts that fit."""
+
+from pathlib import Path
+from typing import Any
+
+from apps.office.package import OfficeError
+from apps.office.tidy import tidy
+from cua.errors import name_choices
+from envs.errors import require
+
+_MIN_PT = 12
+_LINE = 1.25
+_WIDTH_OF_LETTER = 0.52
+"""Of the size of the font, on average: measured on Liberation Sans with English prose."""
+
+
+def new_slide(presentation: Any, layout: str, title: str, notes: str = "") -> Any:
+    """A slide of a layout of the master, by the layout's name, with its title and notes.
+
+    Raises:
+        OfficeError: There is no such layout.
+    """
+    layouts = {one.name: one for one in presentation.slide_layouts}
+    if layout not in layouts:
+        raise OfficeError(f"the presentation has no layout {layout!r}.{name_choices(layout, layouts)}")
+    slide = presentation.slides.add_slide(layouts[layout])
+    if slide.shapes.title is not None:
+        slide.shapes.title.text_frame.text = title
+    if notes:
+        slide.notes_slide.notes_text_frame.text = notes
+    return slide
+
+
+def place_image(slide: Any, image: Path, frame: Any = None, *, description: str = "") -> Any:
+    """Put an image into a frame, as large as fits, unstretched, in its middle.
+
+    Args:
+        slide: Of python-pptx.
+        image: The file.
+        frame: A placeholder, which is taken away, or a box (left, top, width, height) in EMU; None: below the title.
+        description: For people who cannot see it.
+    """
+    left, top, width, height = _box(slide, frame)
+    picture = slide.shapes.add_picture(str(image), left, top)
+    scale = min(width / picture.width, height / picture.height)
+    picture.width, picture.height = int(picture.width * scale), int(picture.height * scale)
+    picture.left, picture.top = left + (width - picture.width) // 2, top + (height - picture.height) // 2
+    if description:
+        picture._element.nvPicPr.cNvPr.set("descr", description)
+    return picture
+
+
+def fit_text(shape: Any, *, max_pt: int = 28) -> int:
+    """Give the text of a frame the largest size at which it fits; returns the size in points.
+
+    Raises:
+        OfficeError: It is too long at any readable size.
+    """
+    pt = require("pptx.util", "office").Pt
+    width = (shape.width - pt(15)) / pt(1)
+    height = (shape.height - pt(8)) / pt(1)
+    texts = [one.text for one in shape.text_frame.paragraphs]
+    for size in range(max_pt, _MIN_PT - 1, -1):
+        per_line = max(1, int(width / (size * _WIDTH_OF_LETTER)))
+        lines = sum(max(1, -(-len(text) // per_line)) for text in texts)
+        if lines * size * _LINE + len(texts) * size * 0.25 <= height:
+            for paragraph in shape.text_frame.paragraphs:
+                for run in paragraph.runs:
+                    run.font.size = pt(size)
+            return size
+    raise OfficeError(
+        f"the text of {shape.name!r} has {sum(map(len, texts))} letters and does not fit even at {_MIN_PT} pt; "
+        "shorten it or make two slides"
+    )
+
+
+def fill_body(slide: Any, lines: list[str], *, max_pt: int = 28) -> Any:
+    """Put lines into the largest empty text placeholder, at a size that fits; returns the placeholder.
+
+    Raises:
+        OfficeError: The slide has none, or the text is too long.
+    """
+    empty = [
+        one
+        for one in slide.placeholders
+        if one.has_text_frame and one != slide.shapes.title and not one.text_frame.text.strip()
+    ]
+    if not empty:
+        raise OfficeError("the slide has no empty text placeholder; choose another layout")
+    body = max(empty, key=lambda one: one.width * one.height)
+    body.text_frame.text = lines[0] if lines else ""
+    for line in lines[1:]:
+        body.text_frame.add_paragraph().text = line
+    fit_text(body, max_pt=max_pt)
+    return body
+
+
+def save_presentation(presentation: Any, path: Path) -> Path:
+    """Save a presentation of python-pptx so that it fits the schema."""
+    presentation.save(str(path))
+    return tidy(path)
+
+
+def _box(slide: Any, frame: Any) -> tuple[int, int, int, int]:
+    if isinstance(frame, tuple):
+        left, top, width, height = frame
+        return left, top, width, height
+    if frame is not None:
+        box = frame.left, frame.top, frame.width, frame.height
+        frame._element.getparent().remove(frame._element)
+        return box
+    presentation = slide.part.package.presentation_part.presentation
+    title = slide.shapes.title
+    top = title.top + title.height if title is not None else presentation.slide_height // 12
+    margin = presentation.slide_width // 16
+    return (
+        margin,
+        top + margin // 4,
+        presentation.slide_width - 2 * margin,
+        presentation.slide_height - top - margin,
+    )

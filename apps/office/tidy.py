@@ -1,0 +1,68 @@
+"""What the libraries write against the schema is put right in the saved file, part by part; nothing else is touched."""
+
+from pathlib import Path
+from typing import Any
+
+from apps.office.package import open_package
+
+_FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
+"""Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
+_AXIS_IDS = ("axId", "crossAx")
+
+
+def tidy(path: Path) -> Path:
+    """Put right a file of openpyxl or python-pptx: order within fonts, an attribute of pivot tables, ids of axes."""
+    package = open_package(path)
+    is_changed = False
+    for name in list(package.parts):
+        if not name.endswith(".xml"):
+            continue
+        if name.endswith("/styles.xml") and package.kind == "xlsx":
+            is_changed |= _change(package, name, _order_fonts)
+        elif "/pivotTables/pivotTable" in name:
+            is_changed |= _change(package, name, _drop_ids)
+        elif "/charts/chart" in name:
+            is_changed |= _change(package, name, _make_ids_positive)
+    return package.save(path) if is_changed else path
+
+
+def _change(package: Any, name: str, change: Any) -> bool:
+    root = package.xml(name)
+    if not change(root):
+        return False
+    package.set_xml(name, root)
+    return True
+
+
+def _order_fonts(root: Any) -> bool:
+    is_changed = False
+    for font in root.iter("{*}font"):
+        order = [child.tag.rpartition("}")[2] for child in font]
+        if order != sorted(order, key=_rank):
+            font[:] = sorted(font, key=lambda child: _rank(child.tag.rpartition("}")[2]))
+            is_changed = True
+    return is_changed
+
+
+def _rank(name: str) -> int:
+    return _FONT_ORDER.index(name) if name in _FONT_ORDER else len(_FONT_ORDER)
+
+
+def _drop_ids(root: Any) -> bool:
+    """Openpyxl gives a pivot table an `r:id`, which only the workbook's list of caches may have."""
+    found = [key for key in root.attrib if key.endswith("}id")]
+    for key in found:
+        del root.attrib[key]
+    return bool(found)
+
+
+def _make_ids_positive(root: Any) -> bool:
+    """python-pptx numbers axes below zero; the schema wants unsigned numbers."""
+    is_changed = False
+    for name in _AXIS_IDS:
+        for one in root.iter(f"{{*}}{name}"):
+            value = one.get("val", "")
+            if value.startswith("-") and value[1:].isdigit():
+                one.set("val", str(int(value) % 2**32))
+                is_changed = True
+    return is_changed
