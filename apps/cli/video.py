@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Flag = typer.Option
 _TELL_S = 5.0
-_DEMO_QUESTION = "Make a showcase of the scores, banners, flashes, beeps and what moves."
+_DEMO_QUESTION = "Make a showcase of the scenes, scores, banners, flashes, beeps and what moves."
 
 
 def video(

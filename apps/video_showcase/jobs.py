@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from apps.video_showcase.spans import Span
 from cua.errors import CuaError
 from cua.models.gate import told_wait
+from visual_tools.video.timeline import save_timeline
 
 _SMOOTH = 0.25
 _MIN_TIME_S = 300.0
@@ -78,6 +80,9 @@ class Watchers:
         progress: Kept up to date.
         num_parallel: Processes at the same time.
         listener: Told whenever the progress has changed.
+
+    Attributes:
+        folder: Where the times of the files' frames are kept; None for nowhere.
     """
 
     def __init__(
@@ -86,6 +91,8 @@ class Watchers:
         self.progress = progress
         self._places = asyncio.Semaphore(num_parallel or count_cores())
         self._listener = listener or (lambda _: None)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.folder: Path | None = None
 
     async def watch(self, span: Span, detectors: tuple[str, ...], template: str, folder: Path) -> dict[str, Any]:
         """What the detectors find in a span; asked again in the same folder it is read, not watched again.
@@ -100,13 +107,13 @@ class Watchers:
             WatchError: The process died, or took far longer than the span.
             VideoInputError: The file is gone or was changed.
         """
-        order = {"span": span.to_json(), "detectors": list(detectors), "template": template}
+        timeline = await self._timeline(span)
+        order = {"span": span.to_json(), "detectors": list(detectors), "template": template, "timeline": timeline}
         stem = f"{span.name}-{'-'.join(detectors)}"
         order_file, result_file = folder / f"{stem}.order.json", folder / f"{stem}.json"
         if _is_done(order_file, result_file, order):
             self._done(span)
             return _read(result_file)
-        await asyncio.to_thread(span.source.check_unchanged)
         async with told_wait():
             await self._places.acquire()
         try:
@@ -118,6 +125,17 @@ class Watchers:
             self._places.release()
         self._done(span)
         return _read(result_file)
+
+    async def _timeline(self, span: Span) -> str:
+        """Where the times of the file's frames are kept: found once for all of its spans."""
+        await asyncio.to_thread(span.source.check_unchanged)
+        if self.folder is None or not span.source.has_video:
+            return ""
+        target = self.folder / f"{span.source.digest[:16]}.npz"
+        async with self._locks[span.source.path]:
+            if not target.is_file():
+                await asyncio.to_thread(_save, span.source.path, target)
+        return str(target)
 
     async def _run(self, span: Span, order_file: Path, result_file: Path) -> None:
         process = await asyncio.create_subprocess_exec(
@@ -157,6 +175,13 @@ class Watchers:
         self.progress.open_s.pop(span.number, None)
         self.progress.done_s[span.number] = span.end_s - span.start_s
         self._listener(self.progress)
+
+
+def _save(path: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(".part")
+    save_timeline(path, partial)
+    partial.replace(target)
 
 
 def _is_done(order_file: Path, result_file: Path, order: dict[str, Any]) -> bool:

@@ -32,7 +32,7 @@ from visual_tools.sandbox import KernelMaker
 PLAN = "video.json"
 _CALLS_A_SPAN, _MORE = 15, 20
 _REASON_CHARS = 200
-FRAMES = "frames"
+FRAMES, TIMELINES = "frames", "timelines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,9 @@ class _Session:
         self._frames = FrameStore(Path())
 
     def swarm_options(self) -> SwarmOptions:
-        watchers = Watchers(self._progress, num_parallel=self._options.num_parallel, listener=self._options.on_progress)
+        self._watchers = watchers = Watchers(
+            self._progress, num_parallel=self._options.num_parallel, listener=self._options.on_progress
+        )
         self._desk = desk = Desk(spans=self._plan.spans, wish=self._plan.wish, watchers=watchers, frames=self._frames)
         tools = make_tools(desk) if self._inner is None else (*VISUAL_TOOLS, *make_tools(desk))
         given, count = self._options.swarm, len(self._plan.spans)
@@ -210,6 +212,7 @@ class _Session:
         run_dir = Path(swarm.scope.record.shown_dir or ".")
         self._run_dir, self._swarm = run_dir, swarm
         self._frames.open(run_dir / FRAMES)
+        self._watchers.folder = run_dir / TIMELINES
         files = run_dir / FILES
         files.mkdir(parents=True, exist_ok=True)
         if not (run_dir / PLAN).is_file():

@@ -77,7 +77,7 @@ class PlaceArguments(Arguments):
 
     start_s: float = Field(0.0, ge=0, description="Where it begins, in seconds")
     end_s: float | None = Field(None, ge=0, description="Where it ends; left out: the end of what you watch")
-    file: str | None = Field(None, description="The file; only the orchestrator names one")
+    file: str | None = Field(None, description="The file; left out by who watches a span")
 
 
 class SheetArguments(PlaceArguments):
@@ -90,7 +90,7 @@ class FramesArguments(Arguments):
     """Arguments of `show_frames`."""
 
     times_s: list[float] = Field(min_length=1, max_length=MAX_SHOWN, description="Times of the frames, in seconds")
-    file: str | None = Field(None, description="The file; only the orchestrator names one")
+    file: str | None = Field(None, description="The file; left out by who watches a span")
 
 
 class DetectArguments(Arguments):

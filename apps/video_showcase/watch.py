@@ -26,6 +26,7 @@ from apps.video_showcase.wish import KINDS
 from visual_tools.errors import VisualError
 from visual_tools.images import load_image
 from visual_tools.ocr import shared_engine
+from visual_tools.video.timeline import remember_timeline
 
 _TELL_S = 1.0
 _SMALL_PX = 320
@@ -117,11 +118,14 @@ def main(order_file: str, result_file: str) -> int:
     """Do what an order says, and write what came of it, whole or not at all."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     order = json.loads(Path(order_file).read_text("utf-8"))
+    span = span_of(order["span"])
+    if order["timeline"]:
+        remember_timeline(span.source.path, Path(order["timeline"]))
 
     def tell(time_s: float) -> None:
         print(json.dumps({"time_s": round(time_s, 2)}), flush=True)
 
-    result = watch(span_of(order["span"]), tuple(order["detectors"]), order["template"], tell)
+    result = watch(span, tuple(order["detectors"]), order["template"], tell)
     target = Path(result_file)
     partial = target.with_suffix(".part")
     partial.write_text(json.dumps(result), "utf-8")

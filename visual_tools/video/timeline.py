@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -149,7 +150,48 @@ def read_timeline(path: str | os.PathLike[str]) -> Timeline:
     """
     file = check_file(path).resolve()
     status = file.stat()
-    return _read_timeline(file, status.st_size, status.st_mtime_ns)
+    version = file, status.st_size, status.st_mtime_ns
+    return _REMEMBERED[version] if version in _REMEMBERED else _read_timeline(*version)
+
+
+_REMEMBERED: "dict[tuple[Path, int, int], Timeline]" = {}
+
+
+def save_timeline(path: str | os.PathLike[str], target: Path) -> None:
+    """Keep the timeline of a file for other processes: most formats tell it only to who reads the file from end to end.
+
+    Raises:
+        VideoError: The file cannot be read or holds no frames.
+    """
+    found = read_timeline(path)
+    facts = {
+        "end_pts": found.end_pts,
+        "time_base": [found.time_base.numerator, found.time_base.denominator],
+        "fps": found.fps,
+        "has_times": found.has_times,
+        "is_truncated": found.is_truncated,
+        "warnings": list(found.warnings),
+    }
+    with target.open("wb") as stream:
+        np.savez_compressed(stream, pts=found.pts, key_pts=found.key_pts, facts=np.array(json.dumps(facts)))
+
+
+def remember_timeline(path: str | os.PathLike[str], saved: Path) -> None:
+    """Take the timeline of a file from where `save_timeline` has kept it, as long as the file stays as it is."""
+    file = check_file(path).resolve()
+    status = file.stat()
+    with np.load(saved, allow_pickle=False) as held:
+        facts = json.loads(str(held["facts"]))
+        _REMEMBERED[file, status.st_size, status.st_mtime_ns] = Timeline(
+            pts=held["pts"],
+            key_pts=held["key_pts"],
+            end_pts=facts["end_pts"],
+            time_base=Fraction(*facts["time_base"]),
+            fps=facts["fps"],
+            has_times=facts["has_times"],
+            is_truncated=facts["is_truncated"],
+            warnings=tuple(facts["warnings"]),
+        )
 
 
 @functools.lru_cache(maxsize=8)

@@ -197,3 +197,26 @@ def test_glued_files_are_counted(tmp_path: Path) -> None:
     assert (info.num_frames, info.is_num_frames_exact) == (40, False)
     frames = vt.sample_frames(path, n=40)
     assert [read_number(frame.image) for frame in frames] == [*range(20), *range(20)]
+
+
+def test_a_timeline_that_was_kept_stands_for_reading_the_file(tmp_path: Path) -> None:
+    from visual_tools.video import sample_frames
+    from visual_tools.video.timeline import read_timeline, remember_timeline, save_timeline
+
+    path = make_video(tmp_path, 40, Recipe(name="film.mkv"))
+    found = read_timeline(path)
+    save_timeline(path, tmp_path / "film.npz")
+    remember_timeline(path, tmp_path / "film.npz")
+    kept = read_timeline(path)
+    assert kept is not found
+    assert kept.pts.tolist() == found.pts.tolist()
+    assert kept.key_pts.tolist() == found.key_pts.tolist()
+    assert (kept.end_pts, kept.time_base, kept.fps, kept.warnings) == (
+        found.end_pts,
+        found.time_base,
+        found.fps,
+        found.warnings,
+    )
+    assert [read_number(frame.image) for frame in sample_frames(path, timestamps_s=[0.5, 3.1])] == [5, 31]
+    make_video(tmp_path, 20, Recipe(name="film.mkv"))  # another file: what was kept is no more than history
+    assert len(read_timeline(path).pts) == 20
