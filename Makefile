@@ -9,7 +9,7 @@ PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo assistant web-demo runtime-demo test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
+.PHONY: help demo assistant web-demo video-demo runtime-demo test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -27,6 +27,11 @@ web-demo: venv ## build a site from an image of a page, with no key, and write a
 	@scripts/setup.sh
 	@rm -rf web-demo
 	@$(VENV)/cua web demo -o web-demo
+
+video-demo: venv ## make two videos with known events, watch them with no key, and write a page with clips
+	@scripts/setup.sh
+	@rm -rf video-demo
+	@$(VENV)/cua video --demo
 
 runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's requests
 	@scripts/bootstrap.sh runtime-dev

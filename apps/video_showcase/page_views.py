@@ -101,7 +101,7 @@ def make_rows(events: Sequence[Event], sources: Sequence[Source], kinds: Sequenc
 
 
 def _mark(position: int, event: Event, longest_s: float, kinds: Sequence[str]) -> TimeMark:
-    is_long = event.duration_s > 0.08 * longest_s  # a scene lies under what happens in it
+    is_long = event.kind == "scene" or event.duration_s > 0.08 * longest_s  # it lies under what happens in it
     return TimeMark(
         number=position + 1,
         x=WIDTH * event.start_s / longest_s,

@@ -25,6 +25,7 @@ _STAYS_S = 2.0
 _SOFT_S = 1.0
 _MIN_APART_S = 2.0
 _FLAT_SHARE = 0.8
+_LIT = 110.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,10 @@ class JumpDetector:
 
     def _flash_event(self, file: str, looks: NDArray[np.float32], jump: _Jump) -> Event:
         middle = (jump.first + jump.end) // 2
-        name = color_name(looks[middle].mean(axis=(0, 1)).round().astype(np.int64))
+        color = looks[middle].mean(axis=(0, 1))
+        if color.max() >= _LIT:  # light over a darker picture: its hue counts
+            color = color * 255 / color.max()
+        name = color_name(color.round().astype(np.int64))
         return Event(
             file=file,
             start_s=self._times_s[jump.first],
