@@ -23,6 +23,7 @@ _STILL_S = 1.3
 _MIN_PIXELS = 18
 _MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10
 _PAUSE_S = 0.5
+_MIN_GONE = 6
 _PRESENT = 0.55
 _LOST_S = 0.45
 _HIDDEN_S = 2.6
@@ -55,6 +56,9 @@ class _Track:
         before: What stood at its place, if that changed into it.
         end_s: When it was gone; None while it is there.
         is_first: It was there when looking began.
+        shown_s: When it was read last.
+        changed_s: When some of its edges went away while the others stayed; None while all are there.
+        is_board: It has changed into another score.
     """
 
     text: str
@@ -67,6 +71,8 @@ class _Track:
     end_s: float | None = None
     is_first: bool = False
     shown_s: float = 0.0
+    changed_s: float | None = None
+    is_board: bool = False
 
 
 @dataclass(slots=True)
@@ -123,11 +129,23 @@ class TextDetector:
         for track in list(self._tracks):
             if float(edges[track.edges].mean()) >= _PRESENT:
                 track.seen_s, track.end_s = self._time_s, None
+                self._look_for_change(track)
             elif track.end_s is None and self._time_s - track.seen_s >= _LOST_S:
                 track.end_s = track.seen_s + 1 / self._rate
             if self._time_s - track.seen_s > _HIDDEN_S:
                 self._tracks.remove(track)
                 self._done.append(track)
+
+    def _look_for_change(self, track: _Track) -> None:
+        """Have a block read again when some of its edges have gone for good: a digit has become another one."""
+        assert self._screen is not None
+        absent = self._screen.absent[track.edges]
+        gone = absent >= self._needed
+        if int(np.count_nonzero(gone)) < _MIN_GONE:
+            return
+        track.changed_s = self._time_s - (float(np.median(absent[gone])) - 1) / self._rate
+        track.edges = track.edges[0][~gone], track.edges[1][~gone]
+        self._screen.known[track.box.top : track.box.bottom, track.box.left : track.box.right] = False
 
     def _look_at(self, sample: Sample, screen: _Screen, fresh: Mask) -> None:
         static = screen.still >= self._needed
@@ -161,13 +179,16 @@ class TextDetector:
         if there is not None and _is_same(there.text, text, self._time_s - there.shown_s):
             there.edges, there.seen_s, there.end_s = edges, self._time_s, None
             there.text, there.shown_s = text if _CLOCK_TOKEN.search(text) else there.text, self._time_s
+            there.changed_s = None
             return
+        if there is not None and there.changed_s is not None:
+            start_s = there.changed_s
         confidence = float(min(line.confidence for line in lines))
         is_first = start_s <= self._first_s + _OPENING_S
         track = _Track(text, box, start_s, edges, self._time_s, confidence, is_first=is_first, shown_s=self._time_s)
         if there is not None:
             track.before = there.text
-            there.end_s = start_s
+            there.end_s, there.is_board = start_s, _is_score_change(there.text, text)
             self._tracks.remove(there)
             self._done.append(there)
         self._tracks.append(track)
@@ -187,6 +208,8 @@ class TextDetector:
     def _event(self, file: str, track: _Track) -> Event | None:
         end_s = track.end_s if track.end_s is not None else self._time_s
         is_score = _is_score_change(track.before, track.text)
+        if track.is_board and track.is_first and not is_score:
+            return None  # a board that was there from the beginning
         if track.before and not is_score and alike(track.before, track.text) >= 0.75:
             return None  # read a little differently
         if is_score:
