@@ -454,7 +454,7 @@ def make_link(look: Look) -> Widget:
     css = "#go { color: $accent; font-size: 20px; cursor: pointer }"
 
     async def play(hand: Hand) -> None:
-        await hand.click("#go", "navigation", "main")
+        await hand.click("#go", "navigation", "body")
         await hand.wait(0.7)
 
     html = f'<section><p>{look.text(6)}</p><a id="go" href="/other.html">{look.text(3)} ›</a></section>'

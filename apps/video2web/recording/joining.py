@@ -13,9 +13,9 @@ _CHANGED_LEVELS = 24
 _SAME_START_S, _DOUBLE_SHARE = 0.2, 0.6
 _SAME_PART_S, _PART_PX = 0.13, 72
 _REST_S = 0.1
-_WIDE_START_S, _WIDE_END_S = 0.3, 0.35
+_WIDE_START_S, _WIDE_LATE = 0.2, 0.6
 _WIDE_SHARE, _WIDE_COVERED, _MIN_WIDE = 0.4, 0.12, 3
-_CRUMB_PX = 14
+_CRUMB_PX, _UNKNOWN_PX = 14, 36
 
 
 def join_typing(found: list[Measured], *, max_gap_s: float = 0.9) -> list[Measured]:
@@ -54,8 +54,9 @@ def join_wide(found: list[Measured], scan: Scan, size_px: tuple[int, int]) -> li
     left = [one for one in found if one.trigger != "typing" and not one.is_scrolling]
     while left:
         first = left[0]
-        group = [one for one in left if one.fit.start_s - first.fit.start_s <= _WIDE_START_S]
-        group = [one for one in group if abs(one.seen_s[1] - first.seen_s[1]) <= _WIDE_END_S or one is first]
+        late_s = max(_WIDE_START_S, _WIDE_LATE * first.fit.duration_s)  # faint pieces are seen to begin later
+        group = [one for one in left if one.fit.start_s - first.fit.start_s <= late_s]
+        group = [one for one in group if one.seen_s[0] <= first.seen_s[1] or one is first]
         left = [one for one in left if one is not first]
         around = first.page_box
         for one in group:
@@ -83,6 +84,8 @@ def drop_crumbs(found: list[Measured], scan: Scan) -> list[Measured]:
 def _is_crumb(one: Measured, scan: Scan) -> bool:
     index = scan.index_at(one.seen_s[0])
     around = scan.moments[max(index - 4, 0) : index + 5]
+    if around[0].pointer_px is None:  # it leaves before its shape is known
+        return scan.has_pointer and max(one.box.width, one.box.height) <= _UNKNOWN_PX
     if len({moment.pointer_px for moment in around}) < 2:
         return False
     for moment in around:
@@ -121,7 +124,8 @@ def _goes_on(last: Measured, one: Measured, max_gap_s: float) -> bool:
     same_row = last.page_box.overlap_y(one.page_box) > 0.4 * min(last.page_box.height, one.page_box.height)
     is_small = max(one.page_box.height, last.page_box.height) <= 40 and not one.is_scrolling
     follows = -14 <= one.page_box.left - last.page_box.right <= 24
-    return gap_s < max_gap_s and same_row and is_small and follows
+    precedes = -14 <= last.page_box.left - one.page_box.right <= 24
+    return gap_s < max_gap_s and same_row and is_small and (follows or precedes)
 
 
 def _with_letter(last: Measured, one: Measured) -> Measured:
@@ -154,14 +158,18 @@ def _united(last: Measured, one: Measured, fit: Fit) -> Measured:
 
 
 def _looks_typed(one: Measured) -> bool:
-    """Whether a single change is a line of text that grew to the right."""
+    """Whether a single change is a line of text that grew to the right, or to the left."""
     if one.is_scrolling or not (
         8 <= one.page_box.height <= 40 and one.page_box.width >= 3 * one.page_box.height and one.middle
     ):
         return False
-    ends = []
+    ends: list[tuple[int, int]] = []
     for crop in one.middle:
         changed = np.flatnonzero((max_difference(one.before, crop) > _CHANGED_LEVELS).any(axis=0))
-        ends.append(int(changed[-1]) if changed.size else 0)
-    steps = np.diff(ends)
-    return len(ends) >= 4 and bool((steps >= -2).all()) and ends[-1] - ends[0] > 0.3 * one.page_box.width
+        if changed.size:
+            ends.append((one.page_box.width - int(changed[0]), int(changed[-1])))
+    if len(ends) < 4:
+        return False
+    way = np.array(ends)
+    grows = (np.diff(way, axis=0) >= -2).all(axis=0) & (way[-1] - way[0] > 0.3 * one.page_box.width)
+    return bool(grows.any())

@@ -16,6 +16,8 @@ _LARGE_SHARE = 0.45
 _RING_SHARE = 0.06
 _VEIL_GAIN = (0.05, 0.97)
 _VEIL_LEVELS = 26
+_DARK_LEVEL = 70
+_SPAN_SHARE = 0.96
 _MIN_DIALOG_SHARE, _MAX_DIALOG_SHARE = 0.015, 0.85
 _NEW_WORDS_SHARE = 0.5
 _MIN_WORDS = 4
@@ -62,13 +64,18 @@ def find_kind(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, in
         return Kind(name="reveal", box=one.box, confidence=0.8)
     if one.box.area >= _LARGE_SHARE * size_px[0] * size_px[1]:
         return _find_large(one)
-    columns = find_slide(one.before, one.middle)
+    columns = find_turn(one)
     if columns:
         return Kind(name="carousel", box=one.box, confidence=0.85, shift_px=(columns, 0))
     rows = find_push(one.before, one.after, one.mask)
     if rows and one.trigger == "click":
         return Kind(name="accordion", box=one.box, confidence=0.85, shift_px=(0, rows))
     return _find_small(one, size_px, pointer_px)
+
+
+def find_turn(one: Measured) -> int:
+    """Columns by which contents moved sideways, told by what goes or by what comes; 0 where they did not."""
+    return find_slide(one.before, one.middle) or -find_slide(one.after, one.middle[::-1])
 
 
 def _find_hover(one: Measured, pointer_px: tuple[int, int] | None) -> Kind:
@@ -91,7 +98,7 @@ def _find_large(one: Measured) -> Kind:
         return Kind(name="modal", box=dialog.moved(one.box.left, one.box.top), confidence=0.9)
     if compare_edges(one.before, one.after) >= _SAME_EDGES:
         return Kind(name="theme", box=one.box, confidence=0.85)
-    columns, rows = find_slide(one.before, one.middle), find_push(one.before, one.after, one.mask)
+    columns, rows = find_turn(one), find_push(one.before, one.after, one.mask)
     if columns or (rows and one.middle):
         name = "carousel" if columns else "accordion"
         return Kind(name=name, box=one.box, confidence=0.6, shift_px=(columns, rows))
@@ -189,11 +196,19 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
     height, width = before.shape[:2]
     first, second = before.mean(axis=2), after.mean(axis=2)
     margin = max(round(_RING_SHARE * min(height, width)), 4)
-    odd = next(
-        (odd for ring in _rings(height, width, margin) if (odd := _find_odd(first, second, ring)) is not None), None
-    )
-    if odd is None:
-        return None
+    for is_around, ring in _rings(height, width, margin):
+        odd = _find_odd(first, second, ring)
+        box = _largest_part(odd) if odd is not None else None
+        if box is None:
+            continue
+        is_drawer = box.width >= _SPAN_SHARE * width or box.height >= _SPAN_SHARE * height
+        if is_around or is_drawer:
+            return box
+    return None
+
+
+def _largest_part(odd: NDArray[np.bool_]) -> Box | None:
+    """The largest solid piece of what a veil does not explain, where it is of a dialog's size."""
     cv2 = require("cv2", "visual")
     solid = cv2.morphologyEx(odd.astype(np.uint8), cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))  # texts that blur go
     closed = cv2.morphologyEx(solid, cv2.MORPH_CLOSE, np.ones((25, 25), np.uint8))
@@ -201,17 +216,17 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
     if count < 2:
         return None
     left, top, box_width, box_height, area = (int(value) for value in stats[1 + int(stats[1:, 4].argmax())])
-    share = area / (height * width)
+    share = area / odd.size
     if not _MIN_DIALOG_SHARE <= share <= _MAX_DIALOG_SHARE or area < 0.6 * box_width * box_height:
         return None
     return Box(left, top, left + box_width, top + box_height)
 
 
-def _rings(height: int, width: int, margin: int) -> Iterator[NDArray[np.bool_]]:
+def _rings(height: int, width: int, margin: int) -> Iterator[tuple[bool, NDArray[np.bool_]]]:
     """Places where a page is seen around a dialog: on all sides, or on one, where a drawer covers the others."""
     whole = np.ones((height, width), np.bool_)
     whole[margin : height - margin, margin : width - margin] = False
-    yield whole
+    yield True, whole
     wide = 2 * margin
     for rows, columns in (
         (slice(None), slice(width - wide, None)),
@@ -221,7 +236,7 @@ def _rings(height: int, width: int, margin: int) -> Iterator[NDArray[np.bool_]]:
     ):
         side = np.zeros((height, width), np.bool_)
         side[rows, columns] = True
-        yield side
+        yield False, side
 
 
 def _find_odd(
@@ -238,6 +253,8 @@ def _find_odd(
 def _fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | None, float]:
     """Gain and offset of y over x, by the lightest and the darker levels; one level alone is taken to go to black."""
     light = np.percentile(x, 90)
+    if light < _DARK_LEVEL:  # a dark page: its texts are what a veil dims
+        light = np.percentile(x, 99.5)
     is_light, is_dark = x >= light - 6, x < light - 60
     top = float(np.median(y[is_light]))
     if np.count_nonzero(is_dark) < 0.01 * len(x):

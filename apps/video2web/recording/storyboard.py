@@ -33,7 +33,7 @@ _HOVER_S = 0.5
 _CLEAR_PX, _CALM_S = 6, 1.0
 _MAX_SHOWN_SCROLLS = 8
 _SCROLL_PAUSE_S = 0.25
-_UNSURE = ("change", "menu")
+_UNSURE, _SURE = ("change", "menu"), 0.8
 _SAME_PLACE, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
 _MIN_LOOKS, _OTHER_LOOK = 3, 3.0
 _SAME_STATE = 0.01
@@ -107,7 +107,7 @@ def _find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[
             kind = Kind(name="carousel", box=kind.box, confidence=0.6)
         kinds[id(one)] = kind
     for one in found:
-        if kinds[id(one)].name in _UNSURE and one.trigger == "click":
+        if _is_unsure(kinds[id(one)]) and one.trigger == "click":
             name = _find_series(one, found, kinds, scan)
             if name:
                 kinds[id(one)] = replace(kinds[id(one)], name=name)
@@ -121,12 +121,12 @@ def _find_series(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind
         for other in found
         if other is not one
         and other.trigger == "click"
-        and (kinds[id(other)].name in _UNSURE or kinds[id(other)].name in ("carousel", "tabs"))
+        and (_is_unsure(kinds[id(other)]) or kinds[id(other)].name in ("carousel", "tabs"))
         and other.page_box.intersection(one.page_box) > _SAME_PLACE * max(other.page_box.area, one.page_box.area)
     ]
     if not alike or _count_looks([one, *alike]) < _MIN_LOOKS:
         return ""  # nothing else happens there, or it opens and closes
-    known = {kinds[id(other)].name for other in alike} - set(_UNSURE)
+    known = {kinds[id(other)].name for other in alike if not _is_unsure(kinds[id(other)])}
     if known:
         return known.pop()
     here = scan.moments[one.start].pointer_px
@@ -145,6 +145,11 @@ def _pointer_of(one: Measured, scan: Scan) -> tuple[int, int] | None:
     if one.trigger != "hover":
         return scan.moments[one.start].pointer_px
     return scan.resting_place(one.start, _HOVER_S)
+
+
+def _is_unsure(kind: Kind) -> bool:
+    """Whether what else happens in the same place may tell better what it is."""
+    return kind.name in _UNSURE or (kind.name == "navigation" and kind.confidence < _SURE)
 
 
 def _count_looks(changes: Sequence[Measured]) -> int:

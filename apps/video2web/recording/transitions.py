@@ -27,7 +27,8 @@ _MIN_SIDE_PX = 3
 _SAME_SHARE = 0.24  # of the pixels of a change may be left when it is taken back
 _KEPT_SHARE = 0.4  # and as many may have changed in between
 _MIN_PLATEAU_S = 0.34
-_REST_SHARE = 0.002
+_FRAME_S, _CARET_PX = 0.04, 4
+_REST_SHARE, _MAX_REST_PX = 0.002, 60
 _MIN_VISIBLE = 0.5
 _SAME_PLACE = 0.45
 _MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6
@@ -157,19 +158,28 @@ def _measure(clip: _Clip, scan: Scan) -> Iterator[Measured]:
 
 def _split_at_rests(clip: _Clip, scan: Scan) -> list[tuple[int, int]]:
     """First and last frame of each stretch of a clip; the stretches meet in the middle of rests."""
-    limit = max(_MIN_CHANGED_PX, _REST_SHARE * clip.box.area)
+    limit = min(max(_MIN_CHANGED_PX, _REST_SHARE * clip.box.area), _MAX_REST_PX)
     times = [scan.moments[index].time_s for index in clip.indices]
     busy = [
-        number
-        for number in range(1, len(clip.crops))
-        if np.count_nonzero(_changed_mask(clip, number - 1, number, scan)) >= limit
+        number for number in range(1, len(clip.crops)) if _is_busy(_changed_mask(clip, number - 1, number, scan), limit)
     ]
     cuts = [0]
     for before, after in itertools.pairwise(busy):
-        if times[after - 1] - times[before] >= _MIN_PLATEAU_S:
+        still_s = (
+            max(times[after - 1], times[after] - _FRAME_S) - times[before]
+        )  # frames may be missing while all rests
+        if still_s >= _MIN_PLATEAU_S:
             cuts.append((before + after) // 2)
     cuts.append(len(clip.crops) - 1)
     return [(first, last) for first, last in itertools.pairwise(cuts) if last > first]
+
+
+def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
+    """Whether enough changes between two frames, and more than a caret that blinks."""
+    if np.count_nonzero(mask) < limit:
+        return False
+    columns = np.flatnonzero(mask.any(axis=0))
+    return int(columns[-1] - columns[0]) >= _CARET_PX
 
 
 def _changed_mask(clip: _Clip, first: int, last: int, scan: Scan) -> NDArray[np.bool_]:
