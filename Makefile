@@ -23,7 +23,7 @@ assistant: ## set everything up and open the assistant in the browser
 	@scripts/setup.sh
 	@$(VENV)/cua assistant $(ARGS)
 
-web-demo: venv ## build a site from an image of a page, with no key, and write a report of the rounds
+web-demo: venv ## build a site from a screen recording, with no key, and write a report of the rounds (a minute)
 	@scripts/setup.sh
 	@rm -rf web-demo
 	@$(VENV)/cua web demo -o web-demo

@@ -76,6 +76,7 @@ def build_command(
                 max_rounds=rounds,
                 wish=wish,
                 interactions=given_pages.interactions,
+                recorded=given_pages.recorded,
             )
 
         return await _build(output, None if resume else make_order, chosen, switch)
@@ -209,7 +210,7 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
 def demo_command(
     output: Annotated[Path, Flag("--output", "-o", help="Folder for the demo.")] = Path("web-demo"),
 ) -> None:
-    """Build a site from an image of a page by rules: no key, no network; then name the site and its report."""
+    """Build a site from a screen recording by rules: no key, no network; then name the site and its report."""
     import asyncio
 
     from apps.cli.running import StopSwitch
@@ -223,23 +224,21 @@ def demo_command(
 
 async def _demo(output: Path, switch: Any) -> "Build":
     from apps.video2web.inputs import find_demo, take_inputs
-    from apps.video2web.pages import make_page
-    from apps.video2web.render import Renderer, SitePages
     from apps.video2web.rounds import Order
-    from visual_tools.images import save_image
 
     source = find_demo()
-    if source is None:
-        page = make_page("landing", 1)
-        async with Renderer() as renderer:
-            shown = await renderer.render(SitePages({"index.html": page.html}), page.viewport_px, with_blocks=False)
-        source = save_image(shown.image, output / "page.png")
-    terminal.echo(f"a site is built from {source.name}", err=True)
+    terminal.echo(f"a site is built from {source.name}, a screen recording", err=True)
 
     async def make_order() -> Order:
         given = await take_inputs([str(source)], None)
-        window = given.viewport_px
-        return Order(pages=given.pages, viewport_px=window, goal=1, max_rounds=4, interactions=given.interactions)
+        return Order(
+            pages=given.pages,
+            viewport_px=given.viewport_px,
+            goal=1,
+            max_rounds=3,
+            interactions=given.interactions,
+            recorded=given.recorded,
+        )
 
     return await _build(output / "site", make_order, {"model": "literal"}, switch)
 

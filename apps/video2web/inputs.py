@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, interactions_of, pages_of
-from apps.video2web.recording import read_recording
+from apps.video2web.layout.pieces import read_page
+from apps.video2web.recording import read_recording, storyboard_image, to_json
 from apps.video2web.render import MAX_PAGE_PX, Renderer, SiteFiles
+from apps.video2web.rounds import Recorded
 from apps.video2web.score import Reference, read_reference, rendered_reference
 from apps.video2web.web_pages import is_url, photograph_pages
 from cua.errors import ConfigError
@@ -50,11 +52,13 @@ class SiteInputs:
         pages: As they should be.
         viewport_px: Width and height of the window.
         interactions: What a recording shows the pages do.
+        recorded: What code found in the recording.
     """
 
     pages: tuple[Reference, ...]
     viewport_px: tuple[int, int]
     interactions: tuple[Interaction, ...] = ()
+    recorded: Recorded | None = None
 
 
 async def take_inputs(
@@ -105,10 +109,9 @@ def read_inputs(
     return SiteInputs(pages=tuple(pages), viewport_px=window)
 
 
-def find_demo() -> Path | None:
-    """The recording that is shipped for demos; None where there is none."""
-    path = Path(str(files("apps.video2web").joinpath("data", "demo.webm")))
-    return path if path.is_file() else None
+def find_demo() -> Path:
+    """The recording that is shipped for demos."""
+    return Path(str(files("apps.video2web").joinpath("data", "demo.webm")))
 
 
 def _read_recording(path: Path) -> SiteInputs:
@@ -119,7 +122,12 @@ def _read_recording(path: Path) -> SiteInputs:
         read_reference(board.states[state].full_page[:MAX_PAGE_PX], f"{path.name}, state {state}") for state in kept
     )
     found = tuple(one for one in interactions_of(board) if one.page < len(pages) and (one.leads_to or 0) < len(pages))
-    return SiteInputs(pages=pages, viewport_px=board.size_px, interactions=found[:MAX_INTERACTIONS])
+    return SiteInputs(
+        pages=pages,
+        viewport_px=board.size_px,
+        interactions=found[:MAX_INTERACTIONS],
+        recorded=Recorded(facts=to_json(board, read_page), sheet=storyboard_image(board)),
+    )
 
 
 def read_images(

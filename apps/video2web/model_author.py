@@ -9,6 +9,7 @@ from typing import Any
 from apps.video2web.build import Author, Judge
 from apps.video2web.compare import side_by_side
 from apps.video2web.interactions import Interaction
+from apps.video2web.recording import tell_facts
 from apps.video2web.rounds import BuildFolder, Order, Proposal, Round
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.site_files import read_site, write_site
@@ -29,6 +30,7 @@ SITE = "site"
 """The site within the model's working folder."""
 
 _MAX_SHOWN = 12
+_MAX_FACTS = 200
 
 
 class CompareArguments(Arguments):
@@ -115,7 +117,7 @@ class ModelAuthor:
     async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
         """Let the model change the best version, with what differs in words and images."""
         images = _images(folder, order, best, is_first=self._session is None)
-        return await self.propose(order, best.proposal.files, _question(order, best, last), images)
+        return await self.propose(order, best.proposal.files, _question(order, best, last, folder), images)
 
     async def propose(
         self, order: Order, files: Mapping[str, bytes], question: str, images: Sequence[Path]
@@ -200,7 +202,7 @@ class ModelAuthor:
         )
 
 
-def _question(order: Order, best: Round, last: Round) -> str:
+def _question(order: Order, best: Round, last: Round, folder: Path) -> str:
     lines = []
     if last.number != best.number:
         lines.append(
@@ -216,6 +218,12 @@ def _question(order: Order, best: Round, last: Round) -> str:
     if order.interactions and best.number == 0 and last.number == 0:
         lines.append("The recording shows these interactions (coordinates of the page):")
         lines += [f"- {_told(one, order)}" for one in order.interactions]
+    facts = BuildFolder(folder).recorded_facts() if best.number == 0 and last.number == 0 else None
+    if facts is not None:
+        lines.append(
+            "What code read off the recording, as in the storyboard (boxes: left, top, right, bottom):"
+        )
+        lines += list(tell_facts(facts))[:_MAX_FACTS]
     if order.wish:
         lines.append(f"The user wishes besides: {order.wish}")
     lines.append("Change the files so that less differs, then say in one sentence what you changed.")
@@ -233,6 +241,7 @@ def _told(one: Interaction, order: Order) -> str:
 def _images(folder: Path, order: Order, best: Round, *, is_first: bool) -> list[Path]:
     build = BuildFolder(folder)
     paths = [build.reference(number) for number in range(1, len(order.pages) + 1)] if is_first else []
+    paths += [build.storyboard] if is_first and build.storyboard.is_file() else []
     paths += sorted((folder / "reference").glob("interaction-*-after.png"))[:_MAX_SHOWN] if is_first else []
     shown = sorted(build.round_dir(best.number).glob("*.png"))
     return paths + [path for path in shown if "difference" not in path.name]

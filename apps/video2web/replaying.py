@@ -40,6 +40,7 @@ _QUALITY = 85
 _SURE_S = 0.25  # shorter durations are compared as if they were this long
 _CURVE_SPAN = 0.25  # curves that are so far apart on average are nothing alike
 _KEY_MS = 15
+_NOTHING = "nothing happens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,10 @@ async def replay(
     """
     places = asyncio.Semaphore(_AT_ONCE)
 
+    async def try_twice(one: Interaction) -> Replay:
+        done = await try_one(one)  # a browser that is short of time may have missed the act
+        return await try_one(one) if done.why == _NOTHING else done
+
     async def try_one(one: Interaction) -> Replay:
         try:
             async with places, asyncio.timeout(_LIMIT_S + one.wait_s):
@@ -118,7 +123,7 @@ async def replay(
             return Replay(interaction=one, is_there=False, closeness=0, why=str(error) or "the page hangs")
         return await asyncio.to_thread(judge_film, one, film)
 
-    return tuple(await asyncio.gather(*(try_one(one) for one in interactions[:MAX_INTERACTIONS])))
+    return tuple(await asyncio.gather(*(try_twice(one) for one in interactions[:MAX_INTERACTIONS])))
 
 
 @dataclass(slots=True)
@@ -264,7 +269,7 @@ def _judge_by_itself(one: Interaction, film: Film, box: Box) -> Replay:
     """Something that comes without an act of its own: it has to be missing first, and to come later."""
     crops = film.crops(box)
     if not crops:
-        return Replay(interaction=one, is_there=False, closeness=0, why="nothing happens")
+        return Replay(interaction=one, is_there=False, closeness=0, why=_NOTHING)
     closeness = [_closeness(one, crop) for crop in [*crops, _cut(film.after, box)]]
     first = next((number for number, value in enumerate(closeness) if value < _MIN_CLOSENESS), None)
     if first is None:
@@ -288,7 +293,7 @@ def judge_change(one: Interaction, before: NDArray[np.uint8], after: NDArray[np.
     closeness = _closeness(one, _cut(after, box))
     changed, recorded = _distance(_cut(before, box), _cut(after, box)), _distance(one.before, one.after)
     if changed < min(_MIN_CHANGE, recorded / 4):
-        return Replay(interaction=one, is_there=False, closeness=closeness, why="nothing happens")
+        return Replay(interaction=one, is_there=False, closeness=closeness, why=_NOTHING)
     if closeness < _MIN_CLOSENESS:
         return Replay(interaction=one, is_there=False, closeness=closeness, why="it ends differently")
     return Replay(interaction=one, is_there=True, closeness=closeness)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from apps.video2web.recording import tell_facts
 from apps.video2web.rounds import BuildFolder, best_number
 from apps.video2web.site_files import diff_code
 from cua.errors import CuaError
@@ -100,6 +101,8 @@ def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
         goal=f"{float(facts['goal']):g}",
         window="{} x {}".format(*facts["viewport_px"]),
         seconds=f"{sum(float(each['seconds']) for each in rounds):.0f}",
+        storyboard=_image(folder.storyboard) if folder.storyboard.is_file() else "",
+        happenings=tuple(_happenings(folder)),
         rounds=views,
         shown=views[best],
         points=_points(rounds, best),
@@ -142,6 +145,13 @@ def _views(
             lines=tuple(_diff(folder, number, base)) if number else (),
             is_best=number == best,
         )
+
+
+def _happenings(folder: BuildFolder) -> Iterator[str]:
+    """What code found in the recording, in words, without the texts."""
+    facts = folder.recorded_facts()
+    lines = tell_facts(facts) if facts is not None else ()
+    return (_clipped(line) for line in lines if not line.startswith(" "))
 
 
 def _pages(

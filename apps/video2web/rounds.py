@@ -12,6 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from apps.video2web.compare import Differences, difference_image, side_by_side
 from apps.video2web.interactions import Act, Interaction
 from apps.video2web.render import Rendering
@@ -30,6 +33,19 @@ Verdict = Literal["kept", "rolled back", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What code found in a recording, for a model and for the report.
+
+    Attributes:
+        facts: As `recording.to_json` tells them.
+        sheet: The storyboard, (H, W, 3) uint8 RGB.
+    """
+
+    facts: Mapping[str, Any]
+    sheet: NDArray[np.uint8] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What is to be built.
 
@@ -41,6 +57,7 @@ class Order:
         wish: What the user wants besides, in words.
         files: The files of the pages, where they are called otherwise.
         interactions: What a recording shows the pages do.
+        recorded: What code found in the recording; None without one, and when a build goes on.
     """
 
     pages: tuple[Reference, ...]
@@ -50,6 +67,7 @@ class Order:
     wish: str = ""
     files: tuple[str, ...] = ()
     interactions: tuple[Interaction, ...] = ()
+    recorded: Recorded | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -147,7 +165,20 @@ class BuildFolder:
         facts["interactions"] = [
             self._keep_interaction(number, one) for number, one in enumerate(order.interactions, 1)
         ]
+        if order.recorded is not None:
+            save_image(order.recorded.sheet, self.storyboard)
+            _write_json(self.path / "reference" / "facts.json", dict(order.recorded.facts))
         _write_json(self.path / "build.json", facts)
+
+    @property
+    def storyboard(self) -> Path:
+        """The image of what code found in the recording; not there without one."""
+        return self.path / "reference" / "storyboard.png"
+
+    def recorded_facts(self) -> dict[str, Any] | None:
+        """What code found in the recording; None without one."""
+        path = self.path / "reference" / "facts.json"
+        return _read_object(path) if path.is_file() else None
 
     def _keep_interaction(self, number: int, one: Interaction) -> dict[str, Any]:
         images = {"before": one.before, "after": one.after, "end_page": one.end_page}

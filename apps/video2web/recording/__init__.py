@@ -1,6 +1,7 @@
 """From a screen recording of a website to facts: states, full pages, transitions with trigger, time and easing."""
 
-from apps.video2web.recording.storyboard import read_recording, storyboard_image, to_json
+from apps.video2web.recording.facts import storyboard_image, tell_facts, to_json
+from apps.video2web.recording.storyboard import read_recording
 from apps.video2web.recording.types import PointerPlace, State, Storyboard, Transition
 
 __all__ = [
@@ -10,5 +11,6 @@ __all__ = [
     "Transition",
     "read_recording",
     "storyboard_image",
+    "tell_facts",
     "to_json",
 ]

@@ -1,0 +1,137 @@
+"""The states of a recording: stretches between lasting changes, each with its whole page, without the pointer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.recording.changes import Moment, Scan
+from apps.video2web.recording.cleaning import clean_frame
+from apps.video2web.recording.frames import FramePlan
+from apps.video2web.recording.scrolling import PageCanvas, max_difference
+from apps.video2web.recording.transitions import Measured
+from apps.video2web.recording.types import State
+
+_CLEAR_PX, _CALM_S = 6, 1.0
+_SAME_STATE = 0.01
+_SAME_LEVELS = 28
+_MAX_STITCHED = 40
+_STEP_SHARE = 0.4
+
+
+def find_states(
+    plan: FramePlan, scan: Scan, lasting: Sequence[Measured]
+) -> tuple[tuple[State, ...], list[tuple[float, int]]]:
+    """Stretches between lasting changes, equal ones found again; and from when on which state is shown."""
+    moments = scan.moments
+    ends = sorted({min(one.end + 1, len(moments) - 1) for one in lasting})
+    starts = sorted({max(one.start - 1, 0) for one in lasting})
+    edges = [0, *ends]
+    stretches = []
+    for number, first in enumerate(edges):
+        after = edges[number + 1] if number + 1 < len(edges) else len(moments)
+        last = max(
+            [start for start in starts if first <= start < after] or [after - 1 if after == len(moments) else first]
+        )
+        stretches.append((first, max(last, first)))
+    canvases = _stitch(plan, scan, stretches)
+    height = plan.size_px[1]
+    states: list[State] = []
+    spans: list[tuple[float, int]] = []
+    for (first, last), canvas in zip(stretches, canvases, strict=True):
+        if canvas is None:
+            continue
+        full_page = clean_frame(canvas.image)
+        image = full_page[-canvas.top : -canvas.top + height]
+        known = next((state for state in states if _is_same(state.image, image)), None)
+        spans.append((moments[first].time_s, len(states) if known is None else known.index))
+        if known is None:
+            states.append(
+                State(
+                    index=len(states),
+                    image=image,
+                    full_page=full_page,
+                    top_px=-canvas.top,
+                    first_s=moments[first].time_s,
+                    last_s=moments[last].time_s,
+                    fixed=scan.fixed if len(full_page) > len(image) else {},
+                )
+            )
+    return tuple(states), spans
+
+
+def _stitch(plan: FramePlan, scan: Scan, stretches: Sequence[tuple[int, int]]) -> list[PageCanvas | None]:
+    """The whole page of each stretch; None where no frame of it could be read."""
+    moments = scan.moments
+    picks = [_pick_frames(scan, first, last) for first, last in stretches]
+    canvases: list[PageCanvas | None] = [None] * len(stretches)
+    origins = [moments[pasted[0]].scroll_px for pasted, _ in picks]
+    early: list[list[tuple[NDArray[np.uint8], Moment]]] = [[] for _ in stretches]
+    wanted = sorted({index for pasted, filled in picks for index in (*pasted, *filled)})
+    for frame in plan.frames_at([moments[index].time_s for index in wanted]):
+        index = scan.index_at(frame.timestamp_s)
+        moment = moments[index]
+        for number, (pasted, filled) in enumerate(picks):
+            canvas = canvases[number]
+            if index in filled and canvas is None:
+                early[number].append((frame.image, moment))
+            elif index in filled and canvas is not None:
+                canvas.fill(frame.image, moment.scroll_px - origins[number], moment.pointer_box)
+            elif index in pasted and canvas is not None:
+                canvas.paste(frame.image, moment.scroll_px - origins[number], moment.pointer_box)
+            elif index in pasted:
+                canvas = canvases[number] = PageCanvas(frame.image, moment.pointer_box)
+                canvas.fix(scan.fixed)
+                for image, then in early[number]:
+                    canvas.fill(image, then.scroll_px - origins[number], then.pointer_box)
+                early[number] = []
+    return canvases
+
+
+def _pick_frames(scan: Scan, first: int, last: int) -> tuple[list[int], list[int]]:
+    """Frames of a stretch to put its page together from: those that are laid on, and those that fill what they hide.
+
+    Laid on are the first one, and one for each piece scrolled, at rest. The others show what was under the pointer.
+    """
+    moments = scan.moments
+    height = max((moment.scroll_px for moment in moments), default=0) + 600
+    step = max(_STEP_SHARE * 300, height / _MAX_STITCHED / 4)
+    begun = _find_calm(scan, first, last)
+    picked, at = [begun], moments[begun].scroll_px
+    for index in range(begun + 1, last + 1):
+        moment = moments[index]
+        is_calm = index + 1 > last or moments[index + 1].shift_px == 0
+        if abs(moment.scroll_px - at) >= step or (is_calm and moment.shift_px):
+            picked.append(index)
+            at = moment.scroll_px
+    settled = [min(index + 3, last) for index in picked[1:] if moments[min(index + 3, last)].shift_px == 0]
+    pasted = sorted({*picked, *settled})
+    fills = {other for index in pasted if (other := _find_clear(scan, index, first, last)) is not None}
+    return pasted, sorted((fills | {last}) - set(pasted))
+
+
+def _find_calm(scan: Scan, first: int, last: int) -> int:
+    """The last frame of a stretch before anything happens in it: an encoder shows it better than the first one."""
+    starts = [change.start for change in scan.changes if first < change.start]
+    moves = [index for index in range(first + 1, last + 1) if scan.moments[index].shift_px]
+    until = min([*starts[:1], *moves[:1], last + 1])
+    return max(min(until - 1, last, scan.index_at(scan.moments[first].time_s + _CALM_S)), first)
+
+
+def _find_clear(scan: Scan, index: int, first: int, last: int) -> int | None:
+    """A frame of a stretch that shows what the pointer hides in another one; None where there is none."""
+    here = scan.moments[index]
+    if here.pointer_box is None:
+        return None
+    wide = here.pointer_box.padded(_CLEAR_PX)
+    for other in sorted(range(first, last + 1), key=lambda each: abs(each - index)):
+        moment = scan.moments[other]
+        if moment.scroll_px != here.scroll_px or moment.shift_px:
+            continue
+        if moment.pointer_box is None or not moment.pointer_box.intersection(wide):
+            return other
+    return None
+
+
+def _is_same(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
+    return bool((max_difference(first, second) > _SAME_LEVELS).mean() < _SAME_STATE)
