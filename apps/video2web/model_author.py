@@ -220,9 +220,7 @@ def _question(order: Order, best: Round, last: Round, folder: Path) -> str:
         lines += [f"- {_told(one, order)}" for one in order.interactions]
     facts = BuildFolder(folder).recorded_facts() if best.number == 0 and last.number == 0 else None
     if facts is not None:
-        lines.append(
-            "What code read off the recording, as in the storyboard (boxes: left, top, right, bottom):"
-        )
+        lines.append("What code read off the recording, as in the storyboard (boxes: left, top, right, bottom):")
         lines += list(tell_facts(facts))[:_MAX_FACTS]
     if order.wish:
         lines.append(f"The user wishes besides: {order.wish}")

@@ -1,5 +1,6 @@
 """What kind of thing happened, by the shape of what changed: menu, modal, accordion, tabs, carousel and the others."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ _LARGE_SHARE = 0.45
 _RING_SHARE = 0.06
 _VEIL_GAIN = (0.05, 0.97)
 _VEIL_LEVELS = 26
-_DARK_LEVEL = 70
+_DARK_LEVEL, _DARK_VEIL_LEVELS = 70, 12
+_LEVEL_BINS, _MIN_LEVEL_SHARE, _MIN_STEP, _NEAR_LINE = 64, 0.001, 24.0, 8.0
 _SPAN_SHARE = 0.96
 _MIN_DIALOG_SHARE, _MAX_DIALOG_SHARE = 0.015, 0.85
 _NEW_WORDS_SHARE = 0.5
@@ -194,10 +196,9 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
         after: The same place after.
     """
     height, width = before.shape[:2]
-    first, second = before.mean(axis=2), after.mean(axis=2)
     margin = max(round(_RING_SHARE * min(height, width)), 4)
     for is_around, ring in _rings(height, width, margin):
-        odd = _find_odd(first, second, ring)
+        odd = _find_odd(before, after, ring)
         box = _largest_part(odd) if odd is not None else None
         if box is None:
             continue
@@ -239,29 +240,44 @@ def _rings(height: int, width: int, margin: int) -> Iterator[tuple[bool, NDArray
         yield False, side
 
 
-def _find_odd(
-    first: NDArray[np.float64], second: NDArray[np.float64], ring: NDArray[np.bool_]
-) -> NDArray[np.bool_] | None:
-    """What is not as a veil makes it that lies over the ring; None where none lies there."""
-    gain, offset = _fit_line(first[ring], second[ring])
+def _find_odd(before: NDArray[np.uint8], after: NDArray[np.uint8], ring: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    """What is not as a veil makes it that lies over the ring, in any channel; None where none lies there."""
+    first, second = before.mean(axis=2), after.mean(axis=2)
+    gain, _ = _fit_line(first[ring], second[ring])
     if gain is None or not _VEIL_GAIN[0] <= gain <= _VEIL_GAIN[1]:
         return None
-    odd: NDArray[np.bool_] = np.abs(second - (gain * first + offset)) > _VEIL_LEVELS
+    levels = _VEIL_LEVELS if np.median(second[ring]) > _DARK_LEVEL else _DARK_VEIL_LEVELS
+    odd = np.zeros(first.shape, np.bool_)
+    for channel in range(3):
+        x, y = before[..., channel].astype(np.float64), after[..., channel].astype(np.float64)
+        gain, offset = _fit_line(x[ring], y[ring])
+        if gain is not None:
+            odd |= np.abs(y - (gain * x + offset)) > levels
     return None if odd[ring].mean() > 0.1 else odd
 
 
 def _fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | None, float]:
-    """Gain and offset of y over x, by the lightest and the darker levels; one level alone is taken to go to black."""
-    light = np.percentile(x, 90)
-    if light < _DARK_LEVEL:  # a dark page: its texts are what a veil dims
-        light = np.percentile(x, 99.5)
-    is_light, is_dark = x >= light - 6, x < light - 60
-    top = float(np.median(y[is_light]))
-    if np.count_nonzero(is_dark) < 0.01 * len(x):
-        return (top / float(light) if light > 40 else None), 0.0
-    low_x, low_y = float(np.median(x[is_dark])), float(np.median(y[is_dark]))
-    gain = (top - low_y) / (float(light) - low_x)
-    return gain, top - gain * float(light)
+    """Gain and offset of y over x on which most pixels lie, of those that a veil may have; one level goes to black."""
+    counts, edges, _ = np.histogram2d(x, y, bins=_LEVEL_BINS, range=((0, 256), (0, 256)))
+    middles = (edges[:-1] + edges[1:]) / 2
+    usual = counts.argmax(axis=1)
+    known = np.flatnonzero(counts.sum(axis=1) >= max(_MIN_LEVEL_SHARE * x.size, 12))
+    best: tuple[float | None, float] = (None, 0.0)
+    most = 0.0
+    for low, high in itertools.combinations(known.tolist(), 2):
+        if middles[high] - middles[low] < _MIN_STEP:
+            continue
+        gain = float((middles[usual[high]] - middles[usual[low]]) / (middles[high] - middles[low]))
+        if not _VEIL_GAIN[0] <= gain <= _VEIL_GAIN[1]:
+            continue
+        offset = float(middles[usual[low]] - gain * middles[low])
+        near = np.abs(middles[None, :] - (gain * middles[:, None] + offset)) <= _NEAR_LINE
+        if counts[near].sum() > most:
+            best, most = (gain, offset), float(counts[near].sum())
+    if best[0] is None and known.size:
+        level = float(np.median(x))
+        return (float(np.median(y)) / level if level > 40 else None), 0.0
+    return best
 
 
 def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
