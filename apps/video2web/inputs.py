@@ -26,6 +26,7 @@ from visual_tools.images import load_image
 VIEWPORT_PX = (1280, 720)
 MAX_PAGES = 12
 NO_RULES = DomainRules()
+_VIDEO_SUFFIXES = (".mp4", ".m4v", ".webm", ".mkv", ".mov", ".avi")
 _MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
 
 
@@ -101,12 +102,17 @@ def read_inputs(
         CuaError: The recording cannot be read, or shows no website.
     """
     only = Path(inputs[0]) if len(inputs) == 1 and str(inputs[0]) not in shown else None
-    if only is not None and only.is_file() and only.stat().st_size and kind_of(only) == "video":
+    if only is not None and only.is_file() and only.stat().st_size and _is_recording(only):
         if viewport_px is not None:
             raise ConfigError("a recording has the size of its own window; leave --viewport out")
         return _read_recording(only)
     pages, window = read_images(inputs, viewport_px, shown)
     return SiteInputs(pages=tuple(pages), viewport_px=window)
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether a file is a video, or is called like one: then what it lacks can be told."""
+    return path.suffix.lower() in _VIDEO_SUFFIXES or kind_of(path) == "video"
 
 
 def find_demo() -> Path:

@@ -22,7 +22,7 @@ from visual_tools.video import Frame, VideoInfo, iter_frames, probe, sample_fram
 MAX_SIDE_PX = 1280
 MAX_FPS = 30.0
 MAX_FRAMES = 4_500
-_MIN_FPS = 4.0
+_MIN_FPS, _LOW_FPS = 4.0, 10.0
 _MAX_DECODED_PIXELS = 25e9
 _MIN_SIDE_PX = 120
 _NUM_SAMPLES = 12
@@ -129,7 +129,8 @@ def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
 
 def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
     """Frames a second that keep the number of frames, and of decoded pixels, bounded."""
-    usual = min(max(info.fps, 25.0 if info.is_variable_rate else 1.0), MAX_FPS)
+    is_uneven = info.is_variable_rate or info.fps < _LOW_FPS  # few frames: each is looked at, whenever it comes
+    usual = min(max(info.fps, 25.0 if is_uneven else 1.0), MAX_FPS)
     fps = min(usual, max(MAX_FRAMES / max(info.duration_s, 1e-3), 0.01))
     pixels = info.num_frames * info.native_width_px * info.native_height_px
     if pixels > _MAX_DECODED_PIXELS or fps < _MIN_FPS:

@@ -1,0 +1,99 @@
+"""Recordings as people have them: no video in the file, cut off, with bars, at uneven rates, in other scripts."""
+
+import io
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from apps.video2web.inputs import read_inputs
+from apps.video2web.recording import read_recording, tell_facts, to_json
+from apps.video2web.recording.frames import RecordingError
+from apps.video2web.recordings import VideoForm, encode
+from visual_tools.box import Box
+
+Pixels = NDArray[np.uint8]
+
+
+def draw(lines: tuple[str, ...] = ("Fern and Company", "All plants"), *, is_open: bool = False) -> Pixels:
+    image = Image.new("RGB", (360, 240), (250, 250, 245))
+    paint, font = ImageDraw.Draw(image), ImageFont.truetype("DejaVuSans.ttf", 18)
+    for number, line in enumerate(lines):
+        paint.text((20, 16 + 32 * number), line, (20, 20, 30), font)
+    if is_open:
+        paint.rectangle((60, 100, 300, 200), (40, 90, 160))
+    return np.asarray(image)
+
+
+def jpeg(image: Pixels) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "JPEG", quality=95)
+    return buffer.getvalue()
+
+
+def write(path: Path, form: VideoForm, lines: tuple[str, ...] = ("Fern and Company", "All plants")) -> Path:
+    """Two looks of a page, a second each."""
+    encode([jpeg(draw(lines)), jpeg(draw(lines, is_open=True))], [0.0, 1.0], 2.0, path, form)
+    return path
+
+
+@pytest.mark.parametrize(
+    "form",
+    [VideoForm(), VideoForm(codec="h264", fps=60), VideoForm(codec="h264", fps=None), VideoForm(bars_px=(0, 40))],
+    ids=["vp8", "60-fps", "uneven", "letterbox"],
+)
+def test_the_same_change_is_found_however_it_is_recorded(tmp_path: Path, form: VideoForm) -> None:
+    board = read_recording(write(tmp_path / f"page{form.suffix}", form))
+    (one,) = board.transitions
+    assert board.size_px == (360, 240)
+    assert one.start_s == pytest.approx(1.0, abs=0.06)
+    assert one.box_px.intersection(Box(60, 100, 300, 200)) > 0.9 * max(one.box_px.area, 24_000)
+    assert len(board.states) == 2
+
+
+@pytest.mark.parametrize("lines", [("Каталог растений", "Цены и доставка"), ("مرحبا بالعالم", "كتاب جديد")])
+def test_scripts_that_are_not_read_do_no_harm(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    given = read_inputs([write(tmp_path / "page.webm", VideoForm(), lines)], None)
+    assert len(given.pages) == 1
+    assert [one.act.trigger for one in given.interactions] == ["click"]
+
+
+def test_facts_hold_the_texts_with_their_boxes(tmp_path: Path) -> None:
+    given = read_inputs([write(tmp_path / "page.webm", VideoForm())], None)
+    assert given.recorded is not None
+    first = given.recorded.facts["states"][0]["text"][0]
+    assert first["text"] == "Fern and Company"
+    assert Box(*first["box_px"]).intersection(Box(20, 16, 180, 40)) > 0.6 * Box(*first["box_px"]).area
+    told = list(tell_facts(given.recorded.facts))
+    assert told[0] == "state 0: 360x240 px"
+    assert any('"Fern and Company" at [' in line for line in told)
+    assert "text" not in to_json(read_recording(tmp_path / "page.webm"))["states"][0]
+
+
+def test_a_file_without_video_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "voice.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=44100)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 4410), np.float32), format="fltp", layout="mono")
+        frame.rate = 44100
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    with pytest.raises(RecordingError, match="no video, only audio"):
+        read_inputs([path], None)
+
+
+def test_a_recording_that_was_cut_off(tmp_path: Path) -> None:
+    whole = write(tmp_path / "page.webm", VideoForm())
+    cut = tmp_path / "cut.webm"
+    cut.write_bytes(whole.read_bytes()[: len(whole.read_bytes()) * 2 // 3])
+    board = read_recording(cut)
+    assert board.states[0].image.shape == (240, 360, 3)
+    assert board.duration_s <= 2.04
+    without_index = tmp_path / "cut.mp4"
+    content = write(tmp_path / "page.mp4", VideoForm(codec="h264", fps=30)).read_bytes()
+    without_index.write_bytes(content[: len(content) // 2])
+    with pytest.raises(RecordingError, match="cut off before its end"):
+        read_inputs([without_index], None)
