@@ -6,8 +6,9 @@ from typing import Literal
 
 from envs.env import Env, EnvSpec, Task, spec_of
 
-AgentKind = Literal["gui", "tools", "swarm"]
-"""`gui`: mouse and keyboard in an env; `tools`: one agent that calls tools; `swarm`: an orchestrator and sub-agents."""
+AgentKind = Literal["gui", "tools", "swarm", "web"]
+"""`gui`: mouse and keyboard in an env; `tools`: one agent that calls tools; `swarm`: an orchestrator and sub-agents;
+`web`: an author of sites, in rounds."""
 FAMILY = "family"
 """Key of a task's metadata under which results are grouped, such as `"click"` or `"cross-site"`."""
 LABELS = "labels"
@@ -51,7 +52,7 @@ class Suite:
         baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (acts anywhere).
         left_out: Which tasks it would have besides, and what they lack, for a person; usually empty.
         agents: Kinds of agents that can play it, the usual one first: `gui`, and, where each task is a `Question`,
-            `tools` and `swarm`.
+            `tools` and `swarm`; or `web`, where each task is a site to build.
     """
 
     name: str

@@ -64,7 +64,9 @@ def run(
     max_total_time: Annotated[float | None, Flag(min=0.1, help="Seconds of this command.")] = None,
     out: Annotated[Path | None, Flag("--out", "-o", help="Folder of the results; a new one by default.")] = None,
     resume: Annotated[str | None, Flag(help="Go on with what this folder has not finished, or last.")] = None,
-    baseline: Annotated[str | None, Flag(help="An agent without skill: null, fail or random.")] = None,
+    baseline: Annotated[
+        str | None, Flag(help="An agent without skill: null, fail or random; video2web: null, image or text.")
+    ] = None,
     suite_option: Annotated[list[str] | None, Flag(help="NAME=VALUE for the suite; repeat for more.")] = None,
     provider: Annotated[
         str | None, Flag(help="osworld: where guests come from; address, local, docker, vmware.")
@@ -180,7 +182,7 @@ def _request(given: typer.Context) -> "EvalRequest":
     flags = given.params
     settings = chosen_settings(given)
     if flags["baseline"] is not None:
-        name = choice("--baseline", flags["baseline"], ("null", "fail", "random"))
+        name = choice("--baseline", flags["baseline"], ("null", "fail", "random", "image", "text"))
         if "model" in settings:
             raise typer.BadParameter("--baseline is a model by itself; drop --model")
         settings["model"] = f"baseline:{name}" + (f":{flags['seed']}" if name == "random" and flags["seed"] else "")

@@ -40,7 +40,7 @@ class EvalPlan:
         families: Family by task; tasks without one are left out.
         labels: Further groupings: by name, the group of each task that has one.
         cluster_by: The label whose tasks intervals draw together; "": each task stands alone.
-        agent: What kind of agent plays: by mouse and keyboard, with tools, or a swarm of these.
+        agent: What kind of agent plays: by mouse and keyboard, with tools, a swarm of these, or an author of sites.
         seeds: What each task is drawn with; null when there is nothing to draw.
         repeats: Times that each task and seed is tried.
         model: Name of the model.
@@ -73,7 +73,8 @@ class EvalPlan:
     @property
     def player(self) -> str:
         """The model, and what kind of agent it plays as unless that goes without saying."""
-        return self.model + {"gui": "", "tools": ", one agent with tools", "swarm": ", a swarm"}[self.agent]
+        kinds = {"gui": "", "tools": ", one agent with tools", "swarm": ", a swarm", "web": ", an author of sites"}
+        return self.model + kinds[self.agent]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

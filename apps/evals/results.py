@@ -193,7 +193,10 @@ class Evaluation:
         }
         if self.plan.suite_name == SUITE and self.results:
             scores["upstream"] = upstream_scores(self)
-        return {name: summarize(rescored(self.results, scores[name]), self.clusters) for name in sorted(scores)}
+        results = dict.fromkeys(scores, self.results)
+        if self.plan.agent == "web":  # parts of the score, which not every site has
+            results = {name: tuple(one for one in self.results if name in one.other_scores) for name in scores}
+        return {name: summarize(rescored(results[name], scores[name]), self.clusters) for name in sorted(scores)}
 
     def find_run(self, result: EpisodeResult) -> str | None:
         """The folder of an episode's run, below the evaluation's; None when it is not there."""

@@ -30,7 +30,7 @@ from cua.batch import (
 )
 from cua.batch.executor import ExecutorKind
 from cua.config import Settings, load_settings
-from cua.errors import TrajectoryError
+from cua.errors import ConfigError, CuaError, TrajectoryError
 from cua.model import Model
 from cua.run.budget import Caps
 from cua.run.control import Control
@@ -126,7 +126,8 @@ async def run_evaluation(
     """
     async with AsyncExitStack() as stack:
         known, plan = load_settings(settings).settings, evaluation.plan
-        make_model = await stack.enter_async_context(_models(known))
+        models = _no_models() if plan.agent == "web" else _models(known)  # authors make their own
+        make_model = await stack.enter_async_context(models)
         kind = options.executor if plan.agent == "gui" else "local"  # the others have no environment
         secrets = make_secrets(known)
         executor = make_executor(
@@ -150,7 +151,11 @@ async def run_evaluation(
         limits = {"max_steps": plan.max_steps, "max_time": plan.max_time_s}
         told, runs = {**chosen, **limits}, evaluation.folder / RUNS
         agent: Player = AgentPlayer(runs, **told)
-        if plan.agent != "gui":
+        if plan.agent == "web":
+            from apps.video2web.player import SitePlayer
+
+            agent = SitePlayer(runs, **{**told, "model": plan.model})
+        elif plan.agent != "gui":
             agent = await stack.enter_async_context(QuestionPlayer(plan.agent, runs, **told))
         return await _Run(evaluation, agent, journal, options, listener).play(episodes, on_control)
 
@@ -259,7 +264,19 @@ def write_missing_reports(evaluation: Evaluation) -> int:
 
 def _page_writer(plan: EvalPlan) -> Callable[[Path], Path]:
     """What writes the pages of a run."""
+    if plan.agent == "web":
+        return _write_build_page
     return write_swarm_report if plan.agent == "swarm" else write_report
+
+
+def _write_build_page(run_dir: Path) -> Path:
+    from apps.video2web.report import write_build_report
+    from apps.video2web.rounds import BuildFolder
+
+    try:
+        return write_build_report(BuildFolder(run_dir))
+    except CuaError as error:  # as of any other run
+        raise TrajectoryError(str(error)) from error
 
 
 class _Reports:
@@ -302,6 +319,14 @@ async def _models(settings: Settings) -> AsyncIterator[Callable[[], Model]]:
         yield lambda: model
     finally:
         await model.close()
+
+
+@asynccontextmanager
+async def _no_models() -> AsyncIterator[Callable[[], Model]]:
+    def make_model() -> Model:
+        raise ConfigError("these episodes make their models themselves")
+
+    yield make_model
 
 
 async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Control) -> BatchSummary | None:

@@ -23,9 +23,17 @@ RULES = {
     "databases": "score by the databases' rules",
     "row_f1": "F1 of whole rows",
     "as_text": "score with free texts compared as texts, no judge asked",
+    "block_match": "share of matched text blocks",
+    "text": "likeness of matched texts",
+    "position": "likeness of their places",
+    "color": "likeness of their colours",
+    "visual": "visual similarity",
+    "layout": "IoU of visible boxes",
+    "interactions": "share of recorded interactions that are there",
 }
 """What else is measured besides the score, by name."""
 BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
+BASELINES |= {"image": "takes the image for the page", "text": "writes the text it reads, nothing else"}
 _MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 40, 10, 28, 30
 _QUICK_RESAMPLES = 500
 

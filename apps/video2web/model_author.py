@@ -20,6 +20,7 @@ from cua.errors import CuaError
 from cua.messages import ImagePart, TextPart, ToolResult, Usage
 from cua.model import Model, Tool
 from cua.run.end import RunResult
+from cua.run.scope import RunScope
 from cua.tool_agent.inputs import encode_for_model
 from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, Workplace
 from cua.tools.toolset import Arguments, failed, schema_of
@@ -89,6 +90,7 @@ class ModelAuthor:
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
         watch: Who follows the run.
+        scope: Of what the run is a part of.
         settings: Single settings by name.
     """
 
@@ -99,11 +101,12 @@ class ModelAuthor:
         model: Model | str | None = None,
         sandbox: KernelMaker | str | None = None,
         watch: Watch | None = None,
+        scope: RunScope | None = None,
         **settings: Any,
     ) -> None:
         self.name = model if isinstance(model, str) else model.name if model else str(settings.get("model", "model"))
         self._judge = judge
-        self._given: dict[str, Any] = {"model": model, "sandbox": sandbox, "watch": watch, **settings}
+        self._given: dict[str, Any] = {"model": model, "sandbox": sandbox, "watch": watch, "scope": scope, **settings}
         self._settings = settings | ({"model": model} if isinstance(model, str) else {})
         self._rules = LiteralAuthor()
         self._session: ToolSession | None = None
@@ -251,6 +254,7 @@ def make_author(
     model: Model | str | None,
     sandbox: KernelMaker | str | None = None,
     watch: Watch | None = None,
+    scope: RunScope | None = None,
     **settings: Any,
 ) -> Author:
     """The rules for `literal`, else a model."""
@@ -258,4 +262,4 @@ def make_author(
         flags = settings | ({"model": model} if model is not None else {})
         if load_settings(flags).settings.model == "literal":
             return LiteralAuthor()
-    return ModelAuthor(judge, model=model, sandbox=sandbox, watch=watch, **settings)
+    return ModelAuthor(judge, model=model, sandbox=sandbox, watch=watch, scope=scope, **settings)

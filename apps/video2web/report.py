@@ -13,6 +13,7 @@ from typing import Any
 
 from apps.video2web.recording import tell_facts
 from apps.video2web.rounds import BuildFolder, best_number
+from apps.video2web.score import PARTS
 from apps.video2web.site_files import diff_code
 from cua.errors import CuaError
 from cua.trajectory.describe import printable
@@ -22,7 +23,6 @@ from visual_tools.images import load_image
 
 REPORT = "report.html"
 _PAGE = PageTemplate(package="apps.video2web", template="report.html", script="report.js", style="report.css")
-PARTS = ("block_match", "text", "position", "color", "visual", "layout")
 _MAX_WIDTH_PX, _MAX_HEIGHT_PX = 1100, 4000
 _QUALITY = 82
 _MAX_FINDINGS, _MAX_CHARS = 60, 400

@@ -64,7 +64,7 @@ class LiteralAuthor:
 
     def _pieces_of(self, order: Order, page: int) -> PagePieces:
         if page not in self._pieces:
-            self._pieces[page] = find_pieces(order.pages[page].image)
+            self._pieces[page] = find_pieces(order.pages[page].image, order.pages[page].lines)
         return self._pieces[page]
 
     def _files(

@@ -17,15 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.layout.pieces import read_page
 from apps.video2web.paintings import changed_by_text
 from apps.video2web.render import PageBox, Rendering
 from apps.video2web.replaying import Replay, score_replays
 from visual_tools.errors import require
+from visual_tools.ocr import TextLine
 from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
 
 INTERACTIONS_SHARE = 0.2
+PARTS = ("block_match", "text", "position", "color", "visual", "layout")
+"""Of a page, as `PageScore.to_json` names them."""
+
 _MIN_COVERED, _MIN_WRITTEN, _MIN_RUN = 0.5, 0.6, 3
-_MIN_CHANGED = 0.03  # of the box of a line in a field
+_MIN_HEIGHT = 0.3  # of the box in which a line is read: that of small text is higher than its ink
 _MIN_TEXTURE = 0.01
 _AROUND_PX, _READ_PX, _MIN_SAME = 24, 120, 0.8
 """A picture's words this near to a text and this much like it say it instead."""
@@ -43,12 +48,14 @@ class Reference:
         image: (H, W, 3) uint8 RGB.
         blocks: Its text.
         boxes: What can be seen beside text; None when the reference is an image.
+        lines: What was read on it; None when the reference is HTML.
     """
 
     name: str
     image: NDArray[np.uint8]
     blocks: tuple[TextBlock, ...]
     boxes: tuple[PageBox, ...] | None = None
+    lines: tuple[TextLine, ...] | None = field(default=None, repr=False)
 
     @property
     def is_html(self) -> bool:
@@ -58,7 +65,8 @@ class Reference:
 
 def read_reference(image: NDArray[np.uint8], name: str = "reference") -> Reference:
     """A reference from an image (H, W, 3): its text is read."""
-    return Reference(name=name, image=image, blocks=read_blocks(image))
+    lines = tuple(read_page(image))
+    return Reference(name=name, image=image, blocks=read_blocks(image, lines), lines=lines)
 
 
 def rendered_reference(rendering: Rendering, name: str = "reference") -> Reference:
@@ -203,7 +211,7 @@ def own_blocks(page: Rendering) -> tuple[TextBlock, ...]:
     part = page.bare[top:bottom]
     lines = [
         replace(line, top=(line.top * len(part) + top) / height, height=line.height * len(part) / height)
-        for line in read_blocks(part)
+        for line in read_blocks(part, read_page(part))
     ]
     doubled = {id(block) for block in doubtful if _is_in_image(block, lines, page.image.shape)}
     return tuple(block for block in page.blocks if id(block) not in doubled)
@@ -251,29 +259,34 @@ def _share_said(text: str, other: str) -> float:
 def written_blocks(page: Rendering) -> tuple[TextBlock, ...]:
     """Lines read from the image of a page that its elements have written; those within images are left out."""
     changed = None if page.bare is None else changed_by_text(page.image, page.bare)
-    return tuple(block for block in read_blocks(page.image) if _is_written(block, page, changed))
+    lines = read_blocks(page.image, read_page(page.image))
+    own = own_blocks(page)
+    return tuple(line for line in lines if _is_written(line, page, own, changed))
 
 
-def _is_written(line: TextBlock, page: Rendering, changed: NDArray[np.bool_] | None) -> bool:
+def _is_written(line: TextBlock, page: Rendering, own: Sequence[TextBlock], changed: NDArray[np.bool_] | None) -> bool:
+    if changed is not None and not _is_inked(line, changed):
+        return False
     height, width = page.image.shape[:2]
-    area = max(line.area, 1e-9)
     for box in page.boxes:
         if box.kind == "field" and _share_said(line.text, box.text.lower()) >= _MIN_WRITTEN:
             edges = (box.left / width, box.top / height, box.width / width, box.height / height)
-            is_here = _common_area(line.box, edges) >= _MIN_COVERED * area
-            if is_here and (changed is None or _changed_share(line, changed) >= _MIN_CHANGED):
+            if _common_area(line.box, edges) >= _MIN_COVERED * max(line.area, 1e-9):
                 return True
-    near = [(block, _common_area(line.box, block.box)) for block in page.blocks]
-    near = [(block, common) for block, common in near if common > 0]
-    if sum(common for _, common in near) < _MIN_COVERED * area:
-        return False
-    return _share_said(line.text, "".join(block.text for block, _ in near)) >= _MIN_WRITTEN
+    near = [block for block in own if _common_area(line.box, block.box) > 0]
+    return _share_said(line.text, "".join(block.text for block in near)) >= _MIN_WRITTEN
 
 
-def _changed_share(line: TextBlock, changed: NDArray[np.bool_]) -> float:
+def _is_inked(line: TextBlock, changed: NDArray[np.bool_]) -> bool:
+    """Whether the page looks otherwise without its text over most of a line's width and enough of its height."""
     height, width = changed.shape
     rows = slice(round(line.top * height), round((line.top + line.height) * height) + 1)
-    return float(changed[rows, round(line.left * width) : round((line.left + line.width) * width) + 1].mean())
+    part = changed[rows, round(line.left * width) : round((line.left + line.width) * width) + 1]
+    if not part.any():
+        return False
+    across, along = (np.flatnonzero(part.any(axis=axis)) for axis in (0, 1))
+    is_wide = np.ptp(across) + 1 >= _MIN_COVERED * part.shape[1]
+    return bool(is_wide and np.ptp(along) + 1 >= _MIN_HEIGHT * part.shape[0])
 
 
 def _common_area(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> float:
