@@ -97,6 +97,13 @@ class Judge:
         if renderer is not None:
             await renderer.__aexit__()
 
+    @property
+    def renderer(self) -> Renderer:
+        """The browser that it has now."""
+        if self._renderer is None:
+            raise RuntimeError("use a Judge with `async with`")
+        return self._renderer
+
     async def judge(
         self, order: Order, files: Files
     ) -> tuple[SiteScore, tuple[Differences, ...], tuple[Rendering | None, ...]]:
@@ -155,10 +162,9 @@ class Judge:
         """
         if name not in files:
             raise CuaError(f"there is no {name}; found {', '.join(sorted(files)[:5]) or 'no files'}")
-        if self._renderer is None:
-            raise RuntimeError("use a Judge with `async with`")
+        renderer = self.renderer
         try:
-            return await self._renderer.render(SitePages(files), viewport_px, path=f"/{name}")
+            return await renderer.render(SitePages(files), viewport_px, path=f"/{name}")
         except Exception as error:
             await self.__aexit__()
             await self.__aenter__()

@@ -99,7 +99,8 @@ class SitePlayer:
 
     async def _build(self, folder: BuildFolder, task: SiteTask, judge: Judge, run: RunScope) -> Build:
         assert task.order is not None
-        order = replace(task.order, max_rounds=self._rounds or task.order.max_rounds)
+        rounds = task.order.max_rounds if self._rounds is None else self._rounds
+        order = replace(task.order, max_rounds=rounds)
         await asyncio.to_thread(folder.begin, order, {"author": self._model})
         author: Author
         if self._model.startswith(_BASELINE):

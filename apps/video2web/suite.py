@@ -66,7 +66,7 @@ class Begun:
 class Source(Protocol):
     """Where a task's page comes from."""
 
-    async def begin(self, folder: Path) -> Begun:
+    async def begin(self, renderer: Renderer, folder: Path) -> Begun:
         """Render or record it; `folder` is for files in between."""
         ...
 
@@ -79,11 +79,10 @@ class PageSource:
     path: str
     viewport_px: tuple[int, int]
 
-    async def begin(self, folder: Path) -> Begun:
+    async def begin(self, renderer: Renderer, folder: Path) -> Begun:
         """Its image is ordered, its HTML the truth."""
-        async with Renderer() as renderer:
-            truth = await renderer.render(self.site, self.viewport_px, path=self.path)
-        return Begun(order=_order_of(truth, self.viewport_px), truth=truth)
+        truth = await renderer.render(self.site, self.viewport_px, path=self.path)
+        return Begun(order=await asyncio.to_thread(_order_of, truth, self.viewport_px), truth=truth)
 
 
 def _order_of(truth: Rendering, viewport_px: tuple[int, int]) -> Order:
@@ -96,10 +95,9 @@ class RecordingSource:
 
     name: str
 
-    async def begin(self, folder: Path) -> Begun:
+    async def begin(self, renderer: Renderer, folder: Path) -> Begun:
         """Record it and read it."""
-        async with Renderer() as renderer:
-            made = await record(renderer, self.name, folder)
+        made = await record(renderer, self.name, folder)
         given = await asyncio.to_thread(read_inputs, [made.path], None)
         order = Order(
             pages=given.pages,
@@ -134,14 +132,14 @@ class SiteTask:
         self._source = source
         self._truth: Rendering | None = None
 
-    async def setup(self, env: Any) -> None:
+    async def setup(self, env: Judge) -> None:
         """Render or record what is to be copied.
 
         Raises:
             CuaError: It cannot be shown.
         """
         with tempfile.TemporaryDirectory() as folder:
-            begun = await self._source.begin(Path(folder))
+            begun = await self._source.begin(env.renderer, Path(folder))
         self.order, self._truth = begun.order, begun.truth
 
     async def evaluate(self, env: Judge) -> float:
