@@ -1,6 +1,7 @@
 """Copies of pages made without a model, against what does nothing clever.
 
     python -m benchmarks.video2web recordings [NAME ...] [--seeds 200-211] [--folder FOLDER]
+    python -m benchmarks.video2web fetch FOLDER
     python -m benchmarks.video2web pages [--seeds 100,101,102,103] [--kinds landing,table] [--more FOLDER_OR_FILE ...]
 
 Baselines: a blank page; the image as the page's background (no text: block match, text, position and colour are 0);
@@ -9,18 +10,20 @@ the lines that are read, each at its place, in black on the page's colour; the l
 
 import argparse
 import asyncio
-import base64
 import io
 import statistics
+import subprocess
+import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Mapping
-from html import escape
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from apps.video2web.baselines import WRITERS
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.pieces import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
@@ -28,37 +31,13 @@ from apps.video2web.pages import KINDS, make_page
 from apps.video2web.recordings import SCRIPTS
 from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePages
 from apps.video2web.score import PageScore, rendered_reference, score_page
+from apps.video2web.suite import known_pages
 from benchmarks.video2web_recordings import run_recordings
 from visual_tools.images import save_image
-from visual_tools.ink import find_background
 from visual_tools.ocr import TextLine
 
 Files = dict[str, str | bytes]
 PARTS = ("block match", "text", "position", "colour", "visual", "layout", "score")
-
-
-def blank(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
-    """Nothing."""
-    return {"index.html": "<!doctype html><title>blank</title>"}
-
-
-def background(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
-    """The image itself."""
-    height, width = image.shape[:2]
-    url = f"data:image/png;base64,{base64.b64encode(_png(image)).decode()}"
-    style = f"margin:0;width:{width}px;height:{height}px;background:url({url})"
-    return {"index.html": f'<!doctype html><title>image</title><body style="{style}">'}
-
-
-def text_only(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
-    """What is read, at its place."""
-    red, green, blue = find_background(image).tolist()
-    spans = "".join(
-        f'<p style="position:absolute;margin:0;white-space:nowrap;left:{line.box_px.left}px;top:{line.box_px.top}px;'
-        f'font:{line.box_px.height}px/1 sans-serif">{escape(line.text)}</p>'
-        for line in lines
-    )
-    return {"index.html": f'<!doctype html><body style="margin:0;background:rgb({red},{green},{blue})">{spans}'}
 
 
 def literal(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
@@ -67,10 +46,14 @@ def literal(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
     return {**markup.files(), **{name: _png(pixels) for name, pixels in markup.images.items()}}
 
 
+def _baseline(kind: str) -> Callable[[NDArray[np.uint8], list[TextLine]], Files]:
+    return lambda image, lines: {"index.html": WRITERS[kind](image)}
+
+
 MAKERS: Mapping[str, Callable[[NDArray[np.uint8], list[TextLine]], Files]] = {
-    "blank": blank,
-    "image as background": background,
-    "text only": text_only,
+    "blank": _baseline("null"),
+    "image as background": _baseline("image"),
+    "text only": _baseline("text"),
     "literal": literal,
 }
 
@@ -152,6 +135,22 @@ def parse_seeds(text: str) -> list[int]:
     return [seed for span in spans for seed in range(span[0], span[-1] + 1)]
 
 
+def fetch_packages(folder: Path) -> None:
+    """Get the packages of npm whose pages the suite has, each into a folder of its name and version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = dict.fromkeys(page.package for page in known_pages())
+    for name in (name.removeprefix("npm:") for name in names if name.startswith("npm:")):
+        if (folder / name).is_dir():
+            continue
+        with tempfile.TemporaryDirectory(dir=folder) as staging:
+            subprocess.run(["npm", "pack", name, "--silent"], cwd=staging, check=True, stdout=subprocess.DEVNULL)
+            archive = next(Path(staging).glob("*.tgz"))
+            with tarfile.open(archive) as packed:
+                packed.extractall(staging, filter="data")
+            (Path(staging) / "package").rename(folder / name)
+        print(f"{name}: {sum(path.is_file() for path in (folder / name).rglob('*'))} files", flush=True)
+
+
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -161,11 +160,16 @@ def main() -> None:
     pages.add_argument("--kinds", default=",".join(KINDS))
     pages.add_argument("--more", nargs="*", default=[], type=Path, help="HTML files")
     pages.add_argument("--save", type=Path, help="folder for images of reference and copy side by side")
+    fetch = commands.add_parser("fetch", help="get the npm packages whose pages `cua eval video2web` has")
+    fetch.add_argument("folder", type=Path)
     recordings = commands.add_parser("recordings", help="transitions found in recordings")
     recordings.add_argument("names", nargs="*", help=f"some of: {', '.join(SCRIPTS)}")
     recordings.add_argument("--seeds", default="", help="draw them: FIRST-LAST, or single ones between commas")
     recordings.add_argument("--folder", type=Path, help="keep the recordings here, and use those that are there")
     given = parser.parse_args()
+    if given.command == "fetch":
+        fetch_packages(given.folder)
+        return
     if given.command == "recordings":
         drawn = parse_seeds(given.seeds)
         names = given.names or ([] if drawn else list(SCRIPTS))
