@@ -1,7 +1,8 @@
-"""Examples as one step of the model: pictures, a trunk of tokens, and branches that all go on from the trunk.
+"""Examples as one step of the model: a prefix that all share, a trunk with images, and branches that go on from it.
 
-Branches see the trunk and themselves, as sequences with a cached prefix do when the model serves: several questions
-about one picture cost the picture once. The latents of the step are its cache, a row a token, made anew for each step.
+A trunk sees the prefix, a branch the prefix and its trunk, as sequences with a cached beginning do when the model
+serves: a system prompt costs a step once, and several questions about one image cost the image once. The latents of
+the step are its cache, a row a token, made anew for each step.
 """
 
 from collections.abc import Sequence
@@ -19,33 +20,35 @@ class Example:
     """What the model reads.
 
     Attributes:
-        trunk: Token ids; each picture has as many placeholders as it has rows.
+        trunk: Token ids; each image has as many placeholders as it has rows.
         branches: Token ids of each continuation; none is a plain sequence.
-        pictures: In the order of their placeholders, which lie in the trunk.
+        images: In the order of their placeholders, which lie in the trunk.
     """
 
     trunk: tuple[int, ...]
     branches: tuple[tuple[int, ...], ...] = ()
-    pictures: tuple[MediaItem, ...] = ()
+    images: tuple[MediaItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingBatch:
-    """Examples laid end to end: all trunks in order, then all branches in order.
+    """Examples laid end to end: the prefix, all trunks in order, then all branches in order.
 
     Attributes:
         token_ids: (N,) int64.
         forward: Which token belongs where; blocks of the cache have one row.
-        pictures: Of all examples, in order.
-        picture_rows: (rows of all pictures,) int64: tokens that are placeholders.
+        prefix: Tokens that all examples begin with.
+        images: Of all examples, in order.
+        image_rows: (rows of all images,) int64: tokens that are placeholders.
         trunks: Tokens of each example's trunk.
         branches: Tokens of each branch, for each example.
     """
 
     token_ids: Tensor
     forward: ForwardBatch
-    pictures: tuple[MediaItem, ...]
-    picture_rows: Tensor
+    prefix: slice
+    images: tuple[MediaItem, ...]
+    image_rows: Tensor
     trunks: tuple[slice, ...]
     branches: tuple[tuple[slice, ...], ...]
 
@@ -56,38 +59,40 @@ class Activations:
 
     Attributes:
         hidden: (N, hidden), normed, ready for `model.logits`.
-        pictures: (rows, hidden) of each picture, as they stand in place of their tokens.
+        images: (rows, hidden) of each image, as they stand in place of their tokens.
         caches: (N, 1, latent_dim) of each layer.
     """
 
     hidden: Tensor
-    pictures: tuple[Tensor, ...]
+    images: tuple[Tensor, ...]
     caches: tuple[Tensor, ...]
 
 
-def make_batch(examples: Sequence[Example], placeholder_id: int) -> TrainingBatch:
+def make_batch(examples: Sequence[Example], placeholder_id: int, prefix: Sequence[int] = ()) -> TrainingBatch:
     """Lay examples end to end.
 
     Args:
         examples: One at least.
-        placeholder_id: The token that a picture's rows replace.
+        placeholder_id: The token that a image's rows replace.
+        prefix: Token ids that every example begins with, without images.
 
     Raises:
-        ValueError: The placeholders of an example are not as many as the rows of its pictures, or stand in a branch.
+        ValueError: The placeholders of an example are not as many as the rows of its images, or stand in a branch.
     """
     for number, example in enumerate(examples):
-        _check_pictures(example, number, placeholder_id)
-    trunks = _lay([len(example.trunk) for example in examples], 0)
+        _check_images(example, number, placeholder_id)
+    trunks = _lay([len(example.trunk) for example in examples], len(prefix))
     first = trunks[-1].stop
     flat = [branch for example in examples for branch in example.branches]
     spans = iter(_lay([len(branch) for branch in flat], first))
     branches = tuple(tuple(next(spans) for _ in example.branches) for example in examples)
-    token_ids = torch.tensor([token for ids in (*(e.trunk for e in examples), *flat) for token in ids])
+    token_ids = torch.tensor([token for ids in (prefix, *(e.trunk for e in examples), *flat) for token in ids])
     return TrainingBatch(
         token_ids=token_ids,
-        forward=_make_forward(trunks, branches),
-        pictures=tuple(picture for example in examples for picture in example.pictures),
-        picture_rows=(token_ids == placeholder_id).nonzero().flatten(),
+        forward=_make_forward(len(prefix), trunks, branches),
+        prefix=slice(0, len(prefix)),
+        images=tuple(image for example in examples for image in example.images),
+        image_rows=(token_ids == placeholder_id).nonzero().flatten(),
         trunks=trunks,
         branches=branches,
     )
@@ -101,22 +106,22 @@ def run(model: K25Model, batch: TrainingBatch) -> Activations:
         batch: Of `make_batch`.
     """
     embeds = model.embed(batch.token_ids.to(model.device))
-    pictures = tuple(model.encode_media(batch.pictures)) if batch.pictures else ()
-    if pictures:
-        embeds = embeds.index_copy(0, batch.picture_rows.to(model.device), torch.cat(pictures).to(embeds.dtype))
+    images = tuple(model.encode_media(batch.images)) if batch.images else ()
+    if images:
+        embeds = embeds.index_copy(0, batch.image_rows.to(model.device), torch.cat(images).to(embeds.dtype))
     text = model.config.text
     shape = (len(embeds), 1, text.latent_dim)
     caches = tuple(embeds.new_zeros(shape) for _ in range(text.num_hidden_layers))
-    return Activations(hidden=model(embeds, batch.forward, caches), pictures=pictures, caches=caches)
+    return Activations(hidden=model(embeds, batch.forward, caches), images=images, caches=caches)
 
 
-def _check_pictures(example: Example, number: int, placeholder_id: int) -> None:
+def _check_images(example: Example, number: int, placeholder_id: int) -> None:
     found = example.trunk.count(placeholder_id)
-    expected = sum(picture.num_tokens for picture in example.pictures)
+    expected = sum(image.num_tokens for image in example.images)
     if found != expected:
-        raise ValueError(f"example {number} has {found} placeholders, expected {expected}, the rows of its pictures")
+        raise ValueError(f"example {number} has {found} placeholders, expected {expected}, the rows of its images")
     if any(placeholder_id in branch for branch in example.branches):
-        raise ValueError(f"example {number} has placeholders in a branch; pictures belong into the trunk")
+        raise ValueError(f"example {number} has placeholders in a branch; images belong into the trunk")
 
 
 def _lay(lengths: Sequence[int], first: int) -> tuple[slice, ...]:
@@ -127,17 +132,20 @@ def _lay(lengths: Sequence[int], first: int) -> tuple[slice, ...]:
     return tuple(spans)
 
 
-def _make_forward(trunks: Sequence[slice], branches: Sequence[Sequence[slice]]) -> ForwardBatch:
-    pairs = [(slice(0, 0), trunk) for trunk in trunks]
-    pairs += [(trunk, branch) for trunk, of_trunk in zip(trunks, branches, strict=True) for branch in of_trunk]
-    slots = [(*range(past.start, past.stop), *range(own.start, own.stop)) for past, own in pairs]
+def _make_forward(num_prefix: int, trunks: Sequence[slice], branches: Sequence[Sequence[slice]]) -> ForwardBatch:
+    prefix = range(num_prefix)
+    sequences: list[tuple[Sequence[int], slice]] = []  # each: the tokens before it, its own
+    if num_prefix:
+        sequences.append((range(0), slice(0, num_prefix)))
+    sequences += [(prefix, trunk) for trunk in trunks]
+    pasts = [(*prefix, *range(trunk.start, trunk.stop)) for trunk in trunks]
+    sequences += [(past, branch) for past, of_trunk in zip(pasts, branches, strict=True) for branch in of_trunk]
+    slots = [(*past, *range(own.start, own.stop)) for past, own in sequences]
     width = max(map(len, slots))
-    positions = [
-        range(past.stop - past.start, len(all_slots)) for (past, _), all_slots in zip(pairs, slots, strict=True)
-    ]
-    ends = [0, *(own.stop for _, own in pairs)]
+    places = [range(len(past), len(seen)) for (past, _), seen in zip(sequences, slots, strict=True)]
+    ends = [0, *(own.stop for _, own in sequences)]
     return ForwardBatch(
-        positions=torch.tensor([position for here in positions for position in here]),
+        positions=torch.tensor([position for here in places for position in here]),
         slot_mapping=torch.arange(ends[-1]),
         block_tables=torch.tensor([[*row, *([0] * (width - len(row)))] for row in slots], dtype=torch.int32),
         cu_seqlens_q=tuple(ends),

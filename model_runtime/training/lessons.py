@@ -21,7 +21,7 @@ class Number:
     Attributes:
         place: Of the token in its branch, from 1: it is predicted from the token before it.
         value: What it says, not rounded, in the units of `NumberTokens`.
-        look_at: Place in the trunk of the picture's token that shows the target; None has no picture.
+        look_at: Place in the trunk of the image's token that shows the target; None has no image.
     """
 
     place: int
@@ -31,10 +31,10 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A word of the picture, to be read from one token.
+    """A word of the image, to be read from one token.
 
     Attributes:
-        place: In the trunk, of the picture's token on which the word is centred.
+        place: In the trunk, of the image's token on which the word is centred.
         letters: Class of each letter, `IGNORED` where there is none to be read.
     """
 
@@ -50,8 +50,8 @@ class Lesson:
         example: What the model reads.
         spoken: For each branch, from which place on its tokens are to be predicted (1 at least).
         numbers: For each branch, the tokens among them that are numbers.
-        letters: (patches of all its pictures,) class of the letter in each patch, or None.
-        words: To be read from the pictures.
+        letters: (patches of all its images,) class of the letter in each patch, or None.
+        words: To be read from the images.
     """
 
     example: Example
@@ -70,10 +70,10 @@ class Targets:
         tokens: (T,) int64, those next tokens.
         number_rows: (K,) int64, tokens whose next token is a number.
         numbers: (K,) fp32, which.
-        look_rows: (L,) int64, tokens that are to look at a picture's token.
+        look_rows: (L,) int64, tokens that are to look at a image's token.
         look_at: (L,) int64, that token, as a place in its trunk.
-        letters: (patches,) int64, of all pictures end to end, `IGNORED` where nothing is asked.
-        word_rows: (W,) int64, the pictures' tokens from which words are read.
+        letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
+        word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
     """
 
@@ -136,7 +136,7 @@ def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
 
 
 def _letters_of(lesson: Lesson) -> Tensor:
-    count = sum(picture.num_patches for picture in lesson.example.pictures)
+    count = sum(image.num_patches for image in lesson.example.images)
     if lesson.letters is None:
         return torch.full((count,), IGNORED)
     if len(lesson.letters) != count:

@@ -25,9 +25,9 @@ class LossWeights:
         token: Cross-entropy of the next token.
         number: The same for tokens that are numbers, against a bell over the numbers near the right one.
         letter: Which letter each patch shows, read from the vision tower's patches.
-        word: Which word is centred on a picture's token, read from what the projector gives.
-        pointer: Which of the picture's tokens is meant, by the product of two projections of hidden rows.
-        attention: How much of one head's attention the token before a number gives to the picture's token meant.
+        word: Which word is centred on a image's token, read from what the projector gives.
+        pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
+        attention: How much of one head's attention the token before a number gives to the image's token meant.
     """
 
     token: float = 1.0
@@ -148,20 +148,20 @@ class Losses:
         if not len(targets.word_rows):
             return seen.hidden.new_zeros(())
         place_of = torch.full((len(batch.token_ids),), -1)
-        place_of[batch.picture_rows] = torch.arange(len(batch.picture_rows))
-        rows = torch.cat(seen.pictures)[place_of[targets.word_rows]]  # (W, hidden)
+        place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
+        rows = torch.cat(seen.images)[place_of[targets.word_rows]]  # (W, hidden)
         scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : targets.words.shape[1]]
         return cross_entropy(scores.flatten(0, 1), targets.words.flatten())
 
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        """Among the picture's tokens of the trunk that the looking token goes on from."""
+        """Among the image's tokens of the trunk that the looking token goes on from."""
         losses = []
         for trunk, branches in zip(batch.trunks, batch.branches, strict=True):
             if not branches:
                 continue
             is_here = (targets.look_rows >= branches[0].start) & (targets.look_rows < branches[-1].stop)
-            is_picture = (batch.picture_rows >= trunk.start) & (batch.picture_rows < trunk.stop)
-            places = batch.picture_rows[is_picture]
+            is_image = (batch.image_rows >= trunk.start) & (batch.image_rows < trunk.stop)
+            places = batch.image_rows[is_image]
             if not is_here.any() or not len(places):
                 continue
             keys, queries = (
@@ -177,7 +177,8 @@ class Losses:
             return seen.hidden.new_zeros(())
         number, head = self.supervised.layer, self.supervised.head
         mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
-        return -find_log_shares(mla, given, batch, targets.look_rows, targets.look_at, head=head).mean()
+        places = targets.look_at + batch.prefix.stop  # in the whole sequence
+        return -find_log_shares(mla, given, batch, targets.look_rows, places, head=head).mean()
 
 
 def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:

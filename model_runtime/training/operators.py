@@ -4,9 +4,6 @@ What the backend `torch` has without writing to memory that a gradient needs is 
 writing latents, pooling. The functions here are for small models: nothing is fused, and equal shapes share a call.
 """
 
-from collections.abc import Iterator
-from itertools import groupby
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -51,11 +48,15 @@ def _run_one(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     return F.linear(F.silu(gate) * up, down)
 
 
+MAX_WASTE = 1.5
+"""Pairs of a padded batch over pairs that are needed; a sequence that would bring more starts a new batch."""
+
+
 @register("mla_prefill", "autograd")
 def mla_prefill(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float
 ) -> Tensor:
-    """Causal attention within each sequence, whose queries are its last tokens; neighbours of equal shape share a call.
+    """Causal attention within each sequence, whose queries are its last tokens; neighbours are padded to one shape.
 
     Args:
         q: (N, heads, key_dim).
@@ -68,29 +69,58 @@ def mla_prefill(
     Returns:
         (N, heads, value_dim).
     """
-    parts = []
-    for queries, keys, count in _find_batches(cu_seqlens_q, cu_seqlens_k):
-        num_queries, num_keys = (queries.stop - queries.start) // count, (keys.stop - keys.start) // count
-        mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=q.device).tril_(num_keys - num_queries)
-        here, past, values = (_by_head(x, count) for x in (q[queries], k[keys], v[keys]))
-        shared = (count, q.shape[1], num_keys, -1)
-        attended = F.scaled_dot_product_attention(here, past.expand(shared), values.expand(shared), mask, scale=scale)
-        parts.append(attended.transpose(1, 2).reshape(queries.stop - queries.start, q.shape[1], -1))
-    return torch.cat(parts)
+    groups = group_sequences(list(zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True)))
+    sizes_q = [group[-1][0][1] - group[0][0][0] for group in groups]
+    sizes_k = [group[-1][1][1] - group[0][1][0] for group in groups]
+    # split, not sliced: the gradient of a slice is as large as the whole
+    parts = zip(q.split_with_sizes(sizes_q), k.split_with_sizes(sizes_k), v.split_with_sizes(sizes_k), strict=True)
+    return torch.cat([_attend(*part, group, scale) for part, group in zip(parts, groups, strict=True)])
 
 
-def _by_head(x: Tensor, count: int) -> Tensor:
-    """Rows of `count` sequences: (count * length, heads, dim) -> (count, heads, length, dim)."""
-    return x.view(count, -1, *x.shape[1:]).transpose(1, 2)
+Spans = tuple[tuple[int, int], tuple[int, int]]
+"""Bounds of one sequence in the queries, and in the keys."""
 
 
-def _find_batches(cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens) -> Iterator[tuple[slice, slice, int]]:
-    """Neighbouring sequences of one shape: rows of the queries, rows of the keys, how many sequences."""
-    spans = zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True)
-    for _, run in groupby(spans, key=lambda span: (span[0][1] - span[0][0], span[1][1] - span[1][0])):
-        members = list(run)
-        queries, keys = zip(*members, strict=True)
-        yield slice(queries[0][0], queries[-1][1]), slice(keys[0][0], keys[-1][1]), len(members)
+def group_sequences(spans: list[Spans]) -> list[list[Spans]]:
+    """Neighbours that are padded to one shape without much waste."""
+    groups: list[list[Spans]] = []
+    for span in spans:
+        if groups and _find_waste([*groups[-1], span]) <= MAX_WASTE:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return groups
+
+
+def _find_waste(group: list[Spans]) -> float:
+    sizes = [(q_end - q_start, k_end - k_start) for (q_start, q_end), (k_start, k_end) in group]
+    needed = sum(queries * keys for queries, keys in sizes)
+    return len(sizes) * max(queries for queries, _ in sizes) * max(keys for _, keys in sizes) / max(needed, 1)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -> Tensor:
+    """One padded batch: rows of its queries, keys and values to rows of results."""
+    q_lengths = torch.tensor([end - start for (start, end), _ in group])
+    k_lengths = torch.tensor([end - start for _, (start, end) in group])
+    q_rows, q_real = _pad(q_lengths)  # (sequences, longest)
+    k_rows, _ = _pad(k_lengths)
+    keys = torch.arange(k_rows.shape[1])
+    last = (k_lengths - q_lengths)[:, None] + torch.arange(q_rows.shape[1])  # the last key that each query sees
+    mask = keys <= last.minimum(k_lengths[:, None] - 1)[..., None]
+    shape = (len(group), q.shape[1], -1, -1)
+    here, past, values = (x[rows.to(x.device)].transpose(1, 2) for x, rows in ((q, q_rows), (k, k_rows), (v, k_rows)))
+    attended = F.scaled_dot_product_attention(
+        here, past.expand(shape), values.expand(shape), mask[:, None].to(q.device), scale=scale
+    )
+    return attended.transpose(1, 2)[q_real.to(q.device)]
+
+
+def _pad(lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of sequences laid end to end as a rectangle: (sequences, longest) row numbers, and which are real."""
+    places = torch.arange(int(lengths.max()))
+    is_real = places < lengths[:, None]
+    rows = (lengths.cumsum(0) - lengths)[:, None] + places.minimum(lengths[:, None] - 1)
+    return rows, is_real
 
 
 @register("vision_attention", "autograd")
@@ -114,3 +144,8 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
         attended = F.scaled_dot_product_attention(queries, keys, _by_head(qkv[rows, 2 * heads :], count))
         results.append(attended.transpose(1, 2).reshape(count * length, heads, -1))
     return torch.cat(results)
+
+
+def _by_head(x: Tensor, count: int) -> Tensor:
+    """Rows of `count` items: (count * length, heads, dim) -> (count, heads, length, dim)."""
+    return x.view(count, -1, *x.shape[1:]).transpose(1, 2)

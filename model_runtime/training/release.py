@@ -90,7 +90,7 @@ def find_trained(module: nn.Module, name: str) -> nn.Parameter:
 
 def _name_vision(tower: VisionTower, of: Of) -> Named:
     embed, size = tower.patch_embed, tower.patch_embed.patch_size
-    pixels = of(embed.weight).view(-1, size, size, CHANNELS)  # as they lie in a picture
+    pixels = of(embed.weight).view(-1, size, size, CHANNELS)  # as they lie in a image
     yield "vision_tower.patch_embed.proj.weight", pixels.permute(0, 3, 1, 2)
     yield "vision_tower.patch_embed.proj.bias", of(embed.bias)
     yield "vision_tower.patch_embed.pos_emb.weight", of(tower.position.weight)

@@ -93,10 +93,14 @@ class Trainer:
         model: With the operators `autograd`, in fp32.
         losses: Its losses, with the heads that are trained beside it.
         options: See there.
+        prefix: Token ids that every lesson begins with, such as a system prompt.
     """
 
-    def __init__(self, model: K25Model, losses: Losses, options: TrainingOptions) -> None:
+    def __init__(
+        self, model: K25Model, losses: Losses, options: TrainingOptions, *, prefix: Sequence[int] = ()
+    ) -> None:
         self.model, self.losses, self.options = model.requires_grad_().train(), losses, options
+        self.prefix = tuple(prefix)
         self.step_number = 0
         self._balance = RouterBalance(model, options.balance_speed)
         self._inputs = AttentionInputs(model) if options.clip_threshold else None
@@ -124,7 +128,9 @@ class Trainer:
         Args:
             lessons: One at least.
         """
-        batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id)
+        batch = make_batch(
+            [lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, self.prefix
+        )
         parts = self.losses(run(self.model, batch), batch, make_targets(lessons, batch))
         self.model.zero_grad(set_to_none=True)
         self.losses.heads.zero_grad(set_to_none=True)

@@ -19,7 +19,7 @@ from tests.model_runtime.model.peer import Peer, make_patches
 from tests.model_runtime.vision.weights import make_item
 
 IDS = make_ids(30)
-PICTURES = (make_item(1, 4, 6, seed=1), make_item(1, 8, 4, seed=2))
+IMAGES = (make_item(1, 4, 6, seed=1), make_item(1, 8, 4, seed=2))
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def trained(tiny_dir: Path) -> K25Model:
     return load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_()
 
 
-def with_pictures(pad: int) -> Example:
+def with_images(pad: int) -> Example:
     ids = (*IDS[:5], *[pad] * 6, *IDS[5:9], *[pad] * 8, *IDS[9:])
-    return Example(trunk=ids, pictures=PICTURES)
+    return Example(trunk=ids, images=IMAGES)
 
 
 def loss_of(logits: Tensor, token_ids: Tensor) -> Tensor:
@@ -49,16 +49,16 @@ def test_the_names_are_those_of_the_release(trained: K25Model, tiny_dir: Path) -
 
 
 def test_gradients_are_those_of_transformers(trained: K25Model, tiny_dir: Path, tmp_path: Path) -> None:
-    """Every weight's, the vision tower's too, through two pictures."""
+    """Every weight's, the vision tower's too, through two images."""
     pad = trained.config.media_placeholder_token_id
-    batch = make_batch([with_pictures(pad)], pad)
+    batch = make_batch([with_images(pad)], pad)
     loss = loss_of(trained.logits(run(trained, batch).hidden), batch.token_ids)
     loss.backward()
     peer = Peer(tiny_dir).model.requires_grad_()
     inputs = {
         "input_ids": batch.token_ids[None],
-        "pixel_values": torch.cat([make_patches(item) for item in PICTURES]),
-        "image_grid_thw": torch.tensor([item.grid for item in PICTURES]),
+        "pixel_values": torch.cat([make_patches(item) for item in IMAGES]),
+        "image_grid_thw": torch.tensor([item.grid for item in IMAGES]),
     }
     theirs = loss_of(peer(**inputs).logits[0], batch.token_ids)
     theirs.backward()
@@ -88,11 +88,11 @@ def rename(name: str) -> str:
 def test_what_trains_is_what_serves(trained: K25Model, tiny_dir: Path) -> None:
     serving = load_model(tiny_dir, dtype=torch.float32)
     pad = trained.config.media_placeholder_token_id
-    example = with_pictures(pad)
+    example = with_images(pad)
     ours = trained.logits(run(trained, make_batch([example], pad)).hidden)
     assert ours.requires_grad
     rows = serving.embed(torch.tensor(example.trunk))
-    rows[torch.tensor(example.trunk) == pad] = torch.cat(serving.encode_media(PICTURES))
+    rows[torch.tensor(example.trunk) == pad] = torch.cat(serving.encode_media(IMAGES))
     drive = Drive(serving)
     theirs = torch.cat([drive.step_rows({"one": chunk})["one"] for chunk in rows.split(7)])
     assert not theirs.requires_grad
@@ -101,10 +101,10 @@ def test_what_trains_is_what_serves(trained: K25Model, tiny_dir: Path) -> None:
 
 def test_branches_are_sequences_that_share_their_beginning(tiny_dir: Path) -> None:
     pad = load_model(tiny_dir, dtype=torch.float32).config.media_placeholder_token_id
-    first, second = with_pictures(pad), Example(trunk=tuple(IDS[:7]))
+    first, second = with_images(pad), Example(trunk=tuple(IDS[:7]))
     tails = ((3, 4, 5), (6,), (7, 8, 9, 10))
     joined = [
-        Example(trunk=first.trunk, pictures=PICTURES, branches=tails),
+        Example(trunk=first.trunk, images=IMAGES, branches=tails),
         Example(trunk=second.trunk, branches=((1, 2),)),
     ]
     losses, gradients = [], []
@@ -130,14 +130,28 @@ def sum_of_alone(model: K25Model, examples: list[Example]) -> Tensor:
     parts = []
     for example in examples:
         for branch in example.branches:
-            whole = Example(trunk=(*example.trunk, *branch), pictures=example.pictures)
+            whole = Example(trunk=(*example.trunk, *branch), images=example.images)
             batch = make_batch([whole], model.config.media_placeholder_token_id)
             parts.append(model.logits(run(model, batch).hidden)[-len(branch) :].logsumexp(-1).sum())
     return torch.stack(parts).sum()
 
 
-def test_placeholders_have_to_fit_their_pictures() -> None:
+def test_a_prefix_is_shared(tiny_dir: Path) -> None:
+    model = load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_()
+    pad, prefix, tail = model.config.media_placeholder_token_id, tuple(IDS[20:29]), (3, 4, 5)
+    examples = [Example(trunk=with_images(pad).trunk, images=IMAGES, branches=(tail,)), Example(trunk=(1, 2))]
+    batch = make_batch(examples, pad, prefix)
+    joined = model.logits(run(model, batch).hidden)
+    whole = Example(trunk=(*prefix, *examples[0].trunk, *tail), images=IMAGES)
+    alone = model.logits(run(model, make_batch([whole], pad)).hidden)
+    assert difference(joined[batch.branches[0][0]], alone[-3:]) <= 1e-5
+    second = model.logits(run(model, make_batch([Example(trunk=(*prefix, 1, 2))], pad)).hidden)
+    assert difference(joined[batch.trunks[1]], second[-2:]) <= 1e-5
+    assert difference(joined[batch.prefix], second[: len(prefix)]) <= 1e-5
+
+
+def test_placeholders_have_to_fit_their_images() -> None:
     with pytest.raises(ValueError, match="example 1 has 5 placeholders, expected 6"):
-        make_batch([Example(trunk=(1,)), Example(trunk=(9,) * 5, pictures=PICTURES[:1])], 9)
+        make_batch([Example(trunk=(1,)), Example(trunk=(9,) * 5, images=IMAGES[:1])], 9)
     with pytest.raises(ValueError, match="example 0 has placeholders in a branch"):
         make_batch([Example(trunk=(1, 2), branches=((3, 9),))], 9)

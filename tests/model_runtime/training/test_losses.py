@@ -17,7 +17,7 @@ from model_runtime.training.losses import (
 )
 from tests.model_runtime.vision.weights import make_item
 
-PICTURE = make_item(1, 4, 6, seed=1)  # 24 patches, 6 tokens
+IMAGE = make_item(1, 4, 6, seed=1)  # 24 patches, 6 tokens
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def make_lessons(pad: int) -> list[Lesson]:
     letters = torch.full((24,), IGNORED)
     letters[7] = 3
     first = Lesson(
-        example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), pictures=(PICTURE,)),
+        example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), images=(IMAGE,)),
         spoken=(2, 1),
         numbers=((Number(place=3, value=40.2, look_at=4),), ()),
         letters=letters,
@@ -79,7 +79,7 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
     read = losses.heads.letter(losses._patches[7]).log_softmax(-1)[3]
     assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
-    words = losses.heads.word(seen.pictures[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
+    words = losses.heads.word(seen.images[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
     expected = -(words[0, 0, 5] + words[0, 1, 6] + words[1, 0, 7]).item() / 3
     assert parts["word"] == pytest.approx(expected, rel=1e-5)
     scores = losses.heads.query(seen.hidden[12]) @ losses.heads.key(seen.hidden[1:7]).T / 8

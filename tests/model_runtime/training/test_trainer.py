@@ -30,14 +30,14 @@ def make_trainer(model_dir: Path, options: TrainingOptions = OPTIONS) -> Trainer
 
 
 def make_lessons(rng: random.Random, pad: int, count: int = 3) -> list[Lesson]:
-    """The picture's seed is the number that is to be said, and the word that is asked for."""
+    """The image's seed is the number that is to be said, and the word that is asked for."""
     lessons = []
     for _ in range(count):
         kind = rng.randrange(4)
         example = Example(
             trunk=(1, *[pad] * 6, 2),
             branches=((10, 11, 100 + 20 * kind, 12),),
-            pictures=(make_item(1, 4, 6, seed=kind),),
+            images=(make_item(1, 4, 6, seed=kind),),
         )
         number = Number(place=2, value=20 * kind + 0.5, look_at=1 + kind)
         lessons.append(

@@ -1,0 +1,210 @@
+"""Screens and questions as lessons: the very requests that the agent sends, as tokens, with labels."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from apps.train.screens.canvas import find_cells
+from apps.train.screens.screen import Screen
+from apps.train.screens.widgets import Target
+from apps.train.skills import Question
+from apps.train.vocabulary import make_ranks
+from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, system_prompt
+from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_chat, render_chat
+from model_runtime.media import MediaItem
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.training.batch import Example
+from model_runtime.training.lessons import IGNORED, Lesson, Number, Word
+
+PATCH_PX = 14
+TOKEN_PX = 2 * PATCH_PX
+NUM_COORDINATES = 1000
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+OTHER_LETTER, NO_LETTER = len(LETTERS) + 1, 0
+NUM_CLASSES = len(LETTERS) + 2
+WORD_LENGTH = 8
+GROUND_SHARE = 0.05
+"""Share of the patches without a letter that are asked for: they are most of a screen, and easy."""
+END = "<|im_end|>"
+THINK_END = "</think>"
+
+
+def letter_class(letter: str) -> int:
+    """Class of a letter, upper and lower case alike; one class for all that are not of the English alphabet."""
+    place = LETTERS.find(letter.lower())
+    return place + 1 if place >= 0 else OTHER_LETTER
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """A point of a screen as the model says it: thousandths of width and height."""
+
+    x: float
+    y: float
+
+    @classmethod
+    def of_target(cls, target: Target, screen: Screen) -> "Coordinates":
+        """The middle of an element."""
+        height, width = screen.pixels.shape[:2]
+        x, y = target.center
+        return cls(x / width * NUM_COORDINATES, y / height * NUM_COORDINATES)
+
+    def texts(self) -> tuple[str, str]:
+        """Both as they stand in the code."""
+        return tuple(f"0.{min(int(value), NUM_COORDINATES - 1):03}" for value in (self.x, self.y))  # type: ignore[return-value]
+
+
+class LessonMaker:
+    """Makes lessons of screens.
+
+    Args:
+        tokenizer: Of `make_ranks(protocol_texts())`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        text = ChatMessage(role="system", parts=(TextPart(system_prompt(ProtocolOptions())),))
+        self.prefix = self._encode(render_chat([text], add_generation_prompt=False))
+
+    def make(self, rng: random.Random, screen: Screen, questions: Sequence[Question]) -> Lesson:
+        """One lesson: the image is the trunk, each question a branch.
+
+        Args:
+            rng: Which patches without a letter are asked for.
+            screen: The image.
+            questions: One at least.
+        """
+        image = MediaItem(frames=pad_image(screen.pixels)[None], content_hash=b"")
+        trunk = self._encode(_user_pieces(image))
+        first = trunk.index(self.tokenizer.special.media_pad)  # where the image's rows begin
+        branches = [self._make_branch(question, screen, first) for question in questions]
+        return Lesson(
+            example=Example(trunk=trunk, branches=tuple(branch[0] for branch in branches), images=(image,)),
+            spoken=tuple(branch[1] for branch in branches),
+            numbers=tuple(branch[2] for branch in branches),
+            letters=_label_patches(rng, screen, image),
+            words=tuple(_label_words(screen, image, first)),
+        )
+
+    def _make_branch(
+        self, question: Question, screen: Screen, first: int
+    ) -> tuple[tuple[int, ...], int, tuple[Number, ...]]:
+        """Token ids, from where on the model speaks, and which of them are coordinates."""
+        asked = self._encode(_asking_pieces(question.instruction))
+        if question.target is None:
+            return (*asked, *self._encode_answer(question, question.code)), len(asked), ()
+        point = Coordinates.of_target(question.target, screen)
+        x, y = point.texts()
+        answer = self._encode_answer(question, question.code.format(x=x, y=y))
+        look_at = first + find_token(question.target.center, screen.pixels.shape[1])
+        places = find_numbers(answer, (self.number_id(x), self.number_id(y)))
+        numbers = [
+            Number(place=len(asked) + place, value=value, look_at=look_at)
+            for place, value in zip(places, (point.x, point.y), strict=True)
+        ]
+        return (*asked, *answer), len(asked), tuple(numbers)
+
+    def number_id(self, text: str) -> int:
+        """The token of the three digits of a coordinate such as `0.042`."""
+        (token,) = self.tokenizer.encode(text[-3:])
+        return token
+
+    def number_ids(self) -> torch.Tensor:
+        """The tokens of all coordinates in order: (1000,) int64."""
+        return torch.tensor([self.number_id(f"0.{number:03}") for number in range(NUM_COORDINATES)])
+
+    def _encode_answer(self, question: Question, code: str) -> tuple[int, ...]:
+        special = self.tokenizer.special
+        text = answer_text(question.action, code)
+        thought, said = self.tokenizer.encode(question.thought), self.tokenizer.encode(text)
+        return (*thought, special.id_of(THINK_END), *said, special.id_of(END))
+
+    def _encode(self, pieces: Sequence[Piece]) -> tuple[int, ...]:
+        return encode_chat(pieces, self.tokenizer).token_ids
+
+
+def answer_text(action: str, code: str) -> str:
+    """What stands behind the thought."""
+    return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
+
+
+def _user_pieces(image: MediaItem) -> list[Piece]:
+    """The user's message up to the end of the image: what all questions about it have in common."""
+    pieces = render_chat([ChatMessage(role="user", parts=(ImagePart(image),))], add_generation_prompt=False)
+    end = next(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
+    return pieces[:end]
+
+
+def _asking_pieces(instruction: str) -> list[Piece]:
+    """The rest of the user's message, and the opening of the answer."""
+    message = ChatMessage(role="user", parts=(TextPart("\n" + instruction_text(instruction)),))
+    return render_chat([message])[3:]
+
+
+def pad_image(pixels: np.ndarray) -> np.ndarray:
+    """Black below and right up to whole tokens, as the processor does: (height, width, 3) -> the same."""
+    height, width = pixels.shape[:2]
+    return np.pad(pixels, ((0, -height % TOKEN_PX), (0, -width % TOKEN_PX), (0, 0)))
+
+
+def find_token(point: tuple[float, float], width_px: int) -> int:
+    """Which of a image's tokens shows a point, in raster order."""
+    columns = -(-width_px // TOKEN_PX)
+    return int(point[1] // TOKEN_PX) * columns + int(point[0] // TOKEN_PX)
+
+
+def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:
+    """Places of tokens in an answer, each behind the one before."""
+    places: list[int] = []
+    for token in ids:
+        places.append(answer.index(token, places[-1] + 1 if places else 0))
+    return places
+
+
+def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> torch.Tensor:
+    _, rows, columns = image.grid
+    draw = np.random.default_rng(rng.getrandbits(32)).random((rows, columns))
+    labels = np.where(draw < GROUND_SHARE, NO_LETTER, IGNORED)
+    for row, column, letter in find_cells(list(screen.letters), PATCH_PX):
+        labels[row, column] = letter_class(letter)
+    return torch.from_numpy(labels.astype(np.int64).reshape(-1))
+
+
+def _label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:
+    """Names, read from the token on which they are centred; where two meet, neither."""
+    width = image.frames.shape[2]
+    at: dict[int, list[Target]] = {}
+    for target in screen.targets:
+        if target.kind != "icon":
+            at.setdefault(find_token(target.read_at, width), []).append(target)
+    return [
+        Word(place=first + token, letters=tuple(letter_class(letter) for letter in targets[0].name[:WORD_LENGTH]))
+        for token, targets in at.items()
+        if len(targets) == 1
+    ]
+
+
+def protocol_texts() -> list[str]:
+    """What stands in every request and answer, for the vocabulary."""
+    from apps.train import skills
+
+    answers = [answer_text(action, "") for action in (skills.CLICK, skills.TYPE_ACTION, skills.GIVE_UP, skills.FINISH)]
+    codes = ["pyautogui.click(x=0., y=0.)", 'pyautogui.write("', 'computer.terminate(status="failure")', '"success")']
+    return [
+        *("system", "user", "assistant", "image"),
+        system_prompt(ProtocolOptions()),
+        "\n" + instruction_text('"'),
+        *(text.replace("{}", "") for texts in skills.ASK.values() for text in texts),
+        *(text.format(value="", name="") for text in skills.TYPE),
+        *(skills.SEEN, skills.ABSENT, skills.DONE),
+        *answers,
+        *codes,
+    ]
+
+
+def make_vocabulary() -> bytes:
+    """Content of nano-K2.5's `tiktoken.model`."""
+    return make_ranks(protocol_texts())

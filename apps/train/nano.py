@@ -1,0 +1,72 @@
+"""nano-K2.5: the release's architecture at a millionth of its size."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from apps.train.lessons import make_vocabulary
+from model_runtime.checkpoint.tiny import tiny_config, write_tiny
+from model_runtime.config.types import K25Config
+from model_runtime.model import K25Model, load_model
+from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
+
+MAX_PATCHES = 4_900
+"""Of a screenshot: 1280 x 720 has 4,784, larger ones are made smaller."""
+MAX_POSITIONS = 16_384
+
+
+def make_config(ranks: bytes, *, hidden_size: int = 96, num_layers: int = 4, vision_size: int = 64) -> K25Config:
+    """The numbers of nano-K2.5.
+
+    Args:
+        ranks: Content of its `tiktoken.model`.
+        hidden_size: Width of the language model.
+        num_layers: Of the language model, the first of them dense.
+        vision_size: Width of the vision tower.
+    """
+    num_ranks = ranks.count(b"\n")
+    special = SpecialTokens(num_ranks)
+    config = tiny_config(
+        text={
+            "vocab_size": num_ranks + NUM_SLOTS,
+            "hidden_size": hidden_size,
+            "num_hidden_layers": num_layers,
+            "intermediate_size": 256,
+            "moe_intermediate_size": 64,
+            "num_attention_heads": 4,
+            "q_lora_rank": 48,
+            "kv_lora_rank": 32,
+            "qk_nope_head_dim": 16,
+            "qk_rope_head_dim": 16,
+            "v_head_dim": 16,
+            "rope_scaling": None,
+            "rope_theta": 10_000.0,
+            "max_position_embeddings": MAX_POSITIONS,
+            "bos_token_id": special.bos,
+            "eos_token_id": special.eos,
+            "pad_token_id": special.id_of("[PAD]"),
+        },
+        vision={
+            "hidden_size": vision_size,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 4 * vision_size,
+            "init_pos_emb_height": 32,
+            "init_pos_emb_width": 32,
+            "mm_hidden_size": vision_size,
+        },
+        dtype="float32",
+    )
+    return replace(config, media_placeholder_token_id=special.media_pad)
+
+
+def make_model(folder: Path, config: K25Config, seed: int) -> K25Model:
+    """An untrained model, ready to be trained.
+
+    Args:
+        folder: Where its files are written; made where it is not there.
+        config: Of `make_config`.
+        seed: Of the weights.
+    """
+    write_tiny(folder, config=config, seed=seed, num_shards=1)
+    (folder / "tiktoken.model").write_bytes(make_vocabulary())
+    return load_model(folder, dtype="float32", kernels="autograd")

@@ -1,0 +1,1 @@
+"""Screens drawn with known boxes: what nano-K2.5 learns from and is tested on."""

@@ -1,0 +1,155 @@
+"""Drawing on an array of pixels: boxes with round corners, lines, text, and the pointer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from apps.train.screens.fonts import Face
+
+Color = tuple[int, int, int]
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom in pixels; right and bottom lie outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """Where a letter was drawn: the middle of its ink, in pixels."""
+
+    text: str
+    x: float
+    y: float
+
+
+class Canvas:
+    """A image that is being drawn.
+
+    Args:
+        width: In pixels.
+        height: In pixels.
+        color: Of the ground.
+    """
+
+    def __init__(self, width: int, height: int, color: Color) -> None:
+        self.pixels = np.empty((height, width, 3), np.uint8)
+        self._rows = self.pixels.reshape(height, -1)  # the same memory: whole rows are copied faster than triples
+        self.fill((0, 0, width, height), color)
+        self.letters: list[Letter] = []
+
+    @property
+    def width(self) -> int:
+        """In pixels."""
+        return self.pixels.shape[1]
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return self.pixels.shape[0]
+
+    def fill(self, box: Box, color: Color) -> None:
+        """A box with sharp corners, cut where it leaves the image."""
+        left, top, right, bottom = (max(edge, 0) for edge in box)
+        right = min(right, self.width)
+        if left < right:
+            row = np.frombuffer(bytes(color) * (right - left), np.uint8)
+            self._rows[top:bottom, 3 * left : 3 * right] = row
+
+    def round_box(self, box: Box, color: Color, radius: int = 0, edge: Color | None = None) -> None:
+        """A box with round corners, and an edge of one pixel inside it."""
+        if edge is not None:
+            self._round_box(box, edge, radius)
+            left, top, right, bottom = box
+            box, radius = (left + 1, top + 1, right - 1, bottom - 1), max(radius - 1, 0)
+        self._round_box(box, color, radius)
+
+    def _round_box(self, box: Box, color: Color, radius: int) -> None:
+        left, top, right, bottom = box
+        radius = max(min(radius, (right - left) // 2, (bottom - top) // 2), 0)
+        if not radius:
+            self.fill(box, color)
+            return
+        self.fill((left, top + radius, right, bottom - radius), color)
+        self.fill((left + radius, top, right - radius, top + radius), color)
+        self.fill((left + radius, bottom - radius, right - radius, bottom), color)
+        corner = _corner(radius)
+        self._blend(left, top, corner, color)
+        self._blend(right - radius, top, corner[:, ::-1], color)
+        self._blend(left, bottom - radius, corner[::-1], color)
+        self._blend(right - radius, bottom - radius, corner[::-1, ::-1], color)
+
+    def disc(self, x: int, y: int, radius: int, color: Color) -> None:
+        """A filled circle around a point."""
+        self._round_box((x - radius, y - radius, x + radius, y + radius), color, radius)
+
+    def text(self, x: float, baseline: int, text: str, face: Face, color: Color) -> int:
+        """Letters from a pen on; those outside of the image are left out.
+
+        Returns:
+            Where the pen comes to stand.
+        """
+        for letter in text:
+            glyph = face.glyph(letter)
+            left, top = round(x) + glyph.left, baseline + glyph.top
+            height, width = glyph.alpha.shape
+            if width and self._blend(left, top, glyph.alpha, color):
+                self.letters.append(Letter(letter, left + width / 2, top + height / 2))
+            x += glyph.advance
+        return round(x)
+
+    def stamp(self, x: int, y: int, mask: np.ndarray, color: Color) -> None:
+        """A shape, (height, width) uint8, with its upper left corner at a point."""
+        self._blend(x, y, mask, color)
+
+    def hide_letters(self, box: Box) -> None:
+        """Forget letters that something was drawn over."""
+        left, top, right, bottom = box
+        self.letters = [
+            letter for letter in self.letters if not (left <= letter.x < right and top <= letter.y < bottom)
+        ]
+
+    def _blend(self, left: int, top: int, alpha: np.ndarray, color: Color) -> bool:
+        """Whether any of it lies inside."""
+        height, width = alpha.shape
+        x0, y0, x1, y1 = max(left, 0), max(top, 0), min(left + width, self.width), min(top + height, self.height)
+        if x0 >= x1 or y0 >= y1:
+            return False
+        part = self.pixels[y0:y1, x0:x1]
+        share = alpha[y0 - top : y1 - top, x0 - left : x1 - left, None].astype(np.uint16)
+        part[:] = (part * (255 - share) + np.array(color, np.uint16) * share + 127) // 255
+        return True
+
+
+@lru_cache(maxsize=64)
+def _corner(radius: int) -> np.ndarray:
+    """The upper left quarter of a disc, (radius, radius) uint8, with soft edges."""
+    places = np.arange(radius) + 0.5 - radius
+    distance = np.hypot(places[:, None], places[None])
+    return np.asarray(np.clip(radius - distance + 0.5, 0, 1) * 255, np.uint8)
+
+
+POINTER_ROWS = (
+    "X,XX,X.X,X..X,X...X,X....X,X.....X,X......X,X.......X,X........X,X.....XXXXX,"
+    "X..X..X,X.X X..X,XX  X..X,X    X..X,     X..X,      XX"
+)
+"""An arrow: its edge and its inside."""
+
+
+@lru_cache(maxsize=1)
+def make_pointer() -> tuple[np.ndarray, np.ndarray]:
+    """An arrow: masks of its edge and of its inside, (17, 12) uint8 each."""
+    rows = [row.ljust(12) for row in POINTER_ROWS.split(",")]
+    edge, inside = (np.array([[255 * (cell == sign) for cell in row] for row in rows], np.uint8) for sign in "X.")
+    return edge, inside
+
+
+def find_cells(letters: list[Letter], cell_px: int) -> Iterator[tuple[int, int, str]]:
+    """The letter that each cell of a grid shows: row, column and the letter whose middle is nearest to the cell's."""
+    nearest: dict[tuple[int, int], tuple[float, str]] = {}
+    for letter in letters:
+        place = (int(letter.y // cell_px), int(letter.x // cell_px))
+        distance = abs(letter.x - (place[1] + 0.5) * cell_px)
+        if place not in nearest or distance < nearest[place][0]:
+            nearest[place] = (distance, letter.text)
+    for (row, column), (_, text) in nearest.items():
+        yield row, column, text

@@ -1,0 +1,111 @@
+"""Fonts as atlases: every letter is drawn once in each size, and copied from then on."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont
+
+FONT_DIRS = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"))
+HELD_SHARE = 5
+"""One family in so many is never drawn in training."""
+NOT_LETTERS = ("symbol", "dingbat", "emoji", "d050000l", "z003", "fallback", "math", "music", "braille", "type1")
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glyph:
+    """A letter as it is copied.
+
+    Attributes:
+        alpha: (height, width) uint8, how much ink each pixel has.
+        left: Pixels from the pen to the first column.
+        top: Pixels from the baseline up to the first row, negative above it.
+        advance: Pixels that the pen goes on.
+    """
+
+    alpha: np.ndarray
+    left: int
+    top: int
+    advance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """A font in one size.
+
+    Attributes:
+        path: Its file.
+        size_px: Height of its em.
+    """
+
+    path: Path
+    size_px: int
+
+    def glyph(self, letter: str) -> Glyph:
+        """A letter, drawn the first time."""
+        return _draw_glyph(self.path, self.size_px, letter)
+
+    def width_px(self, text: str) -> float:
+        """How far the pen goes; pairs are not drawn nearer together."""
+        return sum(self.glyph(letter).advance for letter in text)
+
+
+@lru_cache(maxsize=512)
+def _open(path: Path, size_px: int) -> "FreeTypeFont":
+    from PIL import ImageFont
+
+    return ImageFont.truetype(str(path), size_px)
+
+
+@lru_cache(maxsize=100_000)
+def _draw_glyph(path: Path, size_px: int, letter: str) -> Glyph:
+    font = _open(path, size_px)
+    mask, (left, top) = font.getmask2(letter, mode="L", anchor="ls")
+    width, height = mask.size
+    alpha = np.asarray(mask, dtype=np.uint8).reshape(height, width)
+    return Glyph(alpha=alpha, left=left, top=top, advance=font.getlength(letter))
+
+
+@lru_cache(maxsize=2)
+def find_fonts(*, held_out: bool = False) -> tuple[Path, ...]:
+    """Fonts of this machine that have the letters, by path.
+
+    Args:
+        held_out: Those of the families that training never sees, or the others.
+
+    Raises:
+        FileNotFoundError: There are none.
+    """
+    found = sorted(path for folder in FONT_DIRS for ending in ("ttf", "otf") for path in folder.rglob(f"*.{ending}"))
+    usable = [path for path in found if _has_letters(path)]
+    chosen = tuple(path for path in usable if is_held_out(path) is held_out)
+    if not chosen:
+        kind = "held-out fonts" if held_out else "fonts"
+        places = " and ".join(map(str, FONT_DIRS))
+        raise FileNotFoundError(
+            f"no {kind} in {places}: apt-get install fonts-dejavu fonts-liberation fonts-urw-base35"
+        )
+    return chosen
+
+
+def is_held_out(path: Path) -> bool:
+    """Whether a font's family is kept for tests: by the family's name, whatever else is installed."""
+    family = path.stem.partition("-")[0].lower()
+    return crc32(family.encode()) % HELD_SHARE == 0
+
+
+def _has_letters(path: Path) -> bool:
+    if any(word in str(path).lower() for word in NOT_LETTERS):
+        return False
+    try:
+        face = Face(path, 16)
+        shapes = {face.glyph(letter).alpha.tobytes() for letter in LETTERS}
+    except OSError:
+        return False
+    return len(shapes) > 0.9 * len(LETTERS)  # a font without them draws one box for all

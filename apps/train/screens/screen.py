@@ -1,0 +1,288 @@
+"""Whole screens: families of layouts that put elements where such elements stand."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.train.screens.canvas import Box, Canvas, Letter, make_pointer
+from apps.train.screens.theme import Theme, draw_theme
+from apps.train.screens.widgets import (
+    ICONS,
+    Draw,
+    Pen,
+    Target,
+    draw_button,
+    draw_checkbox,
+    draw_field,
+    draw_icon,
+    draw_item,
+    draw_link,
+    draw_menu,
+    draw_radio,
+    draw_slider,
+    draw_tab,
+    fill_field,
+)
+from apps.train.screens.words import Words
+
+SIZES_PX = ((160, 210), (280, 224), (400, 300), (480, 320), (640, 480), (800, 600), (1024, 768), (1280, 720))
+SINGLE: tuple[Draw, ...] = (draw_button, draw_link, draw_field, draw_checkbox, draw_radio, draw_slider)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenOptions:
+    """Which screens are drawn.
+
+    Attributes:
+        families: Of layouts, by name.
+        sizes_px: Width and height, one of these.
+        text_px: Smallest and largest size of text.
+        near_share: How often a name is one letter away from another one on the screen.
+        held_out_names: Whether names are those that training never has.
+        held_out_fonts: Whether fonts are.
+        max_elements: On one screen.
+    """
+
+    families: tuple[str, ...]
+    sizes_px: tuple[tuple[int, int], ...] = SIZES_PX
+    text_px: tuple[int, int] = (11, 26)
+    near_share: float = 0.3
+    held_out_names: bool = False
+    held_out_fonts: bool = False
+    max_elements: int = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """A image and all that is known of it.
+
+    Attributes:
+        family: Of its layout.
+        pixels: (height, width, 3) uint8.
+        targets: What can be asked for; no two of one kind have one name.
+        letters: Where each visible letter is.
+    """
+
+    family: str
+    pixels: np.ndarray
+    targets: tuple[Target, ...]
+    letters: tuple[Letter, ...]
+
+
+class Builder:
+    """A screen while it is made.
+
+    Args:
+        rng: Where everything is drawn from.
+        options: Which screens.
+    """
+
+    def __init__(self, rng: random.Random, options: ScreenOptions) -> None:
+        width, height = rng.choice(options.sizes_px)
+        largest = min(options.text_px[1], max(options.text_px[0], height // 10))
+        theme = draw_theme(rng, sizes_px=(options.text_px[0], largest), held_out_fonts=options.held_out_fonts)
+        self.rng, self.options = rng, options
+        self.words = Words(rng, held_out=options.held_out_names, near_share=options.near_share)
+        self.pen = Pen(canvas=Canvas(width, height, theme.ground), theme=theme, rng=rng)
+        self.targets: list[Target] = []
+
+    @property
+    def canvas(self) -> Canvas:
+        """What is drawn on."""
+        return self.pen.canvas
+
+    @property
+    def theme(self) -> Theme:
+        """How it looks."""
+        return self.pen.theme
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many elements as it may."""
+        return len(self.targets) >= self.options.max_elements
+
+    def find_name(self, width_px: int) -> str:
+        """A name that fits into a width."""
+        letter = max(self.theme.face.width_px("n"), 1.0)
+        return self.words.name(min(max(int(0.9 * width_px / letter), 3), 16))
+
+    def add(self, draw: Draw, x: int, y: int, width: int, *, name: str | None = None) -> Target:
+        """Draw an element and keep it."""
+        target = draw(self.pen, name or self.find_name(width - 40), x, y, width)
+        if target.kind == "field" and self.rng.random() < 0.3:
+            target = fill_field(self.pen, target, self.words.value())
+        self.targets.append(target)
+        return target
+
+    def finish(self, family: str) -> Screen:
+        """With the pointer somewhere, most of the time."""
+        if self.rng.random() < 0.7:
+            x, y = self.rng.randrange(self.canvas.width), self.rng.randrange(self.canvas.height)
+            edge, inside = make_pointer()
+            self.canvas.stamp(x, y, edge, (0, 0, 0))
+            self.canvas.stamp(x, y, inside, (255, 255, 255))
+        whole = [target for target in self.targets if is_inside(target.box, self.canvas)]
+        return Screen(
+            family=family, pixels=self.canvas.pixels, targets=tuple(whole), letters=tuple(self.canvas.letters)
+        )
+
+
+def is_inside(box: Box, canvas: Canvas) -> bool:
+    """Whether a box lies in the image and has an area."""
+    left, top, right, bottom = box
+    return 0 <= left < right <= canvas.width and 0 <= top < bottom <= canvas.height
+
+
+def make_screen(rng: random.Random, options: ScreenOptions) -> Screen:
+    """A screen with one element at least.
+
+    Args:
+        rng: Where everything is drawn from: the same state gives the same screen.
+        options: Which screens.
+
+    Raises:
+        KeyError: There is no such family.
+    """
+    while True:
+        family = rng.choice(options.families)
+        builder = Builder(rng, options)
+        FAMILIES[family](builder)
+        screen = builder.finish(family)
+        if screen.targets:
+            return screen
+
+
+def _scatter(builder: Builder) -> None:
+    """Buttons and links anywhere, none on another."""
+    taken: list[Box] = []
+    line = builder.pen.line_px
+    for _ in range(60):
+        if builder.is_full or len(taken) > 12:
+            return
+        x, y = (
+            builder.rng.randrange(2, builder.canvas.width - 30),
+            builder.rng.randrange(2, builder.canvas.height - line),
+        )
+        room = min(builder.canvas.width - x - 2, 9 * line)
+        box = (x - 4, y - 4, x + room + 4, y + line + 20)
+        if y + line + 16 > builder.canvas.height or room < 2 * line:
+            continue
+        if any(box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in taken):
+            continue
+        drawn = builder.add(builder.rng.choice((draw_button, draw_button, draw_link)), x, y, room)
+        taken.append((drawn.box[0] - 4, drawn.box[1] - 4, drawn.box[2] + 4, drawn.box[3] + 4))
+
+
+def _column(builder: Builder, x: int, y: int, width: int, kinds: tuple[Draw, ...]) -> int:
+    """Elements below each other while there is room; where the last one ends."""
+    while not builder.is_full:
+        draw = builder.rng.choice(kinds)
+        tall = builder.pen.line_px * (2 if draw in (draw_field, draw_slider) else 1) + 26
+        if y + tall > builder.canvas.height:
+            break
+        drawn = builder.add(draw, x, y, width)
+        y = drawn.box[3] + builder.rng.randint(4, 16)
+    return y
+
+
+def _form(builder: Builder) -> None:
+    """A heading, fields and choices, and buttons side by side."""
+    x, y = builder.rng.randint(6, 30), builder.rng.randint(4, 20)
+    builder.pen.write(x, y + builder.pen.line_px // 2, builder.words.filler(2), builder.theme.ink)
+    width = min(builder.canvas.width - x - 6, builder.rng.randint(140, 420))
+    kinds = builder.rng.choice(((draw_field,), (draw_field, draw_checkbox), (draw_field, draw_radio), SINGLE))
+    y = _column(builder, x, y + builder.pen.line_px + 6, width, kinds)
+    _row(builder, x, y, (draw_button,))
+
+
+def _row(builder: Builder, x: int, y: int, kinds: tuple[Draw, ...]) -> None:
+    """Elements side by side while there is room."""
+    tall = builder.pen.line_px + 16
+    for _ in range(builder.rng.randint(2, 7)):
+        room = builder.canvas.width - x - 6
+        if room < 4 * builder.pen.line_px or y + tall > builder.canvas.height:
+            return
+        x = builder.add(builder.rng.choice(kinds), x, y, min(room, 9 * builder.pen.line_px)).box[2]
+        x += builder.rng.randint(4, 16)
+
+
+def _list(builder: Builder) -> None:
+    """Rows of a list beside or below other things."""
+    x, y = builder.rng.randint(2, 30), builder.rng.randint(2, 30)
+    width = min(builder.canvas.width - x - 4, builder.rng.randint(100, 400))
+    while not builder.is_full and y + builder.pen.line_px + 8 < builder.canvas.height:
+        y = builder.add(draw_item, x, y, width).box[3]
+    if builder.canvas.width - x - width > 8 * builder.pen.line_px:
+        _column(builder, x + width + 12, 20, builder.canvas.width - x - width - 18, (draw_button, draw_link))
+
+
+def _toolbar(builder: Builder) -> None:
+    """A menu bar, icons, tabs, and a page of choices below."""
+    tall = builder.pen.line_px + 8
+    builder.canvas.fill((0, 0, builder.canvas.width, tall), builder.theme.panel)
+    _row(builder, 4, 1, (draw_menu,))
+    x, y = 8, tall + 8
+    for name in builder.rng.sample(ICONS, builder.rng.randint(1, 5)):
+        if x + 2 * tall < builder.canvas.width and y + tall < builder.canvas.height:
+            x = builder.add(draw_icon, x, y, tall, name=name).box[2] + 12
+    _row(builder, 4, y + tall + 6, (draw_tab,))
+    _column(builder, 12, y + 2 * tall + 24, builder.canvas.width - 24, (draw_checkbox, draw_link, draw_radio))
+
+
+def _dialog(builder: Builder) -> None:
+    """A box over a page that cannot be reached: only what is in the box counts."""
+    _column(builder, 8, 8, builder.canvas.width - 16, (draw_button, draw_link, draw_checkbox))
+    builder.targets.clear()
+    wide, tall = round(builder.canvas.width * 0.8), round(builder.canvas.height * builder.rng.uniform(0.5, 0.8))
+    left = builder.rng.randint(0, builder.canvas.width - wide)
+    top = builder.rng.randint(0, builder.canvas.height - tall)
+    box = (left, top, left + wide, top + tall)
+    builder.canvas.hide_letters(box)
+    builder.canvas.round_box(box, builder.theme.panel, builder.theme.radius, builder.theme.faint)
+    pen, x, y = builder.pen, left + 10, top + 6
+    pen.write(x, y + pen.line_px // 2, builder.words.filler(1), builder.theme.ink)
+    builder.add(draw_icon, box[2] - pen.line_px - 10, y + 2, pen.line_px, name="close")
+    pen.write(x, y + round(1.6 * pen.line_px), builder.words.filler(2), builder.theme.ink)
+    y += round(2.4 * pen.line_px)
+    for draw in builder.rng.sample((draw_button, draw_button, draw_checkbox, draw_field), 3):
+        need = pen.line_px * (2 if draw is draw_field else 1) + 18
+        if y + need < box[3]:
+            y = builder.add(draw, x, y, wide - 20).box[3] + 6
+
+
+def _grid(builder: Builder) -> None:
+    """Boxes of one size in rows and columns, each with a name, as keypads and galleries have them."""
+    columns, line = builder.rng.randint(2, 4), builder.pen.line_px
+    wide, tall = (builder.canvas.width - 8) // columns, line * builder.rng.randint(2, 3)
+    for number in range(builder.options.max_elements):
+        x, y = 4 + wide * (number % columns), 4 + tall * (number // columns)
+        if y + tall > builder.canvas.height:
+            return
+        builder.add(draw_button, x + 2, y + 2, wide - 6)
+
+
+def _settings(builder: Builder) -> None:
+    """Two columns: names of sections on the left, choices and sliders on the right."""
+    left = max(builder.canvas.width // 3, 6 * builder.pen.line_px)
+    builder.canvas.fill((0, 0, left, builder.canvas.height), builder.theme.panel)
+    y = 6
+    while len(builder.targets) < 6 and y + 2 * builder.pen.line_px < builder.canvas.height:
+        y = builder.add(draw_item, 0, y, left).box[3]
+    if builder.canvas.width - left > 7 * builder.pen.line_px:
+        _column(builder, left + 12, 10, builder.canvas.width - left - 20, (draw_checkbox, draw_slider, draw_field))
+
+
+FAMILIES: dict[str, Callable[[Builder], None]] = {
+    "scatter": _scatter,
+    "form": _form,
+    "list": _list,
+    "toolbar": _toolbar,
+    "dialog": _dialog,
+    "grid": _grid,
+    "settings": _settings,
+}
+HELD_OUT_FAMILIES = ("settings",)
+"""Layouts that training never sees."""
+TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in HELD_OUT_FAMILIES)

@@ -1,0 +1,106 @@
+"""Colours, corners and fonts of one screen."""
+
+import random
+from colorsys import hls_to_rgb
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.train.screens.canvas import Color
+from apps.train.screens.fonts import Face, find_fonts
+
+MIN_CONTRAST = 3.0
+"""Of text on its ground, as WCAG 2.2 has it for large text (success criterion 1.4.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theme:
+    """How the elements of a screen look.
+
+    Attributes:
+        face: Of text.
+        ground: Behind all.
+        panel: Of boxes on it.
+        ink: Of text on ground and panel.
+        faint: Of lines, and of text that is less important.
+        accent: Of what is chosen, and of the main button.
+        on_accent: Of text on it.
+        radius: Of corners, in pixels.
+    """
+
+    face: Face
+    ground: Color
+    panel: Color
+    ink: Color
+    faint: Color
+    accent: Color
+    on_accent: Color
+    radius: int
+
+
+def draw_theme(rng: random.Random, *, sizes_px: tuple[int, int], held_out_fonts: bool) -> Theme:
+    """A theme whose text can be read.
+
+    Args:
+        rng: Where it is drawn from.
+        sizes_px: Smallest and largest size of text.
+        held_out_fonts: Whether its font is one that training never sees.
+    """
+    path: Path = rng.choice(find_fonts(held_out=held_out_fonts))
+    face = Face(path, rng.randint(*sizes_px))
+    is_wild, is_dark, hue = rng.random() < 0.25, rng.random() < 0.3, rng.random()
+    if is_wild:
+        ground, panel = _any_color(rng), _any_color(rng)
+    else:
+        ground = _color(hue, rng.uniform(0.05, 0.2) if is_dark else rng.uniform(0.88, 1.0), rng.uniform(0, 0.3))
+        panel = _color(hue, rng.uniform(0.12, 0.28) if is_dark else rng.uniform(0.93, 1.0), rng.uniform(0, 0.3))
+    accent = _color(rng.random(), rng.uniform(0.25, 0.6), rng.uniform(0.3, 0.9))
+    return Theme(
+        face=face,
+        ground=ground,
+        panel=panel,
+        ink=_readable(rng, (ground, panel)),
+        faint=_mix(ground, (128, 128, 128), 0.5),
+        accent=accent,
+        on_accent=_readable(rng, (accent,)),
+        radius=rng.choice((0, 0, 2, 4, 6, 10)),
+    )
+
+
+def contrast(a: Color, b: Color) -> float:
+    """From 1 to 21. Source: WCAG 2.2, "contrast ratio" and "relative luminance"."""
+    lighter, darker = sorted((_luminance(a), _luminance(b)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    parts = [value / 255 for value in color]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _readable(rng: random.Random, grounds: tuple[Color, ...]) -> Color:
+    """A colour that stands out from all grounds: any that does, else black or white, whichever does more."""
+    for _ in range(8):
+        ink = _any_color(rng) if rng.random() < 0.3 else _gray(rng)
+        if min(contrast(ink, ground) for ground in grounds) >= MIN_CONTRAST:
+            return ink
+    return max(((0, 0, 0), (255, 255, 255)), key=lambda ink: min(contrast(ink, ground) for ground in grounds))
+
+
+def _any_color(rng: random.Random) -> Color:
+    return rng.randrange(256), rng.randrange(256), rng.randrange(256)
+
+
+def _gray(rng: random.Random) -> Color:
+    value = rng.choice((rng.randrange(70), rng.randrange(190, 256)))
+    return value, value, value
+
+
+def _color(hue: float, lightness: float, saturation: float) -> Color:
+    red, green, blue = hls_to_rgb(hue, lightness, saturation)
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def _mix(a: Color, b: Color, share: float) -> Color:
+    red, green, blue = (round(x + (y - x) * share) for x, y in zip(a, b, strict=True))
+    return red, green, blue

@@ -1,0 +1,236 @@
+"""Elements of screens: each draws itself at a place and says what it is, what it is called and where one clicks it."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from apps.train.screens.canvas import Box, Canvas, Color
+from apps.train.screens.theme import Theme
+
+Kind = Literal["button", "link", "field", "checkbox", "radio", "tab", "item", "menu", "icon", "slider"]
+ICONS = ("search", "close", "add", "remove", "menu", "play", "stop", "mail", "check", "back", "next", "download")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An element that can be asked for.
+
+    Attributes:
+        kind: What it is.
+        name: What stands on it or beside it.
+        box: Where a click reaches it, in pixels.
+        read_at: Middle of the letters of its name, in pixels.
+        is_on: Whether it is ticked, chosen or open.
+        value: What a field holds; where a slider stands, from 0 to 100.
+    """
+
+    kind: Kind
+    name: str
+    box: Box
+    read_at: tuple[float, float]
+    is_on: bool = False
+    value: str = ""
+
+    @property
+    def center(self) -> tuple[float, float]:
+        """Middle of its box."""
+        left, top, right, bottom = self.box
+        return (left + right) / 2, (top + bottom) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pen:
+    """What elements are drawn with."""
+
+    canvas: Canvas
+    theme: Theme
+    rng: random.Random
+
+    @property
+    def line_px(self) -> int:
+        """Height of a line of text."""
+        return round(self.theme.face.size_px * 1.35)
+
+    def width_px(self, text: str) -> int:
+        """Width of a text."""
+        return round(self.theme.face.width_px(text))
+
+    def write(self, x: int, middle: int, text: str, color: Color) -> tuple[float, float]:
+        """A text whose line has its middle there; the middle of its letters."""
+        baseline = middle + round(0.35 * self.theme.face.size_px)
+        end = self.canvas.text(x, baseline, text, self.theme.face, color)
+        return (x + end) / 2, float(middle)
+
+
+Draw = Callable[[Pen, str, int, int, int], Target]
+"""An element called so, with its upper left corner at x, y and so wide at the most."""
+
+
+def draw_button(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A box with its name in the middle."""
+    pad, tall = pen.rng.randint(5, 18), pen.line_px + pen.rng.randint(4, 14)
+    wide = min(pen.width_px(name) + 2 * pad, width)
+    box = (x, y, x + wide, y + tall)
+    is_main = pen.rng.random() < 0.5
+    ground, ink = (pen.theme.accent, pen.theme.on_accent) if is_main else (pen.theme.panel, pen.theme.ink)
+    has_edge = not is_main or pen.rng.random() < 0.3
+    pen.canvas.round_box(box, ground, pen.theme.radius, pen.theme.faint if has_edge else None)
+    read_at = pen.write(x + (wide - pen.width_px(name)) // 2, y + tall // 2, name, ink)
+    return Target(kind="button", name=name, box=box, read_at=read_at)
+
+
+def draw_link(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A text with a line below it."""
+    wide, tall = min(pen.width_px(name), width), pen.line_px
+    read_at = pen.write(x, y + tall // 2, name, pen.theme.ink)
+    pen.canvas.fill((x, y + tall - 2, x + wide, y + tall - 1), pen.theme.ink)
+    return Target(kind="link", name=name, box=(x, y, x + wide, y + tall), read_at=read_at)
+
+
+def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A label, and right of it or below it a box that holds something or nothing."""
+    tall, label = pen.line_px + pen.rng.randint(4, 12), pen.width_px(name)
+    is_beside = label + 60 < width and pen.rng.random() < 0.5
+    left, top = (x + label + 8, y) if is_beside else (x, y + pen.line_px)
+    read_at = pen.write(x, y + (tall if is_beside else pen.line_px) // 2, name, pen.theme.ink)
+    box = (left, top, min(left + pen.rng.randint(60, 260), x + width), top + tall)
+    pen.canvas.round_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint)
+    return Target(kind="field", name=name, box=box, read_at=read_at)
+
+
+def fill_field(pen: Pen, target: Target, text: str) -> Target:
+    """A field with a text in it, as much as fits."""
+    left, top, right, bottom = target.box
+    while text and pen.width_px(text) > right - left - 8:
+        text = text[:-1]
+    pen.write(left + 4, (top + bottom) // 2, text, pen.theme.ink)
+    return replace(target, value=text)
+
+
+def draw_checkbox(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A small box that is ticked or not, with its name right of it; both can be clicked."""
+    return _draw_choice(pen, name, (x, y, width), kind="checkbox")
+
+
+def draw_radio(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A small circle that is chosen or not, with its name right of it."""
+    return _draw_choice(pen, name, (x, y, width), kind="radio")
+
+
+def _draw_choice(pen: Pen, name: str, place: tuple[int, int, int], *, kind: Kind) -> Target:
+    x, y, width = place
+    size, tall, is_on = max(pen.theme.face.size_px - 2, 10), pen.line_px, pen.rng.random() < 0.4
+    middle = y + tall // 2
+    box = (x, middle - size // 2, x + size, middle - size // 2 + size)
+    pen.canvas.round_box(
+        box, pen.theme.panel, size // 2 if kind == "radio" else min(pen.theme.radius, 3), pen.theme.ink
+    )
+    if is_on:
+        inside = (box[0] + 3, box[1] + 3, box[2] - 3, box[3] - 3)
+        pen.canvas.round_box(inside, pen.theme.accent, size // 2 if kind == "radio" else 0)
+    read_at = pen.write(x + size + 6, middle, name, pen.theme.ink)
+    right = min(x + size + 6 + pen.width_px(name), x + width)
+    return Target(kind=kind, name=name, box=(x, y, right, y + tall), read_at=read_at, is_on=is_on)
+
+
+def draw_item(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A row of a list, as wide as the list."""
+    tall = pen.line_px + 6
+    is_on = pen.rng.random() < 0.15
+    box = (x, y, x + width, y + tall)
+    ground, ink = (pen.theme.accent, pen.theme.on_accent) if is_on else (pen.theme.panel, pen.theme.ink)
+    pen.canvas.fill(box, ground)
+    read_at = pen.write(x + 8, y + tall // 2, name, ink)
+    pen.canvas.fill((x, y + tall - 1, x + width, y + tall), pen.theme.faint)
+    return Target(kind="item", name=name, box=box, read_at=read_at, is_on=is_on)
+
+
+def draw_tab(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A tab; that which is open has a bar below it."""
+    tall, wide = pen.line_px + 10, min(pen.width_px(name) + 20, width)
+    is_on = pen.rng.random() < 0.3
+    pen.canvas.fill((x, y, x + wide, y + tall), pen.theme.panel)
+    read_at = pen.write(x + 10, y + tall // 2, name, pen.theme.ink)
+    if is_on:
+        pen.canvas.fill((x, y + tall - 3, x + wide, y + tall), pen.theme.accent)
+    return Target(kind="tab", name=name, box=(x, y, x + wide, y + tall), read_at=read_at, is_on=is_on)
+
+
+def draw_menu(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A name in a menu bar."""
+    tall, wide = pen.line_px + 6, min(pen.width_px(name) + 16, width)
+    read_at = pen.write(x + 8, y + tall // 2, name, pen.theme.ink)
+    return Target(kind="menu", name=name, box=(x, y, x + wide, y + tall), read_at=read_at)
+
+
+def draw_slider(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A label, and below it a bar with a knob."""
+    read_at = pen.write(x, y + pen.line_px // 2, name, pen.theme.ink)
+    wide, middle, value = min(pen.rng.randint(80, 200), width), y + pen.line_px + 8, pen.rng.randrange(101)
+    pen.canvas.round_box((x, middle - 2, x + wide, middle + 2), pen.theme.faint, 2)
+    pen.canvas.disc(x + round(wide * value / 100), middle, 6, pen.theme.accent)
+    return Target(
+        kind="slider", name=name, box=(x, middle - 8, x + wide, middle + 8), read_at=read_at, value=str(value)
+    )
+
+
+def draw_icon(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A image that says a name; names are those of `ICONS`."""
+    size = min(max(pen.line_px, 16), width)
+    if pen.rng.random() < 0.5:
+        pen.canvas.round_box((x - 3, y - 3, x + size + 3, y + size + 3), pen.theme.panel, pen.theme.radius)
+    pen.canvas.stamp(x, y, make_icon(name, size), pen.theme.ink)
+    box = (x - 3, y - 3, x + size + 3, y + size + 3)
+    return Target(kind="icon", name=name, box=box, read_at=(x + size / 2, y + size / 2))
+
+
+def make_icon(name: str, size: int) -> np.ndarray:
+    """A mask of an icon, (size, size) uint8.
+
+    Raises:
+        KeyError: There is no icon of that name.
+    """
+    v, u = np.mgrid[0:size, 0:size] / (size - 1) * 2 - 1  # both from -1 to 1, v downwards
+    stroke = max(0.16, 2.2 / size)
+    return np.asarray(255 * _SHAPES[name](u, v, stroke), np.uint8)
+
+
+def _line(u: np.ndarray, v: np.ndarray, ends: tuple[float, float, float, float], stroke: float) -> np.ndarray:
+    """Pixels near the line between two points."""
+    x0, y0, x1, y1 = ends
+    along = np.clip(((u - x0) * (x1 - x0) + (v - y0) * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2), 0, 1)
+    return np.asarray(np.hypot(u - x0 - along * (x1 - x0), v - y0 - along * (y1 - y0)) < stroke)
+
+
+def _lines(*lines: tuple[float, float, float, float]) -> Callable[[np.ndarray, np.ndarray, float], np.ndarray]:
+    def draw(u: np.ndarray, v: np.ndarray, stroke: float) -> np.ndarray:
+        return np.asarray(np.any([_line(u, v, ends, stroke) for ends in lines], axis=0))
+
+    return draw
+
+
+def _search(u: np.ndarray, v: np.ndarray, stroke: float) -> np.ndarray:
+    ring = np.abs(np.hypot(u + 0.2, v + 0.2) - 0.55) < stroke
+    return ring | _line(u, v, (0.25, 0.25, 0.85, 0.85), stroke)
+
+
+_SHAPES: dict[str, Callable[[np.ndarray, np.ndarray, float], np.ndarray]] = {
+    "search": _search,
+    "close": _lines((-0.7, -0.7, 0.7, 0.7), (-0.7, 0.7, 0.7, -0.7)),
+    "add": _lines((-0.8, 0, 0.8, 0), (0, -0.8, 0, 0.8)),
+    "remove": _lines((-0.8, 0, 0.8, 0)),
+    "menu": _lines((-0.8, -0.6, 0.8, -0.6), (-0.8, 0, 0.8, 0), (-0.8, 0.6, 0.8, 0.6)),
+    "play": lambda u, v, _stroke: (u > -0.6) & (np.abs(v) < 0.8 * (0.8 - u) / 1.4),
+    "stop": lambda u, v, _stroke: (np.abs(u) < 0.65) & (np.abs(v) < 0.65),
+    "mail": _lines(
+        (-0.9, -0.6, 0.9, -0.6), (-0.9, 0.6, 0.9, 0.6), (-0.9, -0.6, -0.9, 0.6), (0.9, -0.6, 0.9, 0.6),
+        (-0.9, -0.6, 0, 0.15), (0.9, -0.6, 0, 0.15),
+    ),
+    "check": _lines((-0.75, 0.05, -0.2, 0.6), (-0.2, 0.6, 0.8, -0.55)),
+    "back": _lines((0.4, -0.8, -0.4, 0), (-0.4, 0, 0.4, 0.8)),
+    "next": _lines((-0.4, -0.8, 0.4, 0), (0.4, 0, -0.4, 0.8)),
+    "download": _lines((0, -0.8, 0, 0.35), (-0.45, -0.1, 0, 0.35), (0.45, -0.1, 0, 0.35), (-0.8, 0.75, 0.8, 0.75)),
+}  # fmt: skip

@@ -1,0 +1,84 @@
+"""What stands on screens: random strings, words of several languages, and strings one letter apart."""
+
+import random
+import string
+import tomllib
+from importlib.resources import files
+from zlib import crc32
+
+HELD_SHARE = 5
+"""One string in so many is never a name in training, wherever it comes from."""
+_WORDS = {
+    language: tuple(text.split())
+    for language, text in tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8")).items()
+}
+
+
+def is_held_out(name: str) -> bool:
+    """Whether a string is kept for tests."""
+    return crc32(name.lower().encode()) % HELD_SHARE == 0
+
+
+class Words:
+    """Strings of one screen, of which no two are equal but for upper and lower case.
+
+    Args:
+        rng: Where they are drawn from.
+        held_out: Whether they are those that training never sees.
+        near_share: How often a further string is one letter away from an earlier one.
+    """
+
+    def __init__(self, rng: random.Random, *, held_out: bool, near_share: float) -> None:
+        self.rng, self.held_out, self.near_share = rng, held_out, near_share
+        self._taken: list[str] = []
+
+    def name(self, max_length: int = 14) -> str:
+        """A name that no other element of the screen has."""
+        for _ in range(1000):
+            text = self._draw(max_length)
+            if len(text) <= max_length and is_held_out(text) is self.held_out and not self._is_taken(text):
+                self._taken.append(text)
+                return text
+        raise RuntimeError(f"no name of at most {max_length} letters is left beside {len(self._taken)} others")
+
+    def filler(self, count: int) -> str:
+        """Words that nobody asks for."""
+        return " ".join(self.rng.choice(_WORDS["English"]) for _ in range(count))
+
+    def value(self) -> str:
+        """What somebody may type into a field: letters and digits, at most two words."""
+        kind = self.rng.random()
+        if kind < 0.5:
+            return _random_string(self.rng, 3, 8)
+        if kind < 0.7:
+            return str(self.rng.randrange(10_000))
+        return " ".join(self.rng.choice(self._language()) for _ in range(self.rng.choice((1, 1, 2))))
+
+    def _is_taken(self, text: str) -> bool:
+        return any(text.lower() == other.lower() for other in self._taken)
+
+    def _draw(self, max_length: int) -> str:
+        if self._taken and self.rng.random() < self.near_share:
+            return change_letter(self.rng, self.rng.choice(self._taken))
+        if self.rng.random() < 0.55:
+            text = _random_string(self.rng, 2, min(8, max_length))
+        else:
+            text = " ".join(self.rng.choice(self._language()) for _ in range(self.rng.choice((1, 1, 1, 2))))
+        return self.rng.choice((str.lower, str.capitalize, str.capitalize, str.title, str.upper))(text)
+
+    def _language(self) -> tuple[str, ...]:
+        return _WORDS["English"] if self.rng.random() < 0.7 else _WORDS[self.rng.choice(tuple(_WORDS))]
+
+
+def change_letter(rng: random.Random, text: str) -> str:
+    """The same string with another letter at one place, in the case that was there."""
+    places = [place for place, letter in enumerate(text) if letter.isalnum()]
+    place = rng.choice(places)
+    letters = string.digits if text[place].isdigit() else string.ascii_lowercase
+    new = rng.choice([letter for letter in letters if letter != text[place].lower()])
+    return text[:place] + (new.upper() if text[place].isupper() else new) + text[place + 1 :]
+
+
+def _random_string(rng: random.Random, shortest: int, longest: int) -> str:
+    letters = string.ascii_lowercase if rng.random() < 0.8 else string.ascii_lowercase + string.digits
+    return "".join(rng.choice(letters) for _ in range(rng.randint(shortest, longest)))

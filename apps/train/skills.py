@@ -1,0 +1,123 @@
+"""What is asked of a screen, in words, and the right answer in the agent's protocol."""
+
+import random
+from dataclasses import dataclass, replace
+
+from apps.train.screens.screen import Screen
+from apps.train.screens.widgets import ICONS, Kind, Target
+from apps.train.screens.words import Words, change_letter, is_held_out
+
+ASK: dict[Kind, tuple[str, ...]] = {
+    "button": ('Click the button "{}".', 'Click on the "{}" button.', 'Press "{}".', 'Click "{}".'),
+    "link": ('Click the link "{}".', 'Click on the link "{}".', 'Follow the link "{}".'),
+    "checkbox": ('Tick "{}".', 'Check the box "{}".', 'Select the checkbox "{}".'),
+    "radio": ('Choose "{}".', 'Select the option "{}".', 'Select "{}".'),
+    "tab": ('Open the tab "{}".', 'Click on the tab "{}".', 'Switch to the tab "{}".'),
+    "item": ('Choose "{}" from the list.', 'Select the entry "{}".', 'Click on "{}".'),
+    "menu": ('Open the menu "{}".', 'Click the menu "{}".'),
+    "icon": ("Click the {} icon.", "Click on the {} icon."),
+    "field": ('Click into the field "{}".', 'Focus the field "{}".'),
+    "slider": ('Click the middle of the slider "{}".',),
+}
+TYPE = ('Type "{value}" into the field "{name}".', 'Enter "{value}" in "{name}".', 'Write "{value}" into "{name}".')
+SEEN, ABSENT, DONE = "It is there.", "It is not there.", "It is done."
+CLICK, TYPE_ACTION, GIVE_UP, FINISH = "Click it.", "Click it and type.", "Give up.", "Finish."
+CODE = "## Code:\n```python\n{}\n```"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question about one screen, with its answer.
+
+    Attributes:
+        kind: What is asked for, for tables of results: an element's kind, `type`, `absent` or `done`.
+        instruction: As a user would say it.
+        target: The element that is meant; None where there is none to be clicked.
+        thought: What the answer thinks.
+        action: Its sentence.
+        code: Its code; `{x}` and `{y}` stand for the coordinates.
+    """
+
+    kind: str
+    instruction: str
+    target: Target | None
+    thought: str
+    action: str
+    code: str
+
+
+def draw_questions(rng: random.Random, screen: Screen, count: int, *, held_out: bool = False) -> list[Question]:
+    """Questions about a screen: most about elements that are there, some about what is not or is done already.
+
+    Args:
+        rng: Where they are drawn from.
+        screen: One element at least.
+        count: How many; elements are asked for again where there are fewer.
+        held_out: Whether values that are typed are those that training never has.
+    """
+    targets = list(screen.targets)
+    rng.shuffle(targets)
+    questions = []
+    for number in range(count):
+        target = targets[number % len(targets)]
+        chance = rng.random()
+        if chance < 0.1:
+            questions.append(_ask_absent(rng, screen, target))
+        elif target.kind in ("checkbox", "radio") and target.is_on:
+            questions.append(_ask_done(rng, target))
+        elif target.kind == "field" and not target.value and chance < 0.6:
+            questions.append(_ask_to_type(rng, target, Words(rng, held_out=held_out, near_share=0.0).value()))
+        else:
+            questions.append(ask_for(rng, target))
+    return questions
+
+
+def ask_for(rng: random.Random, target: Target) -> Question:
+    """A click on an element."""
+    return Question(
+        kind=target.kind,
+        instruction=rng.choice(ASK[target.kind]).format(target.name),
+        target=target,
+        thought=SEEN,
+        action=CLICK,
+        code="pyautogui.click(x={x}, y={y})",
+    )
+
+
+def _ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
+    return replace(
+        ask_for(rng, target),
+        kind="type",
+        instruction=rng.choice(TYPE).format(value=value, name=target.name),
+        action=TYPE_ACTION,
+        code=f'pyautogui.click(x={{x}}, y={{y}})\npyautogui.write("{value}")',
+    )
+
+
+def _ask_absent(rng: random.Random, screen: Screen, like: Target) -> Question:
+    """For an element of that kind whose name no element has, often one letter away."""
+    taken = {target.name.lower() for target in screen.targets}
+    if like.kind == "icon":
+        name = rng.choice([icon for icon in ICONS if icon not in taken])
+    else:
+        name = _other_name(rng, like.name, taken)
+    asked = ask_for(rng, replace(like, name=name))
+    code = 'computer.terminate(status="failure")'
+    return replace(asked, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=code)
+
+
+def _other_name(rng: random.Random, name: str, taken: set[str]) -> str:
+    wanted = is_held_out(name)
+    for _ in range(1000):
+        near = change_letter(rng, name)
+        name_of_other = near if rng.random() < 0.5 else Words(rng, held_out=wanted, near_share=0.0).name()
+        if name_of_other.lower() not in taken and is_held_out(name_of_other) is wanted:
+            return name_of_other
+    raise RuntimeError(f"no name is left beside {len(taken)} others")
+
+
+def _ask_done(rng: random.Random, target: Target) -> Question:
+    """For a box that is ticked already."""
+    code = 'computer.terminate(status="success")'
+    asked = ask_for(rng, target)
+    return replace(asked, kind="done", target=None, thought=DONE, action=FINISH, code=code)

@@ -1,0 +1,35 @@
+"""The vocabulary of nano-K2.5: bytes, numbers of up to three digits, and the words of the agent's protocol.
+
+Strings of the user stay single letters, which the model has to find in the image; what stands in every request is one
+token a word. A coordinate is one token: the three digits behind `0.`.
+"""
+
+import base64
+import re
+from collections.abc import Iterable, Iterator
+
+PIECE = re.compile(r"[^\r\n\w]?[^\W\d_]+|\d{1,3}| ?[^\s\w]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+|_")
+"""Near to the release's pattern, which cuts texts before tokens are looked for: a word with what stands before it."""
+
+
+def make_ranks(texts: Iterable[str]) -> bytes:
+    """Content of a `tiktoken.model`.
+
+    Each word has all of its beginnings as tokens: then byte-pair encoding joins any text that begins so from the left,
+    and comes to the whole word whatever it joins first.
+
+    Args:
+        texts: What stands in every request and answer.
+    """
+    tokens = dict.fromkeys(bytes([value]) for value in range(256))
+    for digits in (2, 3):
+        tokens.update(dict.fromkeys(f"{number:0{digits}}".encode() for number in range(10**digits)))
+    for text in texts:
+        tokens.update(dict.fromkeys(_beginnings(text)))
+    return b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens))
+
+
+def _beginnings(text: str) -> Iterator[bytes]:
+    for piece in PIECE.findall(text):
+        word = piece.encode()
+        yield from (word[:length] for length in range(2, len(word) + 1) if not word[:length].isdigit())

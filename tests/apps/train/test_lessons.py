@@ -1,0 +1,170 @@
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from apps.train.lessons import LETTERS, Coordinates, LessonMaker, letter_class, make_vocabulary
+from apps.train.nano import make_config, make_model
+from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
+from apps.train.skills import Question, draw_questions
+from cua.gui_agent.interpreter.run import run
+from cua.gui_agent.protocol.parse import parse
+from cua.messages import Reply
+from envs import Action, Click, ScreenGeometry, Terminate, TypeText
+from model_runtime.processor import Processor
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.tokenizer.tokenizer import load_tokenizer
+from model_runtime.training.batch import make_batch
+from model_runtime.training.lessons import IGNORED, make_targets
+
+OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 300)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("nano")
+    make_model(made, make_config(make_vocabulary()), seed=0)
+    return made
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Tokenizer:
+    return load_tokenizer(folder)
+
+
+def test_words_of_the_protocol_are_one_token_each_and_names_are_letters(tokenizer: Tokenizer) -> None:
+    def cut(text: str) -> list[str]:
+        return [tokenizer.token_bytes(token).decode() for token in tokenizer.encode(text)]
+
+    assert cut(" Please generate the screenshot") == [" ", "Please", " generate", " the", " screenshot"]
+    assert cut("pyautogui.click(x=0.042, y=0.999)") == [
+        *("pyautogui", ".click", "(x", "=", "0", ".", "042"),
+        *(",", " y", "=", "0", ".", "999", ")"),
+    ]
+    assert cut('"hjkw"') == ['"', "h", "j", "k", "w", '"']
+
+
+def test_every_coordinate_is_one_token(tokenizer: Tokenizer) -> None:
+    ids = LessonMaker(tokenizer).number_ids()
+    assert len(set(ids.tolist())) == 1000
+    assert tokenizer.decode(ids[[0, 42, 999]].tolist()) == "000042999"
+
+
+def test_answers_are_what_the_agent_reads(tokenizer: Tokenizer) -> None:
+    """Through the agent's own parser and interpreter: the click lies in the element that was asked for."""
+    maker, rng, kinds = LessonMaker(tokenizer), random.Random(0), set()
+    for _ in range(60):
+        screen = make_screen(rng, OPTIONS)
+        height, width = screen.pixels.shape[:2]
+        questions = draw_questions(rng, screen, 4)
+        lesson = maker.make(rng, screen, questions)
+        for question, branch, first in zip(questions, lesson.example.branches, lesson.spoken, strict=True):
+            assert tokenizer.special.text_of(branch[first - 1]) == "<think>"
+            assert tokenizer.special.text_of(branch[-1]) == "<|im_end|>"
+            thought, _, content = decode(tokenizer, branch[first:-1]).partition("</think>")
+            turn = parse(Reply(content=content, reasoning=thought))
+            assert (turn.thought, turn.action_text) == (question.thought, question.action)
+            kinds.add(question.kind)
+            actions = run(turn.code, ScreenGeometry(native_px=(width, height), sent_px=(width, height)))
+            check_actions(question, actions)
+    assert {"button", "link", "field", "type", "absent", "done", "item", "icon"} <= kinds
+
+
+def check_actions(question: Question, actions: list[Action]) -> None:
+    if question.target is None:
+        wanted = "failure" if question.kind == "absent" else "success"
+        assert [action.status for action in actions if isinstance(action, Terminate)] == [wanted]
+        return
+    click = actions[0]
+    assert isinstance(click, Click)
+    left, top, right, bottom = question.target.box
+    assert left <= click.x_px < right
+    assert top <= click.y_px < bottom
+    if question.kind == "type":
+        typed = actions[1]
+        assert isinstance(typed, TypeText)
+        assert f'"{typed.text}"' in question.instruction
+    else:
+        assert len(actions) == 1
+
+
+def decode(tokenizer: Tokenizer, tokens: tuple[int, ...]) -> str:
+    """With control tokens as their texts."""
+    special, parts, plain = tokenizer.special, [], []
+    for token in (*tokens, None):
+        if token is None or special.is_special(token):
+            parts += [tokenizer.decode(plain), special.text_of(token) if token is not None else ""]
+            plain = []
+        else:
+            plain.append(token)
+    return "".join(parts)
+
+
+def test_numbers_point_at_the_element(tokenizer: Tokenizer) -> None:
+    maker, rng = LessonMaker(tokenizer), random.Random(1)
+    for _ in range(20):
+        screen = make_screen(rng, OPTIONS)
+        questions = draw_questions(rng, screen, 4)
+        lesson = maker.make(rng, screen, questions)
+        trunk = lesson.example.trunk
+        first, width = trunk.index(tokenizer.special.media_pad), -(-screen.pixels.shape[1] // 28)
+        for question, branch, numbers in zip(questions, lesson.example.branches, lesson.numbers, strict=True):
+            if question.target is None:
+                assert numbers == ()
+                continue
+            x, y = question.target.center
+            assert [number.value for number in numbers] == [
+                pytest.approx(1000 * x / screen.pixels.shape[1]),
+                pytest.approx(1000 * y / screen.pixels.shape[0]),
+            ]
+            for number in numbers:
+                assert tokenizer.decode([branch[number.place]]) == f"{int(number.value):03}"
+                assert number.look_at is not None
+                row, column = divmod(number.look_at - first, width)
+                assert (column, row) == (int(x // 28), int(y // 28))
+
+
+def test_the_image_is_padded_as_the_processor_does(folder: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    from PIL import Image
+
+    rng = random.Random(2)
+    processor = Processor.load(folder)
+    for size in ((280, 224), (160, 210), (1280, 720)):
+        screen = make_screen(rng, ScreenOptions(families=TRAINED_FAMILIES, sizes_px=(size,)))
+        lesson = LessonMaker(tokenizer).make(rng, screen, draw_questions(rng, screen, 1))
+        path = tmp_path / "screen.png"
+        Image.fromarray(screen.pixels).save(path)
+        assert (processor.image(path.read_bytes()).frames == lesson.example.images[0].frames).all()
+
+
+def test_lessons_become_targets(tokenizer: Tokenizer) -> None:
+    maker, rng = LessonMaker(tokenizer), random.Random(3)
+    lessons = []
+    for _ in range(6):
+        screen = make_screen(rng, OPTIONS)
+        lessons.append(maker.make(rng, screen, draw_questions(rng, screen, 3)))
+    batch = make_batch([lesson.example for lesson in lessons], tokenizer.special.media_pad, maker.prefix)
+    targets = make_targets(lessons, batch)
+    assert (batch.token_ids[targets.number_rows + 1] == maker.number_ids()[targets.numbers.long()]).all()
+    assert (batch.token_ids[targets.word_rows] == tokenizer.special.media_pad).all()
+    asked = targets.letters[targets.letters != IGNORED]
+    assert 0.3 < (asked > 0).float().mean() < 0.95
+    assert targets.tokens.tolist() == batch.token_ids[targets.rows + 1].tolist()
+
+
+def test_classes_of_letters() -> None:
+    assert letter_class("a") == letter_class("A") == 1
+    assert letter_class("9") == len(LETTERS)
+    assert letter_class("ß") == letter_class("-") == len(LETTERS) + 1
+
+
+def test_coordinates_stay_inside() -> None:
+    assert Coordinates(0.0, 1000.0).texts() == ("0.000", "0.999")
+    assert Coordinates(42.9, 999.99).texts() == ("0.042", "0.999")
+
+
+def test_the_model_is_small_and_complete(folder: Path) -> None:
+    model = make_model(folder, make_config(make_vocabulary()), seed=0)
+    assert sum(weight.numel() for weight in model.parameters()) < 2_000_000
+    assert torch.equal(model.embedding.weight, make_model(folder, model.config, seed=0).embedding.weight)

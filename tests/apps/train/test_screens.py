@@ -1,0 +1,151 @@
+import random
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from apps.train.screens.canvas import Canvas, find_cells, make_pointer
+from apps.train.screens.fonts import Face, find_fonts, is_held_out
+from apps.train.screens.screen import (
+    FAMILIES,
+    HELD_OUT_FAMILIES,
+    TRAINED_FAMILIES,
+    Screen,
+    ScreenOptions,
+    make_screen,
+)
+from apps.train.screens.theme import MIN_CONTRAST, contrast, draw_theme
+from apps.train.screens.widgets import ICONS, make_icon
+from apps.train.screens.words import Words, change_letter
+from apps.train.screens.words import is_held_out as is_held_out_name
+
+ANY = ScreenOptions(families=TRAINED_FAMILIES)
+
+
+def make(seed: int, options: ScreenOptions = ANY) -> Screen:
+    return make_screen(random.Random(seed), options)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_elements_inside_the_image_that_can_be_told_apart(family: str) -> None:
+    for seed in range(12):
+        screen = make(seed, replace(ANY, families=(family,), sizes_px=((160, 210), (400, 300), (1280, 720))))
+        height, width = screen.pixels.shape[:2]
+        assert screen.family == family
+        assert (width, height) in ((160, 210), (400, 300), (1280, 720))
+        for target in screen.targets:
+            left, top, right, bottom = target.box
+            assert 0 <= left < right <= width
+            assert 0 <= top < bottom <= height
+        named = [target.name.lower() for target in screen.targets if target.kind != "icon"]
+        assert len(named) == len(set(named))
+        assert len({(target.kind, target.name) for target in screen.targets}) == len(screen.targets)
+
+
+def test_a_seed_is_a_screen() -> None:
+    first, second, other = make(5), make(5), make(6)
+    assert np.array_equal(first.pixels, second.pixels)
+    assert first.targets == second.targets
+    assert first.targets != other.targets
+
+
+def test_letters_stand_where_they_are_said_to_be() -> None:
+    """A letter's ink lies around its middle: a small box there has two colours at least."""
+    seen = 0
+    for seed in range(20):
+        screen = make(seed, replace(ANY, families=("grid", "list"), sizes_px=((400, 300),), text_px=(18, 20)))
+        for letter in screen.letters:
+            x, y = round(letter.x), round(letter.y)
+            part = screen.pixels[max(y - 8, 0) : y + 8, max(x - 8, 0) : x + 8].astype(int)
+            if letter.text not in ".-" and part.size:
+                seen += 1
+                assert np.ptp(part.reshape(-1, 3), axis=0).max() > 30, (seed, letter)
+    assert seen > 300
+
+
+def test_the_name_of_an_element_is_spelled_by_the_letters_in_it() -> None:
+    for seed in range(10):
+        screen = make(seed, replace(ANY, families=("grid",), sizes_px=((640, 480),), text_px=(12, 14)))
+        for target in screen.targets:
+            left, top, right, bottom = target.box
+            inside = [letter for letter in screen.letters if left <= letter.x < right and top <= letter.y < bottom]
+            spelled = "".join(letter.text for letter in sorted(inside, key=lambda letter: letter.x))
+            assert spelled == target.name.replace(" ", ""), seed
+
+
+def test_what_a_dialog_covers_is_not_there() -> None:
+    for seed in range(10):
+        screen = make(seed, replace(ANY, families=("dialog",), sizes_px=((400, 300),)))
+        assert any(target.kind == "icon" and target.name == "close" for target in screen.targets)
+        assert len(screen.targets) <= 4
+
+
+def test_held_out_names_fonts_and_layouts_are_never_trained_on() -> None:
+    for seed in range(20):
+        for held in (False, True):
+            screen = make(seed, replace(ANY, held_out_names=held))
+            names = [target.name for target in screen.targets if target.kind != "icon"]
+            assert all(is_held_out_name(name) is held for name in names)
+    assert not set(find_fonts()) & set(find_fonts(held_out=True))
+    assert all(is_held_out(path) for path in find_fonts(held_out=True))
+    assert set(HELD_OUT_FAMILIES) | set(TRAINED_FAMILIES) == set(FAMILIES)
+    assert not set(HELD_OUT_FAMILIES) & set(TRAINED_FAMILIES)
+
+
+def test_some_names_are_one_letter_apart() -> None:
+    rng = random.Random(0)
+    words = Words(rng, held_out=False, near_share=1.0)
+    names = [words.name() for _ in range(8)]
+    near = [sum(a != b for a, b in zip(one, two, strict=True)) for one, two in pairwise(names) if len(one) == len(two)]
+    assert near.count(1) >= 2
+    assert all(re.fullmatch(r"Sav[a-z]|Sa[a-z]e|S[a-z]ve|[A-Z]ave", change_letter(rng, "Save")) for _ in range(50))
+    assert all(change_letter(rng, "Save") != "Save" for _ in range(50))
+
+
+def test_text_can_be_read_on_its_ground() -> None:
+    assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21.0)
+    rng, low = random.Random(0), 0
+    for _ in range(300):
+        theme = draw_theme(rng, sizes_px=(12, 20), held_out_fonts=False)
+        assert contrast(theme.on_accent, theme.accent) >= MIN_CONTRAST
+        low += min(contrast(theme.ink, ground) for ground in (theme.ground, theme.panel)) < MIN_CONTRAST
+    assert low <= 15  # only where no ink stands out from two wild grounds at once
+
+
+def test_drawing_is_cut_at_the_edges() -> None:
+    canvas = Canvas(20, 10, (0, 0, 0))
+    canvas.fill((-5, -5, 3, 3), (9, 9, 9))
+    canvas.fill((15, 8, 99, 99), (7, 7, 7))
+    canvas.fill((30, 0, 40, 5), (1, 1, 1))
+    assert canvas.pixels[..., 0].tolist() == [
+        [9 * (x < 3 and y < 3) + 7 * (x >= 15 and y >= 8) for x in range(20)] for y in range(10)
+    ]
+    canvas.round_box((-6, -6, 40, 40), (50, 60, 70), 8)
+    assert (canvas.pixels[5, 10] == (50, 60, 70)).all()
+    edge, inside = make_pointer()
+    canvas.stamp(18, 8, edge, (255, 0, 0))
+    assert (canvas.pixels[8, 18] == (255, 0, 0)).all()
+    assert not (edge & inside).any()
+    face = Face(find_fonts()[0], 14)
+    assert canvas.text(-100, 5, "far away", face, (255, 255, 255)) < 0
+    assert canvas.letters == []
+
+
+def test_each_cell_shows_the_letter_that_is_nearest_to_its_middle() -> None:
+    canvas = Canvas(200, 60, (0, 0, 0))
+    canvas.text(10, 30, "nail", Face(find_fonts()[0], 20), (255, 255, 255))
+    cells = {(row, column): text for row, column, text in find_cells(canvas.letters, 14)}
+    assert [text for _, text in sorted(cells.items())] == list("nail")[: len(cells)] or set(cells.values()) <= set(
+        "nail"
+    )
+    assert all(0 <= row < 5 and 0 <= column < 15 for row, column in cells)
+
+
+def test_icons_differ() -> None:
+    masks = {name: make_icon(name, 24) for name in ICONS}
+    assert all(0.03 < (mask > 0).mean() < 0.75 for mask in masks.values())
+    for one in ICONS:
+        for two in ICONS:
+            assert one == two or (masks[one] != masks[two]).mean() > 0.04, (one, two)
