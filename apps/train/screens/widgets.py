@@ -214,7 +214,7 @@ def _lines(*lines: tuple[float, float, float, float]) -> Callable[[np.ndarray, n
 
 def _search(u: np.ndarray, v: np.ndarray, stroke: float) -> np.ndarray:
     ring = np.abs(np.hypot(u + 0.2, v + 0.2) - 0.55) < stroke
-    return ring | _line(u, v, (0.25, 0.25, 0.85, 0.85), stroke)
+    return np.asarray(ring | _line(u, v, (0.25, 0.25, 0.85, 0.85), stroke))
 
 
 _SHAPES: dict[str, Callable[[np.ndarray, np.ndarray, float], np.ndarray]] = {
