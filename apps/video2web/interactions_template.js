@@ -12,14 +12,17 @@ const boxOf = (element) => {
   return { left: box.left + scrollX, top: box.top + scrollY, width: box.width, height: box.height };
 };
 
-// The smallest element at a place, or the one that is most like a box there.
-function find(root, act) {
+const isAt = (box, x, y, pad) => x >= box.left - pad && x < box.left + box.width + pad
+  && y >= box.top - pad && y < box.top + box.height + pad;
+
+// The smallest element at a place, or near it, or the one that is most like a box there.
+const find = (root, act) => findWithin(root, act, 0) || findWithin(root, act, reach);
+
+function findWithin(root, act, pad) {
   let [best, least] = [null, Infinity];
   for (const element of root.querySelectorAll('*')) {
     const box = boxOf(element);
-    const inside = act.x >= box.left - reach && act.x < box.left + box.width + reach
-      && act.y >= box.top - reach && act.y < box.top + box.height + reach;
-    if (!inside || element.matches('template, script, link, .state, .state *')) continue;
+    if (!isAt(box, act.x, act.y, pad) || element.matches('template, script, link, .state, .state *')) continue;
     const off = act.box
       ? Math.abs(box.left - act.box[0]) + Math.abs(box.top - act.box[1])
         + Math.abs(box.width - act.box[2]) + Math.abs(box.height - act.box[3])
@@ -58,7 +61,8 @@ function enter(name) {
     else if (act.on === 'stays') (act.element = find(document.body, act))?.classList.add(act.name);
     else if (act.on === 'reveal' && !act.element) prepareReveal(act);
     else if (act.on === 'click' && !act.element) {
-      act.element = find(rootOf(name), act);
+      const found = find(rootOf(name), act);
+      act.element = found && (found.closest('a, button, label') || found);
       if (act.element) act.element.style.cursor = 'pointer';
     }
   }
@@ -143,7 +147,8 @@ function prepareReveal(act) {
 
 document.addEventListener('click', (event) => {
   const near = acts.filter((one) => one.page === own && one.on === 'click' && one.state === shown);
-  const act = near.find((one) => event.composedPath().includes(one.element));
+  const act = near.find((one) => one.element && (event.composedPath().includes(one.element)
+    || isAt(boxOf(one.element), event.pageX, event.pageY, reach)));
   if (!act) return;
   event.preventDefault();
   if (act.href) location.href = act.href;
