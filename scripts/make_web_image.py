@@ -23,7 +23,7 @@ async def click_through(
     build: BuildFolder, number: int, order: Order
 ) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
     """The window of the recording and ours, at first and after the first click that is kept."""
-    width, height = order.viewport_px
+    height = order.viewport_px[1]
     click = next((one for one in order.interactions if one.end_page is not None), None)
     async with Renderer() as renderer, renderer.context(SitePages(build.site(number)), order.viewport_px) as context:
         page = (await open_page(context)).page
