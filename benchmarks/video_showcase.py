@@ -183,7 +183,7 @@ def run(folder: Path, jobs: int | None, out: Path | None, *, is_one: bool = Fals
     wall_s, after = time.monotonic() - started, os.times()
     cpu_s = sum(getattr(after, name) - getattr(used, name) for name in _CPU)
     seconds = sum(truth[name]["seconds"] for name in names)
-    measures = result.swarm.measures
+    measures = result.swarm["measures"]
     figures = {
         "files": len(names),
         "hours": round(seconds / 3600, 2),
@@ -197,9 +197,9 @@ def run(folder: Path, jobs: int | None, out: Path | None, *, is_one: bool = Fals
         "largest_process_mb": round(memory.largest_mb),
         "run_folder_mb": round(disk_mb, 1),
         "mean_load": round(sum(memory.loads) / max(len(memory.loads), 1), 1),
-        "critical_steps": measures.critical_steps,
-        "total_steps": measures.total_steps,
-        "step_speedup": round(measures.step_speedup, 2),
+        "critical_steps": measures["critical_steps"],
+        "total_steps": measures["total_steps"],
+        "step_speedup": round(measures["step_speedup"], 2),
         "missing": list(result.missing),
     }
     report(truth, names, result.events, figures, out)

@@ -83,7 +83,7 @@ def video(
     watch = Watch(listener=view.listen, approver=terminal_approver(), on_control=switch.connect)
 
     async def work() -> "tuple[VideoResult, Path | None]":
-        from apps.video_showcase.run import VideoOptions, load_plan, make_plan, resume_video, run_video
+        from apps.video_showcase.run import VideoOptions, load_plan, load_result, make_plan, resume_video, run_video
 
         options = VideoOptions(
             swarm=_swarm_options(), num_parallel=jobs, on_progress=view.tell_progress, watch=watch, sandbox=sandbox
@@ -91,7 +91,8 @@ def video(
         if resume is not None:
             run_dir = own_run(resume, chosen)
             target = _target(folder, load_plan(run_dir).wish)
-            result = await resume_video(run_dir, options=options, **chosen)
+            earlier = load_result(run_dir) if target is not None else None
+            result = earlier or await resume_video(run_dir, options=options, **chosen)
         else:
             files, question = await asyncio.to_thread(_demo_files, folder) if demo else _split(inputs or [])
             wish = _read_wish(question, detectors or [], template)
@@ -106,7 +107,7 @@ def video(
 
     result, page = asyncio.run(switch.guarded(work()))
     _print(result, page, form)
-    sys.exit(result.swarm.run.end.exit_code)
+    sys.exit(result.run.end.exit_code)
 
 
 def _swarm_options() -> "SwarmOptions":
@@ -167,7 +168,7 @@ async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]
     from apps.video_showcase.run import FRAMES
     from apps.video_showcase.showcase import Showcase, write_showcase
 
-    end, plan, measures = result.swarm.run.end, result.plan, result.swarm.measures
+    end, plan, measures = result.run.end, result.plan, result.swarm["measures"]
     shown = wanted_events(result.events, plan.wish) or result.events
     missing = [f"Not watched: {line}" for line in result.missing]
     show = Showcase(
@@ -177,9 +178,9 @@ async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]
         sources=plan.inventory.sources,
         remarks=(*missing, *(f"Left out: {line}" for line in plan.inventory.left_out)),
         facts=(
-            ("sub-agents", str(len(result.swarm.children))),
-            ("critical steps", f"{measures.critical_steps} of {measures.total_steps}"),
-            ("watched in", f"{measures.wall_s:.0f} s"),
+            ("sub-agents", str(len(result.swarm["children"]))),
+            ("critical steps", f"{measures['critical_steps']} of {measures['total_steps']}"),
+            ("watched in", f"{measures['wall_s']:.0f} s"),
         ),
         max_bytes=limits[0],
         max_clips=limits[1],
@@ -266,18 +267,31 @@ class _View:
 def _print(result: "VideoResult", page: Path | None, form: str) -> None:
     from apps.cli.running import fingerprint_of, print_outcome
 
-    run, measures = result.swarm.run, result.swarm.measures
+    run, measures = result.run, result.swarm["measures"]
     more: dict[str, Any] = {"fingerprint": fingerprint_of(run)}
+    wrong = _wrong_citations(result)
     if page is not None:
         more["showcase"] = str(page)
     if form == "text":
         terminal.echo(
-            f"{len(result.events)} events; {len(result.swarm.children)} sub-agents, {measures.total_steps} steps, "
-            f"{measures.critical_steps} critical",
+            f"{len(result.events)} events; {len(result.swarm['children'])} sub-agents, "
+            f"{measures['total_steps']} steps, {measures['critical_steps']} critical",
             err=True,
         )
+        if wrong:
+            terminal.echo(f"no event is noted at what the answer cites: {', '.join(wrong)}", err=True)
     else:
-        more |= result.swarm.to_json()
+        more |= result.swarm
+        more["wrong_citations"] = wrong
         more["events"] = [{**event.to_json(), "citation": event.citation} for event in result.events]
         more["missing"] = list(result.missing)
     print_outcome(run, form, more)
+
+
+def _wrong_citations(result: "VideoResult") -> list[str]:
+    """Places of the answer that cite a moment at which nothing is noted."""
+    from apps.video_showcase.events import find_citations
+
+    text, names = result.run.end.answer or "", [source.name for source in result.plan.inventory.sources]
+    found = find_citations(text, names, result.events)
+    return list(dict.fromkeys(text[one.start : one.end] for one in found if one.event is None))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,21 @@ from cua.assemble import make_settings_model
 from cua.config import load_settings
 from cua.errors import ConfigError
 from cua.model import Model
+from cua.run.end import RunResult
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
-from cua.swarm.session import OnSwarm, SwarmResult
+from cua.swarm.session import RESULT, OnSwarm, SwarmResult
 from cua.swarm.swarm import Swarm
 from cua.tool_agent.profile import VISUAL_TOOLS
 from cua.trajectory.chain import FILES
 from cua.trajectory.images import write_atomically
+from cua.trajectory.load import load_run
+from cua.trajectory.run_files import read_inside
 from visual_tools.sandbox import KernelMaker
 
 PLAN = "video.json"
 _CALLS_A_SPAN, _MORE = 15, 20
 _REASON_CHARS = 200
+_MAX_RESULT_BYTES = 64 << 20
 FRAMES, TIMELINES = "frames", "timelines"
 
 
@@ -114,14 +118,16 @@ class VideoResult:
     """What came of a run.
 
     Attributes:
-        swarm: The run itself: its end holds the answer.
+        run: How it ended; its end holds the answer.
+        swarm: Measures and sub-agents, as `swarm.json` has them.
         plan: What was to be done.
         events: What happens in the files.
         missing: Spans that nobody could watch, each described with the reason.
         num_decoded: Frames that were decoded for agents to look at.
     """
 
-    swarm: SwarmResult
+    run: RunResult
+    swarm: Mapping[str, Any]
     plan: Plan
     events: tuple[Event, ...]
     missing: tuple[str, ...]
@@ -130,7 +136,27 @@ class VideoResult:
     @property
     def run_dir(self) -> Path:
         """The run's folder."""
-        return Path(self.swarm.run.run_dir or ".")
+        return Path(self.run.run_dir or ".")
+
+
+def load_result(run_dir: Path) -> VideoResult | None:
+    """What came of a run that was answered; None for one that can go on.
+
+    Raises:
+        ConfigError: It is no run of `cua video`.
+        TrajectoryError: Its record cannot be read.
+    """
+    plan, result = load_plan(run_dir), load_run(run_dir, images=0).result
+    if result is None or result.end.status not in ("succeeded", "failed", "unverified"):
+        return None
+    events, missing = load_events(run_dir, plan)
+    return VideoResult(
+        run=replace(result, run_dir=str(run_dir)),
+        swarm=json.loads(read_inside(run_dir, RESULT, max_bytes=_MAX_RESULT_BYTES)),
+        plan=plan,
+        events=tuple(events),
+        missing=tuple(span.describe() for span in missing),
+    )
 
 
 async def run_video(
@@ -257,7 +283,8 @@ class _Session:
                 await self._inner.close()
         events, missing = load_events(self._run_dir, self._plan)
         return VideoResult(
-            swarm=result,
+            run=result.run,
+            swarm=result.to_json(),
             plan=self._plan,
             events=tuple(events),
             missing=tuple(map(self._describe_missing, missing)),

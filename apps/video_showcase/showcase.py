@@ -42,6 +42,7 @@ MAX_CARDS = 1500
 _THUMBNAIL_PX, _QUALITY = 320, 72
 _PAGE_BYTES = 4 * 2**20
 _BATCH = 12
+_TOLD_CLIPS = 20
 
 Say = Callable[[str], None]
 
@@ -131,7 +132,7 @@ async def write_showcase(show: Showcase, folder: Path, frames: FrameStore, say: 
         say(f"thumbnails of {min(len(show.events), MAX_THUMBNAILS)} events")
         await _write_thumbnails(show, by_name, folder, frames, media)
         say(f"clips of up to {min(len(show.events), show.max_clips)} events")
-        await _write_clips(show, by_name, folder, media)
+        await _write_clips(show, by_name, folder, media, say)
         events = [{**event.to_json(), "citation": event.citation} for event in show.events]
         write_atomically(folder / EVENTS, json.dumps(events, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
         write_atomically(folder / PAGE, render_page(show, media.thumbnails, media.clips, media.problems).encode())
@@ -166,9 +167,11 @@ def _look_s(event: Event) -> float:
     return event.evidence_s[0] if event.evidence_s else event.start_s
 
 
-async def _write_clips(show: Showcase, by_name: dict[str, Source], folder: Path, media: _Media) -> None:
+async def _write_clips(show: Showcase, by_name: dict[str, Source], folder: Path, media: _Media, say: Say) -> None:
     chosen = choose_clips(show.events, show.max_clips)
     for done, position in enumerate(chosen):
+        if done and done % _TOLD_CLIPS == 0:
+            say(f"{done} of {len(chosen)} clips")
         event = show.events[position]
         source = by_name[event.file]
         if not source.has_video:

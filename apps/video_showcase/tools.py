@@ -12,7 +12,7 @@ from pydantic import Field
 
 from apps.video_showcase.detectors.sound import WINDOW_S, read_loudness
 from apps.video_showcase.events import MAX_TEXT_CHARS, Event, clock, count_kinds, event_of
-from apps.video_showcase.frame_store import FrameStore
+from apps.video_showcase.frame_store import FrameStore, encode_webp
 from apps.video_showcase.jobs import WatchError, Watchers
 from apps.video_showcase.merge import merge
 from apps.video_showcase.sources import VideoInputError
@@ -34,6 +34,7 @@ MAX_SHOWN = 24
 MAX_NOTED = 2000
 _SHEET_FRAMES = 24
 _TILE_PX = 224
+_QUALITY = 90
 _MAX_LISTED = 400
 
 
@@ -190,7 +191,7 @@ class ShowFramesTool(_VideoTool):
     """Single frames, which also become files for code."""
 
     name = "show_frames"
-    description = "Frames at certain times. They are also kept as files frame-SECONDS.png, for code."
+    description = "Frames at certain times. They are also kept as files frame-SECONDS.webp, for code."
     arguments = FramesArguments
 
     async def _call(self, asked: FramesArguments) -> ToolResult:
@@ -202,8 +203,9 @@ class ShowFramesTool(_VideoTool):
         parts: list[TextPart | ImagePart] = []
         for frame in frames:
             image, time_s = encode_for_model(frame.image)[0], max(frame.timestamp_s - place.zero_s, 0.0)
-            name = f"frame-{time_s:09.1f}.png"
-            await asyncio.to_thread(write_atomically, self._folder / name, image.data)
+            name = f"frame-{time_s:09.1f}.webp"
+            data = await asyncio.to_thread(encode_webp, frame.image, _QUALITY)
+            await asyncio.to_thread(write_atomically, self._folder / name, data)
             parts += [TextPart(text=f"{time_s:.1f} s ({name}):"), image]
         return ToolResult(parts=tuple(parts))
 

@@ -79,3 +79,25 @@ def test_bad_input_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         code, text = result.exit_code, result.output
     assert code == 2
     assert said in " ".join(text.split())
+
+
+def test_the_showcase_of_a_finished_run_is_made_later(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
+    first = ask(tmp_path, str(short[0]), "Any beeps?")
+    done = cua(tmp_path, "video", "--resume", "last", "-o", "late")
+    assert (done.code, done.stdout) == (0, first.stdout)
+    assert (tmp_path / "late" / "index.html").is_file()
+    assert "nothing to resume" in cua(tmp_path, "video", "--resume", "last").stderr
+
+
+def test_a_model_that_cites_what_nobody_noted_is_told_on(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
+    name = short[0].name
+    lines = [
+        {"for": "span-001:", "content": "Nothing is to be seen."},
+        {"for": "Any cats?", "content": f"A cat at {name}@00:00:07, no dog."},
+    ]
+    script = tmp_path / "replies.jsonl"
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = cua(tmp_path, "video", str(short[0]), "Any cats?", "--model", f"scripted:{script}")
+    assert done.code == 0, done.stderr
+    assert done.stdout == f"A cat at {name}@00:00:07, no dog.\n"
+    assert f"no event is noted at what the answer cites: {name}@00:00:07" in done.stderr

@@ -82,15 +82,18 @@ async def test_a_model_looks_notes_and_answers(tmp_path: Path, flashes: tuple[Pa
         ("flashes.mp4@00:00:03", "goal", "A <goal>"),
         ("flashes.mp4@00:00:33", "goal", "A <goal>"),
     ]
-    assert result.swarm.run.end.answer == model._answer
+    assert result.run.end.answer == model._answer
     assert result.missing == ()
     texts = [message.text for seen in model.seen for message in seen if message.role == "tool"]
     assert any("lies outside of 0 to 30.0 s" in text or "is not in 0 to 30.0 s" in text for text in texts)
     shown = [part for message in model.seen[-1] for part in message.parts if isinstance(part, ImagePart)]
     assert len(shown) == 0  # the orchestrator sees the list, not the pictures of its sub-agents
+    assert [message.role for message in model.seen[-1]] == ["system", "user", "user"]  # what was planned is not its own
     last = model.seen[-1][-1].text
+    assert last.count("A goal.") == 2
+    assert "flashes.mp4@00:00:33 00:00:34 goal: A <goal>" in last
     assert "FILE@HH:MM:SS" in last
-    assert result.swarm.run.usage.cost_usd == 0
+    assert result.run.usage.cost_usd == 0
 
 
 async def test_who_looks_at_the_same_place_shares_its_frames(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
@@ -111,7 +114,7 @@ async def test_a_budget_ends_sub_agents_and_is_said(tmp_path: Path, flashes: tup
     options = VideoOptions(num_parallel=2, swarm=swarm)
     result = await run_video(plan, model=endless, options=options, runs_dir=str(tmp_path), max_calls=25)
     assert len(result.missing) == 2
-    assert {child.state for child in result.swarm.children} <= {"capped", "failed"}
+    assert {child["state"] for child in result.swarm["children"]} <= {"capped", "failed"}
 
 
 def ask(folder: Path, path: Path) -> "subprocess.Popen[bytes]":
@@ -161,7 +164,7 @@ async def test_a_file_that_vanishes_is_said_and_the_others_are_watched(
     (line,) = result.missing
     assert line.startswith("gone.mp4, 00:00:00 to 00:00:08: ")
     assert "is gone since the work began" in line
-    assert line in (result.swarm.run.end.answer or "")
+    assert line in (result.run.end.answer or "")
     assert len(result.events) == len(flashes[1])
     with pytest.raises(ConfigError, match="no run of `cua video`"):
         load_plan(tmp_path)
@@ -178,6 +181,6 @@ async def test_a_stop_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[P
     await asyncio.to_thread(wait_until, lambda: list(tmp_path.glob("*/children/*/files/span-*-noted.json")))
     controls[0].stop("enough")
     result = await running
-    assert result.swarm.run.end.status == "stopped"
+    assert result.run.end.status == "stopped"
     again = await resume_video(result.run_dir, model="literal", options=VideoOptions(), runs_dir=str(tmp_path))
     assert len(again.events) == len(flashes[1])
