@@ -13,7 +13,7 @@ BEFORE_S, AFTER_S = 10.0, 15.0
 """A watcher looks a little beyond both ends of its span: to see what was there, and how what begins in it ends."""
 
 MIN_SPAN_S, MAX_SPAN_S = 60.0, 900.0
-MAX_SPANS = 96
+MAX_SPANS, MAX_WISHED_SPANS = 96, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +85,11 @@ def split(
         sources: The files.
         num_workers: How many are watched at the same time.
         max_spans: How many there may be.
-        span_s: The longest that one may be.
+        span_s: The longest that one may be, where a person has said so: then there may be `MAX_WISHED_SPANS`.
     """
     whole_s = sum(source.duration_s for source in sources)
     wished_s = span_s or min(max(whole_s / (6 * num_workers), MIN_SPAN_S), MAX_SPAN_S)
-    most = max(max_spans, len(sources))
+    most = max(MAX_WISHED_SPANS if span_s else max_spans, len(sources))
     while sum(_num_pieces(source, wished_s) for source in sources) > most:
         wished_s *= 1.05
     spans: list[Span] = []

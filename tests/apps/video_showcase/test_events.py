@@ -87,6 +87,8 @@ def test_files_are_split_into_equal_pieces_without_gaps() -> None:
     assert (spans[1].read_start_s, spans[1].read_end_s) == (240, 515)
     day = [make_source(f"{number}.mp4", 2700) for number in range(32)]
     assert len(split(day, num_workers=2)) == 96
+    assert len(split(day, num_workers=2, span_s=300)) == 32 * 9
+    assert 900 < len(split(day, num_workers=2, span_s=5)) <= 1000
 
 
 def spans_of(*borders: float) -> list[Span]:

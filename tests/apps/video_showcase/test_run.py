@@ -170,6 +170,7 @@ async def test_a_file_that_vanishes_is_said_and_the_others_are_watched(
         load_plan(tmp_path)
 
 
+@pytest.mark.slow
 async def test_a_stop_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
     from cua import Watch
     from cua.run.control import Control
