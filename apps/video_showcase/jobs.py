@@ -119,7 +119,12 @@ class Watchers:
         try:
             self.progress.begin()
             order_file.write_text(json.dumps(order), "utf-8")
-            await self._run(span, order_file, result_file)
+            code, said = await self._run(span, order_file, result_file)
+            if code < 0:  # a signal, such as that of a machine without memory: what is left of it may do now
+                code, said = await self._run(span, order_file, result_file)
+            if code != 0:
+                await asyncio.to_thread(span.source.check_unchanged)
+                raise WatchError(f"{span.describe()} cannot be watched (exit code {code}): {said or 'no word'}")
         finally:
             self.progress.open_s.pop(span.number, None)
             self._places.release()
@@ -137,13 +142,15 @@ class Watchers:
                 await asyncio.to_thread(_save, span.source.path, target)
         return str(target)
 
-    async def _run(self, span: Span, order_file: Path, result_file: Path) -> None:
+    async def _run(self, span: Span, order_file: Path, result_file: Path) -> tuple[int, str]:
+        """Exit code and last words of one try."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "apps.video_showcase.watch", str(order_file), str(result_file)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=_environment(),
+            start_new_session=True,  # Ctrl-C is for the run: it ends its watchers itself
         )
         try:
             limit_s = _MIN_TIME_S + _TIME_FACTOR * (span.end_s - span.start_s)
@@ -159,9 +166,7 @@ class Watchers:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        if code != 0:
-            await asyncio.to_thread(span.source.check_unchanged)
-            raise WatchError(f"{span.describe()} cannot be watched (exit code {code}): {said or 'no word'}")
+        return code, said
 
     async def _follow(self, span: Span, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None

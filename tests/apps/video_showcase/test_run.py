@@ -170,18 +170,30 @@ async def test_a_file_that_vanishes_is_said_and_the_others_are_watched(
         load_plan(tmp_path)
 
 
-@pytest.mark.slow
-async def test_a_stop_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
-    from cua import Watch
-    from cua.run.control import Control
+async def test_a_watcher_that_is_killed_gets_another_try(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
+    import psutil
 
-    controls: list[Control] = []
-    plan = make_plan([flashes[0]], read_wish("Any flashes?"), span_s=12)
-    options = VideoOptions(num_parallel=1, watch=Watch(on_control=controls.append))
-    running = asyncio.create_task(run_video(plan, model="literal", options=options, runs_dir=str(tmp_path)))
-    await asyncio.to_thread(wait_until, lambda: list(tmp_path.glob("*/children/*/files/span-*-noted.json")))
-    controls[0].stop("enough")
+    plan = make_plan([flashes[0]], read_wish("Any flashes?"), span_s=60)
+    running = asyncio.create_task(run_video(plan, model="literal", options=VideoOptions(), runs_dir=str(tmp_path)))
+
+    def watchers() -> list[psutil.Process]:
+        below = psutil.Process().children(recursive=True)
+        return [each for each in below if any("video_showcase.watch" in word for word in each.cmdline())]
+
+    await asyncio.to_thread(wait_until, watchers)
+    watchers()[0].kill()
     result = await running
-    assert result.run.end.status == "stopped"
-    again = await resume_video(result.run_dir, model="literal", options=VideoOptions(), runs_dir=str(tmp_path))
-    assert len(again.events) == len(flashes[1])
+    assert (result.missing, len(result.events)) == ((), len(flashes[1]))
+
+
+@pytest.mark.slow
+async def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
+    process = ask(tmp_path, flashes[0])
+    runs = tmp_path / "runs"
+    wait_until(lambda: list(runs.glob("*/children/*/files/span-*-noted.json")))
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    (run_dir,) = runs.iterdir()
+    result = await resume_video(run_dir, model="literal", options=VideoOptions(), runs_dir=str(runs))
+    assert (result.missing, len(result.events)) == ((), len(flashes[1]))
