@@ -9,7 +9,8 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "apps.office.package": ("OfficeError", "Package", "open_package", "find_kind"),
+    "apps.office.package": ("Package", "open_package", "find_kind"),
+    "apps.office.safe_xml": ("OfficeError",),
     "apps.office.libreoffice": ("convert", "render_pdf"),
     "apps.office.pages": ("read_pages", "contact_sheet"),
     "apps.office.word.comments": ("add_comment", "reply_to", "resolve", "read_comments"),

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import Field
 
 from apps.office.check.findings import CheckReport, Expectation
-from apps.office.package import KINDS, OfficeError
+from apps.office.package import KINDS
+from apps.office.safe_xml import OfficeError
 from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels
 from apps.office.verify import verify_file
 from cua import ToolSession, Watch

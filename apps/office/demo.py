@@ -185,9 +185,9 @@ def _add_summary(workbook: Any, sheet: Any) -> None:
     bars.set_categories(chart.Reference(summary, min_col=1, min_row=2, max_row=4))
     bars.width, bars.height, bars.y_axis.scaling.min = 14, 7, 0
     summary.add_chart(bars, "A8")
-    picture = image.Image("cooling.png")
-    picture.width, picture.height = 320, 170
-    summary.add_image(picture, "A24")
+    placed = image.Image("cooling.png")
+    placed.width, placed.height = 320, 170
+    summary.add_image(placed, "A24")
 
 
 def make_slides(out: Path, *, is_draft: bool = False) -> None:

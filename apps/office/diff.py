@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from apps.office.libreoffice import find_soffice, render_pdf
-from apps.office.package import OfficeError, find_kind, open_package, open_with
+from apps.office.package import find_kind, open_package
 from apps.office.pages import Page, read_pages
+from apps.office.safe_xml import OfficeError, open_with
 from apps.office.word.comments import read_comments
 from apps.office.word.ranges import text_of, w
 from apps.office.word.revisions import read_revisions

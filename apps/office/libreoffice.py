@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 
 TIMEOUT_S = 180.0
 _NEEDS_RESTART = 81

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.office.libreoffice import find_soffice, render_pdf
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.word.fields import add_caption, add_contents, headings, number_contents
 from envs.errors import require
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from apps.office.package import OfficeError, open_package, open_with
+from apps.office.package import open_package
+from apps.office.safe_xml import OfficeError, open_with
 from cua.errors import name_choices
 from envs.errors import require
 

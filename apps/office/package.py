@@ -1,15 +1,14 @@
 """Opening office files that may be hostile: what they are, whether they are safe to read, what is hidden in them."""
 
-import re
-import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 from xml.etree.ElementTree import Element
 
-from cua.errors import CuaError
+from apps.office.notices import Notice, Relationship, find_notices, read_relationships
+from apps.office.safe_xml import OfficeError, parse_xml
 from envs.errors import require
 
 Kind = Literal["docx", "xlsx", "pptx", "pdf"]
@@ -30,13 +29,6 @@ _MAIN_TYPES: Mapping[str, Kind] = {
     "presentationml.template.main": "pptx",
     "ms-powerpoint.presentation.macroEnabled.main": "pptx",
 }
-_HARMLESS_EXTERNAL = ("hyperlink",)
-_DDE = re.compile(rb"\bDDE(?:AUTO)?\b|<ddeLink\b")
-_FETCHING = re.compile(r"\b(WEBSERVICE|IMPORTXML|IMPORTDATA|RTD|CALL|REGISTER\.ID)\s*\(", re.IGNORECASE)
-
-
-class OfficeError(CuaError):
-    """An office file cannot be read, made or checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,29 +48,6 @@ class PackageLimits:
     part_bytes: int = 512 * 2**20
     num_parts: int = 20_000
     ratio: float = 250.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """Something in a file that is not shown but may act: nothing of it is run or fetched here.
-
-    Attributes:
-        code: `macro`, `external`, `embedded`, `dde`, `activex` or `script`.
-        text: What and where.
-    """
-
-    code: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relationship:
-    """From a part to another one, or out of the file."""
-
-    id: str
-    kind: str
-    target: str
-    is_external: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +86,7 @@ class Package:
         part = relationships_name(name)
         if part not in self.parts:
             return []
-        return list(_relationships(self.xml(part), PurePosixPath(name).parent))
+        return list(read_relationships(self.xml(part), PurePosixPath(name).parent))
 
     def add_relationship(self, name: str, kind: str, target: str) -> str:
         """Refer from a part to another one; returns the id."""
@@ -160,26 +129,6 @@ def relationships_name(name: str) -> str:
     return str(path.parent / "_rels" / f"{path.name}.rels") if name else "_rels/.rels"
 
 
-def parse_xml(data: bytes, where: str) -> Any:
-    """The root element of XML without entities and without a document type.
-
-    Raises:
-        OfficeError: It declares one (it could read files or grow without end), or is no XML.
-    """
-    etree = require("lxml.etree", "office")
-    plain = data.replace(b"\0", b"") if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] else data
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise OfficeError(
-            f"{where} declares a document type, which office files never do; entities of it could read files of this "
-            "machine. It is not read"
-        )
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=len(data) > 8 * 2**20)
-    try:
-        return etree.fromstring(data, parser)
-    except etree.XMLSyntaxError as error:
-        raise OfficeError(f"{where} is no well-formed XML: {error}") from error
-
-
 def find_kind(path: Path) -> Kind:
     """What a file is, by its first bytes and its main part.
 
@@ -216,22 +165,8 @@ def open_package(path: Path, limits: PackageLimits | None = None) -> Package:
         kind = _kind_of(path, _read(file, CONTENT_TYPES, path, limits))
         parts = {info.filename: _read(file, info.filename, path, limits) for info in file.infolist() if _is_part(info)}
     package = Package(path=path, kind=kind, parts=parts)
-    package.notices = list(_find_notices(package))
+    package.notices = list(find_notices(path.name, package.parts))
     return package
-
-
-def open_with(library: str, path: Path, opening: Callable[[], Any]) -> Any:
-    """What a library gives for a file that may be damaged in any way.
-
-    Raises:
-        OfficeError: Whatever the library raises.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of openpyxl; find_losses tells more
-            return opening()
-    except Exception as error:
-        raise OfficeError(f"{library} cannot open {path.name}: {type(error).__name__}: {error}") from error
 
 
 def _head(path: Path) -> bytes:
@@ -320,82 +255,3 @@ def _kind_of(path: Path, types: bytes) -> Kind:
         if kind is not None:
             return kind
     raise OfficeError(f"{path.name} is a zip file, but no docx, xlsx or pptx: no part of it is a document")
-
-
-def _relationships(root: Any, folder: PurePosixPath) -> Iterator[Relationship]:
-    for one in root:
-        if not isinstance(one.tag, str):
-            continue
-        target, is_external = one.get("Target", ""), one.get("TargetMode") == "External"
-        if not is_external:
-            path = target.lstrip("/") if target.startswith("/") else str(folder / target)
-            target = _normal(path)
-        kind = one.get("Type", "").rpartition("/")[2]
-        yield Relationship(id=one.get("Id", ""), kind=kind, target=target, is_external=is_external)
-
-
-def _normal(path: str) -> str:
-    kept: list[str] = []
-    for piece in path.split("/"):
-        if piece == "..":
-            kept = kept[:-1]
-        elif piece not in ("", "."):
-            kept.append(piece)
-    return "/".join(kept)
-
-
-def _find_notices(package: Package) -> Iterator[Notice]:
-    for name, data in package.parts.items():
-        lower = name.lower()
-        if lower.endswith("vbaproject.bin"):
-            yield Notice(code="macro", text=f"{name}: macros")
-        elif "/activex/" in lower and lower.endswith(".bin"):
-            yield Notice(code="activex", text=f"{name}: an ActiveX control")
-        elif "/embeddings/" in lower and not _is_chart_data(package, name):
-            yield Notice(code="embedded", text=f"{name}: an embedded file of {len(data):,} bytes")
-        elif lower.endswith(".rels"):
-            yield from _external_notices(name, parse_xml(data, f"{package.path.name}:{name}"))
-        elif lower.endswith(".xml"):
-            root = parse_xml(data, f"{package.path.name}:{name}")  # each part is read once by the careful parser
-            if _DDE.search(data):
-                yield from _dde_notices(name, root)
-            if "/worksheets/" in lower:
-                yield from _formula_notices(name, root)
-
-
-def _is_chart_data(package: Package, name: str) -> bool:
-    """The workbook that holds the numbers of a chart."""
-    base = name.rpartition("/")[2].encode()
-    return name.endswith(".xlsx") and any(
-        "/charts/_rels/" in one and base in package.parts[one] for one in package.parts
-    )
-
-
-def _external_notices(name: str, root: Any) -> Iterator[Notice]:
-    for one in _relationships(root, PurePosixPath()):
-        is_script = one.target.lower().startswith(("javascript:", "vbscript:"))
-        if is_script:
-            yield Notice(code="script", text=f"{name}: a link to a script, {one.target[:80]!r}")
-        elif one.is_external and one.kind not in _HARMLESS_EXTERNAL:
-            yield Notice(code="external", text=f"{name}: {one.kind} from {one.target[:200]!r}; it is not fetched")
-
-
-def _dde_notices(name: str, root: Any) -> Iterator[Notice]:
-    for one in root.iter():
-        if not isinstance(one.tag, str):
-            continue
-        local = one.tag.rpartition("}")[2]
-        text = one.get("{http://schemas.openxmlformats.org/wordprocessingml/2006/main}instr") or one.text or ""
-        if local == "ddeLink" or (local in ("instrText", "fldSimple") and text.strip().upper().startswith("DDE")):
-            yield Notice(code="dde", text=f"{name}: a DDE link, which starts programs; it is not followed")
-
-
-def _formula_notices(name: str, root: Any) -> Iterator[Notice]:
-    for one in root.iter("{*}f"):
-        text = one.text or ""
-        if "|" in text and "!" in text and re.match(r"^[+=@-]*\s*\w+\|", text):
-            yield Notice(
-                code="dde", text=f"{name}: the formula {text[:60]!r} starts a program by DDE; it is not followed"
-            )
-        elif _FETCHING.search(text):
-            yield Notice(code="external", text=f"{name}: the formula {text[:60]!r} asks a server; it is not asked")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
 DPI = 70

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from cua.config import load_settings
 from cua.tool_agent.assemble import start_sandbox
 from visual_tools.sandbox import Backend, Kernel, KernelMaker, Limits

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.tidy import tidy
 from cua.errors import name_choices
 from envs.errors import require
@@ -41,13 +41,13 @@ def place_image(slide: Any, image: Path, frame: Any = None, *, description: str 
         description: For people who cannot see it.
     """
     left, top, width, height = _box(slide, frame)
-    picture = slide.shapes.add_picture(str(image), left, top)
-    scale = min(width / picture.width, height / picture.height)
-    picture.width, picture.height = int(picture.width * scale), int(picture.height * scale)
-    picture.left, picture.top = left + (width - picture.width) // 2, top + (height - picture.height) // 2
+    placed = slide.shapes.add_picture(str(image), left, top)
+    scale = min(width / placed.width, height / placed.height)
+    placed.width, placed.height = int(placed.width * scale), int(placed.height * scale)
+    placed.left, placed.top = left + (width - placed.width) // 2, top + (height - placed.height) // 2
     if description:
-        picture._element.nvPicPr.cNvPr.set("descr", description)
-    return picture
+        placed._element.nvPicPr.cNvPr.set("descr", description)
+    return placed
 
 
 def fit_text(shape: Any, *, max_pt: int = 28) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from apps.office.check.findings import CheckReport, Expectation
 from apps.office.diff import Comparison
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.sandbox import OfficeKernels, run_inside
 
 _INSIDE = "apps.office.inside"

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from apps.office.libreoffice import can_draw_equations, convert, find_soffice
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.setup.command import Say, run_command
 from apps.setup.packages import find_package_manager, install_need, is_root
 from apps.setup.report import Row

@@ -12,8 +12,9 @@ from apps.office.check.pdf import check_pdf
 from apps.office.check.slides import check_slides
 from apps.office.check.workbook import check_workbook
 from apps.office.libreoffice import find_soffice, render_pdf
-from apps.office.package import OfficeError, Package, find_kind, open_package
+from apps.office.package import Package, find_kind, open_package
 from apps.office.pages import Page, contact_sheet, read_pages
+from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
 MAX_IMAGES = 12

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from apps.office.check.findings import CheckReport
 from apps.office.libreoffice import can_draw_equations
-from apps.office.package import OfficeError, open_with
+from apps.office.safe_xml import OfficeError, open_with
 from apps.office.word.comments import read_comments
 from apps.office.word.fields import bookmarked_text, contents_paragraphs, headings, sequence_fields
 from apps.office.word.ranges import body_paragraphs, live_runs, paragraph_of, text_of, w

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from apps.office.package import KINDS, OfficeError
+from apps.office.package import KINDS
+from apps.office.safe_xml import OfficeError
 from cua.errors import name_choices
 
 Level = Literal["error", "warning", "note"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport
-from apps.office.package import OfficeError, open_with
+from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport
 from apps.office.libreoffice import convert, find_soffice
-from apps.office.package import OfficeError, Package, open_package, open_with
+from apps.office.package import Package, open_package
+from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.pivots import check_pivot, read_pivots, sheet_parts
 from apps.office.sheets.recalculate import ERRORS, calculate, check_values
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes

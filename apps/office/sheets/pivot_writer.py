@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivots import (
     FUNCTIONS,
     TOTAL,

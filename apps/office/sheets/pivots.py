@@ -7,7 +7,8 @@ from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from apps.office.package import OfficeError, Package
+from apps.office.package import Package
+from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
 Aggregation = Literal["sum", "count", "average", "min", "max"]

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from apps.office.libreoffice import convert
-from apps.office.package import Package, open_package, open_with
+from apps.office.package import Package, open_package
+from apps.office.safe_xml import open_with
 from envs.errors import require
 
 ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")

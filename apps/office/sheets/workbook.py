@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from apps.office.package import OfficeError, Package, open_package, open_with
+from apps.office.package import Package, open_package
+from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.recalculate import fill_values
 from apps.office.tidy import tidy
 from envs.errors import require

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate, paragraph_of, run_text, text_of, w
 from envs.errors import require
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate, run_text, text_of, w
 from envs.errors import require
 

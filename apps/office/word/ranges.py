@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from envs.errors import nearest
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate, live_runs, paragraph_of, run_text, w
 
 ChangeKind = Literal["inserted", "deleted", "moved", "formatted"]

@@ -17,7 +17,7 @@ from pptx.util import Inches
 from apps.office.check.check import check_file
 from apps.office.check.findings import CheckReport, Expectation
 from apps.office.markdown import Manuscript, write_docx, write_pdf
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.workbook import save_workbook
 from apps.office.slides import fill_body, new_slide, place_image, save_presentation

@@ -11,7 +11,7 @@ from PIL import Image
 from apps.office.diff import compare_files
 from apps.office.markdown import Manuscript, cited_keys, merge_bibliographies, merge_manuscripts, write_docx, write_pdf
 from apps.office.merge import fill_form, merge_documents, merge_pdfs, read_form
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 
 
 def chapter(name: str, folder: Path, key: str) -> Manuscript:

@@ -8,7 +8,8 @@ import openpyxl
 import pptx
 import pytest
 
-from apps.office.package import OfficeError, PackageLimits, find_kind, open_package
+from apps.office.package import PackageLimits, find_kind, open_package
+from apps.office.safe_xml import OfficeError
 
 CORE = '<?xml version="1.0"?>'
 

@@ -8,7 +8,8 @@ import pytest
 from openpyxl.styles import Font
 
 from apps.office.libreoffice import convert
-from apps.office.package import OfficeError, open_package
+from apps.office.package import open_package
+from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.pivots import check_pivot, read_pivots
 from apps.office.sheets.recalculate import calculate, check_values

@@ -8,7 +8,7 @@ import pytest
 from docx.document import Document
 
 from apps.office.libreoffice import convert, render_pdf
-from apps.office.package import OfficeError
+from apps.office.safe_xml import OfficeError
 from apps.office.word.comments import add_comment, read_comments, reply_to, resolve
 from apps.office.word.fields import (
     add_caption,

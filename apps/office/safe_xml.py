@@ -1,0 +1,47 @@
+"""XML of office files, which may be hostile, and what the libraries raise for damaged ones."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cua.errors import CuaError
+from envs.errors import require
+
+
+class OfficeError(CuaError):
+    """An office file cannot be read, made or checked."""
+
+
+def parse_xml(data: bytes, where: str) -> Any:
+    """The root element of XML without entities and without a document type.
+
+    Raises:
+        OfficeError: It declares one (it could read files or grow without end), or is no XML.
+    """
+    etree = require("lxml.etree", "office")
+    plain = data.replace(b"\0", b"") if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] else data
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise OfficeError(
+            f"{where} declares a document type, which office files never do; entities of it could read files of this "
+            "machine. It is not read"
+        )
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=len(data) > 8 * 2**20)
+    try:
+        return etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        raise OfficeError(f"{where} is no well-formed XML: {error}") from error
+
+
+def open_with(library: str, path: Path, opening: Callable[[], Any]) -> Any:
+    """What a library gives for a file that may be damaged in any way.
+
+    Raises:
+        OfficeError: Whatever the library raises.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of openpyxl; find_losses tells more
+            return opening()
+    except Exception as error:
+        raise OfficeError(f"{library} cannot open {path.name}: {type(error).__name__}: {error}") from error
