@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from envs.actions import Action, Terminate
@@ -225,7 +226,8 @@ class Question(Task, Protocol):
     """A task that an agent with tools can play, too: no screen is needed to find the answer or to judge it.
 
     Such an agent is given `instruction` as it is without `setup`, which is not run for it, and neither is `teardown`;
-    `evaluate` gets an object that has nothing of an env but `terminate`.
+    `evaluate` gets an object that has nothing of an env but `terminate`, and `folder`, where the agent has worked (None
+    when that is not known). A question may have `inputs`, files that are laid into that folder.
     """
 
     @property
@@ -238,6 +240,12 @@ def search_of(task: Task) -> str | None:
     """What an agent with tools searches to answer a task; None: the task is no `Question`."""
     search: object = getattr(task, "search", None)
     return search if isinstance(search, str) else None
+
+
+def inputs_of(task: Task) -> tuple[Path, ...]:
+    """Files that an agent with tools is given with a task, from its `inputs`; most tasks have none."""
+    inputs: object = getattr(task, "inputs", ())
+    return tuple(one for one in inputs if isinstance(one, Path)) if isinstance(inputs, tuple | list) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

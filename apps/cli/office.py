@@ -43,6 +43,15 @@ def make_command(
         list[str] | None, Flag(help="A count that is asked for: [FILE:]words>=10000; repeat for more.")
     ] = None,
     rounds: Annotated[int, Flag(min=0, help="How often the verifier's findings go back to the agent.")] = 3,
+    long: Annotated[
+        bool, Flag("--long", help="A long document: sub-agents write its chapters; report.docx and report.pdf.")
+    ] = False,
+    resume: Annotated[
+        str | None, Flag(help="With --long: go on with this run; id, unique prefix, folder, or last.")
+    ] = None,
+    restart_children: Annotated[
+        bool, Flag("--restart-children", help="With --resume: half-written chapters are begun anew.")
+    ] = False,
     demo: Annotated[bool, Flag("--demo", help="Four files by a scripted agent: no key, no network.")] = False,
     model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
@@ -72,6 +81,15 @@ def make_command(
 
         instruction, expect = instruction or INSTRUCTION, [*EXPECT, *(expect or [])]
         settings["model"] = scripted_agent()
+    if resume is not None:
+        from apps.cli.task import own_run
+
+        settings["resume"] = own_run(resume, settings)
+    if restart_children:
+        from cua.swarm import SwarmOptions
+
+        settings["options"] = SwarmOptions(restarts_children=True)
+        instruction = instruction or "(as in the run)"
     if not instruction:
         raise typer.BadParameter(
             'expected what is to be made, such as: cua office "Summarise notes.docx" -f notes.docx'
@@ -80,26 +98,33 @@ def make_command(
         instruction=instruction, files=tuple(files or ()), output=output, expect=tuple(expect or ()), rounds=rounds
     )
     switch = StopSwitch(is_for_agent=False)
-    made = asyncio.run(switch.guarded(_make(order, settings, switch)))
+    made = asyncio.run(switch.guarded(_make(order, settings, switch, is_long=long or resume is not None)))
     _print_made(made, order, form)
     sys.exit(0 if made.is_clean else made.run.end.exit_code or 1)
 
 
-async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any) -> "Made":
+async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "Made":
     from apps.cli.progress import terminal_listener
     from apps.cli.running import terminal_approver
     from apps.office.agent import make_documents
+    from apps.office.long_report import make_long_document
     from cua import Watch
     from cua.config import load_settings
     from cua.errors import ConfigError
 
-    model = settings.get("model")
+    model, resume, options = settings.get("model"), settings.pop("resume", None), settings.pop("options", None)
     if not model or isinstance(model, str):
         name = load_settings(settings).settings.model
         if name == "literal":
             raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
     watch = Watch(listener=terminal_listener(), approver=terminal_approver(), on_control=switch.connect)
-    return await make_documents(order, watch=watch, say=lambda line: terminal.echo(f"\n{line}\n", err=True), **settings)
+
+    def say(line: str) -> None:
+        terminal.echo(f"\n{line}\n", err=True)
+
+    if is_long:
+        return await make_long_document(order, resume=resume, options=options, watch=watch, say=say, **settings)
+    return await make_documents(order, watch=watch, say=say, **settings)
 
 
 def _print_made(made: "Made", order: "OfficeOrder", form: str) -> None:

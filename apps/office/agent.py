@@ -162,7 +162,7 @@ async def make_documents(
     Raises:
         ConfigError: A setting or file is wrong; nothing was started.
     """
-    _check_order(order)
+    check_order(order)
     named = {"model": model, "sandbox": sandbox}
     flags = {**settings, **{name: value for name, value in named.items() if isinstance(value, str)}}
     if not isinstance(sandbox, str) and sandbox is not None:
@@ -172,7 +172,13 @@ async def make_documents(
         return await _make(order, maker, None if isinstance(model, str) else model, flags, watch, say)
 
 
-def _check_order(order: OfficeOrder) -> None:
+def check_order(order: OfficeOrder) -> None:
+    """Refuse an order that cannot be carried out.
+
+    Raises:
+        ConfigError: The instruction is empty, or the output folder holds something.
+        OfficeError: An expectation is none.
+    """
     if not order.instruction.strip():
         raise ConfigError('the instruction is empty; expected such as "Summarise notes.docx on two slides"')
     if order.output.exists() and (not order.output.is_dir() or any(order.output.iterdir())):
@@ -199,13 +205,13 @@ async def _make(
             assert session.run_dir is not None
             made = Made(run=result, rounds=rounds)
             made.files = await asyncio.to_thread(_collect, session.run_dir / FILES / OUT, order.output)
-            await _verify(made, order, maker)
+            await verify_made(made, order, maker)
             say(made.to_text())
             is_over = result.end.status not in ("unverified", "succeeded")
             if made.is_clean or is_over or rounds > order.rounds:
                 break
             question, files = _findings(made), []
-        await asyncio.to_thread(_write_reports, made, order.output)
+        await asyncio.to_thread(write_reports, made, order.output)
     return made
 
 
@@ -244,7 +250,8 @@ def _collect(source: Path, output: Path) -> list[Path]:
     return found
 
 
-async def _verify(made: Made, order: OfficeOrder, maker: OfficeKernels) -> None:
+async def verify_made(made: Made, order: OfficeOrder, maker: OfficeKernels) -> None:
+    """Check every document that was made, each in a fresh kernel."""
     for path in made.files:
         if path.suffix.lower().lstrip(".") not in KINDS:
             continue
@@ -259,7 +266,8 @@ async def _verify(made: Made, order: OfficeOrder, maker: OfficeKernels) -> None:
         made.reports.append(report)
 
 
-def _write_reports(made: Made, output: Path) -> None:
+def write_reports(made: Made, output: Path) -> None:
+    """Write what the verifier says beside its images."""
     folder = output / _CHECKS
     folder.mkdir(parents=True, exist_ok=True)
     value = {

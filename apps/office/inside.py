@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.office.check.check import check_file
 from apps.office.diff import compare_files
+from apps.office.markdown import Manuscript, Style, merge_manuscripts, write_docx, write_pdf
 from envs.errors import require
 
 _MAX_SHOWN = 5
@@ -19,6 +20,35 @@ def check(name: str, images: str = "", expect: Sequence[str] = ()) -> dict[str, 
 def compare(before: str, after: str, images: str = "") -> dict[str, Any]:
     """`compare_files`, as JSON."""
     return compare_files(Path(before), Path(after), Path(images) if images else None).to_json()
+
+
+def build_report(count: int, title: str, author: str) -> bool:
+    """Merge `chapter-1/` to `chapter-COUNT/` of the folder to `report.docx` and `report.pdf`."""
+    chapters = [
+        Manuscript(
+            text=Path(f"chapter-{number}/chapter.md").read_text("utf-8"),
+            bibliography=Path(f"chapter-{number}/works.bib").read_text("utf-8"),
+        )
+        for number in range(1, count + 1)
+    ]
+    whole = merge_manuscripts(chapters, title, author=author)
+    style = Style(chapters_on_new_pages=True)
+    write_pdf(whole, Path("report.pdf"), style)
+    write_docx(whole, Path("report.docx"), style)
+    return True
+
+
+def show_chapter() -> None:
+    """Print what is missing in `chapter.md`, its counts, and display its pages."""
+    from apps.office.long_report import chapter_faults
+
+    text = Path("chapter.md").read_text("utf-8")
+    works = Path("works.bib").read_text("utf-8") if Path("works.bib").is_file() else ""
+    faults = chapter_faults(text, works, Path())
+    print("\n".join(f"error: {one}" for one in faults) or "nothing is missing")
+    if not faults:
+        write_docx(Manuscript(text=text, bibliography=works), Path(".chapter.docx"), contents=False)
+        show_check(".chapter.docx")
 
 
 def show_check(name: str, expect: Sequence[str] = ()) -> None:

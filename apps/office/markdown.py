@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.safe_xml import OfficeError
+from apps.office.tidy import tidy
 from apps.office.word.fields import add_caption, add_contents, headings, number_contents
 from envs.errors import require
 
@@ -21,6 +22,8 @@ _REFERENCE = re.compile(r"\[?@((?:fig|tbl):[\w-]+(?:\.[\w-]+)*)\]?")
 _NAMES = {"fig": "Figure", "tbl": "Table"}
 _CAPTION_STYLES = {"Image Caption": "Figure", "Table Caption": "Table", "Captioned Figure": ""}
 REFERENCES = "References"
+IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)")
+"""An image of Markdown; the first group is its file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *
     if contents and headings(document) and find_soffice() is not None:
         with tempfile.TemporaryDirectory(prefix="k25-contents-") as scratch:
             number_contents(path, render_pdf(path, Path(scratch) / "pages.pdf"))
-    return path
+    return tidy(path)
 
 
 def write_pdf(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
@@ -164,6 +167,11 @@ def cited_keys(text: str) -> set[str]:
     return {one for one in found if not one.startswith(("fig:", "tbl:", "sec:", "eq:"))}
 
 
+def entry_keys(text: str) -> set[str]:
+    """Keys of the works of a BibTeX text."""
+    return {entry.partition("{")[2].partition(",")[0].strip() for entry in _entries(text)}
+
+
 def _entries(text: str) -> list[str]:
     """The entries of a BibTeX text, told apart by their braces."""
     found, depth, start = [], 0, -1
@@ -204,7 +212,7 @@ def _resolve_references(text: str) -> str:
 def _run_pandoc(manuscript: Manuscript, scratch: Path, options: Sequence[str]) -> None:
     pypandoc = require("pypandoc", "office")
     text = _resolve_references(manuscript.text)
-    for image in re.findall(r"!\[[^\]]*\]\(([^)\s]+)", text):
+    for image in IMAGE.findall(text):
         if "://" in image or not (manuscript.folder / image).is_file():
             raise OfficeError(f"the image {image!r} is not in {manuscript.folder or Path()}; nothing is fetched")
     argv = [pypandoc.get_pandoc_path(), "-f", _READER, "--resource-path", str(manuscript.folder.absolute()), *options]

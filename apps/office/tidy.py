@@ -7,11 +7,12 @@ from apps.office.package import open_package
 
 _FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
 """Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _AXIS_IDS = ("axId", "crossAx")
 
 
 def tidy(path: Path) -> Path:
-    """Put right a file of openpyxl or python-pptx: order within fonts, an attribute of pivot tables, ids of axes."""
+    """Put right a file of openpyxl, python-pptx or pandoc: fonts, ids of pivot tables and axes, words in equations."""
     package = open_package(path)
     is_changed = False
     for name in list(package.parts):
@@ -21,6 +22,8 @@ def tidy(path: Path) -> Path:
             is_changed |= _change(package, name, _order_fonts)
         elif "/pivotTables/pivotTable" in name:
             is_changed |= _change(package, name, _drop_ids)
+        elif name == "word/document.xml":
+            is_changed |= _change(package, name, _mend_equations)
         elif "/charts/chart" in name:
             is_changed |= _change(package, name, _make_ids_positive)
     return package.save(path) if is_changed else path
@@ -54,6 +57,19 @@ def _drop_ids(root: Any) -> bool:
     for key in found:
         del root.attrib[key]
     return bool(found)
+
+
+def _mend_equations(root: Any) -> bool:
+    """Pandoc gives words within equations both `m:nor` and a style; the schema allows one of them."""
+    found = [
+        one
+        for properties in root.iter(f"{_MATH}rPr")
+        if properties.find(f"{_MATH}nor") is not None
+        for one in properties.findall(f"{_MATH}sty") + properties.findall(f"{_MATH}scr")
+    ]
+    for one in found:
+        one.getparent().remove(one)
+    return bool(found or late)
 
 
 def _make_ids_positive(root: Any) -> bool:

@@ -13,7 +13,7 @@ from cua.errors import ConfigError
 from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
-from envs import Question, Task, search_of, spec_of
+from envs import Question, Task, inputs_of, search_of, spec_of
 from envs.suite import AgentKind
 
 
@@ -90,13 +90,13 @@ class QuestionPlayer:
         if self._kind == "tools":
             from cua.tool_agent.session import ask
 
-            return await ask(task, model=model, sandbox=self._sandbox, scope=scope, **self._settings)
+            return await ask(task, inputs_of(task), model=model, sandbox=self._sandbox, scope=scope, **self._settings)
         from cua.swarm import PRESETS, SwarmOptions, run_swarm
 
         preset = PRESETS["standard"]
         calls = self._settings.get("max_steps") or preset.orchestrator_calls
         options = SwarmOptions(preset=replace(preset, orchestrator_calls=calls))
-        done = await run_swarm(task, options=options, model=model, scope=scope, **self._settings)
+        done = await run_swarm(task, inputs_of(task), options=options, model=model, scope=scope, **self._settings)
         return replace(done.run, num_steps=done.measures.critical_steps)
 
 

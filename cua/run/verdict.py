@@ -1,6 +1,7 @@
 """From the end of an episode and its task's verdict to how the run ends."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from cua.errors import TaskError, describe_defect
@@ -71,12 +72,18 @@ async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What stands for the env of a `Question` when it is evaluated."""
+    """What stands for the env of a `Question` when it is evaluated.
+
+    Attributes:
+        terminate: The agent's end.
+        folder: Where it has worked.
+    """
 
     terminate: Terminate
+    folder: Path | None = None
 
 
-async def judge_answer(task: Task | None, end: End) -> End:
+async def judge_answer(task: Task | None, end: End, folder: Path | None = None) -> End:
     """How the run of an agent with tools ends, by its task, if it has one: an answer, also one at a limit, is judged.
 
     Raises:
@@ -86,7 +93,7 @@ async def judge_answer(task: Task | None, end: End) -> End:
     if task is None or end.status not in ("unverified", "capped"):
         return end
     terminate = Terminate(status="success", answer=end.answer)
-    world = Answered(terminate=terminate)
+    world = Answered(terminate=terminate, folder=folder)
     if end.cap is None:
         return await judge(task, world, terminate)
     capped = await judge_capped(task, world, CapReachedError(end.cap, end.reason))

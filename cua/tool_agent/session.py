@@ -332,6 +332,7 @@ class ToolSession:
             record=writer,
             listener=parts.watch.listener,
         )
+        agent.folder = folder
         names = ", ".join(tool.name for tool in toolset.tools)
         writer.note(SHOWN_TOOLS, names, system_prompt=agent.system_prompt, tools=tools_to_wire(toolset.tools))
         for note in found.notes:

@@ -33,7 +33,7 @@ def check_pdf(rendered: "Rendered", report: CheckReport) -> None:
     if reader.is_encrypted and not reader.decrypt(""):
         raise OfficeError(f"{rendered.path.name} is encrypted with a password; save it without")
     report.opened_by.append("pypdf")
-    tags = _count_tags(reader)
+    tags = count_tags(reader)
     fonts = dict(_fonts(reader))
     report.facts |= {
         "words": sum(count_words(page.text) for page in rendered.pages),
@@ -57,7 +57,7 @@ def check_pdf(rendered: "Rendered", report: CheckReport) -> None:
         report.add("warning", "script", f"it holds {what}; nothing of it is run here")
 
 
-def _count_tags(reader: Any) -> Counter[str]:
+def count_tags(reader: Any) -> Counter[str]:
     """How often each kind of element stands in the file's structure; nothing for a file without tags."""
     found: Counter[str] = Counter()
     open_nodes = [reader.trailer["/Root"].get("/StructTreeRoot")]

@@ -1,0 +1,386 @@
+"""Cases on pptx and pdf files: slides from an outline, equations, forms, merging, reading; and files of packages."""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from apps.office.check.pdf import count_tags
+from apps.office.markdown import Manuscript, write_pdf
+from apps.office.merge import fill_form, merge_pdfs, read_form
+from apps.office.pages import read_pages
+from apps.office.slides import fill_body, new_slide, place_image, save_presentation
+from apps.office.suite.case import Case, Faults, opened
+from envs.errors import require
+
+_OUTLINES: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
+    "bees": (
+        ("Why bees matter", ("They pollinate", "They make honey"), "Start with a question."),
+        ("What they need", ("Flowers", "Quiet"), "Show the map."),
+    ),
+    "tides": (
+        ("Two tides a day", ("The moon pulls", "The earth turns"), "Ask who has seen one."),
+        ("Spring and neap", ("Sun and moon together", "Sun against moon"), "Draw it."),
+        ("Power", ("Barrages", "Streams"), "End here."),
+    ),
+    "bread": (
+        ("Four things", ("Flour", "Water", "Salt", "Yeast"), "Pass the bread round."),
+        ("Time", ("Knead", "Rest", "Bake"), "Mention the oven."),
+    ),
+    "maps": (
+        ("Flat and round", ("No map keeps all", "Choose what to keep"), "Peel the orange."),
+        ("Mercator", ("Keeps angles", "Swells the north"), "Greenland."),
+        ("Equal area", ("Keeps sizes", "Bends shapes"), "Africa."),
+    ),
+}
+_EQUATIONS = {
+    "cooling": ("$$\\frac{dT}{dt} = -k(T - T_r)$$", "$$T(t) = T_r + (T_0 - T_r)e^{-kt}$$"),
+    "sums": (
+        "$$\\sum_{k=1}^n k = \\frac{n(n+1)}{2}$$",
+        "$$\\sum_{k=1}^n k^2 = \\frac{n(n+1)(2n+1)}{6}$$",
+        "$$\\int_0^1 x^2\\,dx = \\frac{1}{3}$$",
+    ),
+    "waves": ("$$\\frac{\\partial^2 u}{\\partial t^2} = c^2 \\frac{\\partial^2 u}{\\partial x^2}$$",),
+}
+_PEOPLE = (("Ada Lovelace", "London"), ("Niels Abel", "Oslo"), ("Emmy Noether", "Erlangen"))
+
+
+def page_cases() -> Iterator[Case]:
+    """All of them."""
+    for name in _OUTLINES:
+        yield _slides(name)
+    for name in ("bees", "maps"):
+        yield _rename(name)
+    for name in _EQUATIONS:
+        yield _equations(name)
+    for number in range(len(_PEOPLE)):
+        yield _form(number)
+    for number in (2, 3):
+        yield _merge(number)
+    for seed in (1, 2, 3):
+        yield _invoice(seed)
+    yield _layouts()
+    yield _styles()
+
+
+def _presentation(path: Path | None = None) -> Any:
+    return require("pptx", "office").Presentation(str(path) if path else None)
+
+
+def _draw(path: Path, width: int = 900, height: int = 300) -> None:
+    require("PIL.Image", "office").new("RGB", (width, height), "teal").save(path)
+
+
+def _slides(name: str) -> Case:
+    outline = _OUTLINES[name]
+
+    def prepare(folder: Path) -> str:
+        lines = []
+        for title, points, notes in outline:
+            lines += [f"# {title}", *(f"- {point}" for point in points), f"Notes: {notes}", ""]
+        (folder / "outline.md").write_text("\n".join(lines), "utf-8")
+        _draw(folder / "wide.png")
+        return ""
+
+    def act(folder: Path, *, with_notes: bool) -> str:
+        presentation = _presentation()
+        for title, points, notes in outline:
+            fill_body(new_slide(presentation, "Title and Content", title, notes if with_notes else ""), list(points))
+        place_image(new_slide(presentation, "Title Only", "In pictures"), folder / "wide.png")
+        save_presentation(presentation, folder / "slides.pptx")
+        return "Done."
+
+    def check(folder: Path, answer: str) -> list[str]:
+        presentation, faults = _presentation(opened(folder / "slides.pptx")), Faults()
+        slides = list(presentation.slides)
+        titles = [slide.shapes.title.text_frame.text.strip() for slide in slides if slide.shapes.title is not None]
+        faults.expect(titles == [*(one[0] for one in outline), "In pictures"], f"the titles are {titles}")
+        for slide, (title, points, notes) in zip(slides, outline, strict=False):
+            texts = [p.text.strip() for s in slide.shapes if s.has_text_frame for p in s.text_frame.paragraphs]
+            faults.expect(all(point in texts for point in points), f"points of {title!r} are missing")
+            noted = slide.notes_slide.notes_text_frame.text.strip() if slide.has_notes_slide else ""
+            faults.expect(noted == notes, f"the notes of {title!r} are {noted!r}")
+        placed = [one for one in slides[-1].shapes if one.shape_type == 13]
+        faults.expect(len(placed) == 1, "the last slide has not one image")
+        for one in placed:
+            faults.expect(abs(one.width / one.height - 3) < 0.1, "the image is stretched")
+            right, bottom = one.left + one.width, one.top + one.height
+            is_inside = one.left >= 0 and right <= presentation.slide_width and bottom <= presentation.slide_height
+            faults.expect(is_inside, "the image leaves the slide")
+        return faults.found
+
+    return Case(
+        name=f"slides-{name}",
+        family="make",
+        instruction="Make slides.pptx of outline.md: a slide for each heading with its points in the body and its notes as "
+        'speaker notes, and a last slide "In pictures" with wide.png as large as fits, unstretched.',
+        prepare=prepare,
+        check=check,
+        solve=lambda folder: act(folder, with_notes=True),
+        miss=lambda folder: act(folder, with_notes=False),
+    )
+
+
+def _rename(name: str) -> Case:
+    old, new = _OUTLINES[name][1][0], "A better title"
+
+    def prepare(folder: Path) -> str:
+        presentation = _presentation()
+        for title, points, notes in _OUTLINES[name]:
+            fill_body(new_slide(presentation, "Title and Content", title, f"{notes} ({title})"), list(points))
+        save_presentation(presentation, folder / "slides.pptx")
+        return ""
+
+    def act(folder: Path, *, notes_too: bool) -> str:
+        presentation = _presentation(folder / "slides.pptx")
+        slide = presentation.slides[1]
+        slide.shapes.title.text_frame.text = new
+        if notes_too:
+            frame = slide.notes_slide.notes_text_frame
+            frame.text = frame.text.replace(old, new)
+        presentation.save(str(folder / "slides.pptx"))
+        return "Done."
+
+    def check(folder: Path, answer: str) -> list[str]:
+        presentation, faults = _presentation(opened(folder / "slides.pptx")), Faults()
+        texts = [s.text_frame.text for slide in presentation.slides for s in slide.shapes if s.has_text_frame]
+        texts += [slide.notes_slide.notes_text_frame.text for slide in presentation.slides if slide.has_notes_slide]
+        faults.expect(not any(old in one for one in texts), f"{old!r} is left somewhere")
+        faults.expect(sum(new in one for one in texts) == 2, f"{new!r} does not stand in the title and in the notes")
+        points = [point for _, points, _ in _OUTLINES[name] for point in points]
+        faults.expect(all(any(point in one for one in texts) for point in points), "points are missing")
+        return faults.found
+
+    return Case(
+        name=f"rename-{name}",
+        family="edit",
+        instruction=f'In slides.pptx, replace "{old}" by "{new}" wherever it stands, speaker notes included.',
+        prepare=prepare,
+        check=check,
+        solve=lambda folder: act(folder, notes_too=True),
+        miss=lambda folder: act(folder, notes_too=False),
+    )
+
+
+def _equations(name: str) -> Case:
+    equations = _EQUATIONS[name]
+
+    def prepare(folder: Path) -> str:
+        (folder / "equations.tex").write_text("\n".join(equations) + "\n", "utf-8")
+        return ""
+
+    def act(folder: Path, *, typeset: bool) -> str:
+        body = "\n\n".join(equations) if typeset else "\n\n".join(f"`{one}`" for one in equations)
+        text = f"# Equations of {name}\n\nSee [the source](https://example.com/{name}).\n\n{body}\n"
+        write_pdf(Manuscript(text=text, title=name.title(), folder=folder), folder / "equations.pdf")
+        return "Done."
+
+    def check(folder: Path, answer: str) -> list[str]:
+        path, faults = folder / "equations.pdf", Faults()
+        pypdf = require("pypdf", "office")
+        reader = pypdf.PdfReader(str(path))
+        text = "".join(page.text for page in read_pages(path, dpi=20))
+        tags = count_tags(reader)["/Formula"]
+        faults.expect(tags == len(equations), f"{tags} typeset equations by the file's tags, expected {len(equations)}")
+        faults.expect("\\frac" not in text and "$$" not in text, "LaTeX source is shown")
+        links = [
+            str(one.get_object().get("/A", {}).get("/URI", ""))
+            for page in reader.pages
+            for one in page.get("/Annots") or ()
+        ]
+        faults.expect(any(f"example.com/{name}" in one for one in links), f"the links are {links}")
+        faults.expect(
+            any(
+                f"Equations of {name}" in str(one.get("/Title", ""))
+                for one in reader.outline
+                if not isinstance(one, list)
+            ),
+            "no bookmark",
+        )
+        return faults.found
+
+    return Case(
+        name=f"equations-{name}",
+        family="make",
+        instruction=f'Make equations.pdf (tagged, as typst does): a heading "Equations of {name}" with a bookmark, a link to '
+        f"https://example.com/{name}, and the equations of equations.tex, typeset, each on a line of its own.",
+        prepare=prepare,
+        check=check,
+        solve=lambda folder: act(folder, typeset=True),
+        miss=lambda folder: act(folder, typeset=False),
+    )
+
+
+def make_form(path: Path, names: Sequence[str]) -> None:
+    """A PDF form with text fields."""
+    generic, pypdf = require("pypdf.generic", "office"), require("pypdf", "office")
+    name_of, text_of = generic.NameObject, generic.TextStringObject
+    writer = pypdf.PdfWriter()
+    page, references = writer.add_blank_page(400, 300), []
+    for at, name in enumerate(names):
+        box = [generic.FloatObject(one) for one in (40, 240 - 40 * at, 300, 264 - 40 * at)]
+        field = {
+            name_of("/Type"): name_of("/Annot"),
+            name_of("/Subtype"): name_of("/Widget"),
+            name_of("/FT"): name_of("/Tx"),
+            name_of("/T"): text_of(name),
+            name_of("/DA"): text_of("/Helv 12 Tf 0 g"),
+            name_of("/Rect"): generic.ArrayObject(box),
+        }
+        references.append(writer._add_object(generic.DictionaryObject(field)))
+    page[name_of("/Annots")] = generic.ArrayObject(references)
+    form = generic.DictionaryObject({name_of("/Fields"): generic.ArrayObject(references)})
+    writer._root_object[name_of("/AcroForm")] = writer._add_object(form)
+    writer.write(str(path))
+
+
+def _form(number: int) -> Case:
+    name, town = _PEOPLE[number]
+    first, _, last = name.partition(" ")
+    fields = ("given_name", "family_name", "town", "office_use")
+
+    def prepare(folder: Path) -> str:
+        make_form(folder / "form.pdf", fields)
+        (folder / "person.txt").write_text(f"{last}, {first} lives in {town}.\n", "utf-8")
+        return ""
+
+    def act(folder: Path, given: str, family: str) -> str:
+        values = {"given_name": given, "family_name": family, "town": town}
+        fill_form(folder / "form.pdf", values, folder / "filled.pdf")
+        return "Done."
+
+    def check(folder: Path, answer: str) -> list[str]:
+        found = {one.name: one.value for one in read_form(folder / "filled.pdf")}
+        wanted = {"given_name": first, "family_name": last, "town": town, "office_use": ""}
+        return [] if found == wanted else [f"the fields are {found}"]
+
+    return Case(
+        name=f"form-{last.lower()}",
+        family="edit",
+        instruction="Fill form.pdf with what person.txt says and save it as filled.pdf. Leave office_use empty.",
+        prepare=prepare,
+        check=check,
+        solve=lambda folder: act(folder, first, last),
+        miss=lambda folder: act(folder, last, first),
+    )
+
+
+def _merge(count: int) -> Case:
+    names = [f"part-{number}" for number in range(1, count + 1)]
+
+    def prepare(folder: Path) -> str:
+        for name in names:
+            write_pdf(
+                Manuscript(text=f"# Title of {name}\n\nBody of {name}.\n", folder=folder),
+                folder / f"{name}.pdf",
+                contents=False,
+            )
+        return ""
+
+    def act(folder: Path, order: Sequence[str]) -> str:
+        merge_pdfs([folder / f"{name}.pdf" for name in order], folder / "whole.pdf")
+        return "Done."
+
+    def check(folder: Path, answer: str) -> list[str]:
+        reader, faults = require("pypdf", "office").PdfReader(str(folder / "whole.pdf")), Faults()
+        texts = [page.extract_text() for page in reader.pages]
+        faults.expect(len(texts) == count, f"{len(texts)} pages, expected {count}")
+        in_order = all(f"Body of {name}" in text for name, text in zip(names, texts, strict=False))
+        faults.expect(in_order, "the parts are not in order")
+        marks = [str(one.get("/Title")) for one in reader.outline if not isinstance(one, list)]
+        faults.expect(marks == names, f"the bookmarks are {marks}")
+        return faults.found
+
+    return Case(
+        name=f"merge-{count}",
+        family="convert",
+        instruction=f"Merge {', '.join(f'{name}.pdf' for name in names)} in this order into whole.pdf, with a bookmark on the "
+        "first page of each that bears the file's name without its ending.",
+        prepare=prepare,
+        check=check,
+        solve=lambda folder: act(folder, names),
+        miss=lambda folder: act(folder, names[::-1]),
+    )
+
+
+def _invoice(seed: int) -> Case:
+    draw = random.Random(seed)
+    lines = [(item, draw.randint(1, 9), draw.randint(100, 9900) / 100) for item in ("Desk", "Lamp", "Chair", "Shelf")]
+    net = round(sum(count * price for _, count, price in lines), 2)
+    gross = round(net * 1.19, 2)
+
+    def prepare(folder: Path) -> str:
+        rows = "\n".join(f"| {item} | {count} | {price:.2f} |" for item, count, price in lines)
+        text = f"# Invoice {seed}0{seed}\n\nAll prices are net; 19 % VAT is added.\n\n| Item | Count | Price of one |\n|---|--:|--:|\n{rows}\n"
+        write_pdf(Manuscript(text=text, folder=folder), folder / "invoice.pdf", contents=False)
+        return ""
+
+    def check(folder: Path, answer: str) -> list[str]:
+        found = re.findall(r"\d[\d,]*\.\d\d", answer)
+        return [] if [one.replace(",", "") for one in found] == [f"{gross:.2f}"] else [f"the answer says {found}"]
+
+    return Case(
+        name=f"invoice-{seed}",
+        family="extract",
+        instruction="What is the total of invoice.pdf with VAT? Answer with the amount only, with two decimals.",
+        prepare=prepare,
+        check=check,
+        solve=lambda folder: f"{gross:,.2f}",
+        miss=lambda folder: f"{net:,.2f}",
+    )
+
+
+def _copy_template(folder: Path, package: str, name: str) -> str:
+    """A file that ships inside a package."""
+    source = Path(str(require(package, "office").__file__)).parent / "templates" / name
+    (folder / name).write_bytes(source.read_bytes())
+    return ""
+
+
+def _layouts() -> Case:
+    def names(folder: Path) -> list[str]:
+        return [one.name for one in _presentation(folder / "default.pptx").slide_layouts]
+
+    def act(folder: Path, order: int) -> str:
+        (folder / "layouts.txt").write_text("\n".join(sorted(names(folder))[::order]) + "\n", "utf-8")
+        return "Done."
+
+    def check(folder: Path, answer: str) -> list[str]:
+        found = [line.strip() for line in (folder / "layouts.txt").read_text("utf-8").splitlines() if line.strip()]
+        return [] if found == sorted(names(folder)) else [f"the lines are {found}"]
+
+    return Case(
+        name="layouts-of-a-template",
+        family="extract",
+        instruction="List the names of the slide layouts of default.pptx in layouts.txt, one a line, in alphabetical order.",
+        prepare=lambda folder: _copy_template(folder, "pptx", "default.pptx"),
+        check=check,
+        solve=lambda folder: act(folder, 1),
+        miss=lambda folder: act(folder, -1),
+    )
+
+
+def _styles() -> Case:
+    def names(folder: Path, kind: int) -> list[str]:
+        document = require("docx", "office").Document(str(folder / "default.docx"))
+        return sorted(one.name for one in document.styles if one.type == kind)
+
+    def act(folder: Path, kind: int) -> str:
+        (folder / "styles.txt").write_text("\n".join(names(folder, kind)) + "\n", "utf-8")
+        return "Done."
+
+    def check(folder: Path, answer: str) -> list[str]:
+        found = [line.strip() for line in (folder / "styles.txt").read_text("utf-8").splitlines() if line.strip()]
+        return [] if found == names(folder, 1) else [f"there are {len(found)} lines"]
+
+    return Case(
+        name="styles-of-a-template",
+        family="extract",
+        instruction="List the names of the paragraph styles of default.docx in styles.txt, one a line, in alphabetical order "
+        "(capitals first, as Python sorts).",
+        prepare=lambda folder: _copy_template(folder, "docx", "default.docx"),
+        check=check,
+        solve=lambda folder: act(folder, 1),
+        miss=lambda folder: act(folder, 2),
+    )

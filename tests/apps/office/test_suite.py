@@ -1,0 +1,47 @@
+"""The suite: each check takes the solution, and neither nothing nor the near miss."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from apps.office.suite import all_cases, make_suite
+from apps.office.suite.case import Case, OfficeTask, judge
+from cua import ToolSession
+from cua.messages import Reply, ToolCall
+from cua.models.scripted import ScriptedModel
+
+CASES = {case.name: case for case in all_cases()}
+
+
+def test_the_suite_is_whole() -> None:
+    suite = make_suite()
+    assert len(suite.task_ids) >= 60
+    families = {case.family for case in CASES.values()}
+    assert families == {"make", "edit", "extract", "convert", "reconcile", "annotate"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_solution_one_nothing_zero_near_miss_zero(name: str, tmp_path: Path) -> None:
+    case: Case = CASES[name]
+    for what in ("solved", "untouched", "missed"):
+        (tmp_path / what).mkdir()
+        case.prepare(tmp_path / what)
+    assert judge(case, tmp_path / "solved", case.solve(tmp_path / "solved")) == []
+    assert judge(case, tmp_path / "untouched", "") != []
+    assert judge(case, tmp_path / "missed", case.miss(tmp_path / "missed")) != []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("does", ["solve", "nothing"])
+async def test_an_agent_is_judged_by_its_folder(does: str, tmp_path: Path) -> None:
+    task = OfficeTask(CASES["to-csv-1"], "office/to-csv-1")
+    code = (
+        "import csv, openpyxl\nrows = openpyxl.load_workbook('points.xlsx').active.iter_rows(values_only=True)\n"
+        "csv.writer(open('points.csv', 'w', newline='')).writerows(rows)"
+    )
+    call = ToolCall(id="a", name="ipython", arguments=json.dumps({"code": code if does == "solve" else "1"}))
+    model = ScriptedModel([Reply(content="", tool_calls=(call,)), "Done."])
+    async with ToolSession(model=model, task=task, runs_dir=tmp_path) as session:
+        result = await session.ask(task.instruction, task.inputs)
+    assert result.end.score == (1.0 if does == "solve" else 0.0)
