@@ -52,7 +52,7 @@ def _rank(name: str) -> int:
 
 
 def _drop_ids(root: Any) -> bool:
-    """Openpyxl gives a pivot table an `r:id`, which only the workbook's list of caches may have."""
+    """A pivot table of openpyxl has an `r:id`, which only the workbook's list of caches may have."""
     found = [key for key in root.attrib if key.endswith("}id")]
     for key in found:
         del root.attrib[key]
@@ -60,7 +60,10 @@ def _drop_ids(root: Any) -> bool:
 
 
 def _mend_equations(root: Any) -> bool:
-    """Pandoc gives words within equations both `m:nor` and a style; the schema allows one of them."""
+    """Pandoc gives words within equations both `m:nor` and a style, and columns of matrices their count too late."""
+    late = [one for one in root.iter(f"{_MATH}count") if one.getprevious() is not None]
+    for one in late:
+        one.getparent().insert(0, one)
     found = [
         one
         for properties in root.iter(f"{_MATH}rPr")

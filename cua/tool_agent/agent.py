@@ -96,7 +96,6 @@ class ToolAgent:
         self.guard = guard or Guard()
         self.scope = scope or RunScope(caps=replace(profile.caps, max_steps=None), record=record, listener=listener)
         self.steps: list[ToolStep] = []
-        self.folder: Any = None  # path where its tools work, for a task that judges what lies there
         self._turn_caps = Caps(
             max_steps=profile.caps.max_steps if scope is None else None,
             max_parse_errors=self.scope.caps.max_parse_errors,
@@ -194,7 +193,7 @@ class ToolAgent:
         turn.control.attach()
         try:
             end = await turn.to_the_end(answer)
-            self._end = await turn.to_the_end(partial(judge_answer, self.task, end, self.folder))
+            self._end = await turn.to_the_end(partial(judge_answer, self.task, end, self.toolset.folder))
             for text in warnings_of(self.task) if self.task is not None else ():
                 self.scope.note("task", text)
         finally:

@@ -319,7 +319,7 @@ class ToolSession:
         place = Workplace(kernel=kernel, service=service, limits=Limits(wall_s=parts.settings.cell_timeout))
         inside = [make(place) for make in parts.profile.tools]
         outside = [*make_user_tools(parts.user_tools, place, parts.secrets.redact), *found.tools]
-        toolset = Toolset(inside, outside=outside)
+        toolset = Toolset(inside, outside=outside, folder=folder)
         agent = ToolAgent(
             model=parts.model,
             toolset=toolset,
@@ -332,7 +332,6 @@ class ToolSession:
             record=writer,
             listener=parts.watch.listener,
         )
-        agent.folder = folder
         names = ", ".join(tool.name for tool in toolset.tools)
         writer.note(SHOWN_TOOLS, names, system_prompt=agent.system_prompt, tools=tools_to_wire(toolset.tools))
         for note in found.notes:

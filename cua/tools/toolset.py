@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -35,6 +36,7 @@ class Toolset:
     Args:
         tools: Those that work inside the sandbox, if there is one.
         outside: Those that work outside of it.
+        folder: Where the first work, for a task that judges what lies there.
 
     Attributes:
         tools: In the order in which the model is shown them.
@@ -43,7 +45,8 @@ class Toolset:
             does nothing twice.
     """
 
-    def __init__(self, tools: Sequence[Tool], outside: Sequence[Tool] = ()) -> None:
+    def __init__(self, tools: Sequence[Tool], outside: Sequence[Tool] = (), folder: Path | None = None) -> None:
+        self.folder = folder
         self.tools = (*tools, *outside)
         self.outside = frozenset(tool.name for tool in outside)
         self.repeatable = frozenset(tool.name for tool in self.tools if getattr(tool, "is_repeatable", False))
