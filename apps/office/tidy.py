@@ -76,12 +76,12 @@ def _mend_equations(root: Any) -> bool:
 
 
 def _make_ids_positive(root: Any) -> bool:
-    """python-pptx numbers axes below zero; the schema wants unsigned numbers."""
+    """python-pptx numbers axes below zero; programs want them in 31 bits."""
     is_changed = False
     for name in _AXIS_IDS:
         for one in root.iter(f"{{*}}{name}"):
             value = one.get("val", "")
             if value.startswith("-") and value[1:].isdigit():
-                one.set("val", str(int(value) % 2**32))
+                one.set("val", str(int(value) % 2**31))
                 is_changed = True
     return is_changed
