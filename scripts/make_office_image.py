@@ -13,6 +13,7 @@ HEIGHT, GAP = 560, 14
 
 
 def main() -> None:
+    """Draw it from the folder of a demo."""
     folder = Path(sys.argv[1]) / "check"
     pages = [Image.open(folder / name).convert("RGB") for name in SHOWN]
     tall = [one.resize((round(one.width * HEIGHT / one.height), HEIGHT)) for one in pages[:2]]
