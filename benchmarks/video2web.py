@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from apps.evals.statistics import mean_interval
 from apps.video2web.baselines import WRITERS
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.pieces import find_pieces, read_page
@@ -33,6 +34,7 @@ from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePage
 from apps.video2web.score import PageScore, rendered_reference, score_page
 from apps.video2web.suite import known_pages
 from benchmarks.video2web_recordings import run_recordings
+from cua.errors import CuaError
 from visual_tools.images import save_image
 from visual_tools.ocr import TextLine
 
@@ -98,10 +100,13 @@ def _save_both(path: Path, reference: Rendering, ours: Rendering) -> None:
 
 
 def _table(title: str, rows: list[dict[str, tuple[float, ...]]]) -> None:
-    print(f"\n**{title}, {len(rows)} pages**\n\n| page made by | {' | '.join(PARTS)} |\n|---|{'---:|' * len(PARTS)}")
+    names = " | ".join((*PARTS, "at 95 %"))
+    print(f"\n**{title}, {len(rows)} pages**\n\n| page made by | {names} |\n|---|{'---:|' * (len(PARTS) + 1)}")
     for maker in MAKERS:
         means = [statistics.fmean(row[maker][part] for row in rows) for part in range(len(PARTS))]
-        print(f"| {maker} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+        found = mean_interval([[min(row[maker][len(PARTS) - 1], 1.0)] for row in rows])
+        interval = f"{found.low:.3f} to {found.high:.3f}" if found is not None else "-"
+        print(f"| {maker} | {' | '.join(f'{mean:.3f}' for mean in means)} | {interval} |")
     seconds = statistics.median(row["literal"][-1] for row in rows)
     print(f"\nliteral, without reading: median {seconds:.1f} s a page", flush=True)
 
@@ -118,7 +123,11 @@ async def measure_pages(seeds: list[int], kinds: list[str], more: list[Path], fo
                 by_kind.setdefault(kind, []).append(row)
         others = []
         for path in more:
-            others.append(await _measure(renderer, path.stem, SiteFiles(path.parent), (1280, 720), path.name, folder))
+            site_files = SiteFiles(path.parent)
+            try:
+                others.append(await _measure(renderer, path.stem, site_files, (1280, 720), path.name, folder))
+            except CuaError as error:
+                print(f"{path}: left out: {error}", flush=True)
     if by_kind:
         _table("generated", [row for rows in by_kind.values() for row in rows])
         print(f"\n| kind, literal | {' | '.join(PARTS)} |\n|---|{'---:|' * len(PARTS)}")
