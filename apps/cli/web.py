@@ -11,7 +11,9 @@ from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
     from apps.video2web.build import Build
+    from apps.video2web.render import Rendering
     from apps.video2web.rounds import Order
+    from apps.video2web.score import PageScore, Reference
 
 Flag = typer.Option
 app = typer.Typer(
@@ -250,13 +252,14 @@ def score_command(
     viewport: Annotated[
         str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the image, else 1280x720.")
     ] = None,
+    clip: Annotated[Path | None, Flag(help="Folder of a CLIP model: gives `clip` and Design2Code's own score.")] = None,
     output_format: Annotated[str, Flag(help="text or json.")] = "text",
 ) -> None:
     """Say how well a page matches a reference: one number, its parts, and what differs."""
     import asyncio
 
     form = choice("--output-format", output_format, ("text", "json"))
-    score, lines = asyncio.run(_score(reference, site, viewport))
+    score, lines = asyncio.run(_score(reference, site, viewport, clip))
     if form == "json":
         terminal.echo_json({**score, "differences": lines})
         return
@@ -267,7 +270,9 @@ def score_command(
             terminal.echo(f"{name:<12} {value}")
 
 
-async def _score(reference: Path, site: Path, viewport: str | None) -> tuple[dict[str, Any], list[str]]:
+async def _score(
+    reference: Path, site: Path, viewport: str | None, clip: Path | None
+) -> tuple[dict[str, Any], list[str]]:
     from apps.video2web.build import Judge
     from apps.video2web.compare import find_differences
     from apps.video2web.inputs import VIEWPORT_PX, find_page, is_html, parse_viewport, read_images, render_reference
@@ -291,8 +296,19 @@ async def _score(reference: Path, site: Path, viewport: str | None) -> tuple[dic
     score = score_page(page, ours)
     beside: dict[str, Any] = {"code_bytes": code_bytes(files), "elements": ours.num_elements}
     beside["accessibility"] = None if violations is None else len(violations)
+    if clip is not None:
+        beside |= _clip_parts(page, ours, score, clip)
     lines = find_differences(page, ours, score).lines() + [f"accessibility: {line}" for line in violations or ()]
     return {**score.to_json(), **beside}, lines
+
+
+def _clip_parts(page: "Reference", ours: "Rendering", score: "PageScore", folder: Path) -> dict[str, float]:
+    """CLIP's similarity under its name, and Design2Code's score, which has it as its fifth part."""
+    from visual_tools.pages.clip import clip_similarity
+
+    blocks = page.blocks, score.page_blocks
+    found = clip_similarity(page.image, ours.image, folder, reference_blocks=blocks[0], page_blocks=blocks[1])
+    return {"clip": round(found, 4), "design2code": round((4 * score.blocks.d2c4 + found) / 5, 4)}
 
 
 @app.command("preview")
