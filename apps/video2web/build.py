@@ -196,7 +196,8 @@ async def build(folder: BuildFolder, order: Order, author: Author, judge: Judge,
     kept = folder.rounds()
     best = last = await _load_best(folder, order, judge, kept)
     if best is None or last is None:
-        best = last = await _draft(folder, order, author, judge)
+        started = time.monotonic()
+        best = last = await _judged(order, judge, await author.draft(order), 0, None, started)
         kept.append(folder.keep(best, order))
         say(_told(kept[-1]))
     while not (reason := _why_over(order, kept, best)):
@@ -223,39 +224,24 @@ async def examine(order: Order, judge: Judge, files: Files) -> tuple[tuple[str, 
     return tuple(found)
 
 
-async def _draft(folder: BuildFolder, order: Order, author: Author, judge: Judge) -> Round:
-    started = time.monotonic()
-    proposal = await author.draft(order)
+async def _judged(
+    order: Order, judge: Judge, proposal: Proposal, number: int, best: Round | None, started: float
+) -> Round:
+    """A round of what was proposed; without a best one so far it is the draft, which is kept in any case."""
     score, findings, renderings = await judge.judge(order, proposal.files)
-    violations = await examine(order, judge, proposal.files)
-    return Round(
-        number=0,
-        base=0,
-        verdict="kept",
-        score=score,
-        proposal=proposal,
-        findings=findings,
-        renderings=renderings,
-        violations=violations,
-        seconds=time.monotonic() - started,
-    )
-
-
-async def _judged(order: Order, judge: Judge, proposal: Proposal, number: int, best: Round, started: float) -> Round:
-    score, findings, renderings = await judge.judge(order, proposal.files)
-    verdict: Verdict = "kept" if score.score >= best.score.score + MIN_GAIN else "rolled back"
+    is_better = best is None or score.score >= best.score.score + MIN_GAIN
+    verdict: Verdict = "kept" if is_better else "rolled back"
     if any(rendering is None for rendering in renderings) and verdict == "rolled back":
         verdict = "failed"
-    violations = await examine(order, judge, proposal.files) if verdict == "kept" else ()
     return Round(
         number=number,
-        base=best.number,
+        base=best.number if best is not None else 0,
         verdict=verdict,
         score=score,
         proposal=proposal,
         findings=findings,
         renderings=renderings,
-        violations=violations,
+        violations=await examine(order, judge, proposal.files) if verdict == "kept" else (),
         seconds=time.monotonic() - started,
     )
 

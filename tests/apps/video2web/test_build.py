@@ -1,6 +1,6 @@
 """The loop that builds a site: real browser, real sandbox, and an author that says what was written down before."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,6 @@ header{background:#234;color:#fff;padding:12px}h1{margin:20px}p{margin:20px}</st
 DRAFT = GOOD.replace("<p>We grow two hundred kinds of plants.</p>", "").replace("#234", "#834")
 BETTER = GOOD.replace("#234", "#834")
 WORSE = "<!doctype html><p>Something else"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def judge() -> AsyncIterator[Judge]:
-    async with Judge() as made:
-        yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

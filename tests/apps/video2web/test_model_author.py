@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,12 +30,6 @@ from visual_tools.sandbox import KernelMaker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MISSING = re.compile(r"missing: the text '(.*?)' at")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def judge() -> AsyncIterator[Judge]:
-    async with Judge() as made:
-        yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
