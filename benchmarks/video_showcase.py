@@ -3,6 +3,7 @@
     python -m benchmarks.video_showcase make FOLDER [--files 32] [--minutes 45]
     python -m benchmarks.video_showcase run FOLDER [--jobs N] [--out FILE.json]
     python -m benchmarks.video_showcase one FOLDER            # a single agent, one span a file, one process
+    python -m benchmarks.video_showcase hd FOLDER --minutes 5 # time and memory alone, at 1080p30 with long GOPs
 
 `make` writes the videos and `truth.json`. `run` has `cua video --model literal`'s own code watch them, follows the
 memory of all its processes, and compares: an event is found where one of its kind begins within 2 s of it, each counted
@@ -163,6 +164,27 @@ class Memory:
             self.loads.append(os.getloadavg()[0])
 
 
+def hd(folder: Path, minutes: float, jobs: int | None) -> None:
+    """A gradient and a grain that move, with a keyframe each 20 s: every frame costs what it costs in real footage."""
+    from benchmarks.visual.video import make_minute, string_together
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "hd.mp4").is_file():
+        make_minute(folder / "minute.mp4", 600)
+        string_together(folder / "minute.mp4", folder / "hd.mp4", round(minutes))
+    started, used = time.monotonic(), os.times()
+    with Memory() as memory, tempfile.TemporaryDirectory() as runs_dir:
+        plan = make_plan([folder / "hd.mp4"], read_wish(QUESTION), num_parallel=jobs)
+        options = VideoOptions(num_parallel=jobs)
+        result = asyncio.run(run_video(plan, model="literal", options=options, runs_dir=runs_dir))
+    wall_s, after = time.monotonic() - started, os.times()
+    cpu_s = sum(getattr(after, name) - getattr(used, name) for name in _CPU)
+    size_mb = (folder / "hd.mp4").stat().st_size / 1e6
+    print(f"{minutes:g} minutes, {size_mb:.0f} MB, {len(plan.spans)} spans, missing: {list(result.missing)}")
+    print(f"wall {wall_s:.1f} s, processor {cpu_s:.1f} s, {60 * minutes / wall_s:.1f} times its playing time")
+    print(f"peak {memory.peak_mb:.0f} MB, largest process {memory.largest_mb:.0f} MB, load {memory.loads[-1:]}")
+
+
 def load_truth(folder: Path) -> dict[str, Any]:
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
     return truth
@@ -267,7 +289,7 @@ def uniform_recall(truth: Sequence[Event], step_s: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("make", "run", "one"))
+    parser.add_argument("what", choices=("make", "run", "one", "hd"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=int, default=32)
     parser.add_argument("--minutes", type=float, default=45)
@@ -276,6 +298,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "make":
         make(given.folder, given.files, given.minutes)
+    elif given.what == "hd":
+        hd(given.folder, given.minutes, given.jobs)
     else:
         run(given.folder, given.jobs, given.out, is_one=given.what == "one")
 
