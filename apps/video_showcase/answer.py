@@ -12,6 +12,7 @@ def wanted_events(events: Sequence[Event], wish: Wish) -> list[Event]:
     """Those that the question is about."""
     kinds = set(wish.kinds)
     chosen = [event for event in events if not kinds or event.kind in kinds]
+    chosen = [event for event in chosen if event.kind != "flash" or wish.color in event.text]
     quoted = plain(wish.quoted)
     return [event for event in chosen if quoted in plain(event.text)] if quoted else chosen
 

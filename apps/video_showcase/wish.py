@@ -38,6 +38,7 @@ _ASKS: tuple[tuple[Ask, str], ...] = (
     ("last", r"\blast\b|latest"),
     ("first", r"\bfirst\b|earliest"),
 )
+_COLORS = re.compile(r"\b(black|gr[ae]y|white|red|pink|magenta|orange|yellow|green|cyan|blue|purple)\b", re.IGNORECASE)
 _SHOWCASE = r"\bshow ?case\b|\bpage\b|\bhtml\b|\bwebsite\b|\bhighlights?\b|\bclips\b"
 _QUOTED = re.compile(r"[\"“”'‘’«]([^\"“”'‘’«»]{2,80})[\"“”'‘’»](?!\w)")
 
@@ -51,6 +52,7 @@ class Wish:
         detectors: Which of them are to look.
         kinds: Kinds of events that the answer is about; all kinds of the detectors where empty.
         quoted: A text that events must hold; "" for any.
+        color: Of flashes; "" for any.
         ask: Which sort of answer.
         is_showcase: Whether a page is wished for.
         template: File of an image to look for; "" for none.
@@ -60,6 +62,7 @@ class Wish:
     detectors: tuple[str, ...]
     kinds: tuple[str, ...] = ()
     quoted: str = ""
+    color: str = ""
     ask: Ask = "list"
     is_showcase: bool = False
     template: str = ""
@@ -98,7 +101,7 @@ def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "
             raise ConfigError(f"there is no detector {name!r}.{name_choices(name, DETECTORS)}")
     bare = _QUOTED.sub(" ", question)
     named = [kind for kind, words in _WORDS.items() if re.search(rf"\b(?:{words})\b", bare, re.IGNORECASE)]
-    quoted = _QUOTED.search(question)
+    quoted, color = _QUOTED.search(question), _COLORS.search(bare)
     if quoted and not {"text", "score"} & set(named):
         named.append("text")
     if template and "template" not in named:
@@ -114,6 +117,7 @@ def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "
         detectors=tuple(name for name in DETECTORS if name in (found or everything)),
         kinds=tuple(_without_general(named)) if not chosen else (),
         quoted=quoted[1] if quoted else "",
+        color=color[1].lower().replace("grey", "gray") if color and "flash" in named else "",
         ask=next((ask for ask, words in _ASKS if re.search(words, bare, re.IGNORECASE)), "list"),
         is_showcase=re.search(_SHOWCASE, bare, re.IGNORECASE) is not None,
         template=template,

@@ -200,5 +200,13 @@ def test_an_answer_cites_each_event_and_says_what_is_missing() -> None:
     ]
 
 
+def test_the_colour_of_a_flash_counts() -> None:
+    events = [make_event(at, at + 1, kind="flash", text=f"{color} flash") for at, color in enumerate(("red", "blue"))]
+    chosen = wanted_events(events, read_wish("How many blue flashes are there?"))
+    assert [event.text for event in chosen] == ["blue flash"]
+    assert len(wanted_events(events, read_wish("Any flashes of the blue team's lamp?"))) == 1
+    assert len(wanted_events(events, read_wish("Any flashes?"))) == 2
+
+
 def test_nothing_found_is_said_as_such() -> None:
     assert answer([], read_wish("Any flash?"), seconds=60, num_files=1).startswith("Nothing was found")
