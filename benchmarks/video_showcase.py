@@ -1,6 +1,6 @@
 """How well and how quickly hours of video are watched without a model, on videos whose events are known.
 
-    python -m benchmarks.video_showcase make FOLDER [--files 32] [--minutes 45]
+    python -m benchmarks.video_showcase make FOLDER [--files 32] [--minutes 45] [--seed 100]
     python -m benchmarks.video_showcase run FOLDER [--jobs N] [--out FILE.json]
     python -m benchmarks.video_showcase one FOLDER            # a single agent, one span a file, one process
     python -m benchmarks.video_showcase hd FOLDER --minutes 5 # time and memory alone, at 1080p30 with long GOPs
@@ -47,7 +47,7 @@ RATES = (5, 8, 10)
 NUM_FRAMES = 2048
 
 
-def recipes(num_files: int, minutes: float) -> list[Recipe]:
+def recipes(num_files: int, minutes: float, first_seed: int = 100) -> list[Recipe]:
     """Every fourth file has distractors; codecs, rates and keyframe distances go round at different speeds."""
     made = []
     for number in range(num_files):
@@ -56,7 +56,7 @@ def recipes(num_files: int, minutes: float) -> list[Recipe]:
             Recipe(
                 name=f"{number + 1:02}-{codec}.{ending}",
                 seconds=60 * minutes,
-                seed=100 + number,
+                seed=first_seed + number,
                 codec=codec,
                 sound=sound,
                 fps=RATES[number % len(RATES)],
@@ -68,11 +68,11 @@ def recipes(num_files: int, minutes: float) -> list[Recipe]:
     return made
 
 
-def make(folder: Path, num_files: int, minutes: float) -> None:
+def make(folder: Path, num_files: int, minutes: float, first_seed: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     truth_file = folder / "truth.json"
     truth: dict[str, Any] = json.loads(truth_file.read_text()) if truth_file.is_file() else {}
-    for recipe in recipes(num_files, minutes):
+    for recipe in recipes(num_files, minutes, first_seed):
         if recipe.name in truth:
             continue
         started = time.monotonic()
@@ -293,11 +293,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=int, default=32)
     parser.add_argument("--minutes", type=float, default=45)
+    parser.add_argument("--seed", type=int, default=100, help="Of the first file")
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.what == "make":
-        make(given.folder, given.files, given.minutes)
+        make(given.folder, given.files, given.minutes, given.seed)
     elif given.what == "hd":
         hd(given.folder, given.minutes, given.jobs)
     else:

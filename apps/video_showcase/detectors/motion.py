@@ -12,7 +12,8 @@ from visual_tools.errors import require
 _LAG = 2
 _CHANGED = 14
 """Grey levels, of 255, by which a cell of the thumbnail has changed."""
-_MIN_CELLS = 6
+_MIN_CELLS = 12
+_REST_CELLS, _MAX_REST_S = 4.0, 1.2
 _REACH_CELLS = 12.0
 """How far a thing may move between two frames and still be the same."""
 _MIN_TRAVEL_CELLS = 0.12 * GRID_PX[0]
@@ -27,23 +28,42 @@ _MAX_TRACKS = 24
 
 @dataclass(slots=True)
 class _Track:
-    start_s: float
-    last_s: float
-    x: float
-    y: float
-    low: tuple[float, float]
-    high: tuple[float, float]
-    way_cells: float = 0.0
+    """Places of one thing: time, column and row of each, in cells."""
 
-    def follow(self, time_s: float, x: float, y: float) -> None:
-        self.way_cells += float(np.hypot(x - self.x, y - self.y))
-        self.last_s, self.x, self.y = time_s, x, y
-        self.low = min(self.low[0], x), min(self.low[1], y)
-        self.high = max(self.high[0], x), max(self.high[1], y)
+    places: list[tuple[float, float, float]]
 
     @property
-    def travel_cells(self) -> float:
-        return float(np.hypot(self.high[0] - self.low[0], self.high[1] - self.low[1]))
+    def last(self) -> tuple[float, float, float]:
+        return self.places[-1]
+
+    def distance(self, x: float, y: float) -> float:
+        return float(np.hypot(self.last[1] - x, self.last[2] - y))
+
+    def moving(self) -> "_Track":
+        """Without the time at rest before it sets out and after it has come to rest, where that is long."""
+        cells = np.array(self.places)[:, 1:]
+        first = _left_for_good(cells, cells[0])
+        end = len(cells) - _left_for_good(cells[::-1], cells[-1])
+        if self.places[first][0] - self.places[0][0] <= _MAX_REST_S:
+            first = 0
+        if self.last[0] - self.places[end - 1][0] <= _MAX_REST_S:
+            end = len(cells)
+        return _Track(self.places[first:end])
+
+    def moves(self) -> bool:
+        """Whether it gets on, long and straight enough."""
+        if len(self.places) < 2 or self.last[0] - self.places[0][0] < _MIN_LIFE_S:
+            return False
+        cells = np.array(self.places)[:, 1:]
+        travel_cells = float(np.hypot(*(cells.max(axis=0) - cells.min(axis=0))))
+        way_cells = float(np.hypot(*np.diff(cells, axis=0).T).sum())
+        return travel_cells >= _MIN_TRAVEL_CELLS and travel_cells >= _STRAIGHT * way_cells
+
+
+def _left_for_good(cells: NDArray[np.float64], place: NDArray[np.float64]) -> int:
+    """Position of the last one near a place that comes before all that are far from it."""
+    is_near = np.hypot(*(cells - place).T) <= _REST_CELLS
+    return int(np.flatnonzero(is_near)[-1]) if is_near.any() and not is_near.all() else 0
 
 
 class MotionDetector:
@@ -81,31 +101,37 @@ class MotionDetector:
             return
         cv2 = require("cv2", "visual")
         near = cv2.dilate(changed.astype(np.uint8), np.ones((3, 3), np.uint8))
-        count, labels, boxes, centers = cv2.connectedComponentsWithStats(near, connectivity=8)
+        count, labels, _, centers = cv2.connectedComponentsWithStats(near, connectivity=8)
         cells = np.bincount(labels[changed], minlength=count)
         order = sorted(range(1, count), key=lambda one: -int(cells[one]))[:_MAX_TRACKS]
-        for label in order:
-            if cells[label] >= _MIN_CELLS and boxes[label][4] > 0:
-                self._follow(time_s, float(centers[label][0]), float(centers[label][1]))
+        things = [tuple(centers[label].tolist()) for label in order if cells[label] >= _MIN_CELLS]
+        self._follow(time_s, things)
 
-    def _follow(self, time_s: float, x: float, y: float) -> None:
-        free = [track for track in self._tracks if track.last_s < time_s]
-        nearest = min(free, key=lambda track: np.hypot(track.x - x, track.y - y), default=None)
-        if nearest is not None and np.hypot(nearest.x - x, nearest.y - y) <= _REACH_CELLS:
-            nearest.follow(time_s, x, y)
-        elif len(self._tracks) < _MAX_TRACKS:
-            self._tracks.append(_Track(time_s, time_s, x, y, (x, y), (x, y)))
+    def _follow(self, time_s: float, things: list[tuple[float, float]]) -> None:
+        """Give each thing to the track that it is nearest to, the nearest pair first; the others begin tracks."""
+        pairs = sorted(
+            (track.distance(*thing), number, position)
+            for number, track in enumerate(self._tracks)
+            for position, thing in enumerate(things)
+        )
+        followed: set[int] = set()
+        given: set[int] = set()
+        for distance, number, position in pairs:
+            if distance <= _REACH_CELLS and number not in followed and position not in given:
+                self._tracks[number].places.append((time_s, *things[position]))
+                followed.add(number)
+                given.add(position)
+        new = [(time_s, *thing) for position, thing in enumerate(things) if position not in given]
+        self._tracks += [_Track([place]) for place in new[: _MAX_TRACKS - len(self._tracks)]]
 
     def _end_tracks(self, time_s: float) -> None:
-        for track in [one for one in self._tracks if time_s - one.last_s > _LOST_S]:
+        for track in [one for one in self._tracks if time_s - one.last[0] > _LOST_S]:
             self._tracks.remove(track)
             self._keep(track)
 
     def _keep(self, track: _Track) -> None:
-        is_long = track.last_s - track.start_s >= _MIN_LIFE_S
-        is_straight = track.travel_cells >= _STRAIGHT * track.way_cells
-        if is_long and is_straight and track.travel_cells >= _MIN_TRAVEL_CELLS:
-            self._found.append(track)
+        if (moving := track.moving()).moves():
+            self._found.append(moving)
 
     def finish(self, file: str) -> list[Event]:
         """The events of all frames: times of motion, joined where they meet."""
@@ -113,7 +139,7 @@ class MotionDetector:
             self._keep(track)
         self._tracks.clear()
         lag_s = _LAG / self._rate
-        spans = [(track.start_s - lag_s / 2, track.last_s - lag_s / 2, False) for track in self._found]
+        spans = [(track.places[0][0] - lag_s / 2, track.last[0] - lag_s / 2, False) for track in self._found]
         spans += [(start_s, end_s, True) for start_s, end_s in self._whole_spans()]
         events: list[Event] = []
         for start_s, end_s, is_whole in sorted(spans):

@@ -29,7 +29,7 @@ _LOST_S = 0.45
 _HIDDEN_S = 2.6
 """So long text may be hidden, by a flash or by what passes over it, and still be the same text."""
 _SAME = 0.86
-_MIN_CONFIDENCE = 0.6
+_MIN_CONFIDENCE, _SURE = 0.6, 0.9
 _MAX_BOXES = 6
 _READS_A_MINUTE = 30.0
 _BURST = 40.0
@@ -201,7 +201,7 @@ class TextDetector:
 
     def finish(self, file: str) -> list[Event]:
         """The events of all frames."""
-        blocks = [track for track in [*self._done, *self._tracks] if _has_words(track.text)]
+        blocks = [track for track in [*self._done, *self._tracks] if _has_words(track.text, track.confidence)]
         events = [self._event(file, track) for track in sorted(blocks, key=lambda one: one.start_s)]
         return [event for event in events if event is not None]
 
@@ -342,9 +342,10 @@ def _digits(text: str) -> str:
     return "".join(re.findall(r"\d", plain(text)))
 
 
-def _has_words(text: str) -> bool:
-    """Whether something is left of a text without its clocks."""
-    return len(plain(_CLOCK_TOKEN.sub("", text))) >= 2
+def _has_words(text: str, confidence: float) -> bool:
+    """Whether something is left of a text without its clocks; of two or three letters one has to be sure."""
+    length = len(plain(_CLOCK_TOKEN.sub("", text)))
+    return length >= 4 or (length >= 2 and confidence >= _SURE)
 
 
 def _is_score_change(before: str, now: str) -> bool:
