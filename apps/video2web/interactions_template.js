@@ -149,9 +149,12 @@ document.addEventListener('click', (event) => {
   const near = acts.filter((one) => one.page === own && one.on === 'click' && one.state === shown);
   const act = near.find((one) => one.element && (event.composedPath().includes(one.element)
     || isAt(boxOf(one.element), event.pageX, event.pageY, reach)));
+  const opened = acts.find((one) => one.to === shown && one.back === 0);
+  if (!act && shown && opened) show(opened.state, opened.seconds, opened.easing);
   if (!act) return;
   event.preventDefault();
   if (act.href) location.href = act.href;
   else show(act.to, act.seconds, act.easing);
+  if (act.back) timers.push(setTimeout(() => show(act.state, act.seconds, act.easing), 1000 * act.back));
 });
 enter('');

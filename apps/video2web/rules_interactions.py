@@ -32,6 +32,7 @@ _SECTION = """<div class="state" id="{name}" style="left: {left}px; top: {top}px
 _RISE_PX = 24
 _MIN_HEADER_PX, _SAME_LEVELS, _STAYS_SHARE, _MIN_SPREAD = 24, 24, 0.98, 6.0
 _PATCHED = ("menu", "tooltip", "toast")
+_NOTICE_S = 2.5
 WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
 
 
@@ -95,9 +96,8 @@ class _Writer:
             self._acts.append({**act, "href": self._names[one.leads_to]})
             return
         if one.end_page is None or one.end_state is None:
-            if one.kind in _PATCHED:
-                return
-            to = self._add_patch(one)
+            to = self._add_patch(one)  # it goes again: a menu by the next click, a notice by itself
+            act["back"] = _NOTICE_S if one.kind == "toast" else 0
         else:
             to = self._state_of(one)
         self._ways.setdefault(way, to)

@@ -104,6 +104,24 @@ async def test_rules_make_pages_and_colours_of_what_was_recorded(
     assert {"index.html", "page-2.html", "state-1.css", "interactions.js", "interactions.css"} <= set(folder.site(0))
 
 
+async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, recorded: list[Interaction]) -> None:
+    menu = await _record(renderer, "menu", BUTTON, Box(40, 190, 464, 304), end_page=None, end_state=None)
+    shown = await renderer.render(SitePages(SITE), SIZE)
+    order = Order(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(menu,))
+    files = (await LiteralAuthor().draft(order)).files
+    (done,) = await replay(renderer, SitePages(files), [menu], order.names, SIZE)
+    assert done.is_there, done
+    async with renderer.context(SitePages(files), SIZE) as context:
+        page = (await open_page(context)).page
+        before = await page.screenshot()
+        await page.mouse.click(*BUTTON)
+        await page.wait_for_timeout(200)
+        assert await page.screenshot() != before
+        await page.mouse.click(400, 60)
+        await page.wait_for_timeout(300)
+        assert await page.evaluate("getComputedStyle(document.querySelector('.state')).display") == "none"
+
+
 async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
     shown = await renderer.render(SitePages(SITE), SIZE)
     order = Order(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(recorded[0],))
