@@ -28,7 +28,7 @@ _TOGGLE_PX = (110, 64)
 _TOOLTIP_PX = 64
 _FAR_PX = 110
 _NEAR_PX = 24
-_SAME_EDGES = 0.55
+_SAME_EDGES, _ALL_EDGES, _KEPT_EDGES = 0.55, 0.9, 0.4
 _LABEL_PX = 56
 _WIDE_SHARE, _PAGE_SHARE = 0.55, 0.2
 
@@ -95,10 +95,13 @@ def _find_hover(one: Measured, pointer_px: tuple[int, int] | None) -> Kind:
 
 def _find_large(one: Measured) -> Kind:
     """A modal dims what is around it, a theme keeps all edges, a navigation has other words."""
-    dialog = find_dialog(one.before, one.after) or find_dialog(one.after, one.before)
+    edges = compare_edges(one.before, one.after)
+    dialog = None
+    if edges < _ALL_EDGES:  # a dialog hides something
+        dialog = find_dialog(one.before, one.after) or find_dialog(one.after, one.before)
     if dialog is not None:
         return Kind(name="modal", box=dialog.moved(one.box.left, one.box.top), confidence=0.9)
-    if compare_edges(one.before, one.after) >= _SAME_EDGES:
+    if edges >= _SAME_EDGES:
         return Kind(name="theme", box=one.box, confidence=0.85)
     columns, rows = find_turn(one), find_push(one.before, one.after, one.mask)
     if columns or (rows and one.middle):
@@ -202,10 +205,20 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
         box = _largest_part(odd) if odd is not None else None
         if box is None:
             continue
+        if _compare_outside(before, after, box) < _KEPT_EDGES:
+            continue  # what lies behind a veil is still there
         is_drawer = box.width >= _SPAN_SHARE * width or box.height >= _SPAN_SHARE * height
         if is_around or is_drawer:
             return box
     return None
+
+
+def _compare_outside(before: NDArray[np.uint8], after: NDArray[np.uint8], box: Box) -> float:
+    """How far the edges outside of a box are in the same places."""
+    images = [before.copy(), after.copy()]
+    for image in images:
+        image[box.top : box.bottom, box.left : box.right] = image[box.top, box.left]
+    return compare_edges(*images)
 
 
 def _largest_part(odd: NDArray[np.bool_]) -> Box | None:

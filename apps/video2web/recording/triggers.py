@@ -13,6 +13,7 @@ _POINTER_REACH_PX = 60
 _REGULAR = 0.3
 _REST_PX = 4
 _REST_S = 0.1
+_ARRIVES_S = 0.4
 _SAME_PLACE = 0.45
 
 
@@ -56,6 +57,8 @@ def _find_trigger(one: Measured, scan: Scan) -> str:
     pointer = scan.moments[min(one.start + 1, len(scan.moments) - 1)].pointer_px
     if pointer is None:
         return "time" if scan.has_pointer else "click"
+    if rest_s < _REST_S:  # it is on its way: what counts is where it comes to rest
+        pointer = scan.resting_place(min(one.start + 1, len(scan.moments) - 1), _ARRIVES_S) or pointer
     is_left = one.undone_by is not None and scan.moved_before(scan.index_at(one.undone_by.seen_s[0]), _LEAVE_S)
     reach = one.box.padded(_POINTER_REACH_PX)
     if reach.has_point(*pointer) and (is_left or rest_s < _REST_S):
