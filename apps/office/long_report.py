@@ -121,7 +121,7 @@ async def make_long_document(
         chapters = await asyncio.to_thread(read_chapters, run_dir)
         made = Made(run=result)
         if result.end.status in ("unverified", "succeeded"):
-            title, author = _title_of(result.end.answer or "")
+            title, author = title_of(result.end.answer or "")
             made.files = await _build(maker, chapters, title, author, order.output, say)
             await verify_made(made, order, maker)
             say(made.to_text())
@@ -214,7 +214,8 @@ def _read(path: Path) -> str:
     return path.read_text("utf-8", errors="replace")
 
 
-def _title_of(answer: str) -> tuple[str, str]:
+def title_of(answer: str) -> tuple[str, str]:
+    """Title and author that the editor has answered."""
     lines = [*answer.strip().splitlines(), "", ""]
     title = lines[0].lstrip("# ").strip()
     author = lines[1].strip()
@@ -235,7 +236,7 @@ async def _build(
     say(f"merging {len(chapters)} chapters")
     with tempfile.TemporaryDirectory(prefix="k25-long-") as scratch:
         folder = Path(scratch)
-        await asyncio.to_thread(_lay_out, chapters, folder)
+        await asyncio.to_thread(lay_out, chapters, folder)
         kernel = await maker.make_kernel(folder)
         try:
             await run_inside(
@@ -246,7 +247,8 @@ async def _build(
         return await asyncio.to_thread(_take, folder, output)
 
 
-def _lay_out(chapters: Sequence[Chapter], folder: Path) -> None:
+def lay_out(chapters: Sequence[Chapter], folder: Path) -> None:
+    """Copy chapters and their images into a folder for each, whose names the texts then say."""
     folder.chmod(0o777)
     for at, chapter in enumerate(chapters, 1):
         place = folder / f"chapter-{at}"

@@ -25,15 +25,21 @@ async def install_office(say: Say) -> tuple[Row, ...]:
     return await _make_sure_of_packages(say), await _make_sure_of_libreoffice(say)
 
 
-def missing_requirements() -> list[str]:
-    """Requirements of the extra that are not installed, as pip takes them."""
-    found = []
+def missing_requirements(extra: str = EXTRA) -> list[str]:
+    """Requirements of an extra, and of those that it names, that are not installed, as pip takes them."""
+    found: list[str] = []
     for line in importlib.metadata.requires(_DISTRIBUTION) or ():
-        requirement, _, marker = line.partition(";")
-        name = re.split(r"[\s<>=!~\[(]", requirement.strip(), maxsplit=1)[0]
-        if re.search(rf"extra\s*==\s*['\"]{EXTRA}['\"]", marker) and name != _DISTRIBUTION and not _has(name):
-            found.append(requirement.strip())
-    return found
+        requirement, _, marker = (piece.strip() for piece in line.partition(";"))
+        if not re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
+            continue
+        name, _, options = requirement.partition("[")
+        name = re.split(r"[\s<>=!~(]", name.strip(), maxsplit=1)[0]
+        if name == _DISTRIBUTION:
+            for other in options.partition("]")[0].split(","):
+                found += missing_requirements(other.strip())
+        elif not _has(name):
+            found.append(requirement)
+    return list(dict.fromkeys(found))
 
 
 def _has(distribution: str) -> bool:

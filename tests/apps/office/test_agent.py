@@ -1,0 +1,153 @@
+"""The agent: what it hands over is checked outside of its reach, findings go back, and nothing else comes out."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import docx
+import pytest
+from typer.testing import CliRunner
+
+from apps.cli.main import app
+from apps.office.agent import MAX_ROUNDS, Made, OfficeOrder, make_documents
+from apps.office.long_report import Chapter, chapter_faults, lay_out, title_of
+from apps.office.safe_xml import OfficeError
+from cua.errors import ConfigError
+from cua.messages import Reply, TextPart, ToolCall
+from cua.models.scripted import ScriptedModel
+
+DRAFT = """
+import docx, os, pathlib
+pathlib.Path("out").mkdir(exist_ok=True)
+document = docx.Document()
+document.add_heading("Title", 1)
+document.add_paragraph("Error! Reference source not found")
+document.save("out/a.docx")
+os.symlink("/etc/passwd", "out/passwd.txt") if not os.path.lexists("out/passwd.txt") else None
+pathlib.Path("out/.hidden").write_text("x")
+"""
+MENDED = DRAFT.replace("Error! Reference source not found", "See the first chapter and the figure in it.")
+
+
+def cell(code: str) -> Reply:
+    call = ToolCall(id="a", name="ipython", arguments=json.dumps({"code": code}))
+    return Reply(content="", tool_calls=(call,))
+
+
+async def make(tmp_path: Path, replies: Iterator[Reply | str], **more: object) -> tuple[Made, ScriptedModel]:
+    model = ScriptedModel(replies)
+    order = OfficeOrder(instruction="Make a.docx", output=tmp_path / "made", **more)  # type: ignore[arg-type]
+    return await make_documents(order, model=model, runs_dir=tmp_path / "runs"), model
+
+
+@pytest.mark.slow
+async def test_findings_go_back_and_are_mended(tmp_path: Path, libreoffice: Path) -> None:
+    made, model = await make(
+        tmp_path, iter([cell(DRAFT), "Done.", cell(MENDED), "Mended."]), expect=("a.docx:words>=5",)
+    )
+    assert (made.is_clean, made.rounds) == (True, 2)
+    assert [path.name for path in made.files] == ["a.docx"]  # neither the link nor the hidden file
+    told = "".join(part.text for part in model.received[2][-1].parts if isinstance(part, TextPart))
+    assert "Error! Reference source not found" in told
+    report = json.loads((tmp_path / "made" / "check" / "report.json").read_text())
+    assert report["is_clean"] and report["files"][0]["facts"]["headings"] == 1
+    assert (tmp_path / "made" / "check" / "a.docx" / "page-001.png").is_file()
+
+
+@pytest.mark.slow
+async def test_what_is_not_mended_is_reported(tmp_path: Path, libreoffice: Path) -> None:
+    made, _ = await make(tmp_path, iter([cell(DRAFT), "Done.", "I cannot."]), rounds=1)
+    assert (made.is_clean, made.rounds) == (False, 2)
+    assert "broken-reference" in made.to_text()
+
+
+@pytest.mark.slow
+async def test_nothing_and_garbage_are_not_clean(tmp_path: Path) -> None:
+    code = "import pathlib\npathlib.Path('out').mkdir()\npathlib.Path('out/a.docx').write_bytes(b'PK garbage')"
+    made, _ = await make(tmp_path, iter([cell(code), "Done."]), rounds=0)
+    assert not made.is_clean and "a.docx: " in made.missing[0]
+    (tmp_path / "other").mkdir()
+    made, _ = await make(tmp_path / "other", iter(["Nothing to do."]), rounds=0)
+    assert not made.is_clean and "there is no document" in made.to_text()
+
+
+async def test_an_order_that_cannot_be_carried_out(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_text("mine")
+    with pytest.raises(ConfigError, match="instruction is empty"):
+        await make_documents(OfficeOrder(instruction=" ", output=tmp_path / "new"))
+    with pytest.raises(ConfigError, match="is there already"):
+        await make_documents(OfficeOrder(instruction="x", output=tmp_path / "full"))
+    with pytest.raises(OfficeError, match="Did you mean 'words'"):
+        await make_documents(OfficeOrder(instruction="x", output=tmp_path / "new", expect=("wrods>=1",)))
+    assert (tmp_path / "full" / "a").read_text() == "mine"
+    assert MAX_ROUNDS == 3
+
+
+def test_expectations_of_one_file_and_of_all(tmp_path: Path) -> None:
+    order = OfficeOrder(instruction="x", output=tmp_path, expect=("a.docx:words>=5", "pages=1"))
+    assert (order.expectations("a.docx"), order.expectations("b.pdf")) == (["words>=5", "pages=1"], ["pages=1"])
+
+
+def test_faults_of_a_chapter(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"x")
+    text = "# One\n\n![A](a.png){#fig:a} ![B](b.png) @fig:a @fig:z [@doe; @roe]"
+    assert chapter_faults(text, "@book{doe, title={X}}", tmp_path) == [
+        "the image 'b.png' is not in the working folder",
+        "works.bib has no entry for roe",
+        "the text refers to 'fig:z', which nothing is labelled with",
+    ]
+    assert "does not begin" in chapter_faults("Text", "", tmp_path)[0]
+
+
+def test_a_chapter_takes_no_files_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "chapter").mkdir()
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    (tmp_path / "chapter" / "link.png").symlink_to(tmp_path / "secret.png")
+    for name in ("../secret.png", "link.png", str(tmp_path / "secret.png")):
+        assert "is not in the working folder" in chapter_faults(f"# A\n![x]({name})", "", tmp_path / "chapter")[0]
+
+
+def test_images_of_chapters_keep_apart(tmp_path: Path) -> None:
+    chapters = []
+    for number in (1, 2):
+        folder = tmp_path / f"t{number}"
+        folder.mkdir()
+        (folder / "fig 1.png").write_bytes(bytes([number]))
+        (folder / "fig.png").write_bytes(bytes([number]))
+        text = f"# C{number}\n![a](fig.png){{#fig:a}}"
+        chapters.append(Chapter(number=number, title="", text=text, works="", folder=folder, task=f"t{number}"))
+    (tmp_path / "all").mkdir()
+    lay_out(chapters, tmp_path / "all")
+    assert "](chapter-2/fig.png)" in (tmp_path / "all" / "chapter-2" / "chapter.md").read_text()
+    assert (tmp_path / "all" / "chapter-2" / "fig.png").read_bytes() == b"\2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [("# Title\nAnn\nMore.", ("Title", "Ann")), ("", ("Report", "")), ("Title\n\nText " * 40, ("Title", ""))],
+)
+def test_title_of_an_answer(answer: str, expected: tuple[str, str]) -> None:
+    assert title_of(answer) == expected
+
+
+@pytest.mark.slow
+def test_check_and_diff_from_the_command_line(tmp_path: Path, libreoffice: Path) -> None:
+    for name, text in (("a", "One word."), ("b", "Two words.")):
+        document = docx.Document()
+        document.add_paragraph(text)
+        document.save(str(tmp_path / f"{name}.docx"))
+    (tmp_path / "broken.docx").write_bytes(b"PK\3\4")
+    run = CliRunner().invoke
+    clean = run(app, ["office", "check", str(tmp_path / "a.docx")])
+    assert (clean.exit_code, clean.stdout.splitlines()[-1]) == (0, "clean")
+    assert (tmp_path / "a.docx-pages" / "page-001.png").is_file()
+    short = run(app, ["office", "check", str(tmp_path / "a.docx"), "--expect", "words>=9", "--no-images"])
+    assert short.exit_code == 1 and "2 words; asked for >= 9" in short.stdout
+    broken = run(app, ["office", "check", str(tmp_path / "broken.docx")])
+    assert isinstance(broken.exception, OfficeError) and "damaged" in str(broken.exception)
+    differs = run(
+        app, ["office", "diff", str(tmp_path / "a.docx"), str(tmp_path / "b.docx"), "-i", str(tmp_path / "d")]
+    )
+    assert differs.exit_code == 1 and "One word." in differs.stdout
+    assert (tmp_path / "d" / "page-001.png").is_file()
