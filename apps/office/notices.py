@@ -1,14 +1,17 @@
 """What an office file refers to, and what is hidden in it: macros, links out of it, programs that it would start."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from apps.office.safe_xml import parse_xml
+from apps.office.safe_xml import parse_xml, refuse_entities
 
 _HARMLESS_EXTERNAL = ("hyperlink",)
+_MAX_TREE_BYTES = 32 * 2**20
+"""Of XML that is read as a tree, which takes some ten times as much memory; larger sheets are searched as they are."""
+_FORMULA = re.compile(rb"<(?:\w+:)?f(?:\s[^>]*)?>([^<]+)<")
 _DDE = re.compile(rb"\bDDE(?:AUTO)?\b|<ddeLink\b")
 _FETCHING = re.compile(r"\b(WEBSERVICE|IMPORTXML|IMPORTDATA|RTD|CALL|REGISTER\.ID)\s*\(", re.IGNORECASE)
 
@@ -52,12 +55,17 @@ def find_notices(file: str, parts: Mapping[str, bytes]) -> Iterator[Notice]:
             yield Notice(code="embedded", text=f"{name}: an embedded file of {len(data):,} bytes")
         elif lower.endswith(".rels"):
             yield from _external_notices(name, parse_xml(data, f"{file}:{name}"))
+        elif lower.endswith(".xml") and len(data) > _MAX_TREE_BYTES:
+            refuse_entities(data, f"{file}:{name}")
+            yield from _formula_notices(
+                name, (found[1].decode("utf-8", "replace") for found in _FORMULA.finditer(data))
+            )
         elif lower.endswith(".xml"):
             root = parse_xml(data, f"{file}:{name}")  # each part is read once by the careful parser
             if _DDE.search(data):
                 yield from _dde_notices(name, root)
             if "/worksheets/" in lower:
-                yield from _formula_notices(name, root)
+                yield from _formula_notices(name, (one.text or "" for one in root.iter("{*}f")))
 
 
 def _is_chart_data(parts: Mapping[str, bytes], name: str) -> bool:
@@ -85,9 +93,8 @@ def _dde_notices(name: str, root: Any) -> Iterator[Notice]:
             yield Notice(code="dde", text=f"{name}: a DDE link, which starts programs; it is not followed")
 
 
-def _formula_notices(name: str, root: Any) -> Iterator[Notice]:
-    for one in root.iter("{*}f"):
-        text = one.text or ""
+def _formula_notices(name: str, formulas: Iterable[str]) -> Iterator[Notice]:
+    for text in formulas:
         if "|" in text and "!" in text and re.match(r"^[+=@-]*\s*\w+\|", text):
             yield Notice(
                 code="dde", text=f"{name}: the formula {text[:60]!r} starts a program by DDE; it is not followed"

@@ -13,6 +13,20 @@ class OfficeError(CuaError):
     """An office file cannot be read, made or checked."""
 
 
+def refuse_entities(data: bytes, where: str) -> None:
+    """Refuse XML that declares a document type or entities.
+
+    Raises:
+        OfficeError: It does: entities could read files, or grow without end.
+    """
+    plain = data.replace(b"\0", b"") if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] else data
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise OfficeError(
+            f"{where} declares a document type, which office files never do; entities of it could read files of this "
+            "machine. It is not read"
+        )
+
+
 def parse_xml(data: bytes, where: str) -> Any:
     """The root element of XML without entities and without a document type.
 
@@ -20,12 +34,7 @@ def parse_xml(data: bytes, where: str) -> Any:
         OfficeError: It declares one (it could read files or grow without end), or is no XML.
     """
     etree = require("lxml.etree", "office")
-    plain = data.replace(b"\0", b"") if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] else data
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise OfficeError(
-            f"{where} declares a document type, which office files never do; entities of it could read files of this "
-            "machine. It is not read"
-        )
+    refuse_entities(data, where)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=len(data) > 8 * 2**20)
     try:
         return etree.fromstring(data, parser)

@@ -168,3 +168,22 @@ def test_formulas_that_act_are_told(tmp_path: Path) -> None:
     sheet["A1"], sheet["A2"], sheet["A3"] = "=cmd|'/c calc'!A0", '=WEBSERVICE("http://evil.example")', "=SUM(B1:B2)"
     workbook.save(tmp_path / "a.xlsx")
     assert [one.code for one in open_package(tmp_path / "a.xlsx").notices] == ["dde", "external"]
+
+
+@pytest.mark.slow
+def test_a_sheet_of_many_megabytes_is_searched_without_a_tree(tmp_path: Path) -> None:
+    from apps.office.check.check import check_file
+
+    row = '<row r="{0}"><c r="A{0}"><v>1.5</v></c><c r="B{0}" t="e"><v>#N/A</v></c></row>'
+    rows = "".join(row.format(n) for n in range(1, 700_001))
+    acts = '<row r="700001"><c r="A700001"><f>WEBSERVICE("http://evil")</f></c></row>'
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    sheet = f"<worksheet {space}><sheetData>{rows}{acts}</sheetData></worksheet>".encode()
+    assert len(sheet) > 48 * 2**20
+    openpyxl.Workbook().save(tmp_path / "a.xlsx")
+    report = check_file(rewrite(tmp_path / "a.xlsx", {"xl/worksheets/sheet1.xml": sheet}))
+    codes = [one.code for one in report.findings]
+    assert "too-large" in codes and "external" in codes and codes.count("formula-error") > 50
+    entity = sheet.replace(b"<worksheet", b'<!DOCTYPE x [<!ENTITY y "z">]><worksheet', 1)
+    with pytest.raises(OfficeError, match="document type"):
+        open_package(rewrite(tmp_path / "a.xlsx", {"xl/worksheets/sheet1.xml": entity}))
