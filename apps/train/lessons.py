@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from apps.train.skills import Question
 from apps.train.vocabulary import make_ranks
 from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, system_prompt
 from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_chat, render_chat
-from model_runtime.media import MediaItem
+from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
 from model_runtime.training.lessons import IGNORED, Lesson, Number, Word
@@ -69,18 +70,21 @@ class LessonMaker:
         text = ChatMessage(role="system", parts=(TextPart(system_prompt(ProtocolOptions())),))
         self.prefix = self._encode(render_chat([text], add_generation_prompt=False))
 
-    def make(self, rng: random.Random, screen: Screen, questions: Sequence[Question]) -> Lesson:
+    def make(
+        self, rng: random.Random, screen: Screen, questions: Sequence[Question], *, is_short: bool = False
+    ) -> Lesson:
         """One lesson: the image is the trunk, each question a branch.
 
         Args:
             rng: Which patches without a letter are asked for.
             screen: The image.
             questions: One at least.
+            is_short: Whether instruction and code stand alone, a third of the tokens of the whole protocol.
         """
         image = MediaItem(frames=pad_image(screen.pixels)[None], content_hash=b"")
         trunk = self._encode(_user_pieces(image))
         first = trunk.index(self.tokenizer.special.media_pad)  # where the image's rows begin
-        branches = [self._make_branch(question, screen, first) for question in questions]
+        branches = [self._make_branch(question, screen, first, is_short) for question in questions]
         return Lesson(
             example=Example(trunk=trunk, branches=tuple(branch[0] for branch in branches), images=(image,)),
             spoken=tuple(branch[1] for branch in branches),
@@ -90,15 +94,18 @@ class LessonMaker:
         )
 
     def _make_branch(
-        self, question: Question, screen: Screen, first: int
+        self, question: Question, screen: Screen, first: int, is_short: bool
     ) -> tuple[tuple[int, ...], int, tuple[Number, ...]]:
         """Token ids, from where on the model speaks, and which of them are coordinates."""
-        asked = self._encode(_asking_pieces(question.instruction))
+        if is_short:
+            asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
+        else:
+            asked = self._encode(_asking_pieces(question.instruction))
         if question.target is None:
-            return (*asked, *self._encode_answer(question, question.code)), len(asked), ()
+            return (*asked, *self._encode_answer(question, question.code, is_short)), len(asked), ()
         point = Coordinates.of_target(question.target, screen)
         x, y = point.texts()
-        answer = self._encode_answer(question, question.code.format(x=x, y=y))
+        answer = self._encode_answer(question, question.code.format(x=x, y=y), is_short)
         look_at = first + find_token(question.target.center, screen.pixels.shape[1])
         places = find_numbers(answer, (self.number_id(x), self.number_id(y)))
         numbers = [
@@ -106,6 +113,17 @@ class LessonMaker:
             for place, value in zip(places, (point.x, point.y), strict=True)
         ]
         return (*asked, *answer), len(asked), tuple(numbers)
+
+    def make_prompts(self, screen: Screen, questions: Sequence[Question]) -> list[Prompt]:
+        """The whole requests for questions about a screen, as the engine takes them: they share their beginning."""
+        pixels = pad_image(screen.pixels)[None]
+        image = MediaItem(frames=pixels, content_hash=sha256(pixels.tobytes()).digest())
+        trunk = (*self.prefix, *self._encode(_user_pieces(image)))
+        span = MediaSpan(offset=trunk.index(self.tokenizer.special.media_pad), item=image)
+        return [
+            Prompt(token_ids=(*trunk, *self._encode(_asking_pieces(question.instruction))), media=(span,))
+            for question in questions
+        ]
 
     def number_id(self, text: str) -> int:
         """The token of the three digits of a coordinate such as `0.042`."""
@@ -116,7 +134,9 @@ class LessonMaker:
         """The tokens of all coordinates in order: (1000,) int64."""
         return torch.tensor([self.number_id(f"0.{number:03}") for number in range(NUM_COORDINATES)])
 
-    def _encode_answer(self, question: Question, code: str) -> tuple[int, ...]:
+    def _encode_answer(self, question: Question, code: str, is_short: bool) -> tuple[int, ...]:
+        if is_short:
+            return tuple(self.tokenizer.encode(code))
         special = self.tokenizer.special
         text = answer_text(question.action, code)
         thought, said = self.tokenizer.encode(question.thought), self.tokenizer.encode(text)

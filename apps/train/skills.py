@@ -36,6 +36,7 @@ class Question:
         thought: What the answer thinks.
         action: Its sentence.
         code: Its code; `{x}` and `{y}` stand for the coordinates.
+        typed: What it types; empty for a click alone.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Question:
     thought: str
     action: str
     code: str
+    typed: str = ""
 
 
 def draw_questions(rng: random.Random, screen: Screen, count: int, *, held_out: bool = False) -> list[Question]:
@@ -91,6 +93,7 @@ def _ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
         instruction=rng.choice(TYPE).format(value=value, name=target.name),
         action=TYPE_ACTION,
         code=f'pyautogui.click(x={{x}}, y={{y}})\npyautogui.write("{value}")',
+        typed=value,
     )
 
 

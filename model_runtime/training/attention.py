@@ -73,8 +73,9 @@ def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor)
         (R, heads, keys) fp32: a token's k-th key is the k-th token of its sequence; minus infinity behind itself.
     """
     slots, lengths = find_context(batch, rows)
-    keys = given.cache.view(-1, given.cache.shape[-1])[slots]  # (R, keys, latent_dim)
-    queries = mla.find_queries(given.x[rows], given.plan.rotations[rows])  # (R, heads, latent_dim)
+    latents = given.cache.view(-1, given.cache.shape[-1])
+    keys = latents.index_select(0, slots.flatten()).view(*slots.shape, -1)  # (R, keys, latent_dim)
+    queries = mla.find_queries(given.x.index_select(0, rows), given.plan.rotations[rows])  # (R, heads, latent_dim)
     scores = torch.bmm(queries, keys.transpose(1, 2)).float() * mla.scale
     is_seen = torch.arange(slots.shape[1], device=slots.device) < lengths.unsqueeze(1)
     return scores.masked_fill(~is_seen.unsqueeze(1), -torch.inf)

@@ -104,15 +104,20 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -
     k_lengths = torch.tensor([end - start for _, (start, end) in group])
     q_rows, q_real = _pad(q_lengths)  # (sequences, longest)
     k_rows, _ = _pad(k_lengths)
-    keys = torch.arange(k_rows.shape[1])
     last = (k_lengths - q_lengths)[:, None] + torch.arange(q_rows.shape[1])  # the last key that each query sees
-    mask = keys <= last.minimum(k_lengths[:, None] - 1)[..., None]
+    mask = torch.arange(k_rows.shape[1]) <= last.minimum(k_lengths[:, None] - 1)[..., None]
     shape = (len(group), q.shape[1], -1, -1)
-    here, past, values = (x[rows.to(x.device)].transpose(1, 2) for x, rows in ((q, q_rows), (k, k_rows), (v, k_rows)))
+    here, past, values = (_spread(x, rows) for x, rows in ((q, q_rows), (k, k_rows), (v, k_rows)))
     attended = F.scaled_dot_product_attention(
         here, past.expand(shape), values.expand(shape), mask[:, None].to(q.device), scale=scale
     )
-    return attended.transpose(1, 2)[q_real.to(q.device)]
+    real = q_real.flatten().nonzero().flatten().to(q.device)
+    return attended.transpose(1, 2).flatten(0, 1).index_select(0, real)
+
+
+def _spread(x: Tensor, rows: Tensor) -> Tensor:
+    """(N, heads, dim), (sequences, longest) -> (sequences, heads, longest, dim). Rows that are taken again add up."""
+    return x.index_select(0, rows.flatten().to(x.device)).view(*rows.shape, *x.shape[1:]).transpose(1, 2)
 
 
 def _pad(lengths: Tensor) -> tuple[Tensor, Tensor]:

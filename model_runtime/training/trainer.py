@@ -8,7 +8,8 @@ Source: Kimi K2 report (arXiv 2507.20534), section 2.1 (MuonClip) and 2.5 (warm-
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,10 @@ class Trainer:
         Args:
             lessons: One at least.
         """
+        with _deterministic():
+            return self._step(lessons)
+
+    def _step(self, lessons: Sequence[Lesson]) -> StepReport:
         batch = make_batch(
             [lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, self.prefix
         )
@@ -216,6 +221,17 @@ class Trainer:
         torch.set_rng_state(state["torch_rng"])
         self.step_number = state["step"]
         return dict(json.loads(state["data"]))
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Sums in one order: else gradients of rows that were taken twice are added as the threads come."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def is_hidden_matrix(name: str, tensor: Tensor) -> bool:

@@ -1,0 +1,95 @@
+"""What nano-K2.5 learns one after another, and the stream of lessons that it learns from."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.train.lessons import LessonMaker
+from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
+from apps.train.skills import draw_questions
+from model_runtime.training.lessons import Lesson
+from model_runtime.training.losses import LossWeights
+
+SMALL = ((280, 224), (160, 210), (224, 280))
+MIDDLE = (*SMALL, (400, 300), (480, 320))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One part of a course.
+
+    Attributes:
+        name: For progress lines and tables.
+        steps: Of the optimizer.
+        options: Which screens.
+        batch: Screens a step.
+        questions: About each.
+        is_short: Whether instruction and code stand alone.
+        weights: Of the losses.
+        rounds_experts: Whether the experts are seen as INT4 has them.
+    """
+
+    name: str
+    steps: int
+    options: ScreenOptions
+    batch: int = 16
+    questions: int = 4
+    is_short: bool = False
+    weights: LossWeights = field(default_factory=LossWeights)
+    rounds_experts: bool = False
+
+
+Course = tuple[Stage, ...]
+
+
+def make_course(scale: float = 1.0) -> Course:
+    """Read and point, then speak the protocol, then the same with the experts in INT4.
+
+    Args:
+        scale: Of the number of steps; 1 is what the shipped model was trained with.
+    """
+
+    def count(steps: int) -> int:
+        return max(round(scale * steps), 1)
+
+    buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(14, 26), near_share=0.0, max_elements=7)
+    all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
+    late = LossWeights(letter=0.3, word=0.3, pointer=0.3, attention=0.5)
+    return (
+        Stage(name="point", steps=count(2500), options=buttons, is_short=True),
+        Stage(name="read", steps=count(1500), options=all_kinds, is_short=True),
+        Stage(name="speak", steps=count(1200), options=all_kinds, weights=late),
+        Stage(name="round", steps=count(300), options=all_kinds, weights=late, rounds_experts=True),
+    )
+
+
+class LessonStream:
+    """Lessons, one batch after another; the same seed, the same lessons.
+
+    Args:
+        maker: Makes them of screens.
+        seed: Of all that is drawn.
+    """
+
+    def __init__(self, maker: LessonMaker, seed: int) -> None:
+        self.maker, self._rng = maker, random.Random(f"course {seed}")
+
+    def draw(self, stage: Stage) -> list[Lesson]:
+        """The next batch."""
+        lessons = []
+        for _ in range(stage.batch):
+            screen = make_screen(self._rng, stage.options)
+            questions = draw_questions(self._rng, screen, stage.questions)
+            lessons.append(self.maker.make(self._rng, screen, questions, is_short=stage.is_short))
+        return lessons
+
+    def state(self) -> dict[str, Any]:
+        """Where it stands, as JSON."""
+        version, numbers, gauss = self._rng.getstate()
+        return {"rng": [version, list(numbers), gauss]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        version, numbers, gauss = state["rng"]
+        self._rng.setstate((version, tuple(numbers), gauss))

@@ -1,0 +1,153 @@
+"""How well a model answers questions about screens: through the engine that serves, judged by what its code does."""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from apps.evals.statistics import Interval, wilson_interval
+from apps.train.lessons import LessonMaker
+from apps.train.screens.screen import Screen, ScreenOptions, make_screen
+from apps.train.skills import Question, draw_questions
+from cua.errors import CodeError, ReplyError
+from cua.gui_agent.interpreter.run import run
+from cua.gui_agent.protocol.parse import parse
+from cua.messages import Reply
+from envs import Action, Click, ScreenGeometry, Terminate, TypeText
+from model_runtime.engine.contract import EngineRequest, SamplingParams
+from model_runtime.launch.options import NativeOptions
+from model_runtime.media import Prompt
+from model_runtime.native import make_engine
+
+if TYPE_CHECKING:
+    from model_runtime.engine.thread import EngineThread
+
+MAX_TOKENS = 120
+Verdict = Literal["right", "wrong click", "wrong text", "gave up", "claimed done", "unreadable"]
+"""What an answer came to. `gave up` and `claimed done` are right where nothing is to be clicked, and then read so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """Screens of one kind with their questions.
+
+    Attributes:
+        name: What is tested, for tables.
+        items: Each screen with its questions.
+    """
+
+    name: str
+    items: tuple[tuple[Screen, tuple[Question, ...]], ...]
+
+
+@dataclass(slots=True)
+class Marks:
+    """Verdicts on one sheet, by what was asked for."""
+
+    name: str
+    of_kind: dict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
+
+    def share(self, verdict: Verdict = "right", kind: str | None = None) -> Interval | None:
+        """Share of the answers that came to a verdict, with its 95 % interval; None without answers."""
+        verdicts = [one for name, of_kind in self.of_kind.items() if kind in (None, name) for one in of_kind]
+        return wilson_interval(verdicts.count(verdict), len(verdicts))
+
+    def count(self) -> int:
+        """Answers in all."""
+        return sum(map(len, self.of_kind.values()))
+
+
+def make_sheet(name: str, options: ScreenOptions, *, count: int, seed: int, each: int = 2) -> Sheet:
+    """Draw a sheet: the same seed, the same questions.
+
+    Args:
+        name: What is tested.
+        options: Which screens.
+        count: Of screens.
+        seed: Never one that training draws from.
+        each: Questions about one screen.
+    """
+    rng, items = random.Random(f"exam {name} {seed}"), []
+    for _ in range(count):
+        screen = make_screen(rng, options)
+        items.append((screen, tuple(draw_questions(rng, screen, each, held_out=options.held_out_names))))
+    return Sheet(name=name, items=tuple(items))
+
+
+def examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
+    """Have a model answer all questions, greedily.
+
+    Args:
+        model_dir: Its folder, in the release's layout.
+        sheets: The questions.
+    """
+    return asyncio.run(_examine(model_dir, sheets))
+
+
+async def _examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
+    engine = make_engine(NativeOptions(model_dir=model_dir, device="cpu", dtype="float32", cache_gib=0.5))
+    try:
+        maker = LessonMaker(engine.tokenizer)
+        return [await _answer_sheet(engine, maker, sheet) for sheet in sheets]
+    finally:
+        await engine.close()
+
+
+async def _answer_sheet(engine: "EngineThread", maker: LessonMaker, sheet: Sheet) -> Marks:
+    marks = Marks(sheet.name)
+    asked = [
+        (screen, question, prompt)
+        for screen, questions in sheet.items
+        for question, prompt in zip(questions, maker.make_prompts(screen, questions), strict=True)
+    ]
+    answers = await asyncio.gather(*(_answer(engine, f"{n}", prompt) for n, (_, _, prompt) in enumerate(asked)))
+    for (screen, question, _), answer in zip(asked, answers, strict=True):
+        marks.of_kind[question.kind].append(judge(answer, question, screen))
+    return marks
+
+
+async def _answer(engine: "EngineThread", request_id: str, prompt: Prompt) -> str:
+    """The text of an answer, with `</think>` where the thought ends."""
+    params = SamplingParams(temperature=0.0, max_tokens=MAX_TOKENS)
+    special, parts = engine.tokenizer.special, []
+    async for output in engine.generate(EngineRequest(request_id=request_id, prompt=prompt, params=params)):
+        for delta in output.deltas:
+            parts.append(delta if isinstance(delta, str) else special.text_of(delta))
+    return "".join(parts).removesuffix("<|im_end|>")
+
+
+def judge(answer: str, question: Question, screen: Screen) -> Verdict:
+    """What an answer comes to, by the actions that its code stands for."""
+    thought, _, content = answer.partition("</think>")
+    height, width = screen.pixels.shape[:2]
+    try:
+        turn = parse(Reply(content=content, reasoning=thought))
+        actions = run(turn.code, ScreenGeometry(native_px=(width, height), sent_px=(width, height)))
+    except (CodeError, ReplyError):
+        return "unreadable"
+    ends = [action for action in actions if isinstance(action, Terminate)]
+    if ends:
+        return _judge_end(ends[0], question)
+    return _judge_actions(actions, question)
+
+
+def _judge_end(end: Terminate, question: Question) -> Verdict:
+    if question.target is None and (end.status == "failure") is (question.kind == "absent"):
+        return "right"
+    return "gave up" if end.status == "failure" else "claimed done"
+
+
+def _judge_actions(actions: Sequence[Action], question: Question) -> Verdict:
+    clicks = [action for action in actions if isinstance(action, Click)]
+    if not clicks:
+        return "unreadable"
+    if question.target is None:
+        return "wrong click"
+    left, top, right, bottom = question.target.box
+    if not (left <= clicks[0].x_px < right and top <= clicks[0].y_px < bottom):
+        return "wrong click"
+    typed = [action.text for action in actions if isinstance(action, TypeText)]
+    return "right" if typed == ([question.typed] if question.typed else []) else "wrong text"

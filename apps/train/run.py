@@ -1,0 +1,147 @@
+"""A training run in a folder: stages, a log, saved states, and the exported model."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from apps.train.course import Course, LessonStream, Stage
+from apps.train.lessons import NUM_CLASSES, WORD_LENGTH, LessonMaker, make_vocabulary
+from apps.train.nano import make_config, make_model
+from cua.errors import ConfigError
+from model_runtime.tokenizer.tokenizer import load_tokenizer
+from model_runtime.training.export import export_model
+from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHead
+from model_runtime.training.quantization import start_rounding
+from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingOptions
+
+INIT, MODEL, LOG = "init", "model", "log.jsonl"
+SAVE_EVERY_S = 300.0
+SAY_EVERY = 10
+NUMBER_WIDTH = 12.0
+"""Thousandths of the screen within which a coordinate is nearly right: a third of a small button."""
+SMOOTHING = 0.95
+GROUP_SIZE = 32
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRun:
+    """What is trained, and where.
+
+    Attributes:
+        folder: For everything that is kept.
+        course: Its stages.
+        seed: Of weights and lessons.
+        muon_lr: See `TrainingOptions`.
+        adam_lr: See `TrainingOptions`.
+    """
+
+    folder: Path
+    course: Course
+    seed: int = 0
+    muon_lr: float = 0.02
+    adam_lr: float = 3e-3
+
+    @property
+    def num_steps(self) -> int:
+        """Of all stages."""
+        return sum(stage.steps for stage in self.course)
+
+    def stage_at(self, step: int) -> Stage:
+        """The stage that a step belongs to."""
+        for stage in self.course:
+            if step < stage.steps:
+                return stage
+            step -= stage.steps
+        return self.course[-1]
+
+
+def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
+    """Train to the end of the course, from where an earlier call in that folder was interrupted.
+
+    Args:
+        order: What, and where.
+        say: Told how it goes, line by line.
+
+    Returns:
+        The folder of the exported model, in the release's layout.
+
+    Raises:
+        ConfigError: The folder holds something else.
+        CheckpointError: What was saved there is of another run.
+    """
+    trainer, stream = _start(order)
+    if (order.folder / STATE).is_file():
+        stream.restore(trainer.load(order.folder))
+        say(f"going on after step {trainer.step_number} of {order.num_steps}")
+    meter, saved_at = _Meter(order, say, trainer.step_number), time.monotonic()
+    while trainer.step_number < order.num_steps:
+        stage = order.stage_at(trainer.step_number)
+        trainer.losses.weights = stage.weights
+        if stage.rounds_experts:
+            start_rounding(trainer.model, GROUP_SIZE)
+        meter.add(trainer.step_number, stage, trainer.step(stream.draw(stage)))
+        if time.monotonic() - saved_at > SAVE_EVERY_S:
+            trainer.save(order.folder, data_state=stream.state())
+            saved_at = time.monotonic()
+    trainer.save(order.folder, data_state=stream.state())
+    export_model(trainer.model.eval(), order.folder / MODEL, ranks=make_vocabulary(), group_size=GROUP_SIZE)
+    return order.folder / MODEL
+
+
+def _start(order: TrainingRun) -> tuple[Trainer, LessonStream]:
+    folder = order.folder
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
+        raise ConfigError(f"{folder} holds other files; name a new folder, or one that a training run has made")
+    torch.manual_seed(order.seed)
+    model = make_model(folder / INIT, make_config(make_vocabulary()), order.seed)
+    maker = LessonMaker(load_tokenizer(folder / INIT))
+    losses = Losses(
+        model,
+        AuxiliaryHeads(model, num_letters=NUM_CLASSES, word_length=WORD_LENGTH),
+        weights=LossWeights(),
+        numbers=NumberTokens(ids=maker.number_ids(), width=NUMBER_WIDTH),
+        supervised=SupervisedHead(layer=max(model.config.text.num_hidden_layers - 2, 0)),
+    )
+    options = TrainingOptions(
+        num_steps=order.num_steps, muon_lr=order.muon_lr, adam_lr=order.adam_lr, warmup_steps=20, weight_decay=0.02
+    )
+    return Trainer(model, losses, options, prefix=maker.prefix), LessonStream(maker, order.seed)
+
+
+class _Meter:
+    """Smooths what steps report, writes the log, and says how long it still takes."""
+
+    def __init__(self, order: TrainingRun, say: Say, first_step: int) -> None:
+        self._order, self._say, self._first = order, say, first_step
+        self._smooth: dict[str, float] = {}
+        self._started, self._cpu = time.monotonic(), time.process_time()
+
+    def add(self, step: int, stage: Stage, report: StepReport) -> None:
+        for name, value in report.losses.items():
+            self._smooth[name] = SMOOTHING * self._smooth.get(name, value) + (1 - SMOOTHING) * value
+        if (step + 1) % SAY_EVERY and step + 1 < self._order.num_steps:
+            return
+        seconds, done = time.monotonic() - self._started, step + 1 - self._first
+        row = {
+            "step": step + 1,
+            "stage": stage.name,
+            "screens": done * stage.batch,
+            "seconds": round(seconds, 1),
+            "cpu_seconds": round(time.process_time() - self._cpu, 1),
+            "rate": round(report.rate, 4),
+            "grad_norm": round(report.grad_norm, 3),
+            "imbalance": round(report.imbalance, 2),
+            "clipped": report.num_clipped,
+            "losses": {name: round(value, 4) for name, value in self._smooth.items()},
+        }
+        with (self._order.folder / LOG).open("a", encoding="utf-8") as log:
+            log.write(json.dumps(row) + "\n")
+        left = seconds / done * (self._order.num_steps - step - 1)
+        losses = "  ".join(f"{name} {value:.3f}" for name, value in self._smooth.items())
+        self._say(f"{stage.name:6} {step + 1:5} of {self._order.num_steps}  {losses}  {left / 60:.0f} min left")

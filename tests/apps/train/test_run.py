@@ -1,0 +1,93 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from apps.train import run as run_module
+from apps.train.course import LessonStream, Stage, make_course
+from apps.train.lessons import LessonMaker, make_vocabulary
+from apps.train.nano import make_config, make_model
+from apps.train.run import INIT, LOG, TrainingRun, train
+from apps.train.screens.screen import ScreenOptions
+from cua.errors import ConfigError
+from model_runtime.checkpoint.reader import Checkpoint, check_tensors
+from model_runtime.config import load_config
+from model_runtime.errors import CheckpointError
+from model_runtime.tokenizer.tokenizer import load_tokenizer
+from model_runtime.training.trainer import STATE
+
+OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
+COURSE = (
+    Stage(name="point", steps=2, options=OPTIONS, batch=2, questions=2, is_short=True),
+    Stage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2),
+    Stage(name="round", steps=1, options=OPTIONS, batch=2, questions=2, rounds_experts=True),
+)
+
+
+def weights_in(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(torch.load(folder / STATE, weights_only=True)["model"])
+
+
+def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
+    said: list[str] = []
+    model_dir = train(TrainingRun(folder=tmp_path, course=COURSE), said.append)
+    config = load_config(model_dir)
+    assert config.quantization is not None
+    check_tensors(Checkpoint.open(model_dir), config)
+    rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
+    assert [(row["step"], row["stage"]) for row in rows] == [(4, "round")]
+    assert set(rows[0]["losses"]) == {"token", "number", "letter", "word", "pointer", "attention"}
+    assert "round      4 of 4" in said[-1]
+
+
+def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
+    train(TrainingRun(folder=tmp_path / "whole", course=COURSE), lambda _: None)
+
+    def stop(text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "SAY_EVERY", 3)
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainingRun(folder=tmp_path / "cut", course=COURSE), stop)
+    said: list[str] = []
+    train(TrainingRun(folder=tmp_path / "cut", course=COURSE), said.append)
+    assert said[0] == "going on after step 2 of 4"
+    whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
+    assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ConfigError, match="holds other files"):
+        train(TrainingRun(folder=tmp_path, course=COURSE))
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_another_course_does_not_go_on_from_it(tmp_path: Path) -> None:
+    train(TrainingRun(folder=tmp_path, course=COURSE[:1]))
+    with pytest.raises(CheckpointError, match="other options"):
+        train(TrainingRun(folder=tmp_path, course=(replace(COURSE[0], steps=9),)))
+
+
+def test_lessons_go_on_where_they_stood(tmp_path: Path) -> None:
+    make_model(tmp_path / INIT, make_config(make_vocabulary()), seed=0)
+    maker = LessonMaker(load_tokenizer(tmp_path / INIT))
+    first, second = LessonStream(maker, 3), LessonStream(maker, 4)
+    first.draw(COURSE[0])
+    second.restore(json.loads(json.dumps(first.state())))
+    ours, theirs = first.draw(COURSE[1]), second.draw(COURSE[1])
+    assert [lesson.example.branches for lesson in ours] == [lesson.example.branches for lesson in theirs]
+
+
+def test_the_course_has_its_stages_in_order() -> None:
+    course = make_course()
+    assert [stage.name for stage in course] == ["point", "read", "speak", "round"]
+    assert [stage.rounds_experts for stage in course] == [False, False, False, True]
+    assert all(stage.steps == 1 for stage in make_course(0.0))
+    order = TrainingRun(folder=Path(), course=course)
+    assert order.stage_at(0) is course[0]
+    assert order.stage_at(course[0].steps) is course[1]
+    assert order.stage_at(order.num_steps - 1) is course[3]
