@@ -147,7 +147,8 @@ def _judge_actions(actions: Sequence[Action], question: Question) -> Verdict:
     if question.target is None:
         return "wrong click"
     left, top, right, bottom = question.target.box
-    if not (left <= clicks[0].x_px < right and top <= clicks[0].y_px < bottom):
+    x, y = clicks[0].x_px, clicks[0].y_px
+    if x is None or y is None or not (left <= x < right and top <= y < bottom):
         return "wrong click"
     typed = [action.text for action in actions if isinstance(action, TypeText)]
     return "right" if typed == ([question.typed] if question.typed else []) else "wrong text"
