@@ -28,7 +28,7 @@ RULES = {
     "position": "likeness of their places",
     "color": "likeness of their colours",
     "visual": "visual similarity",
-    "layout": "IoU of visible boxes",
+    "layout": "overlap of visible boxes",
     "interactions": "share of recorded interactions that are there",
 }
 """What else is measured besides the score, by name."""
