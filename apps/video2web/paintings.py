@@ -12,13 +12,15 @@ SHIFT = 50
 
 _NEAR_SHIFT, _NEAR_COLOR = 8, 4
 _FIRST_LEVEL, _LEVEL_STEP, _NUM_LEVELS = 10, 16, 16
-_MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
+MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
 """Text is seen where it changes a pixel by so many levels; a block counts when so much of its ink is seen."""
 
 
-def changed_by_text(image: NDArray[np.uint8], bare: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """(H, W): where a page (H, W, 3) looks otherwise without its text."""
-    changed: NDArray[np.bool_] = np.abs(image.astype(np.int16) - bare).max(axis=2) >= _MIN_SEEN_LEVELS
+def changed_by_text(
+    image: NDArray[np.uint8], bare: NDArray[np.uint8], min_levels: int = MIN_SEEN_LEVELS
+) -> NDArray[np.bool_]:
+    """(H, W): where a page (H, W, 3) looks otherwise without its text, by so many levels at least."""
+    changed: NDArray[np.bool_] = np.abs(image.astype(np.int16) - bare).max(axis=2) >= min_levels
     return changed
 
 
@@ -29,6 +31,7 @@ def blocks_of_paintings(
     image: NDArray[np.uint8],
     height: int,
     is_seen: NDArray[np.bool_] | None = None,
+    is_letter: NDArray[np.bool_] | None = None,
 ) -> tuple[TextBlock, ...]:
     """Blocks from two screenshots on which every element's text has a colour of its own.
 
@@ -39,6 +42,8 @@ def blocks_of_paintings(
         image: The page as it is.
         height: Rows of the whole page.
         is_seen: (H, W): where text can be seen; everywhere when left out.
+        is_letter: (H, W): where the painted pixels are letters and no borders, which have the colour of the text unless
+            they are given one; everywhere when left out.
     """
     moved = (first.astype(np.int16) + SHIFT) % 256
     is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)
@@ -60,7 +65,8 @@ def blocks_of_paintings(
         if code not in pixels:
             continue
         ys, xs = rows[pixels[code]], columns[pixels[code]]
-        if is_seen is not None and is_seen[ys, xs].mean() < _MIN_SEEN:
+        letters = is_letter[ys, xs] if is_letter is not None else np.ones(len(ys), bool)
+        if is_seen is not None and not (letters.any() and is_seen[ys, xs][letters].mean() >= _MIN_SEEN):
             continue
         red, green, blue = image[ys, xs].mean(axis=0).astype(int).tolist()
         blocks.append(

@@ -331,11 +331,14 @@ async def _find_blocks(opened: OpenPage, image: NDArray[np.uint8], bare: NDArray
     script = _script("blocks.js")
     texts = await opened.look(script, 0)
     first = await opened.photograph()
+    letters = changed_by_text(first, await _photograph_bare(opened, first), min_levels=2)
     await opened.look(script, SHIFT)
     second = await opened.photograph()
     height = min(len(first), len(second), len(image))
     is_seen = changed_by_text(image, bare)[:height]
-    return blocks_of_paintings(texts, first[:height], second[:height], image[:height], len(image), is_seen)
+    return blocks_of_paintings(
+        texts, first[:height], second[:height], image[:height], len(image), is_seen, letters[:height]
+    )
 
 
 def _script(name: str) -> str:

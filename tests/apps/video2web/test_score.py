@@ -201,3 +201,10 @@ async def test_a_page_that_cannot_be_shown_is_worth_nothing(reference: Reference
     score = no_page(reference, "it is gone")
     assert score.static == 0
     assert score.to_json()["problem"] == "it is gone"
+
+
+async def test_cells_whose_borders_have_the_colour_of_their_text_are_text(renderer: Renderer) -> None:
+    rows = "".join(f"<tr><td>Row {n}<td>{17 * n}" for n in range(1, 5))
+    html = f"<!doctype html><style>td{{border:1px solid;width:120px}}</style><table>{rows}</table>"
+    page = await renderer.render(SitePages({"index.html": html}), SIZE)
+    assert [block.text for block in page.blocks] == [text for n in range(1, 5) for text in (f"row {n}", str(17 * n))]
