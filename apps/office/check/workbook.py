@@ -36,6 +36,7 @@ def check_workbook(rendered: "Rendered", report: CheckReport) -> None:
             f"{size / 1e6:.0f} MB of cells: only errors that are stored in cells were looked for, and no formula was "
             "calculated anew",
         )
+        report.opened_by.append("lxml, row by row")
         _check_stream(package, report)
         return
     openpyxl = require("openpyxl", "office")
