@@ -21,7 +21,9 @@ def test_the_suite_is_whole() -> None:
     assert families == {"make", "edit", "extract", "convert", "reconcile", "annotate"}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if at % 4 == 0 else pytest.mark.slow) for at, name in enumerate(CASES)]
+)
 def test_solution_one_nothing_zero_near_miss_zero(name: str, tmp_path: Path) -> None:
     case: Case = CASES[name]
     for what in ("solved", "untouched", "missed"):
