@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from apps.video2web.drawn_recordings import draw_take
+from apps.video2web.filming import Recording, load_recording, record_take
 from apps.video2web.hand import Happening
 from apps.video2web.recording import Storyboard, Transition, read_recording
-from apps.video2web.recordings import Recording, load_recording, record, record_take
+from apps.video2web.recordings import record
 from apps.video2web.render import Renderer
 from visual_tools.box import Box
 
