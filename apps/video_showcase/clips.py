@@ -99,9 +99,9 @@ def _write(source: Source, span: ClipSpan, out: Any) -> int:
             continue
         last, count = ticks, count + 1
         image = np.ascontiguousarray(frame.image[: size[1], : size[0]])
-        picture = av.VideoFrame.from_ndarray(image, "rgb24").reformat(format="yuv420p")
-        picture.pts, picture.time_base = ticks, Fraction(1, 1000)
-        out.mux(video.encode(picture))
+        encoded = av.VideoFrame.from_ndarray(image, "rgb24").reformat(format="yuv420p")
+        encoded.pts, encoded.time_base = ticks, Fraction(1, 1000)
+        out.mux(video.encode(encoded))
     out.mux(video.encode(None))
     return count
 

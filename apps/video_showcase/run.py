@@ -14,7 +14,7 @@ from apps.video_showcase.jobs import Progress, Watchers, count_cores
 from apps.video_showcase.planned import PlannedModel
 from apps.video_showcase.sources import Inventory, take_inventory
 from apps.video_showcase.spans import MAX_SPANS, Span, span_of, split
-from apps.video_showcase.tools import MERGED, Desk, make_tools, task_name
+from apps.video_showcase.tools import MERGED, VideoContext, make_tools, task_name
 from apps.video_showcase.wish import Wish, wish_of
 from cua import Watch
 from cua.assemble import make_settings_model
@@ -214,8 +214,10 @@ class _Session:
         self._watchers = watchers = Watchers(
             self._progress, num_parallel=self._options.num_parallel, listener=self._options.on_progress
         )
-        self._desk = desk = Desk(spans=self._plan.spans, wish=self._plan.wish, watchers=watchers, frames=self._frames)
-        tools = make_tools(desk) if self._inner is None else (*VISUAL_TOOLS, *make_tools(desk))
+        self._context = context = VideoContext(
+            spans=self._plan.spans, wish=self._plan.wish, watchers=watchers, frames=self._frames
+        )
+        tools = make_tools(context) if self._inner is None else (*VISUAL_TOOLS, *make_tools(context))
         given, count = self._options.swarm, len(self._plan.spans)
         run = replace(given.limits.run, max_calls=max(given.limits.run.max_calls or 0, _CALLS_A_SPAN * count))
         limits = replace(

@@ -264,6 +264,6 @@ def _answer_pieces(show: Showcase) -> list[tuple[str, int | None, bool]]:
 
 
 def _facts_of(source: Source) -> str:
-    picture = f"{source.width_px} x {source.height_px} px, {source.fps:.3g} fps" if source.has_video else "sound only"
-    told = [clock(source.duration_s), picture, *source.warnings]
+    size = f"{source.width_px} x {source.height_px} px, {source.fps:.3g} fps" if source.has_video else "sound only"
+    told = [clock(source.duration_s), size, *source.warnings]
     return "; ".join(told)

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 from apps.video_showcase.events import Event, clock
 from visual_tools.errors import require
 
-Picture = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
 SIZE_PX = (320, 180)
 SOUND_HZ = 16_000
 _CHUNK = 1024
@@ -126,7 +126,7 @@ def _choose(kind: str, recipe: Recipe, rng: np.random.Generator, score: list[int
             return 1.0, "another scene", {"seed": int(rng.integers(1 << 30))}
 
 
-def make_icon() -> Picture:
+def make_icon() -> Pixels:
     """The icon that `template` events show, (24, 24, 3) uint8."""
     icon = Image.new("RGB", (24, 24), "#103a70")
     draw = ImageDraw.Draw(icon)
@@ -141,9 +141,9 @@ class _Stage:
     def __init__(self, recipe: Recipe, happenings: list[_Happening], rng: np.random.Generator) -> None:
         self.recipe = recipe
         self.happenings = happenings
-        self._ground: dict[int, Picture] = {}
-        self._board: dict[str, Picture] = {}
-        self._banner: dict[str, Picture] = {}
+        self._ground: dict[int, Pixels] = {}
+        self._board: dict[str, Pixels] = {}
+        self._banner: dict[str, Pixels] = {}
         self._specks = rng.uniform(0, 1, (40, 3))
         self._icon = make_icon()
         self._scene = int(rng.integers(1 << 30))
@@ -152,9 +152,9 @@ class _Stage:
         self._next = 0
         self._active: list[_Happening] = []
         self._last_key: tuple[Any, ...] = ()
-        self._last: Picture = np.zeros((SIZE_PX[1], SIZE_PX[0], 3), np.uint8)
+        self._last: Pixels = np.zeros((SIZE_PX[1], SIZE_PX[0], 3), np.uint8)
 
-    def paint(self, number: int) -> tuple[Picture, bool]:
+    def paint(self, number: int) -> tuple[Pixels, bool]:
         """A frame, and whether it differs from the one before."""
         time_s = number / self.recipe.fps
         self._advance(time_s)
@@ -183,7 +183,7 @@ class _Stage:
                 self._score = one.event.text
         self._active = [one for one in self._active if one.event.end_s > time_s + 1e-6]
 
-    def _show(self, image: Picture, one: _Happening, time_s: float) -> None:
+    def _show(self, image: Pixels, one: _Happening, time_s: float) -> None:
         look, event = one.look, one.event
         match event.kind:
             case "text":
@@ -197,7 +197,7 @@ class _Stage:
                 share = (time_s - event.start_s) / event.duration_s
                 self._move(image, look, 1 - share if look["is_back"] else share)
 
-    def _move(self, image: Picture, look: dict[str, Any], share: float) -> None:
+    def _move(self, image: Pixels, look: dict[str, Any], share: float) -> None:
         cv2 = require("cv2", "visual")
         size = look["size"]
         x = round(-size / 2 + share * (SIZE_PX[0] + size))
@@ -208,7 +208,7 @@ class _Stage:
             half = size // 2
             cv2.rectangle(image, (x - half, y - half), (x + half, y + half), look["color"], -1)
 
-    def _distract(self, image: Picture, time_s: float) -> None:
+    def _distract(self, image: Pixels, time_s: float) -> None:
         cv2 = require("cv2", "visual")
         light = 1 + 0.12 * np.sin(time_s / 23)
         image[:] = np.minimum(image * light, 255).astype(np.uint8)
@@ -224,36 +224,36 @@ class _Stage:
         if int(time_s) % 97 < 5:
             cv2.rectangle(image, (60, 140), (260, 158), (30, 30, 40), -1)
 
-    def _label(self, text: str) -> Picture:
+    def _label(self, text: str) -> Pixels:
         if len(self._banner) > 64:
             self._banner.clear()
         if text not in self._banner:
             self._banner[text] = _words(text, 12, (235, 235, 235), (20, 20, 24))
         return self._banner[text]
 
-    def _find_ground(self) -> Picture:
+    def _find_ground(self) -> Pixels:
         if self._scene not in self._ground:
             self._ground = {self._scene: _paint_ground(self._scene)}
         return self._ground[self._scene]
 
-    def _find_board(self) -> Picture:
+    def _find_board(self) -> Pixels:
         if self._score not in self._board:
             self._board = {self._score: _words(self._score, 15, (255, 255, 255), (12, 28, 52))}
         return self._board[self._score]
 
-    def _find_banner(self, text: str, is_light: bool) -> Picture:
+    def _find_banner(self, text: str, is_light: bool) -> Pixels:
         colors = ((20, 20, 30), (240, 238, 225)) if is_light else ((255, 244, 190), (70, 16, 24))
         key = f"{text}{is_light}"
         if key not in self._banner:
             self._banner[key] = _words(text, 20, *colors)
         return self._banner[key]
 
-    def _lay(self, image: Picture, part: Picture, at: tuple[int, int]) -> None:
+    def _lay(self, image: Pixels, part: Pixels, at: tuple[int, int]) -> None:
         left = max(min(at[0] - part.shape[1] // 2, SIZE_PX[0] - part.shape[1]), 0)
         image[at[1] : at[1] + part.shape[0], left : left + part.shape[1]] = part[: SIZE_PX[1] - at[1]]
 
 
-def _words(text: str, size: int, ink: tuple[int, ...], ground: tuple[int, ...]) -> Picture:
+def _words(text: str, size: int, ink: tuple[int, ...], ground: tuple[int, ...]) -> Pixels:
     font = ImageFont.load_default(size)
     left, top, right, bottom = font.getbbox(text)
     part = Image.new("RGB", (int(right - left) + 16, int(bottom - top) + 10), ground)
@@ -261,7 +261,7 @@ def _words(text: str, size: int, ink: tuple[int, ...], ground: tuple[int, ...]) 
     return np.asarray(part)
 
 
-def _paint_ground(seed: int) -> Picture:
+def _paint_ground(seed: int) -> Pixels:
     """A landscape of flat areas with a soft gradient."""
     rng = np.random.default_rng(seed)
     width, height = SIZE_PX

@@ -39,7 +39,7 @@ _MAX_LISTED = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class VideoContext:
     """What all agents of a run share.
 
     Attributes:
@@ -133,8 +133,8 @@ class _VideoTool:
     arguments: type[Arguments] = Arguments
     is_repeatable = True
 
-    def __init__(self, desk: Desk, folder: Path) -> None:
-        self._desk, self._folder = desk, folder
+    def __init__(self, context: VideoContext, folder: Path) -> None:
+        self._context, self._folder = context, folder
         self.parameters: Mapping[str, Any] = schema_of(self.arguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -148,7 +148,7 @@ class _VideoTool:
         raise NotImplementedError
 
     def _place(self, file: str | None, start_s: float, end_s: float | None) -> _Place:
-        own = self._desk.span_in(self._folder)
+        own = self._context.span_in(self._folder)
         if own is None:
             span, zero_s, length_s = self._whole_file(file), 0.0, 0.0
             length_s = span.source.duration_s
@@ -160,7 +160,7 @@ class _VideoTool:
         return _Place(span=span, zero_s=zero_s, start_s=start_s + zero_s, end_s=until_s + zero_s)
 
     def _whole_file(self, file: str | None) -> Span:
-        known = {span.source.name: span.source for span in self._desk.spans}
+        known = {span.source.name: span.source for span in self._context.spans}
         if file not in known:
             raise _WrongPlaceError(f"There is no file {file!r}; name one.{name_choices(file or '', known)}")
         return Span(number=0, source=known[file], start_s=0.0, end_s=known[file].duration_s)
@@ -180,7 +180,7 @@ class ShowSheetTool(_VideoTool):
     async def _call(self, asked: SheetArguments) -> ToolResult:
         place = self._place(asked.file, asked.start_s, asked.end_s)
         times_s = np.linspace(place.start_s, max(place.end_s - 0.2, place.start_s), asked.num_frames).tolist()
-        frames = await self._desk.frames.get(place.span.source, times_s, side_px=_TILE_PX)
+        frames = await self._context.frames.get(place.span.source, times_s, side_px=_TILE_PX)
         shown = [replace(frame, timestamp_s=max(frame.timestamp_s - place.zero_s, 0.0)) for frame in frames]
         sheet = await asyncio.to_thread(contact_sheet, shown, tile_px=_TILE_PX)
         told = f"{len(shown)} frames, {shown[0].timestamp_s:.1f} to {shown[-1].timestamp_s:.1f} s:"
@@ -199,7 +199,7 @@ class ShowFramesTool(_VideoTool):
         wrong = [time_s for time_s in asked.times_s if not 0 <= time_s <= place.end_s - place.zero_s]
         if wrong:
             raise _WrongPlaceError(f"{wrong[0]:g} s lies outside of 0 to {place.end_s - place.zero_s:.1f} s.")
-        frames = await self._desk.frames.get(place.span.source, [time_s + place.zero_s for time_s in asked.times_s])
+        frames = await self._context.frames.get(place.span.source, [time_s + place.zero_s for time_s in asked.times_s])
         parts: list[TextPart | ImagePart] = []
         for frame in frames:
             image, time_s = encode_for_model(frame.image)[0], max(frame.timestamp_s - place.zero_s, 0.0)
@@ -249,14 +249,14 @@ class DetectEventsTool(_VideoTool):
     arguments = DetectArguments
 
     async def _call(self, asked: DetectArguments) -> ToolResult:
-        span = self._desk.span_in(self._folder)
+        span = self._context.span_in(self._folder)
         if span is None:
             raise _WrongPlaceError("Only a sub-agent watches a span; call merge_events for what they have noted.")
         for name in asked.detectors:
-            if name not in DETECTORS or (name == "template" and not self._desk.wish.template):
+            if name not in DETECTORS or (name == "template" and not self._context.wish.template):
                 raise _WrongPlaceError(f"There is no detector {name!r}.{name_choices(name, DETECTORS)}")
         chosen = tuple(name for name in DETECTORS if name in asked.detectors)
-        found = await self._desk.watchers.watch(span, chosen, self._desk.wish.template, self._folder)
+        found = await self._context.watchers.watch(span, chosen, self._context.wish.template, self._folder)
         events = [event_of(data) for data in found["events"]]
         _save(self._folder / "detected.json", [event.to_json() for event in events])
         lines = [_line(event.moved(-span.start_s)) for event in events[:_MAX_LISTED]]
@@ -276,7 +276,7 @@ class NoteEventsTool(_VideoTool):
     arguments = NoteArguments
 
     async def _call(self, asked: NoteArguments) -> ToolResult:
-        span = self._desk.span_in(self._folder)
+        span = self._context.span_in(self._folder)
         if span is None:
             raise _WrongPlaceError("Only a sub-agent notes events.")
         length_s = span.end_s - span.start_s
@@ -304,9 +304,9 @@ class MergeEventsTool(_VideoTool):
     arguments = MergeArguments
 
     async def _call(self, asked: MergeArguments) -> ToolResult:
-        if self._desk.span_in(self._folder) is not None:
+        if self._context.span_in(self._folder) is not None:
             raise _WrongPlaceError("Only the orchestrator merges; note your own events with note_events.")
-        events, missing = await asyncio.to_thread(merge_noted, self._folder, self._desk.spans)
+        events, missing = await asyncio.to_thread(merge_noted, self._folder, self._context.spans)
         data = {"events": [event.to_json() for event in events], "missing": [span.number for span in missing]}
         _save(self._folder / MERGED, data)
         chosen = [event for event in events if asked.kind in (None, event.kind)][asked.offset :]
@@ -341,12 +341,12 @@ def merge_noted(folder: Path, spans: Sequence[Span]) -> tuple[list[Event], list[
     return merge(found, spans), [span for span in spans if span.number not in found]
 
 
-def make_tools(desk: Desk) -> tuple[ToolMaker, ...]:
+def make_tools(context: VideoContext) -> tuple[ToolMaker, ...]:
     """Makers of the tools for each agent of a run."""
 
     def maker(kind: type[_VideoTool]) -> ToolMaker:
         def make(place: Workplace) -> Tool:
-            return kind(desk, place.kernel.folder)
+            return kind(context, place.kernel.folder)
 
         return make
 
