@@ -277,8 +277,11 @@ def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
             if data["state"] == "created":
                 children[data["task"]] = _created(data, configs)
             _apply(children[data["task"]], data)
+        tries: dict[str, list[RunRecord]] = {}
+        for name, one in record.agents.items():
+            tries.setdefault(name.partition(".")[0], []).append(one)
         for child in children.values():
-            _add_up(child, record)
+            _add_up(child, tries.get(child.id, []), record.agents.get(child.agent_id))
     except (KeyError, TypeError, ValueError) as error:
         raise TrajectoryError(
             f"the record {record.run_dir} is damaged in what it says of sub-agents: {error}"
@@ -301,10 +304,9 @@ def _created(data: Mapping[str, Any], configs: Mapping[tuple[str, str], Subagent
     return child
 
 
-def _add_up(child: Child, record: RunRecord) -> None:
+def _add_up(child: Child, tries: Sequence[RunRecord], latest: RunRecord | None) -> None:
     """What a child has used, over all its tries, where its end is not on record."""
-    tries = [one for name, one in record.agents.items() if name.partition(".")[0] == child.id]
-    child.earlier = record.agents.get(child.agent_id)
+    child.earlier = latest
     if child.state in FINAL or child.earlier is None:
         return
     child.num_steps = sum(len(one.tool_steps) + len(one.steps) for one in tries)
