@@ -30,6 +30,11 @@ def secho(
     typer.secho(safe_lines(text), err=err, nl=nl, fg=fg, bold=bold or None, dim=dim or None)
 
 
+def rewrite_line(text: str, *, width: int = 78) -> None:
+    """Print a text, cleaned, in the place of the line that stands on stderr; `echo(err=True)` goes on below it."""
+    print(f"\r{safe_lines(text):<{width}}", end="", file=sys.__stderr__, flush=True)
+
+
 def echo_json(value: Any) -> None:
     """Print a value as one line of JSON on stdout."""
     typer.echo(to_json(value))

@@ -234,7 +234,7 @@ class _View:
             facts = {"watched_s": round(progress.watched_s, 1), "whole_s": round(progress.whole_s, 1), "left_s": left_s}
             terminal.echo_json({"event": "progress", **facts})
         elif self._is_live:
-            print(f"\r{line:<78}", end="", file=sys.__stderr__, flush=True)
+            terminal.rewrite_line(line)
             self._is_mid_line = True
         else:
             terminal.echo(line, err=True)
@@ -242,7 +242,7 @@ class _View:
     def end(self) -> None:
         """No more progress comes."""
         if self._is_mid_line:
-            print(file=sys.__stderr__)
+            terminal.echo(err=True)
             self._is_mid_line = False
 
     def listen(self, event: "Event") -> None:

@@ -120,7 +120,7 @@ class CheckTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Do it."""
         asked = read_arguments(CheckArguments, arguments)
-        code = f"from apps.office.inside import show_check\nshow_check({asked.path!r}, {list(asked.expect)!r})"
+        code = f"from apps.office.inside import show_check\nprint(show_check({asked.path!r}, {list(asked.expect)!r}))"
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 

@@ -38,21 +38,21 @@ def build_report(count: int, title: str, author: str) -> bool:
     return True
 
 
-def show_chapter() -> None:
-    """Print what is missing in `chapter.md`, its counts, and display its pages."""
+def show_chapter() -> str:
+    """What is missing in `chapter.md`, or its counts; displays its pages."""
     from apps.office.long_report import chapter_faults
 
     text = Path("chapter.md").read_text("utf-8")
     works = Path("works.bib").read_text("utf-8") if Path("works.bib").is_file() else ""
     faults = chapter_faults(text, works, Path())
-    print("\n".join(f"error: {one}" for one in faults) or "nothing is missing")
-    if not faults:
-        write_docx(Manuscript(text=text, bibliography=works), Path(".chapter.docx"), contents=False)
-        show_check(".chapter.docx")
+    if faults:
+        return "\n".join(f"error: {one}" for one in faults)
+    write_docx(Manuscript(text=text, bibliography=works), Path(".chapter.docx"), contents=False)
+    return "\n".join(("nothing is missing", show_check(".chapter.docx")))
 
 
-def show_check(name: str, expect: Sequence[str] = ()) -> None:
-    """Print what a check found, and display images of the pages: all of them small, the first ones larger."""
+def show_check(name: str, expect: Sequence[str] = ()) -> str:
+    """What a check found; displays images of the pages: all of them small, the first ones larger."""
     import tempfile
 
     from IPython.display import display
@@ -60,7 +60,7 @@ def show_check(name: str, expect: Sequence[str] = ()) -> None:
     image = require("PIL.Image", "office")
     with tempfile.TemporaryDirectory(prefix="k25-show-") as scratch:
         report = check_file(Path(name), Path(scratch), expect)
-        print(report.to_text())
         for one in report.images[:_MAX_SHOWN]:
             with image.open(Path(scratch) / one) as opened:
                 display(opened.copy())  # type: ignore[no-untyped-call]
+        return report.to_text()

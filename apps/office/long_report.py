@@ -73,7 +73,7 @@ class CheckChapterTool:
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Do it."""
-        code = "from apps.office.inside import show_chapter\nshow_chapter()"
+        code = "from apps.office.inside import show_chapter\nprint(show_chapter())"
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 

@@ -135,12 +135,14 @@ class Film:
         after: The same once all is at rest.
         times_s: When each frame was shown, from the act on.
         frames: JPEG files.
+        scrolls_px: How far down each frame shows the page.
     """
 
     before: NDArray[np.uint8]
     after: NDArray[np.uint8]
     times_s: list[float] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)
+    scrolls_px: list[float] = field(default_factory=list)
 
     def crops(self, box: Box) -> list[NDArray[np.uint8]]:
         """A region in all frames, (h, w, 3) uint8 RGB each."""
@@ -150,10 +152,15 @@ class Film:
     def thinned(self, end_s: float) -> "Film":
         """The frames until a time, so many of them that they can be looked at."""
         kept = [number for number, at in enumerate(self.times_s) if at <= end_s]
-        kept = kept[:: max(-(-len(kept) // _MAX_DECODED), 1)]
-        return replace(
-            self, times_s=[self.times_s[number] for number in kept], frames=[self.frames[number] for number in kept]
-        )
+        return self._only(kept[:: max(-(-len(kept) // _MAX_DECODED), 1)])
+
+    def at_rest(self) -> "Film":
+        """The frames that show the same part of the page as the last one: none of those before a scroll."""
+        return self._only([number for number, row in enumerate(self.scrolls_px) if abs(row - self.scrolls_px[-1]) < 1])
+
+    def _only(self, kept: Sequence[int]) -> "Film":
+        lists = {name: [getattr(self, name)[number] for number in kept] for name in ("times_s", "frames", "scrolls_px")}
+        return replace(self, **lists)
 
 
 async def _play(renderer: Renderer, site: Site, one: Interaction, name: str, viewport_px: tuple[int, int]) -> Film:
@@ -198,6 +205,7 @@ async def _start_filming(context: "BrowserContext", page: "Page", film: Film) ->
         if len(film.frames) < _MAX_FRAMES:
             film.times_s.append(float(event["metadata"].get("timestamp") or time.time()) - began)
             film.frames.append(base64.b64decode(event["data"]))
+            film.scrolls_px.append(float(event["metadata"].get("scrollOffsetY") or 0))
         task = asyncio.ensure_future(acknowledge(event["sessionId"]))
         sent.add(task)
         task.add_done_callback(sent.discard)
@@ -267,7 +275,7 @@ def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[
 
 def _judge_by_itself(one: Interaction, film: Film, box: Box) -> Replay:
     """Something that comes without an act of its own: it has to be missing first, and to come later."""
-    crops = film.crops(box)
+    crops = film.at_rest().crops(box)
     if not crops:
         return Replay(interaction=one, is_there=False, closeness=0, why=_NOTHING)
     closeness = [_closeness(one, crop) for crop in [*crops, _cut(film.after, box)]]

@@ -123,7 +123,8 @@ def main(order_file: str, result_file: str) -> int:
         remember_timeline(span.source.path, Path(order["timeline"]))
 
     def tell(time_s: float) -> None:
-        print(json.dumps({"time_s": round(time_s, 2)}), flush=True)
+        sys.stdout.buffer.write(json.dumps({"time_s": round(time_s, 2)}).encode() + b"\n")  # the parent reads it
+        sys.stdout.buffer.flush()
 
     result = watch(span, tuple(order["detectors"]), order["template"], tell)
     target = Path(result_file)
