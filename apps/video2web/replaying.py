@@ -159,8 +159,12 @@ class Film:
         return self._only([number for number, row in enumerate(self.scrolls_px) if abs(row - self.scrolls_px[-1]) < 1])
 
     def _only(self, kept: Sequence[int]) -> "Film":
-        lists = {name: [getattr(self, name)[number] for number in kept] for name in ("times_s", "frames", "scrolls_px")}
-        return replace(self, **lists)
+        return replace(
+            self,
+            times_s=[self.times_s[number] for number in kept],
+            frames=[self.frames[number] for number in kept],
+            scrolls_px=[self.scrolls_px[number] for number in kept],
+        )
 
 
 async def _play(renderer: Renderer, site: Site, one: Interaction, name: str, viewport_px: tuple[int, int]) -> Film:
