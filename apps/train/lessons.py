@@ -12,7 +12,6 @@ from apps.train.screens.canvas import find_cells
 from apps.train.screens.screen import Screen
 from apps.train.screens.widgets import Target
 from apps.train.skills import Question
-from apps.train.vocabulary import make_ranks
 from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, system_prompt
 from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_chat, render_chat
 from model_runtime.media import MediaItem, MediaSpan, Prompt
@@ -62,7 +61,7 @@ class LessonMaker:
     """Makes lessons of screens.
 
     Args:
-        tokenizer: Of `make_ranks(protocol_texts())`.
+        tokenizer: Of `apps.train.vocabulary.make_vocabulary`.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -205,26 +204,3 @@ def _label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:
         for token, targets in at.items()
         if len(targets) == 1
     ]
-
-
-def protocol_texts() -> list[str]:
-    """What stands in every request and answer, for the vocabulary."""
-    from apps.train import skills
-
-    answers = [answer_text(action, "") for action in (skills.CLICK, skills.TYPE_ACTION, skills.GIVE_UP, skills.FINISH)]
-    codes = ["pyautogui.click(x=0., y=0.)", 'pyautogui.write("', 'computer.terminate(status="failure")', '"success")']
-    return [
-        *("system", "user", "assistant", "image"),
-        system_prompt(ProtocolOptions()),
-        "\n" + instruction_text('"'),
-        *(text.replace("{}", "") for texts in skills.ASK.values() for text in texts),
-        *(text.format(value="", name="") for text in skills.TYPE),
-        *(skills.SEEN, skills.ABSENT, skills.DONE),
-        *answers,
-        *codes,
-    ]
-
-
-def make_vocabulary() -> bytes:
-    """Content of nano-K2.5's `tiktoken.model`."""
-    return make_ranks(protocol_texts())

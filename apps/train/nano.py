@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from apps.train.lessons import make_vocabulary
+from apps.train.vocabulary import make_vocabulary
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.config.types import K25Config
 from model_runtime.model import K25Model, load_model

@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 
 from apps.train.course import Course, LessonStream, Stage
-from apps.train.lessons import NUM_CLASSES, WORD_LENGTH, LessonMaker, make_vocabulary
+from apps.train.lessons import NUM_CLASSES, WORD_LENGTH, LessonMaker
 from apps.train.nano import make_config, make_model
+from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.export import export_model

@@ -22,7 +22,6 @@ ASK: dict[Kind, tuple[str, ...]] = {
 TYPE = ('Type "{value}" into the field "{name}".', 'Enter "{value}" in "{name}".', 'Write "{value}" into "{name}".')
 SEEN, ABSENT, DONE = "It is there.", "It is not there.", "It is done."
 CLICK, TYPE_ACTION, GIVE_UP, FINISH = "Click it.", "Click it and type.", "Give up.", "Finish."
-CODE = "## Code:\n```python\n{}\n```"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

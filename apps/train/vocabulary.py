@@ -8,6 +8,10 @@ import base64
 import re
 from collections.abc import Iterable, Iterator
 
+from apps.train import skills
+from apps.train.lessons import answer_text
+from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, system_prompt
+
 PIECE = re.compile(r"[^\r\n\w]?[^\W\d_]+|\d{1,3}| ?[^\s\w]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+|_")
 """Near to the release's pattern, which cuts texts before tokens are looked for: a word with what stands before it."""
 
@@ -33,3 +37,24 @@ def _beginnings(text: str) -> Iterator[bytes]:
     for piece in PIECE.findall(text):
         word = piece.encode()
         yield from (word[:length] for length in range(2, len(word) + 1) if not word[:length].isdigit())
+
+
+def protocol_texts() -> list[str]:
+    """What stands in every request and answer, for the vocabulary."""
+    answers = [answer_text(action, "") for action in (skills.CLICK, skills.TYPE_ACTION, skills.GIVE_UP, skills.FINISH)]
+    codes = ["pyautogui.click(x=0., y=0.)", 'pyautogui.write("', 'computer.terminate(status="failure")', '"success")']
+    return [
+        *("system", "user", "assistant", "image"),
+        system_prompt(ProtocolOptions()),
+        "\n" + instruction_text('"'),
+        *(text.replace("{}", "") for texts in skills.ASK.values() for text in texts),
+        *(text.format(value="", name="") for text in skills.TYPE),
+        *(skills.SEEN, skills.ABSENT, skills.DONE),
+        *answers,
+        *codes,
+    ]
+
+
+def make_vocabulary() -> bytes:
+    """Content of nano-K2.5's `tiktoken.model`."""
+    return make_ranks(protocol_texts())

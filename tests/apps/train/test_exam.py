@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from apps.train.exam import Marks, examine, judge, make_sheet
-from apps.train.lessons import Coordinates, answer_text, make_vocabulary
+from apps.train.lessons import Coordinates, answer_text
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, Screen, ScreenOptions, make_screen
 from apps.train.skills import Question, draw_questions
+from apps.train.vocabulary import make_vocabulary
 
 OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 300)), held_out_names=True)
 

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from apps.train.lessons import LETTERS, Coordinates, LessonMaker, letter_class, make_vocabulary
+from apps.train.lessons import LETTERS, Coordinates, LessonMaker, letter_class
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import Question, draw_questions
+from apps.train.vocabulary import make_vocabulary
 from cua.gui_agent.interpreter.run import run
 from cua.gui_agent.protocol.parse import parse
 from cua.messages import Reply

@@ -7,10 +7,11 @@ import torch
 
 from apps.train import run as run_module
 from apps.train.course import LessonStream, Stage, make_course
-from apps.train.lessons import LessonMaker, make_vocabulary
+from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.run import INIT, LOG, TrainingRun, train
 from apps.train.screens.screen import ScreenOptions
+from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.config import load_config
