@@ -84,8 +84,8 @@ def test_a_model_is_examined_through_the_engine_that_serves(tmp_path: Path) -> N
     assert {verdict for verdicts in marks.of_kind.values() for verdict in verdicts} == {"unreadable"}
 
 
-@pytest.mark.parametrize("status", ["success", "failure"])
-def test_an_end_behind_a_click_does_not_count_as_the_click(status: str) -> None:
+@pytest.mark.parametrize(("status", "verdict"), [("success", "claimed done"), ("failure", "gave up")])
+def test_an_end_behind_a_click_does_not_count_as_the_click(status: str, verdict: str) -> None:
     screen, question = next(pair for pair in draw(1) if pair[1].kind == "button")
     answer = oracle(question, screen).replace("\n```", f'\ncomputer.terminate(status="{status}")\n```')
-    assert judge(answer, question, screen) in ("gave up", "claimed done", "unreadable")
+    assert judge(answer, question, screen) == verdict
