@@ -32,6 +32,12 @@ _BOX_SIGNS = "□■☐☑☒▢▣◻◼口回○●◯◉◎▪"
 
 _PUNCTUATION = ",.:;"
 
+_TORN_PX = 2
+_TORN_ROWS = 0.8
+_TORN_CONFIDENCE = 0.05
+"""Two lines were torn from one when at least so many columns of pixels belong to both and they share so much of their
+rows; reading them as one may be this much less sure."""
+
 CharSpans = tuple[tuple[float, float], ...]
 _MIN_CONFIDENCE = 0.5
 _shared_lock = threading.Lock()
@@ -244,16 +250,55 @@ class OcrEngine:
 
     def _read(self, image: NDArray[np.uint8]) -> list[TextLine]:
         lines: list[TextLine] = []
+        areas: list[Box] = []  # of the lines that are not turned
+        level: list[TextLine] = []
         for area, read in choose_directions(image, self._detector.detect(image), self._recognizer):
             if read.confidence < _MIN_CONFIDENCE:
                 continue
-            ink = find_ink(area.cut(image))
             if area.angle_deg:
-                lines += _make_turned_lines(area, read, ink)
+                lines += _make_turned_lines(area, read, find_ink(area.cut(image)))
                 continue
-            for text, tight, chars in make_lines(read, area.box, ink):
-                lines.append(TextLine(text=text, box_px=tight, confidence=read.confidence, char_x_px=chars))
+            made = _make_level_lines(area, read, image)
+            level += made
+            areas += [area.box] * len(made)
+        lines += self._join_torn(image, level, areas)
         return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left))
+
+    def _join_torn(self, image: NDArray[np.uint8], lines: list[TextLine], areas: list[Box]) -> list[TextLine]:
+        """Lines that share a letter are one that the detector tore: it is read again as one, when that reads as well."""
+        whole = dict(enumerate(lines))
+        joined: list[TextLine] = []
+        for left, right in _find_torn(lines):
+            if left not in whole or right not in whole:
+                continue
+            area = TextArea.from_box(areas[left].union(areas[right]))
+            read = self._recognizer.recognize(area.cut(image))
+            if read.confidence >= min(lines[left].confidence, lines[right].confidence) - _TORN_CONFIDENCE:
+                joined += _make_level_lines(area, read, image)
+                del whole[left], whole[right]
+        return [*whole.values(), *joined]
+
+
+def _make_level_lines(area: TextArea, read: Recognized, image: NDArray[np.uint8]) -> list[TextLine]:
+    """The lines of an area whose sides are the image's."""
+    return [
+        TextLine(text=text, box_px=tight, confidence=read.confidence, char_x_px=chars)
+        for text, tight, chars in make_lines(read, area.box, find_ink(area.cut(image)))
+    ]
+
+
+def _find_torn(lines: list[TextLine]) -> list[tuple[int, int]]:
+    """Pairs of lines, left and right, that stand in the same rows and both hold the columns of one letter."""
+    if not lines:
+        return []
+    boxes = np.array([(line.box_px.left, line.box_px.top, line.box_px.right, line.box_px.bottom) for line in lines])
+    left, top, right, bottom = boxes.T
+    shared_px = right[:, None] - left[None, :]
+    rows_px = np.minimum(bottom[:, None], bottom) - np.maximum(top[:, None], top)
+    higher = np.maximum(bottom - top, (bottom - top)[:, None])
+    torn = (left[:, None] < left) & (right[:, None] < right) & (rows_px >= _TORN_ROWS * higher)
+    torn &= (shared_px >= _TORN_PX) & (shared_px <= higher)
+    return [(int(first), int(second)) for first, second in np.argwhere(torn)]
 
 
 def _make_turned_lines(area: TextArea, read: Recognized, ink: NDArray[np.bool_]) -> Iterator[TextLine]:

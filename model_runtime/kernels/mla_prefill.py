@@ -23,7 +23,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import (
+    ALIGNMENT,
+    Case,
+    Launch,
+    LaunchError,
+    check_dtype,
+    check_shape,
+    check_unit_stride,
+    run,
+)
 from model_runtime.kernels.mla_decode import (
     DTYPES,
     FP32_TILE,
@@ -124,7 +133,8 @@ def mla_prefill(
     Args:
         q: (N, heads, key_dim); here and below, rows and heads may be strided.
         k: (M, heads, key_dim), or (M, 1, key_dim) when all heads share one.
-        v: (M, heads, value_dim), or (M, 1, value_dim), a view of k.
+        v: (M, heads, value_dim), or (M, 1, value_dim), a view of k. Values that begin between two multiples of 16
+            bytes, as those behind keys of an odd width do, are copied.
         cu_seqlens_q: Bounds of the sequences in q.
         cu_seqlens_k: Bounds of the sequences in k and v.
         scale: Factor on the scores before the softmax, above 0.
@@ -143,6 +153,8 @@ def mla_prefill(
         return attend(q, k, plan, v.shape[2], scale, tile)
     if k.shape[1] != q.shape[1]:
         return reference(q, k, v, cu_seqlens_q, cu_seqlens_k, scale)
+    if v.data_ptr() % ALIGNMENT:
+        v = v.clone()
     out = q.new_empty(*q.shape[:2], v.shape[2])
     tile = FP32_TILE if q.dtype == torch.float32 else find_tile("mla_prefill.plain", cu_seqlens_q.max_len)
     run(make_plain(q, k, v, plan_plain(*bounds, tile.block_m, q.device), out, scale, tile))

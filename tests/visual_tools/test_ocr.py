@@ -4,10 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
 from visual_tools.ocr import OcrEngine, read_text
+from visual_tools.text_detection import TextArea
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,34 @@ def test_light_text_on_dark_is_read(engine: OcrEngine) -> None:
 @pytest.mark.parametrize("size", [(1, 1), (3, 500), (500, 3), (40, 40)])
 def test_pictures_without_text_have_no_lines(engine: OcrEngine, size: tuple[int, int]) -> None:
     assert engine.read_text(np.full((*size, 3), 255, np.uint8)) == []
+
+
+class TornDetector:
+    """Finds areas whose boxes were told beforehand."""
+
+    def __init__(self, *boxes: Box) -> None:
+        self.areas = [TextArea.from_box(box) for box in boxes]
+
+    def detect(self, image: NDArray[np.uint8]) -> list[TextArea]:
+        return self.areas
+
+
+def test_a_line_that_was_torn_within_a_letter_is_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    canvas = Canvas().text(20, 20, "May 2024")
+    tear = 20 + round(canvas.draw.textlength("Ma", font_size=18))
+    engine = OcrEngine()
+    torn = TornDetector(Box(14, 12, tear + 12, 50), Box(tear, 12, 115, 50))
+    monkeypatch.setattr(engine, "_detector", torn)
+
+    assert [line.text for line in engine.read_text(canvas.array)] == ["May 2024"]
+
+
+def test_neighbours_whose_areas_overlap_stay_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    canvas = Canvas().text(20, 20, "Sun").text(90, 20, "Mon")
+    engine = OcrEngine()
+    monkeypatch.setattr(engine, "_detector", TornDetector(Box(14, 12, 80, 50), Box(70, 12, 140, 50)))
+
+    assert [line.text for line in engine.read_text(canvas.array)] == ["Sun", "Mon"]
 
 
 def test_crop_of_one_line_is_read(engine: OcrEngine) -> None:

@@ -104,6 +104,11 @@ def find_lists(screen: Screen) -> list[Box]:
     ]
 
 
+def find_frames(screen: Screen) -> list[Box]:
+    """Boxes that hold other boxes: cards, panels, cells of a table around a field."""
+    return [rectangle.box_px for rectangle in screen.rectangles if _is_frame(screen, rectangle.box_px)]
+
+
 def _is_frame(screen: Screen, box: Box) -> bool:
     """Whether a box holds other boxes, or lies at the image's corner, as panels and pages do."""
     if _is_page(screen, box):

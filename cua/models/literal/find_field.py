@@ -7,6 +7,7 @@ from typing import Literal
 from cua.models.literal.field_boxes import (
     find_field_boxes,
     find_fields,
+    find_frames,
     find_home,
     find_lists,
     is_button,
@@ -155,13 +156,14 @@ def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> lis
 
 def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     costs = []
+    cells = [*boxes, *find_frames(screen)]  # the cell beside a label's may hold a field and more
     for box in boxes:
         found = _cost(screen, label.box_px, box)
         if found is None or is_filled(screen, box):
             continue
         cost, how = found
         cost += _BUTTON_COST if is_button(screen, box) or is_tool(screen, box, boxes) else 0.0
-        cost += 0.7 if is_cell(box, boxes) else 0.0
+        cost += 0.7 if is_cell(box, cells) else 0.0
         cost += 0.5 if len(screen.lines_in(box)) > 1 and box.height < 60 else 0.0
         if kind == "text" and is_list(screen, box):
             costs += [(cost + 0.1, beside, how) for beside in boxes if _follows(screen, box, beside)]

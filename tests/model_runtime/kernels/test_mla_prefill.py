@@ -132,6 +132,13 @@ def test_strided_rows_and_nobody_s_rows(kind: str) -> None:
     assert not kernels.mla_prefill(q, k, v, *bounds, SCALE)[:3].isnan().any()
 
 
+def test_values_behind_keys_of_an_odd_width() -> None:
+    q, k, v, bounds = make_plain_inputs(SPANS, 3, 12, 6)
+    behind = torch.cat((torch.randn(*v.shape[:2], 10), v), dim=-1)[..., 10:]
+    assert behind.data_ptr() % 16
+    assert torch.equal(kernels.mla_prefill(q, k, behind, *bounds, SCALE), kernels.mla_prefill(q, k, v, *bounds, SCALE))
+
+
 def test_large_scores_neither_overflow_nor_vanish() -> None:
     for q, k, v, bounds in (make_plain_inputs([(20, 40)], 1, 24, 16), make_absorbed_inputs([(3, 40)], 4)):
         found = kernels.mla_prefill(60 * q, k, v, *bounds, SCALE)
