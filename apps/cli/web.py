@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import terminal, web_vue
 from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from apps.video2web.render import Rendering
     from apps.video2web.rounds import Order
     from apps.video2web.score import PageScore, Reference
+    from apps.video2web.vue.project import Exported
 
 Flag = typer.Option
 app = typer.Typer(
@@ -44,6 +45,7 @@ def build_command(
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
     max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
     sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    framework: Annotated[str, Flag(help="plain, or vue: a Vue project in FOLDER-vue, too, built by npm.")] = "plain",
     output_format: Annotated[str, Flag(help="text or json.")] = "text",
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
 ) -> None:
@@ -60,8 +62,9 @@ def build_command(
     chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json"))
     switch = StopSwitch(is_for_agent=False)
+    project = web_vue.project_folder(output, framework, is_new=not resume)
 
-    async def work() -> "Build":
+    async def work() -> "tuple[Build, Exported | None]":
         async def make_order() -> "Order":
             from apps.video2web.inputs import parse_viewport, take_inputs
             from apps.video2web.rounds import Order
@@ -81,17 +84,21 @@ def build_command(
                 recorded=given_pages.recorded,
             )
 
-        return await _build(output, None if resume else make_order, chosen, switch)
+        made = await _build(output, None if resume else make_order, chosen, switch)
+        return made, await web_vue.export_build(made, output, project) if project is not None else None
 
-    result = asyncio.run(switch.guarded(work()))
+    result, exported = asyncio.run(switch.guarded(work()))
     report = str(result.folder / "report.html")
     facts = {"score": round(result.score, 4), "best_round": result.best, "reason": result.reason}
     if form == "json":
-        terminal.echo_json({**facts, "site": str(output), "report": report})
-    else:
-        terminal.echo(f"score {result.score:.4f}, that of round {result.best}: {result.reason}", err=True)
-        terminal.echo(f"report: {report}", err=True)
-        terminal.echo(str(output))
+        vue = {"vue": web_vue.facts_of(exported)} if exported is not None else {}
+        terminal.echo_json({**facts, "site": str(output), "report": report, **vue})
+        return
+    terminal.echo(f"score {result.score:.4f}, that of round {result.best}: {result.reason}", err=True)
+    terminal.echo(f"report: {report}", err=True)
+    terminal.echo(str(output))
+    if exported is not None:
+        web_vue.tell_exported(exported, result.score, "the plain site")
 
 
 async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
@@ -206,6 +213,9 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
             await author.close()
     await asyncio.to_thread(write_build_report, folder, made.reason)
     return made
+
+
+app.command("export")(web_vue.export_command)
 
 
 @app.command("demo")

@@ -12,7 +12,7 @@ from apps.video2web.model_author import SITE, ModelAuthor
 from apps.video2web.render import Rendering
 from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, Verdict
 from apps.video2web.score import rendered_reference
-from apps.video2web.site_files import read_site, write_site
+from apps.video2web.site_files import Files, read_site, write_site
 
 MAX_TRIES = 2
 
@@ -42,13 +42,10 @@ async def edit_site(
         CuaError: The site cannot be read, or a page of it cannot be shown.
     """
     files = read_site(site)
-    names = sorted((name for name in files if name.endswith(".html") and "/" not in name), key=_index_first)[:MAX_PAGES]
-    before = [await judge.render(files, name, viewport_px) for name in names]
-    pages = tuple(rendered_reference(page, name) for page, name in zip(before, names, strict=True))
-    order = Order(pages=pages, viewport_px=viewport_px, goal=1, max_rounds=MAX_TRIES, wish=wish, files=tuple(names))
+    order, before = await order_of_site(files, judge, viewport_px, wish)
     folder.begin(order, {"author": author.name})
     kept = [folder.keep(await _judged(order, judge, Proposal(files=files, said="the site before"), 0, "kept"), order)]
-    images, question, reason = _shown(folder), _question(order, names), "the change was taken back"
+    images, question, reason = _shown(folder), _question(order), "the change was taken back"
     for number in range(1, MAX_TRIES + 1):
         started = time.monotonic()
         proposal = await author.propose(order, files, question, images)
@@ -65,6 +62,21 @@ async def edit_site(
             return _made(kept, 0, f"{reason}; {proposal.stop}", folder)
         question, images = f"The change was taken back: {why}. {SITE}/ is as before; try again. {question}", []
     return _made(kept, 0, reason, folder)
+
+
+async def order_of_site(
+    files: Files, judge: Judge, viewport_px: tuple[int, int], wish: str = ""
+) -> tuple[Order, tuple[Rendering, ...]]:
+    """The pages of a site as what is to be kept, and what they look like.
+
+    Raises:
+        CuaError: A page cannot be shown.
+    """
+    names = sorted((name for name in files if name.endswith(".html") and "/" not in name), key=_index_first)[:MAX_PAGES]
+    shown = tuple([await judge.render(files, name, viewport_px) for name in names])
+    pages = tuple(rendered_reference(page, name) for page, name in zip(shown, names, strict=True))
+    order = Order(pages=pages, viewport_px=viewport_px, goal=1, max_rounds=MAX_TRIES, wish=wish, files=tuple(names))
+    return order, shown
 
 
 def _made(kept: Sequence[dict[str, Any]], best: int, reason: str, folder: BuildFolder) -> Build:
@@ -110,8 +122,8 @@ def _why_refused(
     return ""
 
 
-def _question(order: Order, names: Sequence[str]) -> str:
-    listed = ", ".join(f"{SITE}/{name}" for name in names)
+def _question(order: Order) -> str:
+    listed = ", ".join(f"{SITE}/{name}" for name in order.names)
     return (
         f"{listed} in the working folder are a site that is in use; its images are above. The user wishes this change: "
         f"{order.wish}\nCarry it out, and leave all else as it is. compare_site tells what differs from the "
