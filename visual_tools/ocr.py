@@ -265,7 +265,7 @@ class OcrEngine:
         return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left))
 
     def _join_torn(self, image: NDArray[np.uint8], lines: list[TextLine], areas: list[Box]) -> list[TextLine]:
-        """Lines that share a letter are one that the detector tore: it is read again as one, when that reads as well."""
+        """Lines that share a letter are one that the detector tore: read again as one, where that reads as well."""
         whole = dict(enumerate(lines))
         joined: list[TextLine] = []
         for left, right in _find_torn(lines):
