@@ -33,14 +33,13 @@ async def verify_file(
         Expectation.parse(one)
     with tempfile.TemporaryDirectory(prefix="k25-office-") as scratch:
         folder = Path(scratch)
-        name = await asyncio.to_thread(copy_in, path, folder)
+        name = await asyncio.to_thread(copy_in, path, folder / "given")
         kernel = await maker.make_kernel(folder)
         try:
             found = await run_inside(kernel, _INSIDE, "check", name, "images", list(expect))
         finally:
             await kernel.close()
         report = CheckReport.from_json(found)
-        report.file = path.name
         if images is not None:
             await asyncio.to_thread(take_out, folder / "images", images, report.images)
     return report
@@ -51,7 +50,7 @@ async def compare_outside(maker: OfficeKernels, before: Path, after: Path, image
     with tempfile.TemporaryDirectory(prefix="k25-office-") as scratch:
         folder = Path(scratch)
         names = [
-            await asyncio.to_thread(copy_in, path, folder, f"{which}{path.suffix.lower()}")
+            await asyncio.to_thread(copy_in, path, folder / which)
             for which, path in (("before", before), ("after", after))
         ]
         kernel = await maker.make_kernel(folder)
@@ -64,8 +63,11 @@ async def compare_outside(maker: OfficeKernels, before: Path, after: Path, image
     return found
 
 
-def copy_in(path: Path, folder: Path, name: str = "") -> str:
-    """Copy a file into a kernel's folder under a plain name, which is returned.
+def copy_in(path: Path, folder: Path) -> str:
+    """Copy a file into a folder of its own within a kernel's; its name there is returned, as seen from the kernel.
+
+    The file keeps its name, which errors and findings say; in a folder of its own that name hides no other file, and
+    no module that the kernel imports.
 
     Raises:
         OfficeError: It is not there, or is too large to be copied.
@@ -75,11 +77,12 @@ def copy_in(path: Path, folder: Path, name: str = "") -> str:
     size = path.stat().st_size
     if size > _MAX_BYTES:
         raise OfficeError(f"{path.name} has {size / 1e6:.0f} MB; files of up to {_MAX_BYTES / 1e6:.0f} MB are read")
-    folder.chmod(0o777)
-    name = name or f"file{path.suffix.lower()}"
-    shutil.copyfile(path, folder / name)
-    (folder / name).chmod(0o644)
-    return name
+    folder.mkdir()
+    for place in (folder.parent, folder):
+        place.chmod(0o777)
+    shutil.copyfile(path, folder / path.name)
+    (folder / path.name).chmod(0o644)
+    return f"{folder.name}/{path.name}"
 
 
 def take_out(source: Path, target: Path, names: Sequence[str]) -> None:

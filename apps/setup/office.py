@@ -11,7 +11,7 @@ from pathlib import Path
 from apps.office.libreoffice import can_draw_equations, convert, find_soffice
 from apps.office.safe_xml import OfficeError
 from apps.setup.command import Say, run_command
-from apps.setup.packages import find_package_manager, install_need, is_root
+from apps.setup.packages import PackageManager, find_package_manager, install_need, is_root
 from apps.setup.report import Row
 
 EXTRA = "office"
@@ -80,22 +80,34 @@ async def _make_sure_of_packages(say: Say) -> Row:
 
 async def _make_sure_of_libreoffice(say: Say) -> Row:
     manager = find_package_manager()
-    if find_soffice() is None and manager is not None and is_root():
-        say(f"getting LibreOffice by {manager.name} (some 110 MB, 320 MB on disk)")
-        await install_need(manager, "office", say)
+    reason = "" if can_draw_equations() else await _get_libreoffice(manager, say)
     fix = manager.manual_command(manager.packages["office"][0]) if manager else "install LibreOffice"
     program = find_soffice()
-    if program is not None and not can_draw_equations() and manager is not None and is_root():
-        await install_need(manager, "office", say)
     if program is None:
-        expected = "soffice on PATH"
-        return Row(name="libreoffice", level="fail", found="not installed", expected=expected, fix=fix)
+        return _broken(f"not installed: {reason or 'there is still no soffice'}", "soffice on PATH", fix)
     try:
         await asyncio.to_thread(_try_out)
     except OfficeError as error:
-        expected = "a document that it turns into PDF"
-        return Row(name="libreoffice", level="fail", found=str(error), expected=expected, fix=fix)
+        return _broken(str(error), "a document that it turns into PDF", fix)
+    if not can_draw_equations():
+        found = f"{program} has no part Math, so that equations would be left out" + (f": {reason}" if reason else "")
+        return Row(name="libreoffice", level="warn", found=found, expected="equations that are drawn", fix=fix)
     return Row(name="libreoffice", level="ok", found=f"{program} turns a document into PDF")
+
+
+async def _get_libreoffice(manager: PackageManager | None, say: Say) -> str:
+    """Install it where that is allowed; returns why it could not be, or ""."""
+    if manager is None:
+        return "no known package manager is on PATH"
+    if not is_root():
+        return f"only root may install it by {manager.name}"
+    say(f"getting LibreOffice by {manager.name} (some 110 MB, 320 MB on disk)")
+    result = await install_need(manager, "office", say)
+    return "" if result.code == 0 else f"{manager.name}: {result.why}"
+
+
+def _broken(found: str, expected: str, fix: str) -> Row:
+    return Row(name="libreoffice", level="fail", found=found, expected=expected, fix=fix)
 
 
 def _try_out() -> None:

@@ -12,6 +12,7 @@ from apps.cli.main import app
 from apps.office.agent import MAX_ROUNDS, Made, OfficeOrder, make_documents
 from apps.office.long_report import Chapter, chapter_faults, lay_out, title_of
 from apps.office.safe_xml import OfficeError
+from apps.office.verify import copy_in
 from cua.errors import ConfigError
 from cua.messages import Reply, TextPart, ToolCall
 from cua.models.scripted import ScriptedModel
@@ -151,3 +152,18 @@ def test_check_and_diff_from_the_command_line(tmp_path: Path, libreoffice: Path)
     )
     assert differs.exit_code == 1 and "One word." in differs.stdout
     assert (tmp_path / "d" / "page-001.png").is_file()
+
+
+def test_an_error_names_the_file_as_its_owner_does(tmp_path: Path) -> None:
+    broken = tmp_path / "my report (3).docx"
+    broken.write_bytes(b"PK\3\4")
+    said = CliRunner().invoke(app, ["office", "check", "--no-images", str(broken)]).exception
+    assert isinstance(said, OfficeError) and str(said).startswith("my report (3).docx is damaged: ")
+
+
+@pytest.mark.parametrize("name", ["json.py", "-x.pdf", "images", "Grüße.XLSX"])
+def test_a_name_hides_nothing_of_the_kernel(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "kernel").mkdir()
+    assert copy_in(tmp_path / name, tmp_path / "kernel" / "given") == f"given/{name}"
+    assert [path.name for path in (tmp_path / "kernel").iterdir()] == ["given"]

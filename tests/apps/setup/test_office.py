@@ -1,8 +1,17 @@
 import importlib.metadata
+import os
 
 import pytest
 
-from apps.setup.office import missing_requirements
+from apps.setup.office import install_office, missing_requirements
+from apps.setup.report import Row
+from tests.apps.setup.machine import BareMachine
+
+PACKAGES = "libreoffice-calc-nogui libreoffice-writer-nogui libreoffice-impress-nogui libreoffice-math-nogui"
+SOFFICE = """
+while [ "$1" != --outdir ]; do shift; done
+mkdir -p "$2"; echo "%PDF-1.7" > "$2/source.pdf"
+"""
 
 
 def test_extras_that_an_extra_names_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,3 +26,67 @@ def test_extras_that_an_extra_names_are_looked_into(monkeypatch: pytest.MonkeyPa
     ]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: lines)
     assert missing_requirements() == ["no-such-kernel>=7", "no-such-thing[speed]>=1.5"]
+
+
+async def libreoffice_row(said: list[str]) -> Row:
+    """What `cua setup office` says of LibreOffice."""
+    return (await install_office(said.append))[-1]
+
+
+async def test_libreoffice_comes_by_apt(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    soffice = machine.add("soffice", SOFFICE)
+    soffice.rename(machine.home / "soffice")
+    machine.add(
+        "apt-get",
+        f'[ "$1" = update ] || {{ cp {machine.home}/soffice {machine.programs}; : > {machine.programs}/libsmlo.so; }}',
+    )
+    said: list[str] = []
+    row = await libreoffice_row(said)
+    assert (row.level, row.found) == ("ok", f"{machine.programs}/soffice turns a document into PDF")
+    assert machine.log[0] == "apt-get update"
+    assert machine.log[1].startswith("apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends ")
+    assert PACKAGES in machine.log[1]
+    assert machine.log[2].startswith("soffice --headless") and len(machine.log) == 3
+    assert said[0] == "getting LibreOffice by apt-get (some 110 MB, 320 MB on disk)"
+    assert said[2].strip() == machine.log[1]
+
+
+async def test_why_apt_failed_is_said(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    machine.add(
+        "apt-get", 'echo "Reading lists"; echo "E: Unable to locate package libreoffice-calc-nogui"', exit_code=100
+    )
+    row = await libreoffice_row([])
+    assert (row.level, row.expected) == ("fail", "soffice on PATH")
+    assert row.found == "not installed: apt-get: E: Unable to locate package libreoffice-calc-nogui"
+    assert row.fix.startswith("apt-get update && apt-get install -y --no-install-recommends libreoffice-calc-nogui ")
+
+
+async def test_apt_that_says_yes_and_brings_nothing(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    machine.add("apt-get")
+    row = await libreoffice_row([])
+    assert (row.level, row.found) == ("fail", "not installed: there is still no soffice")
+
+
+async def test_without_root_nothing_is_installed(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    machine.add("apt-get")
+    row = await libreoffice_row([])
+    assert machine.log == []
+    assert (row.level, row.found) == ("fail", "not installed: only root may install it by apt-get")
+    assert row.fix.startswith("sudo apt-get update && sudo apt-get install ")
+
+
+async def test_no_package_manager_at_all(machine: BareMachine) -> None:
+    row = await libreoffice_row([])
+    assert (row.level, row.found) == ("fail", "not installed: no known package manager is on PATH")
+    assert row.fix == "install LibreOffice"
+
+
+async def test_a_soffice_that_makes_nothing_is_broken(machine: BareMachine) -> None:
+    machine.add("soffice", "echo 'Fatal: no fonts'", exit_code=1)
+    (machine.programs / "libsmlo.so").touch()
+    row = await libreoffice_row([])
+    assert row.level == "fail" and row.found == "LibreOffice made no pdf of page.html: Fatal: no fonts"
