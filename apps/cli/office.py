@@ -42,7 +42,7 @@ def make_command(
     expect: Annotated[
         list[str] | None, Flag(help="A count that is asked for: [FILE:]words>=10000; repeat for more.")
     ] = None,
-    rounds: Annotated[int, Flag(min=0, help="How often the verifier's findings go back to the agent.")] = 3,
+    rounds: Annotated[int, Flag(min=0, help="How often the verifier's findings go back to whoever wrote it.")] = 3,
     long: Annotated[
         bool, Flag("--long", help="A long document: sub-agents write its chapters; report.docx and report.pdf.")
     ] = False,

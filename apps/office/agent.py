@@ -33,7 +33,7 @@ from visual_tools.sandbox import KernelMaker
 OUT = "out"
 MAX_ROUNDS = 3
 _MAX_FILES, _MAX_BYTES = 200, 512 * 2**20
-_CHECKS, _REPORT = "check", "report.json"
+CHECKS, _REPORT = "check", "report.json"
 
 Say = Callable[[str], None]
 
@@ -75,7 +75,7 @@ class Made:
         run: How the agent ended.
         files: What was made, in the output folder.
         reports: What the verifier says of each document of it.
-        rounds: How often the agent was asked.
+        rounds: How often the agent was asked, or the chapters were merged.
         missing: What the verifier could not look at, and why.
     """
 
@@ -257,7 +257,7 @@ async def verify_made(made: Made, order: OfficeOrder, maker: OfficeKernels) -> N
             continue
         name = path.relative_to(order.output).as_posix()
         try:
-            images = order.output / _CHECKS / name.replace("/", "_")
+            images = order.output / CHECKS / name.replace("/", "_")
             report = await verify_file(maker, path, images, order.expectations(name))
         except OfficeError as error:
             made.missing.append(f"{name}: {error}")
@@ -268,7 +268,7 @@ async def verify_made(made: Made, order: OfficeOrder, maker: OfficeKernels) -> N
 
 def write_reports(made: Made, output: Path) -> None:
     """Write what the verifier says beside its images."""
-    folder = output / _CHECKS
+    folder = output / CHECKS
     folder.mkdir(parents=True, exist_ok=True)
     value = {
         "is_clean": made.is_clean,

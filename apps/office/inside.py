@@ -7,6 +7,7 @@ from typing import Any
 from apps.office.check.check import check_file
 from apps.office.diff import compare_files
 from apps.office.markdown import Manuscript, Style, merge_manuscripts, write_docx, write_pdf
+from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
 _MAX_SHOWN = 5
@@ -24,26 +25,39 @@ def compare(before: str, after: str, images: str = "") -> dict[str, Any]:
 
 def build_report(count: int, title: str, author: str) -> bool:
     """Merge `chapter-1/` to `chapter-COUNT/` of the folder to `report.docx` and `report.pdf`."""
-    chapters = [
-        Manuscript(
-            text=Path(f"chapter-{number}/chapter.md").read_text("utf-8"),
-            bibliography=Path(f"chapter-{number}/works.bib").read_text("utf-8"),
-        )
-        for number in range(1, count + 1)
-    ]
-    whole = merge_manuscripts(chapters, title, author=author)
+    whole = merge_manuscripts([_read_chapter(number) for number in range(1, count + 1)], title, author=author)
     style = Style(chapters_on_new_pages=True)
     write_pdf(whole, Path("report.pdf"), style)
     write_docx(whole, Path("report.docx"), style)
     return True
 
 
+def refused_chapters(count: int) -> dict[int, str]:
+    """Why chapters cannot be typeset, each alone, by number."""
+    found = {}
+    for number in range(1, count + 1):
+        one = _read_chapter(number)
+        try:
+            write_pdf(one, Path(".alone.pdf"), contents=False)
+            write_docx(one, Path(".alone.docx"), contents=False)
+        except OfficeError as error:
+            found[number] = str(error)
+    return found
+
+
+def _read_chapter(number: int) -> Manuscript:
+    from apps.office.chapters import CHAPTER, WORKS
+
+    folder = Path(f"chapter-{number}")
+    return Manuscript(text=(folder / CHAPTER).read_text("utf-8"), bibliography=(folder / WORKS).read_text("utf-8"))
+
+
 def show_chapter() -> str:
     """What is missing in `chapter.md`, or its counts; displays its pages."""
-    from apps.office.long_report import chapter_faults
+    from apps.office.chapters import CHAPTER, WORKS, chapter_faults
 
-    text = Path("chapter.md").read_text("utf-8")
-    works = Path("works.bib").read_text("utf-8") if Path("works.bib").is_file() else ""
+    text = Path(CHAPTER).read_text("utf-8")
+    works = Path(WORKS).read_text("utf-8") if Path(WORKS).is_file() else ""
     faults = chapter_faults(text, works, Path())
     if faults:
         return "\n".join(f"error: {one}" for one in faults)

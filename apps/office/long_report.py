@@ -1,17 +1,17 @@
 """Long documents by a swarm: one outline, chapters by sub-agents, one style, one bibliography, merged and verified."""
 
 import asyncio
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from apps.office.agent import Made, OfficeOrder, Say, check_order, verify_made, write_reports
-from apps.office.markdown import IMAGE, cited_keys, entry_keys
+from apps.office.agent import CHECKS, Made, OfficeOrder, Say, check_order, verify_made, write_reports
+from apps.office.chapters import Chapter, Faults, lay_out, merge_faults, read_chapters
+from apps.office.mending import ENDED_WELL, Rounds, faults_by_chapter
 from apps.office.safe_xml import OfficeError
 from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels, run_inside
 from cua import Watch
@@ -20,40 +20,14 @@ from cua.messages import ToolResult
 from cua.model import Model
 from cua.run.end import RunResult
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
-from cua.swarm.child import load_children
 from cua.tool_agent.profile import VISUAL_TOOLS, Workplace
 from cua.tools.ipython import to_tool_result
 from cua.tools.service import Service
 from cua.tools.toolset import Arguments, schema_of
 from cua.trajectory import load_run
-from cua.trajectory.chain import FILES
 
-CHAPTER, WORKS = "chapter.md", "works.bib"
 BUILD_S = 900.0
-_FIRST_LINE = re.compile(r"^Chapter (\d+): *(.*)")
-_CHILDREN = "children"
-_MAX_CHAPTERS, _MAX_TEXT, _MAX_IMAGE = 200, 2_000_000, 20 * 2**20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chapter:
-    """A chapter as its writer left it.
-
-    Attributes:
-        number: From 1.
-        title: As it was assigned.
-        text: Markdown.
-        works: BibTeX.
-        folder: Where its images lie.
-        task: Of the swarm.
-    """
-
-    number: int
-    title: str
-    text: str
-    works: str
-    folder: Path
-    task: str
+_INSIDE = "apps.office.inside"
 
 
 class CheckChapterArguments(Arguments):
@@ -116,24 +90,89 @@ async def make_long_document(
             **{name: value for name, value in flags.items() if name != "sandbox"},
             **({"model": model} if model is not None else {}),
         }
-        result = await _write(order, resume, given)
-        run_dir = Path(str(result.run_dir))
-        chapters = await asyncio.to_thread(read_chapters, run_dir)
-        made = Made(run=result)
-        if result.end.status in ("unverified", "succeeded"):
-            title, author = title_of(result.end.answer or "")
-            made.files = await _build(maker, chapters, title, author, order.output, say)
-            await verify_made(made, order, maker)
-            say(made.to_text())
+        made = Made(run=await _write(order, resume, given))
+        run_dir = resume or Path(str(made.run.run_dir))
+        if made.run.end.status in ENDED_WELL:
+            await _Report(made, order, maker, say).finish(run_dir, given)
         else:
-            made.missing.append(f"the swarm ended as {result.end.status}: {result.end.reason}")
+            await asyncio.to_thread(read_chapters, run_dir)  # says which are missing
+            made.missing.append(f"the swarm ended as {made.run.end.status}: {made.run.end.reason}")
         await asyncio.to_thread(write_reports, made, order.output)
         return made
 
 
-def _with_tools(options: SwarmOptions) -> SwarmOptions:
-    from dataclasses import replace
+class _Report:
+    """The merged document: made, verified, and made anew of chapters that were mended."""
 
+    def __init__(self, made: Made, order: OfficeOrder, maker: OfficeKernels, say: Say) -> None:
+        self._made, self._order, self._maker, self._say = made, order, maker, say
+
+    async def finish(self, run_dir: Path, given: Mapping[str, Any]) -> None:
+        """Merge and verify; what is wrong goes back to the writers, for as many rounds as are ordered.
+
+        Raises:
+            OfficeError: The chapters do not fit together, and no writer could mend that.
+        """
+        made, rounds = self._made, Rounds(run_dir, given)
+        written = await asyncio.to_thread(read_chapters, run_dir)
+        title, author = title_of(made.run.end.answer or "")
+        try:
+            ended = await rounds.go_on(made.run)
+        except OfficeError:  # the limits are used up: what there is, is merged
+            ended = None
+        while True:
+            self._add(ended)
+            if ended is not None and ended.end.status == "stopped":
+                break
+            chapters = await asyncio.to_thread(rounds.latest, written)
+            made.rounds = 1 + await asyncio.to_thread(lambda: rounds.number)
+            faults = await self._merge(chapters, title, author)
+            if not faults or made.rounds > self._order.rounds or (ended and ended.end.status not in ENDED_WELL):
+                break
+            self._say(f"round {made.rounds}: findings go back to the writers of chapters {', '.join(map(str, faults))}")
+            try:
+                ended = await rounds.play(faults, chapters, made.run)
+            except OfficeError as error:
+                made.missing.append(str(error))
+                break
+        if ended is not None and ended.end.status not in ENDED_WELL:
+            made.missing.append(f"a round of mending ended as {ended.end.status}: {ended.end.reason}")
+        if not made.files:
+            raise OfficeError("; ".join(made.missing))
+
+    def _add(self, ended: RunResult | None) -> None:
+        """Count what a round has used."""
+        run = self._made.run
+        if ended is None:
+            return
+        self._made.run = replace(
+            run,
+            usage=run.usage + ended.usage,
+            num_steps=run.num_steps + ended.num_steps,
+            duration_s=run.duration_s + ended.duration_s,
+        )
+
+    async def _merge(self, chapters: Sequence[Chapter], title: str, author: str) -> Faults:
+        """Merge and verify; returns what is wrong with which chapter."""
+        made, output = self._made, self._order.output
+        self._say(f"merging {len(chapters)} chapters")
+        faults = merge_faults(chapters)
+        if not faults:
+            built = await _build(self._maker, chapters, title, author, output)
+            faults = built if isinstance(built, dict) else {}
+            made.files = made.files if isinstance(built, dict) else built
+        if faults:
+            told = [f"chapter {number}: {text}" for number, texts in faults.items() for text in texts]
+            made.missing = [f"the chapters do not fit together: {'; '.join(told[:12])}"]
+            return faults
+        made.missing, made.reports = [], []
+        shutil.rmtree(output / CHECKS, ignore_errors=True)
+        await verify_made(made, self._order, self._maker)
+        self._say(made.to_text())
+        return faults_by_chapter(made, self._order, chapters)
+
+
+def _with_tools(options: SwarmOptions) -> SwarmOptions:
     return replace(options, tools=(*VISUAL_TOOLS, _make_check))
 
 
@@ -144,74 +183,13 @@ async def _write(order: OfficeOrder, resume: Path | None, given: dict[str, Any])
             return (await resume_swarm(resume, **given)).run
         except ConfigError:
             record = await asyncio.to_thread(load_run, resume, images=0)
-            if record.result is None or record.result.end.status not in ("succeeded", "unverified"):
+            if record.result is None or record.result.end.status not in ENDED_WELL:
                 raise
             return record.result  # it is written already: only merged once more
     asked = f"{prompt}\n\n# What is asked for\n\n{order.instruction}"
     if order.expect:
         asked += f"\n\nCounted at the end: {', '.join(order.expect)}"
     return (await run_swarm(asked, order.files, **given)).run
-
-
-def read_chapters(run_dir: Path) -> list[Chapter]:
-    """The chapters of a run in order; of one that was assigned twice, the last that was finished.
-
-    Raises:
-        OfficeError: One is missing, or has no text.
-    """
-    _, children = load_children(load_run(run_dir, images=0))
-    found: dict[int, Chapter] = {}
-    assigned: dict[int, str] = {}
-    for child in children:
-        match = _FIRST_LINE.match(child.assignment.prompt)
-        if match is None:
-            continue
-        number = int(match[1])
-        assigned[number] = match[2]
-        folder = run_dir / _CHILDREN / child.id / FILES
-        if child.state == "finished" and (folder / CHAPTER).is_file():
-            text, works = _read(folder / CHAPTER), _read(folder / WORKS)
-            found[number] = Chapter(number=number, title=match[2], text=text, works=works, folder=folder, task=child.id)
-    if len(assigned) > _MAX_CHAPTERS:
-        raise OfficeError(f"{len(assigned)} chapters were assigned, at most {_MAX_CHAPTERS} are merged")
-    missing = [f"{number} ({title})" for number, title in sorted(assigned.items()) if number not in found]
-    if missing or not found:
-        raise OfficeError(
-            f"these chapters were not finished: {', '.join(missing) or 'all'}; go on with: cua office --long --resume "
-            f"{run_dir.name}"
-        )
-    return [found[number] for number in sorted(found)]
-
-
-def chapter_faults(text: str, works: str, folder: Path) -> list[str]:
-    """What would keep a chapter from being merged."""
-    faults = []
-    if not text.lstrip().startswith("# "):
-        faults.append("chapter.md does not begin with a heading of the first level, '# Title'")
-    for image in dict.fromkeys(IMAGE.findall(text)):
-        if not _is_image(folder, image):
-            faults.append(f"the image {image!r} is not in the working folder")
-    missing = sorted(cited_keys(text) - entry_keys(works))
-    if missing:
-        faults.append(f"works.bib has no entry for {', '.join(missing)}")
-    labels = set(re.findall(r"\{#((?:fig|tbl):[\w.-]+)", text))
-    for label in sorted(set(re.findall(r"@((?:fig|tbl):[\w-]+)", text)) - labels):
-        faults.append(f"the text refers to {label!r}, which nothing is labelled with")
-    return faults
-
-
-def _is_image(folder: Path, name: str) -> bool:
-    path = folder / name
-    is_inside = path.resolve().is_relative_to(folder.resolve())
-    return is_inside and path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_IMAGE
-
-
-def _read(path: Path) -> str:
-    if path.is_symlink() or not path.is_file():
-        return ""
-    if path.stat().st_size > _MAX_TEXT:
-        raise OfficeError(f"{path.name} has more than {_MAX_TEXT} bytes")
-    return path.read_text("utf-8", errors="replace")
 
 
 def title_of(answer: str) -> tuple[str, str]:
@@ -223,45 +201,27 @@ def title_of(answer: str) -> tuple[str, str]:
 
 
 async def _build(
-    maker: OfficeKernels, chapters: Sequence[Chapter], title: str, author: str, output: Path, say: Say
-) -> list[Path]:
-    """Merge the chapters in the sandbox; the two files come out."""
-    faults = [
-        f"chapter {one.number}, {one.task}: {fault}"
-        for one in chapters
-        for fault in chapter_faults(one.text, one.works, one.folder)
-    ]
-    if faults:
-        raise OfficeError("the chapters do not fit together: " + "; ".join(faults[:12]))
-    say(f"merging {len(chapters)} chapters")
+    maker: OfficeKernels, chapters: Sequence[Chapter], title: str, author: str, output: Path
+) -> list[Path] | Faults:
+    """Merge the chapters in the sandbox: the two files, or what is wrong with the chapters that cannot be typeset.
+
+    Raises:
+        OfficeError: It failed, and no chapter is to blame alone.
+    """
     with tempfile.TemporaryDirectory(prefix="k25-long-") as scratch:
-        folder = Path(scratch)
+        folder, count = Path(scratch), len(chapters)
         await asyncio.to_thread(lay_out, chapters, folder)
         kernel = await maker.make_kernel(folder)
         try:
-            await run_inside(
-                kernel, "apps.office.inside", "build_report", len(chapters), title, author, timeout_s=BUILD_S
-            )
+            await run_inside(kernel, _INSIDE, "build_report", count, title, author, timeout_s=BUILD_S)
+        except OfficeError:
+            refused = await run_inside(kernel, _INSIDE, "refused_chapters", count, timeout_s=BUILD_S)
+            if not refused:
+                raise
+            return {chapters[int(at) - 1].number: [text] for at, text in refused.items()}
         finally:
             await kernel.close()
         return await asyncio.to_thread(_take, folder, output)
-
-
-def lay_out(chapters: Sequence[Chapter], folder: Path) -> None:
-    """Copy chapters and their images into a folder for each, whose names the texts then say."""
-    folder.chmod(0o777)
-    for at, chapter in enumerate(chapters, 1):
-        place = folder / f"chapter-{at}"
-        place.mkdir()
-        text = chapter.text
-        for image in dict.fromkeys(IMAGE.findall(text)):
-            name = f"{re.sub(r'[^A-Za-z0-9]', '-', Path(image).stem)}{Path(image).suffix}"
-            shutil.copyfile(chapter.folder / image, place / name)
-            text = text.replace(f"]({image})", f"](chapter-{at}/{name})").replace(
-                f"]({image} ", f"](chapter-{at}/{name} "
-            )
-        (place / CHAPTER).write_text(text, "utf-8")
-        (place / WORKS).write_text(chapter.works, "utf-8")
 
 
 def _take(folder: Path, output: Path) -> list[Path]:

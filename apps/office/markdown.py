@@ -151,13 +151,16 @@ def merge_bibliographies(texts: Sequence[str]) -> str:
     """
     works: dict[str, str] = {}
     for text in texts:
-        for entry in _entries(text):
-            key = entry.partition("{")[2].partition(",")[0].strip()
-            plain = re.sub(r"\W+", "", entry).lower()
-            if key in works and re.sub(r"\W+", "", works[key]).lower() != plain:
+        for key, work in works_by_key(text).items():
+            if not is_same_work(works.setdefault(key, work), work):
                 raise OfficeError(f"the key {key!r} stands for two different works; give one of them another key")
-            works.setdefault(key, entry.strip())
     return "\n\n".join(works[key] for key in sorted(works))
+
+
+def is_same_work(one: str, other: str) -> bool:
+    """Whether two entries of BibTeX say the same, but for spaces, case and punctuation."""
+    first, second = (re.sub(r"\W+", "", text).lower() for text in (one, other))
+    return first == second
 
 
 def cited_keys(text: str) -> set[str]:
@@ -167,9 +170,9 @@ def cited_keys(text: str) -> set[str]:
     return {one for one in found if not one.startswith(("fig:", "tbl:", "sec:", "eq:"))}
 
 
-def entry_keys(text: str) -> set[str]:
-    """Keys of the works of a BibTeX text."""
-    return {entry.partition("{")[2].partition(",")[0].strip() for entry in _entries(text)}
+def works_by_key(text: str) -> dict[str, str]:
+    """The entries of a BibTeX text by their keys."""
+    return {entry.partition("{")[2].partition(",")[0].strip(): entry.strip() for entry in _entries(text)}
 
 
 def _entries(text: str) -> list[str]:

@@ -48,6 +48,24 @@ def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list
         document.close()
 
 
+def read_chapters(pdf: Path) -> list[tuple[int, str]]:
+    """First page, from 1, and title of each bookmark of the first level of a PDF file.
+
+    Raises:
+        OfficeError: It is encrypted or damaged.
+    """
+    document, found = open_pdf(pdf), []
+    try:
+        for mark in document.get_toc():
+            target = mark.get_dest() if mark.level == 0 else None
+            index = target.get_index() if target is not None else None
+            if index is not None:
+                found.append((index + 1, mark.get_title()))
+    finally:
+        document.close()
+    return found
+
+
 def open_pdf(pdf: Path) -> Any:
     """The document as pypdfium2 has it.
 

@@ -1,8 +1,9 @@
 """Check one file: the order of the steps, alike for all kinds."""
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from apps.office.check.slides import check_slides
 from apps.office.check.workbook import check_workbook
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.package import Package, find_kind, open_package
-from apps.office.pages import Page, contact_sheet, read_pages
+from apps.office.pages import Page, contact_sheet, read_chapters, read_pages
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
@@ -83,10 +84,25 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
             _check_package(package, report)
         _CHECKERS[kind](Rendered(path=path, package=package, pdf=pdf, pages=pages), report)
         _check_pages(pages, report, kind)
+        if pdf is not None and kind in ("docx", "pdf"):
+            _place_in_sections(pdf, report)
         if images is not None and pages:
             report.images = write_images(pages, images)
     report.expect(expectations)
     return report
+
+
+def _place_in_sections(pdf: Path, report: CheckReport) -> None:
+    """Say below which heading of the first level a finding on a page stands, by the bookmarks of the rendering."""
+    begins = read_chapters(pdf)
+    report.sections = report.sections or [title for _, title in begins]
+    if len(begins) != len(report.sections):
+        return  # a heading without a bookmark: numbers would not be the same
+    for at, one in enumerate(report.findings):
+        page = re.fullmatch(r"page (\d+)", one.place)
+        if page and not one.section:
+            section = sum(first <= int(page[1]) for first, _ in begins)
+            report.findings[at] = replace(one, section=section)
 
 
 def write_images(pages: Sequence[Page], folder: Path) -> list[str]:

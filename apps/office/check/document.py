@@ -37,16 +37,43 @@ def check_document(rendered: "Rendered", report: CheckReport) -> None:
         return
     report.opened_by.append("python-docx")
     _count(document, report)
+    where = Sections(document)
+    report.sections = where.titles
     if report.facts["equations"] and not can_draw_equations():
         report.add("warning", "equations-not-drawn", "LibreOffice here cannot draw equations: cua setup office")
-    _check_headings(document, report)
-    _check_images(document, package.parts, report)
+    _check_headings(document, report, where)
+    _check_images(document, report, where)
     _check_captions(document, report)
-    _check_references(document, report)
-    _check_comments(document, report)
+    _check_references(document, report, where)
+    _check_comments(document, report, where)
     _check_contents(document, report)
-    _check_tables(document, report)
-    _check_fonts(document, rendered, report)
+    _check_tables(document, report, where)
+    _check_fonts(document, report, where)
+
+
+class Sections:
+    """Below which heading of the first level something stands.
+
+    Args:
+        document: As `docx.Document` gives it.
+
+    Attributes:
+        titles: Those headings, in order.
+    """
+
+    def __init__(self, document: Any) -> None:
+        tops = {element: text for level, text, element in headings(document) if level == 1}
+        self.titles = list(tops.values())
+        self._body, self._numbers, number = document.element.body, {}, 0
+        for element in self._body:
+            number += element in tops
+            self._numbers[element] = number
+
+    def of(self, element: Any) -> int:
+        """Number of the heading, from 1; 0 before the first one."""
+        while element is not None and element.getparent() is not self._body:
+            element = element.getparent()
+        return self._numbers.get(element, 0)
 
 
 def count_words(text: str) -> int:
@@ -87,22 +114,25 @@ def _count_bibliography(document: Any) -> int:
     return count
 
 
-def _check_headings(document: Any, report: CheckReport) -> None:
+def _check_headings(document: Any, report: CheckReport, where: Sections) -> None:
     last = 0
-    for level, text, _ in headings(document):
+    for level, text, element in headings(document):
         if level > last + 1:
-            report.add("warning", "heading-jump", f"{text[:60]!r} is of level {level} below one of level {last}")
+            said = f"{text[:60]!r} is of level {level} below one of level {last}"
+            report.add("warning", "heading-jump", said, section=where.of(element))
         last = level
 
 
-def _check_images(document: Any, parts: dict[str, bytes], report: CheckReport) -> None:
+def _check_images(document: Any, report: CheckReport, where: Sections) -> None:
     relations = document.part.rels
     for blip in document.element.body.iter(f"{_A}blip"):
-        number = blip.get(f"{_R}embed")
+        number, section = blip.get(f"{_R}embed"), where.of(blip)
         if number is None and blip.get(f"{_R}link"):
-            report.add("warning", "linked-image", "an image is linked from elsewhere, so it is not shown here")
+            said = "an image is linked from elsewhere, so it is not shown here"
+            report.add("warning", "linked-image", said, section=section)
         elif number not in relations or relations[number].is_external:
-            report.add("error", "missing-image", f"an image refers to {number!r}, which is not in the file")
+            said = f"an image refers to {number!r}, which is not in the file"
+            report.add("error", "missing-image", said, section=section)
     section = document.sections[0]
     width = (section.page_width or 0) - (section.left_margin or 0) - (section.right_margin or 0)
     for extent in document.element.body.iter(f"{_WP}extent"):
@@ -113,6 +143,7 @@ def _check_images(document: Any, parts: dict[str, bytes], report: CheckReport) -
                 "error",
                 "image-overflow",
                 f"{name or 'an image'} is {wide / 360000:.1f} cm wide, the text {width / 360000:.1f} cm",
+                section=where.of(extent),
             )
 
 
@@ -127,27 +158,32 @@ def _check_captions(document: Any, report: CheckReport) -> None:
             report.add("error", "caption-numbers", f"captions of {label.lower()}s are numbered {shown[:20]}")
 
 
-def _check_references(document: Any, report: CheckReport) -> None:
+def _check_references(document: Any, report: CheckReport, where: Sections) -> None:
     body = document.element.body
     names = {one.get(w("name")) for one in body.iter(w("bookmarkStart"))}
     count = 0
-    texts = [one.text or "" for one in body.iter(w("instrText"))]
-    texts += [one.get(w("instr"), "") for one in body.iter(w("fldSimple"))]
-    for match in filter(None, map(_REFERENCE.match, texts)):
+    fields = [(one.text or "", one) for one in body.iter(w("instrText"))]
+    fields += [(one.get(w("instr"), ""), one) for one in body.iter(w("fldSimple"))]
+    for text, element in fields:
+        match = _REFERENCE.match(text)
+        if match is None:
+            continue
         count += match[1] != "PAGEREF"
         if match[2] not in names:
-            report.add("error", "broken-reference", f"a field refers to the bookmark {match[2]!r}, which is not there")
+            said = f"a field refers to the bookmark {match[2]!r}, which is not there"
+            report.add("error", "broken-reference", said, section=where.of(element))
     for link in body.iter(w("hyperlink")):
         anchor = link.get(w("anchor"))
         if anchor and not link.get(f"{_R}id"):
             count += not anchor.startswith("_Toc")
             if anchor not in names and anchor != "_top":
-                report.add("error", "broken-reference", f"a link refers to the bookmark {anchor!r}, which is not there")
+                said = f"a link refers to the bookmark {anchor!r}, which is not there"
+                report.add("error", "broken-reference", said, section=where.of(link))
     report.facts["references"] = count
-    _check_stale(document, report)
+    _check_stale(document, report, where)
 
 
-def _check_stale(document: Any, report: CheckReport) -> None:
+def _check_stale(document: Any, report: CheckReport, where: Sections) -> None:
     """References whose shown text is no longer that of their bookmark."""
     body = document.element.body
     for text in body.iter(w("instrText")):
@@ -156,28 +192,27 @@ def _check_stale(document: Any, report: CheckReport) -> None:
         if wanted:
             whole = text_of(paragraph_of(text))
             if wanted not in whole:
-                report.add(
-                    "error", "stale-reference", f"a reference to {wanted!r} shows something else: {whole[:80]!r}"
-                )
+                said = f"a reference to {wanted!r} shows something else: {whole[:80]!r}"
+                report.add("error", "stale-reference", said, section=where.of(text))
 
 
-def _check_comments(document: Any, report: CheckReport) -> None:
+def _check_comments(document: Any, report: CheckReport, where: Sections) -> None:
     body = document.element.body
     known = {str(one.comment_id) for one in document.comments}
     for name in ("commentRangeStart", "commentRangeEnd", "commentReference"):
         for one in body.iter(w(name)):
             if one.get(w("id")) not in known:
-                report.add(
-                    "error", "broken-comment", f"the text has a mark of comment {one.get(w('id'))}, which is not there"
-                )
+                said = f"the text has a mark of comment {one.get(w('id'))}, which is not there"
+                report.add("error", "broken-comment", said, section=where.of(one))
     for comment in read_comments(document):
         if not comment.anchor:
             report.add("error", "unanchored-comment", f"the comment {comment.text[:60]!r} stands on no words")
-    notes = {one.get(w("id")) for one in body.iter(w("footnoteReference"))}
+    notes = {one.get(w("id")): one for one in body.iter(w("footnoteReference"))}
     if notes:
         defined = _footnote_ids(document)
-        for number in sorted(notes - defined, key=str):
-            report.add("error", "broken-footnote", f"footnote {number} is referred to and not there")
+        for number in sorted(notes.keys() - defined, key=str):
+            said = f"footnote {number} is referred to and not there"
+            report.add("error", "broken-footnote", said, section=where.of(notes[number]))
 
 
 def _footnote_ids(document: Any) -> set[str]:
@@ -208,7 +243,7 @@ def _check_contents(document: Any, report: CheckReport) -> None:
             report.add("error", "stale-contents", f"the contents list {title.strip()[:60]!r}, which is no heading")
 
 
-def _check_tables(document: Any, report: CheckReport) -> None:
+def _check_tables(document: Any, report: CheckReport, where: Sections) -> None:
     section = document.sections[0]
     width = ((section.page_width or 0) - (section.left_margin or 0) - (section.right_margin or 0)) / 635
     for number, table in enumerate(document.element.body.iter(w("tbl")), 1):
@@ -218,13 +253,15 @@ def _check_tables(document: Any, report: CheckReport) -> None:
                 "error",
                 "table-overflow",
                 f"table {number} is {sum(columns) / 567:.1f} cm wide, the text {width / 567:.1f} cm",
+                section=where.of(table),
             )
         for at, row in enumerate(table.iter(w("tr")), 1):
             if not any(True for _ in row.iter(w("tc"))):
-                report.add("error", "empty-row", f"row {at} of table {number} has no cells")
+                said = f"row {at} of table {number} has no cells"
+                report.add("error", "empty-row", said, section=where.of(table))
 
 
-def _check_fonts(document: Any, rendered: "Rendered", report: CheckReport) -> None:
+def _check_fonts(document: Any, report: CheckReport, where: Sections) -> None:
     """Fonts that the document names: another machine may lack them."""
     named = set()
     for one in document.element.body.iter(w("rFonts")):
@@ -233,5 +270,6 @@ def _check_fonts(document: Any, rendered: "Rendered", report: CheckReport) -> No
     for run in (run for paragraph in body_paragraphs(document) for run in live_runs(paragraph)):
         size = run.find(f"{w('rPr')}/{w('sz')}")
         if size is not None and size.get(w("val"), "").isdigit() and 0 < int(size.get(w("val"))) < 12:
-            report.add("warning", "tiny-text", f"text of {int(size.get(w('val'))) / 2:g} pt is hard to read")
+            said = f"text of {int(size.get(w('val'))) / 2:g} pt is hard to read"
+            report.add("warning", "tiny-text", said, section=where.of(run))
             break

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from apps.office.package import KINDS
@@ -55,12 +55,14 @@ class Finding:
         code: Stable name, such as `formula-error`.
         text: What was found.
         place: Where: a cell, a page, a slide.
+        section: Number of the heading of the first level that it is below, from 1; 0 where that is not known.
     """
 
     level: Level
     code: str
     text: str
     place: str = ""
+    section: int = 0
 
     def to_text(self) -> str:
         """One line."""
@@ -113,6 +115,7 @@ class CheckReport:
         findings: In the order in which they were found.
         images: Names of the images that were written.
         opened_by: Programs and libraries that opened it.
+        sections: Headings of the first level, in order.
     """
 
     file: str
@@ -121,15 +124,16 @@ class CheckReport:
     findings: list[Finding] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
     opened_by: list[str] = field(default_factory=list)
+    sections: list[str] = field(default_factory=list)
 
     @property
     def is_clean(self) -> bool:
         """Whether there is no error."""
         return not any(one.level == "error" for one in self.findings)
 
-    def add(self, level: Level, code: str, text: str, place: str = "") -> None:
+    def add(self, level: Level, code: str, text: str, place: str = "", section: int = 0) -> None:
         """Note a finding."""
-        self.findings.append(Finding(level=level, code=code, text=text, place=place))
+        self.findings.append(Finding(level=level, code=code, text=text, place=place, section=section))
 
     def expect(self, expectations: Iterable[Expectation]) -> None:
         """Note what is not as asked; a fact that this kind of file does not have counts as 0."""
@@ -141,9 +145,7 @@ class CheckReport:
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values."""
-        findings = [
-            {"level": one.level, "code": one.code, "text": one.text, "place": one.place} for one in self.findings
-        ]
+        findings = [asdict(one) for one in self.findings]
         return {
             "file": self.file,
             "kind": self.kind,
@@ -152,6 +154,7 @@ class CheckReport:
             "opened_by": self.opened_by,
             "findings": findings,
             "images": self.images,
+            "sections": self.sections,
         }
 
     @classmethod
@@ -164,6 +167,7 @@ class CheckReport:
             findings=[Finding(**one) for one in value["findings"]],
             images=list(value["images"]),
             opened_by=list(value["opened_by"]),
+            sections=list(value["sections"]),
         )
 
     def to_text(self) -> str:

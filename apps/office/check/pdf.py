@@ -133,6 +133,7 @@ def _check_links(reader: Any, report: CheckReport) -> None:
                     "error",
                     "broken-reference",
                     f"a link on page {number} leads to {str(target)[:60]!r}, which is not there",
+                    f"page {number}",
                 )
     report.facts["links"], report.facts["references"] = count, inside
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from apps.cli.main import app
 from apps.office.agent import MAX_ROUNDS, Made, OfficeOrder, make_documents
-from apps.office.long_report import Chapter, chapter_faults, lay_out, title_of
+from apps.office.chapters import Chapter, chapter_faults, lay_out
+from apps.office.long_report import title_of
 from apps.office.safe_xml import OfficeError
 from apps.office.verify import copy_in
 from cua.errors import ConfigError

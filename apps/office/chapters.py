@@ -1,0 +1,192 @@
+"""Chapters of a long document: as a swarm's record has them, what keeps them from being merged, laid out for that."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.office.markdown import IMAGE, cited_keys, is_same_work, works_by_key
+from apps.office.safe_xml import OfficeError
+from cua.swarm.child import SubagentConfig, load_children
+from cua.swarm.play import CHILDREN
+from cua.trajectory import load_run
+from cua.trajectory.chain import FILES
+
+CHAPTER, WORKS = "chapter.md", "works.bib"
+MAX_CHAPTERS = 200
+_MAX_TEXT, _MAX_IMAGE = 2_000_000, 20 * 2**20
+_FIRST_LINE = re.compile(r"^Chapter (\d+): *(.*)")
+_CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_TOP = re.compile(r"^# |^[^\n#>|-][^\n]*\n=+[ \t]*$", re.MULTILINE)
+
+Faults = dict[int, list[str]]
+"""What is wrong, by the number of the chapter that it is in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """A chapter as its writer left it.
+
+    Attributes:
+        number: From 1.
+        title: As it was assigned.
+        text: Markdown.
+        works: BibTeX.
+        folder: Where its images lie.
+        task: Of the swarm.
+        writer: Who writes it; None in a test.
+        prompt: What the writer was asked.
+    """
+
+    number: int
+    title: str
+    text: str
+    works: str
+    folder: Path
+    task: str
+    writer: SubagentConfig | None = None
+    prompt: str = ""
+
+    @property
+    def faults(self) -> list[str]:
+        """What would keep it from being merged."""
+        return chapter_faults(self.text, self.works, self.folder)
+
+
+def read_chapters(run_dir: Path) -> list[Chapter]:
+    """The chapters of a run in order; of one that was assigned twice, the last that was finished.
+
+    Raises:
+        OfficeError: One is missing, or has no text.
+    """
+    found, assigned = finished_chapters(run_dir)
+    if len(assigned) > MAX_CHAPTERS:
+        raise OfficeError(f"{len(assigned)} chapters were assigned, at most {MAX_CHAPTERS} are merged")
+    missing = [f"{number} ({title})" for number, title in sorted(assigned.items()) if number not in found]
+    if missing or not found:
+        raise OfficeError(
+            f"these chapters were not finished: {', '.join(missing) or 'all'}; go on with: cua office --long --resume "
+            f"{run_dir.name}"
+        )
+    return [found[number] for number in sorted(found)]
+
+
+def finished_chapters(run_dir: Path) -> tuple[dict[int, Chapter], dict[int, str]]:
+    """The finished chapters of a run by number, and the titles of all that were assigned."""
+    _, children = load_children(load_run(run_dir, images=0))
+    found: dict[int, Chapter] = {}
+    assigned: dict[int, str] = {}
+    for child in children:
+        match = _FIRST_LINE.match(child.assignment.prompt)
+        if match is None:
+            continue
+        number = int(match[1])
+        assigned[number] = match[2]
+        folder = run_dir / CHILDREN / child.id / FILES
+        if child.state == "finished" and (folder / CHAPTER).is_file():
+            found[number] = Chapter(
+                number=number,
+                title=match[2],
+                text=_read(folder / CHAPTER),
+                works=_read(folder / WORKS),
+                folder=folder,
+                task=child.id,
+                writer=child.assignment.config,
+                prompt=child.assignment.prompt,
+            )
+    return found, assigned
+
+
+def chapter_faults(text: str, works: str, folder: Path) -> list[str]:
+    """What would keep a chapter from being merged."""
+    faults = []
+    if not text.lstrip().startswith("# "):
+        faults.append("chapter.md does not begin with a heading of the first level, '# Title'")
+    tops = len(_TOP.findall(_CODE.sub("", text)))
+    if tops > 1:
+        faults.append(f"chapter.md has {tops} headings of the first level; one at its beginning, the others with '## '")
+    for image in dict.fromkeys(IMAGE.findall(text)):
+        if not _is_image(folder, image):
+            faults.append(f"the image {image!r} is not in the working folder")
+    missing = sorted(cited_keys(text) - works_by_key(works).keys())
+    if missing:
+        faults.append(f"works.bib has no entry for {', '.join(missing)}")
+    labels = set(re.findall(r"\{#((?:fig|tbl):[\w.-]+)", text))
+    for label in sorted(set(re.findall(r"@((?:fig|tbl):[\w-]+)", text)) - labels):
+        faults.append(f"the text refers to {label!r}, which nothing is labelled with")
+    return faults
+
+
+def merge_faults(chapters: Sequence[Chapter]) -> Faults:
+    """What keeps chapters from being merged: their own faults, and keys that stand for another work elsewhere."""
+    found = {one.number: one.faults for one in chapters}
+    first: dict[str, tuple[int, str]] = {}
+    for one in chapters:
+        for key, work in works_by_key(one.works).items():
+            number, known = first.setdefault(key, (one.number, work))
+            if not is_same_work(known, work):
+                found[one.number].append(
+                    f"the key {key!r} stands for another work in chapter {number}; give yours another key, or write "
+                    f"the same: {' '.join(known.split())[:300]}"
+                )
+    return {number: texts for number, texts in found.items() if texts}
+
+
+def _is_image(folder: Path, name: str) -> bool:
+    path = folder / name
+    is_inside = path.resolve().is_relative_to(folder.resolve())
+    return is_inside and path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_IMAGE
+
+
+def _read(path: Path) -> str:
+    if path.is_symlink() or not path.is_file():
+        return ""
+    if path.stat().st_size > _MAX_TEXT:
+        raise OfficeError(f"{path.name} has more than {_MAX_TEXT} bytes")
+    return path.read_text("utf-8", errors="replace")
+
+
+def lay_out(chapters: Sequence[Chapter], folder: Path) -> None:
+    """Copy chapters and their images into a folder for each, whose names the texts then say."""
+    folder.chmod(0o777)
+    for at, chapter in enumerate(chapters, 1):
+        lay_out_chapter(chapter, folder / f"chapter-{at}", prefix=f"chapter-{at}/")
+
+
+def lay_out_chapter(chapter: Chapter, place: Path, *, prefix: str = "") -> None:
+    """Copy a chapter and its images into a new folder; images that are not there are left out.
+
+    Args:
+        chapter: What is copied.
+        place: The folder.
+        prefix: Of the images as the text names them.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    names = plain_names(chapter)
+    for image, name in names.items():
+        shutil.copyfile(chapter.folder / image, place / name)
+
+    def renamed(match: re.Match[str]) -> str:
+        name = names.get(match[1])
+        return match[0] if name is None else f"{match[0].removesuffix(match[1])}{prefix}{name}"
+
+    (place / CHAPTER).write_text(IMAGE.sub(renamed, chapter.text), "utf-8")
+    (place / WORKS).write_text(chapter.works, "utf-8")
+
+
+def plain_names(chapter: Chapter) -> dict[str, str]:
+    """What the images of a chapter are called once it is laid out: without folders and odd characters, none twice."""
+    found: dict[str, str] = {}
+    for image in dict.fromkeys(IMAGE.findall(chapter.text)):
+        if _is_image(chapter.folder, image):
+            found[image] = _plain_name(image, (CHAPTER, WORKS, *found.values()))
+    return found
+
+
+def _plain_name(image: str, taken: Sequence[str]) -> str:
+    stem, ending = re.sub(r"[^A-Za-z0-9]", "-", Path(image).stem), Path(image).suffix
+    name, number = f"{stem}{ending}", 2
+    while name in taken:
+        name, number = f"{stem}-{number}{ending}", number + 1
+    return name
