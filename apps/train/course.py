@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.train.episodes import make_episode
 from apps.train.lessons import LessonMaker
-from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
+from apps.train.screens.screen import READING, TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import draw_questions
 from model_runtime.training.lessons import Lesson
 from model_runtime.training.losses import LossWeights
 
 SMALL = ((280, 224), (160, 210), (224, 280))
-MIDDLE = (*SMALL, (400, 300), (480, 320))
+MIDDLE = (*SMALL, *SMALL, (400, 300), (480, 320))
+"""Small ones most of the time: they teach the same for less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +26,9 @@ class Stage:
         steps: Of the optimizer.
         options: Which screens.
         batch: Screens a step.
-        questions: About each.
-        is_short: Whether instruction and code stand alone.
+        questions: About each; none are asked where only letters and words are read.
+        is_short: Whether instruction and code stand alone, without the system prompt.
+        episodes: Share of the batch that are later steps of an episode.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
     """
@@ -36,6 +39,7 @@ class Stage:
     batch: int = 16
     questions: int = 4
     is_short: bool = False
+    episodes: float = 0.0
     weights: LossWeights = field(default_factory=LossWeights)
     rounds_experts: bool = False
 
@@ -44,7 +48,7 @@ Course = tuple[Stage, ...]
 
 
 def make_course(scale: float = 1.0) -> Course:
-    """Read and point, then speak the protocol, then the same with the experts in INT4.
+    """See letters, point, read all kinds of elements, speak the protocol, and the same with the experts in INT4.
 
     Args:
         scale: Of the number of steps; 1 is what the shipped model was trained with.
@@ -53,14 +57,19 @@ def make_course(scale: float = 1.0) -> Course:
     def count(steps: int) -> int:
         return max(round(scale * steps), 1)
 
-    buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(14, 26), near_share=0.0, max_elements=7)
+    pages = ScreenOptions(families=(READING,), sizes_px=SMALL, text_px=(12, 26), near_share=0.0, max_elements=60)
+    buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
+    sight = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
     late = LossWeights(letter=0.3, word=0.3, pointer=0.3, attention=0.5)
     return (
-        Stage(name="point", steps=count(2500), options=buttons, is_short=True),
+        Stage(name="see", steps=count(4000), options=pages, questions=0, is_short=True, weights=sight),
+        Stage(name="point", steps=count(3000), options=buttons, is_short=True),
         Stage(name="read", steps=count(1500), options=all_kinds, is_short=True),
-        Stage(name="speak", steps=count(1200), options=all_kinds, weights=late),
-        Stage(name="round", steps=count(300), options=all_kinds, weights=late, rounds_experts=True),
+        Stage(name="speak", steps=count(2000), options=all_kinds, batch=8, episodes=0.25, weights=late),
+        Stage(
+            name="round", steps=count(400), options=all_kinds, batch=8, episodes=0.25, weights=late, rounds_experts=True
+        ),
     )
 
 
@@ -77,12 +86,17 @@ class LessonStream:
 
     def draw(self, stage: Stage) -> list[Lesson]:
         """The next batch."""
-        lessons = []
-        for _ in range(stage.batch):
-            screen = make_screen(self._rng, stage.options)
-            questions = draw_questions(self._rng, screen, stage.questions)
-            lessons.append(self.maker.make(self._rng, screen, questions, is_short=stage.is_short))
-        return lessons
+        return [self._draw_one(stage) for _ in range(stage.batch)]
+
+    def _draw_one(self, stage: Stage) -> Lesson:
+        if stage.episodes and self._rng.random() < stage.episodes:
+            episode = make_episode(self._rng, stage.options)
+            return self.maker.make_step(self._rng, episode[: self._rng.randint(2, len(episode))])
+        screen = make_screen(self._rng, stage.options)
+        if not stage.questions:
+            return self.maker.make_reading(self._rng, screen)
+        questions = draw_questions(self._rng, screen, stage.questions)
+        return self.maker.make(self._rng, screen, questions, is_short=stage.is_short)
 
     def state(self) -> dict[str, Any]:
         """Where it stands, as JSON."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from apps.evals.statistics import Interval, wilson_interval
+from apps.train.episodes import Moment
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen
 from apps.train.skills import Question, draw_questions
@@ -99,9 +100,9 @@ async def _examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
 async def _answer_sheet(engine: "EngineThread", maker: LessonMaker, sheet: Sheet) -> Marks:
     marks = Marks(sheet.name)
     asked = [
-        (screen, question, prompt)
+        (screen, question, maker.make_prompt([Moment(screen=screen, question=question)]))
         for screen, questions in sheet.items
-        for question, prompt in zip(questions, maker.make_prompts(screen, questions), strict=True)
+        for question in questions
     ]
     answers = await asyncio.gather(*(_answer(engine, f"{n}", prompt) for n, (_, _, prompt) in enumerate(asked)))
     for (screen, question, _), answer in zip(asked, answers, strict=True):

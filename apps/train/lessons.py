@@ -8,11 +8,18 @@ from hashlib import sha256
 import numpy as np
 import torch
 
+from apps.train.episodes import Moment
 from apps.train.screens.canvas import find_cells
 from apps.train.screens.screen import Screen
 from apps.train.screens.widgets import Target
-from apps.train.skills import Question
-from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, system_prompt
+from apps.train.skills import Question, ask_finish
+from cua.gui_agent.protocol.history import to_messages
+from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
+from cua.messages import ImagePart as SentImage
+from cua.messages import Reply
+from cua.messages import TextPart as SentText
+from cua.step import Step, Turn
+from envs import Observation, ScreenGeometry
 from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_chat, render_chat
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
@@ -22,6 +29,7 @@ from model_runtime.training.lessons import IGNORED, Lesson, Number, Word
 PATCH_PX = 14
 TOKEN_PX = 2 * PATCH_PX
 NUM_COORDINATES = 1000
+MAX_IMAGES = ProtocolOptions().max_images
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 OTHER_LETTER, NO_LETTER = len(LETTERS) + 1, 0
 NUM_CLASSES = len(LETTERS) + 2
@@ -72,7 +80,7 @@ class LessonMaker:
     def make(
         self, rng: random.Random, screen: Screen, questions: Sequence[Question], *, is_short: bool = False
     ) -> Lesson:
-        """One lesson: the image is the trunk, each question a branch.
+        """A lesson of first steps: the image is the trunk, each question a branch.
 
         Args:
             rng: Which patches without a letter are asked for.
@@ -80,26 +88,48 @@ class LessonMaker:
             questions: One at least.
             is_short: Whether instruction and code stand alone, a third of the tokens of the whole protocol.
         """
-        image = MediaItem(frames=pad_image(screen.pixels)[None], content_hash=b"")
-        trunk = self._encode(_user_pieces(image))
-        first = trunk.index(self.tokenizer.special.media_pad)  # where the image's rows begin
-        branches = [self._make_branch(question, screen, first, is_short) for question in questions]
+        return self._make(rng, [[Moment(screen=screen, question=question)] for question in questions], is_short)
+
+    def make_reading(self, rng: random.Random, screen: Screen) -> Lesson:
+        """A lesson of letters and words alone: nothing is asked in words."""
+        image = make_image(screen)
+        trunk = self._encode(_pieces_to_image([Moment(screen=screen, question=ask_finish(""))], [image]))
+        first = trunk.index(self.tokenizer.special.media_pad)
         return Lesson(
-            example=Example(trunk=trunk, branches=tuple(branch[0] for branch in branches), images=(image,)),
-            spoken=tuple(branch[1] for branch in branches),
-            numbers=tuple(branch[2] for branch in branches),
+            example=Example(trunk=trunk, images=(image,)),
             letters=_label_patches(rng, screen, image),
             words=tuple(_label_words(screen, image, first)),
         )
 
+    def make_step(self, rng: random.Random, moments: Sequence[Moment]) -> Lesson:
+        """A lesson of a later step: the last of these moments, with those before it as its history."""
+        return self._make(rng, [moments], is_short=False)
+
+    def _make(self, rng: random.Random, ways: Sequence[Sequence[Moment]], is_short: bool) -> Lesson:
+        """All ways lead to one screen over the same ones; they ask for different things there."""
+        screens = [moment.screen for moment in ways[0][-MAX_IMAGES:]]
+        images = [make_image(screen) for screen in screens]
+        trunk = self._encode(_pieces_to_image(ways[0], images))
+        places = find_images(trunk, self.tokenizer.special.media_pad, images)
+        branches = [self._make_branch(way, images, places[-1], is_short) for way in ways]
+        labels = zip(screens, images, places, strict=True)
+        return Lesson(
+            example=Example(trunk=trunk, branches=tuple(branch[0] for branch in branches), images=tuple(images)),
+            spoken=tuple(branch[1] for branch in branches),
+            numbers=tuple(branch[2] for branch in branches),
+            letters=torch.cat([_label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
+            words=tuple(word for shown in labels for word in _label_words(*shown)),
+        )
+
     def _make_branch(
-        self, question: Question, screen: Screen, first: int, is_short: bool
+        self, way: Sequence[Moment], images: Sequence[MediaItem], first: int, is_short: bool
     ) -> tuple[tuple[int, ...], int, tuple[Number, ...]]:
         """Token ids, from where on the model speaks, and which of them are coordinates."""
+        screen, question = way[-1].screen, way[-1].question
         if is_short:
             asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
-            asked = self._encode(_asking_pieces(question.instruction))
+            asked = self._encode(_pieces_after_image(way, images))
         if question.target is None:
             return (*asked, *self._encode_answer(question, question.code, is_short)), len(asked), ()
         point = Coordinates.of_target(question.target, screen)
@@ -113,16 +143,14 @@ class LessonMaker:
         ]
         return (*asked, *answer), len(asked), tuple(numbers)
 
-    def make_prompts(self, screen: Screen, questions: Sequence[Question]) -> list[Prompt]:
-        """The whole requests for questions about a screen, as the engine takes them: they share their beginning."""
-        pixels = pad_image(screen.pixels)[None]
-        image = MediaItem(frames=pixels, content_hash=sha256(pixels.tobytes()).digest())
-        trunk = (*self.prefix, *self._encode(_user_pieces(image)))
-        span = MediaSpan(offset=trunk.index(self.tokenizer.special.media_pad), item=image)
-        return [
-            Prompt(token_ids=(*trunk, *self._encode(_asking_pieces(question.instruction))), media=(span,))
-            for question in questions
-        ]
+    def make_prompt(self, moments: Sequence[Moment]) -> Prompt:
+        """The whole request for the last of these moments, as the engine takes it."""
+        images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
+        pieces = [*_pieces_to_image(moments, images), *_pieces_after_image(moments, images)]
+        token_ids = (*self.prefix, *self._encode(pieces))
+        places = find_images(token_ids, self.tokenizer.special.media_pad, images)
+        spans = [MediaSpan(offset=place, item=image) for place, image in zip(places, images, strict=True)]
+        return Prompt(token_ids=token_ids, media=tuple(spans))
 
     def number_id(self, text: str) -> int:
         """The token of the three digits of a coordinate such as `0.042`."""
@@ -150,17 +178,73 @@ def answer_text(action: str, code: str) -> str:
     return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
 
 
-def _user_pieces(image: MediaItem) -> list[Piece]:
-    """The user's message up to the end of the image: what all questions about it have in common."""
-    pieces = render_chat([ChatMessage(role="user", parts=(ImagePart(image),))], add_generation_prompt=False)
-    end = next(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
-    return pieces[:end]
+def _pieces_to_image(moments: Sequence[Moment], images: Sequence[MediaItem]) -> list[Piece]:
+    """The request up to the end of the current image: what all questions about it have in common."""
+    pieces = _render(moments, images)
+    return pieces[: _find_end(pieces)]
 
 
-def _asking_pieces(instruction: str) -> list[Piece]:
+def _pieces_after_image(moments: Sequence[Moment], images: Sequence[MediaItem]) -> list[Piece]:
     """The rest of the user's message, and the opening of the answer."""
-    message = ChatMessage(role="user", parts=(TextPart("\n" + instruction_text(instruction)),))
-    return render_chat([message])[3:]
+    pieces = _render(moments, images)
+    return pieces[_find_end(pieces) :]
+
+
+def _find_end(pieces: Sequence[Piece]) -> int:
+    return max(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
+
+
+def _render(moments: Sequence[Moment], images: Sequence[MediaItem]) -> list[Piece]:
+    """What the agent sends at the last of these moments, but for the system prompt.
+
+    Args:
+        moments: From the first step on.
+        images: Of the last `MAX_IMAGES` of them.
+    """
+    seen = [_observe(number) for number in range(len(moments))]
+    steps = [
+        Step(index=number, observation=observation, reply=Reply(content=""), turn=_turn_of(moment.question))
+        for number, (observation, moment) in enumerate(zip(seen, moments[:-1], strict=False), start=1)
+    ]
+    first = len(moments) - len(images)
+    messages = to_messages(moments[-1].question.instruction, steps, seen[-1], ProtocolOptions())[1:]
+    return render_chat(
+        [
+            ChatMessage(
+                role=message.role,
+                parts=tuple(
+                    TextPart(part.text) if isinstance(part, SentText) else ImagePart(images[int(part.data) - first])
+                    for part in message.parts
+                    if isinstance(part, SentText | SentImage)
+                ),
+            )
+            for message in messages
+        ]
+    )
+
+
+def _observe(number: int) -> Observation:
+    """An observation whose screenshot is its number: who renders the request puts the image there."""
+    return Observation(screenshot=b"%d" % number, geometry=ScreenGeometry(native_px=(1, 1), sent_px=(1, 1)))
+
+
+def _turn_of(question: Question) -> Turn:
+    return Turn(thought=question.thought, action_text=question.action, code=question.code)
+
+
+def make_image(screen: Screen) -> MediaItem:
+    """A screen as the processor hands it to the model."""
+    pixels = pad_image(screen.pixels)[None]
+    return MediaItem(frames=pixels, content_hash=sha256(pixels.tobytes()).digest())
+
+
+def find_images(token_ids: Sequence[int], placeholder_id: int, images: Sequence[MediaItem]) -> list[int]:
+    """Where the rows of each image begin."""
+    places, start = [], 0
+    for image in images:
+        places.append(token_ids.index(placeholder_id, start))
+        start = places[-1] + image.num_tokens
+    return places
 
 
 def pad_image(pixels: np.ndarray) -> np.ndarray:

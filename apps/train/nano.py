@@ -14,14 +14,14 @@ MAX_PATCHES = 4_900
 MAX_POSITIONS = 16_384
 
 
-def make_config(ranks: bytes, *, hidden_size: int = 96, num_layers: int = 4, vision_size: int = 64) -> K25Config:
+def make_config(ranks: bytes, *, hidden_size: int = 96, num_layers: int = 4, vision_size: int = 96) -> K25Config:
     """The numbers of nano-K2.5.
 
     Args:
         ranks: Content of its `tiktoken.model`.
         hidden_size: Width of the language model.
         num_layers: Of the language model, the first of them dense.
-        vision_size: Width of the vision tower.
+        vision_size: Width of the vision tower, a multiple of 32, the width of its heads.
     """
     num_ranks = ranks.count(b"\n")
     special = SpecialTokens(num_ranks)
@@ -47,8 +47,8 @@ def make_config(ranks: bytes, *, hidden_size: int = 96, num_layers: int = 4, vis
         },
         vision={
             "hidden_size": vision_size,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
+            "num_hidden_layers": 3,
+            "num_attention_heads": vision_size // 32,
             "intermediate_size": 4 * vision_size,
             "init_pos_emb_height": 32,
             "init_pos_emb_width": 32,

@@ -86,7 +86,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         trainer.losses.weights = stage.weights
         if stage.rounds_experts:
             start_rounding(trainer.model, GROUP_SIZE)
-        meter.add(trainer.step_number, stage, trainer.step(stream.draw(stage)))
+        meter.add(trainer.step_number, stage, trainer.step(stream.draw(stage), has_prefix=not stage.is_short))
         if time.monotonic() - saved_at > SAVE_EVERY_S:
             trainer.save(order.folder, data_state=stream.state())
             saved_at = time.monotonic()

@@ -65,9 +65,9 @@ def draw_questions(rng: random.Random, screen: Screen, count: int, *, held_out: 
         if chance < 0.1:
             questions.append(_ask_absent(rng, screen, target))
         elif target.kind in ("checkbox", "radio") and target.is_on:
-            questions.append(_ask_done(rng, target))
+            questions.append(ask_finish(ask_for(rng, target).instruction))  # it is ticked already
         elif target.kind == "field" and not target.value and chance < 0.6:
-            questions.append(_ask_to_type(rng, target, Words(rng, held_out=held_out, near_share=0.0).value()))
+            questions.append(ask_to_type(rng, target, Words(rng, held_out=held_out, near_share=0.0).value()))
         else:
             questions.append(ask_for(rng, target))
     return questions
@@ -85,7 +85,8 @@ def ask_for(rng: random.Random, target: Target) -> Question:
     )
 
 
-def _ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
+def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
+    """A click into a field, and a text that is typed into it."""
     return replace(
         ask_for(rng, target),
         kind="type",
@@ -118,8 +119,7 @@ def _other_name(rng: random.Random, name: str, taken: set[str]) -> str:
     raise RuntimeError(f"no name is left beside {len(taken)} others")
 
 
-def _ask_done(rng: random.Random, target: Target) -> Question:
-    """For a box that is ticked already."""
+def ask_finish(instruction: str) -> Question:
+    """The end of work that has been done."""
     code = 'computer.terminate(status="success")'
-    asked = ask_for(rng, target)
-    return replace(asked, kind="done", target=None, thought=DONE, action=FINISH, code=code)
+    return Question(kind="done", instruction=instruction, target=None, thought=DONE, action=FINISH, code=code)

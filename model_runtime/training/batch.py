@@ -115,6 +115,12 @@ def run(model: K25Model, batch: TrainingBatch) -> Activations:
     return Activations(hidden=model(embeds, batch.forward, caches), images=images, caches=caches)
 
 
+def see(model: K25Model, batch: TrainingBatch) -> Activations:
+    """The vision tower and the projector alone: no row of the language model is computed."""
+    images = tuple(model.encode_media(batch.images))
+    return Activations(hidden=images[0].new_zeros((0, images[0].shape[1])), images=images, caches=())
+
+
 def _check_images(example: Example, number: int, placeholder_id: int) -> None:
     found = example.trunk.count(placeholder_id)
     expected = sum(image.num_tokens for image in example.images)

@@ -37,6 +37,11 @@ class LossWeights:
     pointer: float = 1.0
     attention: float = 1.0
 
+    @property
+    def is_of_images(self) -> bool:
+        """Whether only what the vision tower and the projector give is asked for."""
+        return not (self.token or self.number or self.pointer or self.attention)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTokens:

@@ -52,11 +52,16 @@ class Muon:
         """One update.
 
         Args:
-            gradients: Of every matrix, by its name.
+            gradients: By the matrices' names; those that have none stay as they are.
         """
-        for shape, names in self._by_shape.items():
+        for shape, all_names in self._by_shape.items():
+            places = [place for place, name in enumerate(all_names) if name in gradients]
+            if not places:
+                continue
+            names, averages = [all_names[place] for place in places], self._averages[shape]
             gradient = torch.stack([gradients[name] for name in names]).float()
-            average = self._averages[shape].lerp_(gradient, 1 - self.momentum)
+            average = averages[places].lerp_(gradient, 1 - self.momentum)
+            averages[places] = average
             update = orthogonalize(gradient.lerp_(average, self.momentum))
             scale = RMS * max(shape) ** 0.5
             for name, change in zip(names, update, strict=True):

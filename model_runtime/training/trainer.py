@@ -20,7 +20,7 @@ from torch import Tensor
 from model_runtime.errors import CheckpointError
 from model_runtime.model import K25Model
 from model_runtime.training.attention import AttentionInputs
-from model_runtime.training.batch import TrainingBatch, make_batch, run
+from model_runtime.training.batch import TrainingBatch, make_batch, run, see
 from model_runtime.training.lessons import Lesson, make_targets
 from model_runtime.training.losses import Losses
 from model_runtime.training.muon import Muon
@@ -29,6 +29,7 @@ from model_runtime.training.release import release_tensors
 from model_runtime.training.router_balance import RouterBalance
 
 STATE = "training.pt"
+OF_IMAGES = ("vision_tower.", "mm_projector.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,29 +124,29 @@ class Trainer:
         taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
         return [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
 
-    def step(self, lessons: Sequence[Lesson]) -> StepReport:
+    def step(self, lessons: Sequence[Lesson], *, has_prefix: bool = True) -> StepReport:
         """Learn from some lessons.
 
         Args:
             lessons: One at least.
+            has_prefix: Whether they begin with the prefix; without it a step costs less.
         """
         with _deterministic():
-            return self._step(lessons)
+            return self._step(lessons, self.prefix if has_prefix else ())
 
-    def _step(self, lessons: Sequence[Lesson]) -> StepReport:
-        batch = make_batch(
-            [lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, self.prefix
-        )
-        parts = self.losses(run(self.model, batch), batch, make_targets(lessons, batch))
+    def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int]) -> StepReport:
+        batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, prefix)
+        sees_only = self.losses.weights.is_of_images
+        seen = see(self.model, batch) if sees_only else run(self.model, batch)
+        parts = self.losses(seen, batch, make_targets(lessons, batch))
         self.model.zero_grad(set_to_none=True)
         self.losses.heads.zero_grad(set_to_none=True)
         self.losses.total(parts).backward()  # type: ignore[no-untyped-call]
         weights = [*self.model.parameters(), *self.losses.heads.parameters()]
         norm = torch.nn.utils.clip_grad_norm_(weights, self.options.max_grad_norm)
-        rate, imbalance = find_rate(self.step_number, self.options), self._balance.find_imbalance()
-        self._update(rate)
-        num_clipped = self._clip(batch)
-        self._balance.step()
+        rate = find_rate(self.step_number, self.options)
+        self._update(rate, sees_only=sees_only)
+        imbalance, num_clipped = (1.0, 0) if sees_only else self._look_after(batch)
         self.step_number += 1
         return StepReport(
             losses={name: part.item() for name, part in parts.items()},
@@ -156,12 +157,21 @@ class Trainer:
             num_tokens=len(batch.token_ids),
         )
 
-    def _update(self, rate: float) -> None:
+    def _look_after(self, batch: TrainingBatch) -> tuple[float, int]:
+        """Clip attention and balance experts: how uneven they were, and how many heads were clipped."""
+        imbalance, num_clipped = self._balance.find_imbalance(), self._clip(batch)
+        self._balance.step()
+        return imbalance, num_clipped
+
+    def _update(self, rate: float, *, sees_only: bool) -> None:
         for group in self._adam.param_groups:
             group["lr"] = rate * self.options.adam_lr
         self._adam.step()
         self._muon.lr = rate * self.options.muon_lr
-        self._muon.step(release_tensors(self.model, _gradient_of))
+        gradients = release_tensors(self.model, _gradient_of)
+        if sees_only:
+            gradients = {name: one for name, one in gradients.items() if name.startswith(OF_IMAGES)}
+        self._muon.step(gradients)
 
     def _clip(self, batch: TrainingBatch) -> int:
         if self._inputs is None or self.step_number % self.options.clip_every:
@@ -227,11 +237,15 @@ class Trainer:
 def _deterministic() -> Iterator[None]:
     """Sums in one order: else gradients of rows that were taken twice are added as the threads come."""
     before = torch.are_deterministic_algorithms_enabled()
+    settings: Any = torch.utils.deterministic
+    fills = settings.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
+    settings.fill_uninitialized_memory = False  # a tenth of a step, for what nobody reads
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+        settings.fill_uninitialized_memory = fills
 
 
 def is_hidden_matrix(name: str, tensor: Tensor) -> bool:

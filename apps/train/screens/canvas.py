@@ -47,6 +47,14 @@ class Canvas:
         """In pixels."""
         return self.pixels.shape[0]
 
+    def copy(self) -> "Canvas":
+        """The same, to be drawn on further."""
+        new = Canvas.__new__(Canvas)
+        new.pixels = self.pixels.copy()
+        new._rows = new.pixels.reshape(self.height, -1)
+        new.letters = list(self.letters)
+        return new
+
     def fill(self, box: Box, color: Color) -> None:
         """A box with sharp corners, cut where it leaves the image."""
         left, top, right, bottom = (max(edge, 0) for edge in box)
@@ -83,7 +91,7 @@ class Canvas:
         self._round_box((x - radius, y - radius, x + radius, y + radius), color, radius)
 
     def text(self, x: float, baseline: int, text: str, face: Face, color: Color) -> int:
-        """Letters from a pen on; those outside of the image are left out.
+        """Letters from a pen on; those whose middle is outside of the image cannot be read.
 
         Returns:
             Where the pen comes to stand.
@@ -92,10 +100,14 @@ class Canvas:
             glyph = face.glyph(letter)
             left, top = round(x) + glyph.left, baseline + glyph.top
             height, width = glyph.alpha.shape
-            if width and self._blend(left, top, glyph.alpha, color):
-                self.letters.append(Letter(letter, left + width / 2, top + height / 2))
+            middle = Letter(letter, left + width / 2, top + height / 2)
+            if width and self._blend(left, top, glyph.alpha, color) and self._holds(middle):
+                self.letters.append(middle)
             x += glyph.advance
         return round(x)
+
+    def _holds(self, letter: Letter) -> bool:
+        return 0 <= letter.x < self.width and 0 <= letter.y < self.height
 
     def stamp(self, x: int, y: int, mask: np.ndarray, color: Color) -> None:
         """A shape, (height, width) uint8, with its upper left corner at a point."""

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,10 +24,14 @@ from apps.train.screens.widgets import (
     draw_slider,
     draw_tab,
     fill_field,
+    mark_chosen,
+    tick,
 )
 from apps.train.screens.words import Words
 
 SIZES_PX = ((160, 210), (280, 224), (400, 300), (480, 320), (640, 480), (800, 600), (1024, 768), (1280, 720))
+READING = "page"
+"""The family of screens that hold words alone."""
 SINGLE: tuple[Draw, ...] = (draw_button, draw_link, draw_field, draw_checkbox, draw_radio, draw_slider)
 
 
@@ -60,15 +64,23 @@ class Screen:
 
     Attributes:
         family: Of its layout.
-        pixels: (height, width, 3) uint8.
         targets: What can be asked for; no two of one kind have one name.
-        letters: Where each visible letter is.
+        pen: What it was drawn with.
     """
 
     family: str
-    pixels: np.ndarray
     targets: tuple[Target, ...]
-    letters: tuple[Letter, ...]
+    pen: Pen = field(repr=False)
+
+    @property
+    def pixels(self) -> np.ndarray:
+        """(height, width, 3) uint8."""
+        return self.pen.canvas.pixels
+
+    @property
+    def letters(self) -> tuple[Letter, ...]:
+        """Where each visible letter is."""
+        return tuple(self.pen.canvas.letters)
 
 
 class Builder:
@@ -82,11 +94,19 @@ class Builder:
     def __init__(self, rng: random.Random, options: ScreenOptions) -> None:
         width, height = rng.choice(options.sizes_px)
         largest = min(options.text_px[1], max(options.text_px[0], height // 10))
-        theme = draw_theme(rng, sizes_px=(options.text_px[0], largest), held_out_fonts=options.held_out_fonts)
-        self.rng, self.options = rng, options
+        self.rng, self.options, self._sizes_px = rng, options, (options.text_px[0], largest)
         self.words = Words(rng, held_out=options.held_out_names, near_share=options.near_share)
+        theme = self._draw_theme()
         self.pen = Pen(canvas=Canvas(width, height, theme.ground), theme=theme, rng=rng)
         self.targets: list[Target] = []
+
+    def _draw_theme(self) -> Theme:
+        return draw_theme(self.rng, sizes_px=self._sizes_px, held_out_fonts=self.options.held_out_fonts)
+
+    def redraw_theme(self) -> Theme:
+        """Another theme from here on."""
+        self.pen = replace(self.pen, theme=self._draw_theme())
+        return self.pen.theme
 
     @property
     def canvas(self) -> Canvas:
@@ -124,9 +144,29 @@ class Builder:
             self.canvas.stamp(x, y, edge, (0, 0, 0))
             self.canvas.stamp(x, y, inside, (255, 255, 255))
         whole = [target for target in self.targets if is_inside(target.box, self.canvas)]
-        return Screen(
-            family=family, pixels=self.canvas.pixels, targets=tuple(whole), letters=tuple(self.canvas.letters)
-        )
+        return Screen(family=family, targets=tuple(whole), pen=self.pen)
+
+
+def show_done(screen: Screen, target: Target, typed: str = "") -> Screen:
+    """The screen after something was done to an element: a text in a field, a tick, a row that is chosen.
+
+    Args:
+        screen: As it was; it stays so.
+        target: One of its elements. Buttons, links and the like show nothing.
+        typed: Into a field, behind what it holds.
+    """
+    pen = replace(screen.pen, canvas=screen.pen.canvas.copy())
+    match target.kind:
+        case "field":
+            after = fill_field(pen, target, typed)
+        case "checkbox" | "radio":
+            after = tick(pen, target)
+        case "item" | "tab":
+            after = mark_chosen(pen, target)
+        case _:
+            return screen
+    targets = tuple(after if one is target else one for one in screen.targets)
+    return Screen(family=screen.family, targets=targets, pen=pen)
 
 
 def is_inside(box: Box, canvas: Canvas) -> bool:
@@ -274,6 +314,28 @@ def _settings(builder: Builder) -> None:
         _column(builder, left + 12, 10, builder.canvas.width - left - 20, (draw_checkbox, draw_slider, draw_field))
 
 
+def _page(builder: Builder) -> None:
+    """Words all over it, in rows of several sizes and fonts, some on a coloured ground: letters to read."""
+    y = builder.rng.randint(0, 8)
+    while not builder.is_full:
+        theme, canvas = builder.redraw_theme(), builder.canvas
+        tall = builder.pen.line_px + builder.rng.randint(0, 6)
+        if y + tall > canvas.height:
+            return
+        ground, ink = builder.rng.choice(
+            ((theme.ground, theme.ink), (theme.panel, theme.ink), (theme.accent, theme.on_accent))
+        )
+        canvas.fill((0, y, canvas.width, y + tall), ground)
+        x = builder.rng.randint(2, 30)
+        while not builder.is_full and canvas.width - x > 3 * builder.pen.line_px:
+            name = builder.find_name(canvas.width - x)
+            read_at = builder.pen.write(x, y + tall // 2, name, ink)
+            right = x + builder.pen.width_px(name)
+            builder.targets.append(Target(kind="link", name=name, box=(x, y, right, y + tall), read_at=read_at))
+            x = right + builder.rng.randint(builder.pen.line_px // 3, 2 * builder.pen.line_px)
+        y += tall
+
+
 FAMILIES: dict[str, Callable[[Builder], None]] = {
     "scatter": _scatter,
     "form": _form,
@@ -282,7 +344,8 @@ FAMILIES: dict[str, Callable[[Builder], None]] = {
     "dialog": _dialog,
     "grid": _grid,
     "settings": _settings,
+    READING: _page,
 }
 HELD_OUT_FAMILIES = ("settings",)
 """Layouts that training never sees."""
-TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in HELD_OUT_FAMILIES)
+TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAMILIES, READING))

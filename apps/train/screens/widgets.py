@@ -129,11 +129,30 @@ def _draw_choice(pen: Pen, name: str, place: tuple[int, int, int], *, kind: Kind
         box, pen.theme.panel, size // 2 if kind == "radio" else min(pen.theme.radius, 3), pen.theme.ink
     )
     if is_on:
-        inside = (box[0] + 3, box[1] + 3, box[2] - 3, box[3] - 3)
-        pen.canvas.round_box(inside, pen.theme.accent, size // 2 if kind == "radio" else 0)
+        _fill_mark(pen, box, kind)
     read_at = pen.write(x + size + 6, middle, name, pen.theme.ink)
     right = min(x + size + 6 + pen.width_px(name), x + width)
     return Target(kind=kind, name=name, box=(x, y, right, y + tall), read_at=read_at, is_on=is_on)
+
+
+def _fill_mark(pen: Pen, box: Box, kind: Kind) -> None:
+    inside = (box[0] + 3, box[1] + 3, box[2] - 3, box[3] - 3)
+    pen.canvas.round_box(inside, pen.theme.accent, (box[2] - box[0]) // 2 if kind == "radio" else 0)
+
+
+def tick(pen: Pen, target: Target) -> Target:
+    """A checkbox or a radio button as it is when it is on."""
+    left, top, _, bottom = target.box
+    size, middle = max(pen.theme.face.size_px - 2, 10), top + (bottom - top) // 2
+    _fill_mark(pen, (left, middle - size // 2, left + size, middle - size // 2 + size), target.kind)
+    return replace(target, is_on=True)
+
+
+def mark_chosen(pen: Pen, target: Target) -> Target:
+    """A row of a list or a tab as it is when it is chosen: with a bar along its lower edge."""
+    left, _, right, bottom = target.box
+    pen.canvas.fill((left, bottom - 3, right, bottom), pen.theme.accent)
+    return replace(target, is_on=True)
 
 
 def draw_item(pen: Pen, name: str, x: int, y: int, width: int) -> Target:

@@ -1,0 +1,81 @@
+"""Work of several steps on one screen: an instruction of one to three parts, the screens it leads over, and its end."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from apps.train.screens.screen import Screen, ScreenOptions, make_screen, show_done
+from apps.train.screens.widgets import Kind, Target
+from apps.train.screens.words import Words
+from apps.train.skills import Question, ask_finish, ask_for, ask_to_type
+
+MAX_PARTS = 3
+FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")
+"""What people fill in before they press something."""
+_JOINTS = (", then ", ", and then ", ". Then ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One step of an episode: what is seen, and the right answer to the instruction."""
+
+    screen: Screen
+    question: Question
+
+
+Episode = tuple[Moment, ...]
+"""From the first step to the one that says it is done; all ask for the same instruction."""
+
+
+def make_episode(rng: random.Random, options: ScreenOptions) -> Episode:
+    """An episode on a screen that has something to be worked on.
+
+    Args:
+        rng: Where everything is drawn from.
+        options: Which screens.
+    """
+    while True:
+        screen = make_screen(rng, options)
+        parts = draw_parts(rng, screen, held_out=options.held_out_names)
+        if parts:
+            return tuple(_play(rng, screen, parts, options))
+
+
+def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) -> list[Question]:
+    """What is to be done, one after another: things to fill in, then something to press; none on some screens."""
+    open_ = [target for target in screen.targets if not target.is_on and not (target.kind == "field" and target.value)]
+    filled = [target for target in open_ if target.kind in FILLED]
+    pressed = [target for target in open_ if target.kind not in FILLED]
+    count = rng.randint(1, MAX_PARTS)
+    chosen = rng.sample(filled, min(len(filled), count))
+    if pressed and (len(chosen) < count or rng.random() < 0.7):
+        chosen = [*chosen[: count - 1], rng.choice(pressed)]
+    words = Words(rng, held_out=held_out, near_share=0.0)
+    return [ask_to_type(rng, one, words.value()) if one.kind == "field" else ask_for(rng, one) for one in chosen]
+
+
+def _play(rng: random.Random, screen: Screen, parts: Sequence[Question], options: ScreenOptions) -> Iterator[Moment]:
+    instruction = join_parts(rng, parts)
+    targets: list[Target] = []
+    for part in parts:
+        assert part.target is not None
+        targets.append(part.target)
+        yield Moment(screen=screen, question=replace(part, instruction=instruction))
+        screen = show_done(screen, part.target, part.typed)
+    if targets[-1].kind not in FILLED and rng.random() < 0.5:
+        screen = make_screen(rng, options)  # what was pressed leads elsewhere
+    yield Moment(screen=screen, question=ask_finish(instruction))
+
+
+def join_parts(rng: random.Random, parts: Sequence[Question]) -> str:
+    """One instruction of several sentences, as people write them: joined by words, in a row, or numbered."""
+    texts = [part.instruction.removesuffix(".") for part in parts]
+    if len(texts) == 1:
+        return f"{texts[0]}."
+    form = rng.randrange(3)
+    if form == 0:
+        return " ".join(f"{number}. {text}." for number, text in enumerate(texts, start=1))
+    if form == 1:
+        return " ".join(f"{text}." for text in texts)
+    joint = rng.choice(_JOINTS)
+    return joint.join([texts[0], *(text[0].lower() + text[1:] for text in texts[1:])]) + "."
