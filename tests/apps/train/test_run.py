@@ -17,12 +17,16 @@ from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.config import load_config
 from model_runtime.errors import CheckpointError
 from model_runtime.tokenizer.tokenizer import load_tokenizer
+from model_runtime.training.losses import LossWeights
 from model_runtime.training.trainer import STATE
 
 OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
+PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
+SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
 COURSE = (
-    Stage(name="point", steps=2, options=OPTIONS, batch=2, questions=2, is_short=True),
-    Stage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2),
+    Stage(name="see", steps=1, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),
+    Stage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True),
+    Stage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2, episodes=0.5),
     Stage(name="round", steps=1, options=OPTIONS, batch=2, questions=2, rounds_experts=True),
 )
 
@@ -85,10 +89,10 @@ def test_lessons_go_on_where_they_stood(tmp_path: Path) -> None:
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    assert [stage.name for stage in course] == ["point", "read", "speak", "round"]
-    assert [stage.rounds_experts for stage in course] == [False, False, False, True]
+    assert [stage.name for stage in course] == ["see", "point", "read", "speak", "round"]
+    assert [stage.rounds_experts for stage in course] == [False, False, False, False, True]
     assert all(stage.steps == 1 for stage in make_course(0.0))
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[3]
+    assert order.stage_at(order.num_steps - 1) is course[4]

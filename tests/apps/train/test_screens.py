@@ -11,13 +11,15 @@ from apps.train.screens.fonts import Face, find_fonts, is_held_out
 from apps.train.screens.screen import (
     FAMILIES,
     HELD_OUT_FAMILIES,
+    READING,
     TRAINED_FAMILIES,
     Screen,
     ScreenOptions,
     make_screen,
+    show_done,
 )
 from apps.train.screens.theme import MIN_CONTRAST, contrast, draw_theme
-from apps.train.screens.widgets import ICONS, make_icon
+from apps.train.screens.widgets import ICONS, Target, make_icon
 from apps.train.screens.words import Words, change_letter
 from apps.train.screens.words import is_held_out as is_held_out_name
 
@@ -90,7 +92,7 @@ def test_held_out_names_fonts_and_layouts_are_never_trained_on() -> None:
             assert all(is_held_out_name(name) is held for name in names)
     assert not set(find_fonts()) & set(find_fonts(held_out=True))
     assert all(is_held_out(path) for path in find_fonts(held_out=True))
-    assert set(HELD_OUT_FAMILIES) | set(TRAINED_FAMILIES) == set(FAMILIES)
+    assert {READING, *HELD_OUT_FAMILIES, *TRAINED_FAMILIES} == set(FAMILIES)
     assert not set(HELD_OUT_FAMILIES) & set(TRAINED_FAMILIES)
 
 
@@ -144,3 +146,35 @@ def test_icons_differ() -> None:
     for one in ICONS:
         for two in ICONS:
             assert one == two or (masks[one] != masks[two]).mean() > 0.04, (one, two)
+
+
+def test_a_page_is_full_of_letters() -> None:
+    screen = make_screen(random.Random(4), ScreenOptions(families=(READING,), sizes_px=((280, 224),)))
+    height, width = screen.pixels.shape[:2]
+    assert len(screen.letters) > 40
+    assert all(0 <= letter.x < width and 0 <= letter.y < height for letter in screen.letters)
+
+
+def test_what_was_done_shows_and_the_screen_before_stays() -> None:
+    rng, seen = random.Random(5), set()
+    for _ in range(60):
+        screen = make_screen(rng, replace(ANY, families=("form", "list", "toolbar")))
+        for target in screen.targets:
+            if target.is_on or target.value:
+                continue
+            before = screen.pixels.copy()
+            after = show_done(screen, target, "hello" if target.kind == "field" else "")
+            assert (screen.pixels == before).all()
+            left, top, right, bottom = target.box
+            changed = (after.pixels != before).any(-1)
+            seen.add((target.kind, bool(changed.any())))
+            changed[top:bottom, left:right] = False
+            assert not changed.any(), target
+            [new] = [one for one in after.targets if (one.kind, one.name) == (target.kind, target.name)]
+            assert (new.is_on, new.value) == (changed_state(target), "hello"[: len(new.value)])
+    assert {kind for kind, shows in seen if shows} == {"field", "checkbox", "radio", "item", "tab"}
+    assert {kind for kind, shows in seen if not shows} >= {"button", "link", "menu", "icon"}
+
+
+def changed_state(target: Target) -> bool:
+    return target.kind in ("checkbox", "radio", "item", "tab")

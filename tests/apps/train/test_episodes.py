@@ -1,0 +1,128 @@
+"""Work of several steps: what is asked, what is seen on the way, and what the agent would send and read."""
+
+import random
+import re
+from itertools import pairwise
+
+import pytest
+
+from apps.train.episodes import MAX_PARTS, join_parts, make_episode
+from apps.train.lessons import MAX_IMAGES, LessonMaker, find_images
+from apps.train.nano import make_config, make_model
+from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
+from apps.train.screens.words import is_held_out
+from apps.train.skills import ask_for
+from apps.train.vocabulary import make_vocabulary
+from model_runtime.tokenizer.tokenizer import load_tokenizer
+from model_runtime.training.batch import make_batch
+from model_runtime.training.lessons import make_targets
+
+OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 300)))
+
+
+@pytest.fixture(scope="module")
+def maker(tmp_path_factory: pytest.TempPathFactory) -> LessonMaker:
+    folder = tmp_path_factory.mktemp("nano")
+    make_model(folder, make_config(make_vocabulary()), seed=0)
+    return LessonMaker(load_tokenizer(folder))
+
+
+def test_each_part_is_done_once_in_its_order_and_then_it_ends() -> None:
+    rng, lengths = random.Random(0), set()
+    for _ in range(80):
+        episode = make_episode(rng, OPTIONS)
+        *work, end = episode
+        lengths.add(len(work))
+        instruction = end.question.instruction
+        assert {moment.question.instruction for moment in episode} == {instruction}
+        assert end.question.code == 'computer.terminate(status="success")'
+        places = []
+        for moment in work:
+            target = moment.question.target
+            assert target is not None and target in moment.screen.targets and not target.is_on
+            name = target.name if target.kind == "icon" else f'"{target.name}"'
+            places.append(instruction.index(name, places[-1] + 1 if places else 0))
+            assert moment.question.typed in instruction
+        assert places == sorted(places)
+        assert len({moment.question.target for moment in work}) == len(work)
+    assert lengths == set(range(1, MAX_PARTS + 1))
+
+
+def test_a_later_screen_shows_what_was_done_before() -> None:
+    rng, num_typed = random.Random(1), 0
+    for _ in range(60):
+        episode = make_episode(rng, ScreenOptions(families=("form",), sizes_px=((400, 300),)))
+        for moment, after in pairwise(episode[:-1]):
+            target = moment.question.target
+            assert target is not None
+            [now] = [one for one in after.screen.targets if (one.kind, one.name) == (target.kind, target.name)]
+            if target.kind == "field":
+                num_typed += 1
+                assert moment.question.typed.startswith(now.value)
+            elif target.kind in ("checkbox", "radio"):
+                assert now.is_on
+    assert num_typed > 10
+
+
+def test_held_out_work_has_held_out_names() -> None:
+    episode = make_episode(
+        random.Random(2), ScreenOptions(families=("form",), sizes_px=((280, 224),), held_out_names=True)
+    )
+    names = [moment.question.target.name for moment in episode if moment.question.target]
+    assert names and all(is_held_out(name) for name in names)
+
+
+def test_sentences_are_joined_as_people_do() -> None:
+    rng = random.Random(3)
+    screen = make_screen(rng, ScreenOptions(families=("grid",), sizes_px=((280, 224),)))
+    parts = [ask_for(rng, target) for target in screen.targets[:2]]
+    forms = {re.sub(r'"[^"]*"', "_", join_parts(rng, parts)) for _ in range(60)}
+    assert any(form.startswith("1. ") for form in forms) and any(", then " in form for form in forms)
+    assert all(form.count("_") == 2 and form.endswith(".") for form in forms)
+    assert join_parts(rng, parts[:1]) == parts[0].instruction
+
+
+def test_a_request_holds_the_last_images_and_all_thoughts(maker: LessonMaker) -> None:
+    rng = random.Random(4)
+    episode = next(one for one in iter(lambda: make_episode(rng, OPTIONS), None) if len(one) == MAX_IMAGES + 1)
+    special = maker.tokenizer.special
+    for count in range(1, len(episode) + 1):
+        moments = episode[:count]
+        prompt = maker.make_prompt(moments)
+        assert len(prompt.media) == min(count, MAX_IMAGES)
+        for span, moment in zip(prompt.media, moments[-MAX_IMAGES:], strict=True):
+            assert prompt.token_ids[span.offset] == special.media_pad
+            assert prompt.token_ids[span.offset - 1] != special.media_pad
+            height, width = moment.screen.pixels.shape[:2]
+            assert (span.item.frames[0, :height, :width] == moment.screen.pixels).all()
+        text = maker.tokenizer.decode([token for token in prompt.token_ids if not special.is_special(token)])
+        assert [f"# Step {number}:" in text for number in range(1, 5)] == [number < count for number in range(1, 5)]
+        assert text.count("\u25c1think\u25b7") == count - 1
+        lesson = maker.make_step(rng, moments)
+        whole = (*maker.prefix, *lesson.example.trunk, *lesson.example.branches[0])
+        assert whole[: len(prompt.token_ids)] == prompt.token_ids
+        assert lesson.spoken[0] == len(prompt.token_ids) - len(maker.prefix) - len(lesson.example.trunk)
+
+
+def test_lessons_of_later_steps_point_at_the_last_image(maker: LessonMaker) -> None:
+    rng, num_looks = random.Random(6), 0
+    for _ in range(10):
+        moments = make_episode(rng, OPTIONS)[:2]
+        lesson = maker.make_step(rng, moments)
+        trunk, images = lesson.example.trunk, lesson.example.images
+        places = find_images(trunk, maker.tokenizer.special.media_pad, images)
+        for number in lesson.numbers[0]:
+            assert number.look_at is not None and places[-1] <= number.look_at < places[-1] + images[-1].num_tokens
+            num_looks += 1
+        batch = make_batch([lesson.example], maker.tokenizer.special.media_pad, maker.prefix)
+        targets = make_targets([lesson], batch)
+        assert len(targets.letters) == sum(image.num_patches for image in images)
+        assert (batch.token_ids[targets.word_rows] == maker.tokenizer.special.media_pad).all()
+    assert num_looks > 4
+
+
+def test_a_reading_asks_nothing(maker: LessonMaker) -> None:
+    rng = random.Random(7)
+    lesson = maker.make_reading(rng, make_screen(rng, ScreenOptions(families=("page",), sizes_px=((280, 224),))))
+    assert lesson.example.branches == () and len(lesson.words) > 5
+    assert lesson.letters is not None and (lesson.letters > 0).sum() > 40
