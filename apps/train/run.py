@@ -45,8 +45,8 @@ class TrainingRun:
     folder: Path
     course: Course
     seed: int = 0
-    muon_lr: float = 0.02
-    adam_lr: float = 3e-3
+    muon_lr: float = 0.01
+    adam_lr: float = 2e-3
 
     @property
     def num_steps(self) -> int:
