@@ -35,7 +35,7 @@ class Settings:
     """What a run is made of. Key in files `max_steps`, variable `K25_MAX_STEPS`, flag `--set max_steps=5`."""
 
     model: str = _about(
-        "literal, scripted:FILE, smollm2, llamacpp:FILE.gguf, or the id of a model at base_url", "literal"
+        "literal, nano, scripted:FILE, smollm2, llamacpp:FILE.gguf, or the id of a model at base_url", "literal"
     )
     base_url: str | None = _about("OpenAI-compatible endpoint (also OPENAI_BASE_URL)", None)
     api_key: str | None = _about("key of the endpoint (also OPENAI_API_KEY)", None)

@@ -1,5 +1,6 @@
 """From a name on the command line to a model."""
 
+import importlib.metadata
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from cua.models.gate import Retry
     from cua.models.openai_compat import OpenAICompatModel
     from cua.models.response import Delta
+
+
+MODELS_GROUP = "k25.models"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,8 @@ def make_model(
     Args:
         name: `literal` for the embedded one, `scripted:FILE` for recorded replies, `scripted-oracle` for the known
             solutions of OSWorld's local list, `baseline:null|fail|random` for agents without skill, `smollm2` or
-            `llamacpp:FILE.gguf` for a small one that llama.cpp runs here; anything else is the id of a model at an
+            `llamacpp:FILE.gguf` for a small one that llama.cpp runs here, a name that an installed package brings
+            under the entry points `k25.models`, as ours does `nano`; anything else is the id of a model at an
             OpenAI-compatible endpoint.
         settings: The rest.
         on_delta: Told each piece of a streamed reply.
@@ -103,9 +108,21 @@ def make_model(
         from cua.models.baseline import BaselineModel
 
         return BaselineModel.from_name(name)
+    brought = [entry for entry in importlib.metadata.entry_points(group=MODELS_GROUP) if entry.name == name]
+    if brought:
+        return _make_brought(brought[0])
     if not name.strip():
         raise ConfigError("the model has no name: give --model ID, or --model literal for the embedded one")
     return _make_openai_compat(name, settings, on_delta, on_retry)
+
+
+def _make_brought(entry: importlib.metadata.EntryPoint) -> Model:
+    """A model that an installed package brings: its entry point names a function without arguments that makes it."""
+    try:
+        maker: Callable[[], Model] = entry.load()
+    except Exception as error:  # it runs the code of another distribution
+        raise ConfigError(f"the model {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
+    return maker()
 
 
 def _make_scripted(path: str) -> Model:

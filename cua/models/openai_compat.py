@@ -67,6 +67,8 @@ class OpenAICompatModel:
         on_retry: Told before each wait for a retry.
         clock: Time and chance of the retries.
         gate: How many calls get through at once; None is the one that all share who use this endpoint.
+        http_client: An `httpx.AsyncClient` that requests go through instead of one made here, such as one whose
+            transport is an application in this process. It is closed with the model.
 
     Raises:
         ConfigError: No endpoint is configured, or it is malformed.
@@ -80,6 +82,7 @@ class OpenAICompatModel:
         on_retry: Callable[[Retry], None] | None = None,
         clock: Clock | None = None,
         gate: EndpointGate | None = None,
+        http_client: Any = None,
     ) -> None:
         self.name = options.model
         self.options = options
@@ -91,6 +94,7 @@ class OpenAICompatModel:
         self._own_gate = gate
         self._encoder = ImageEncoder(options.image_format)
         self._client: Any = None
+        self._http_client = http_client
 
     def __repr__(self) -> str:
         return f"OpenAICompatModel({self.name!r} at {self.endpoint.shown_url})"
@@ -270,6 +274,7 @@ class OpenAICompatModel:
                 api_key=self.endpoint.api_key,
                 timeout=openai.Timeout(read_s, connect=self.options.connect_timeout_s),
                 max_retries=0,
+                http_client=self._http_client,
             )
         return self._client
 

@@ -3,16 +3,19 @@
 The parts are separate: each has its weight, 0 leaves it out, and the model that is exported has none of the heads here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from model_runtime.media import MediaItem
 from model_runtime.model import K25Model
 from model_runtime.training.attention import AttentionInputs, find_log_shares
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
+from model_runtime.vision.tower import make_groups
 
 POINTER_DIM = 64
 
@@ -104,12 +107,23 @@ class Losses:
     ) -> None:
         assert model.vision is not None
         self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
-        self._patches = torch.empty(0)  # of the last forward pass
+        self._passes: list[Tensor] = []  # patches of the last forward pass, in the tower's order
         self._inputs = AttentionInputs(model, [supervised.layer])
-        self._hook = model.vision.final_norm.register_forward_hook(self._keep_patches)
+        self._hooks = (
+            model.vision.register_forward_pre_hook(lambda module, inputs: self._passes.clear()),
+            model.vision.final_norm.register_forward_hook(lambda module, inputs, output: self._passes.append(output)),
+        )
 
-    def _keep_patches(self, _module: nn.Module, _inputs: object, output: Tensor) -> None:
-        self._patches = output
+    def _find_patches(self, images: Sequence[MediaItem]) -> Tensor:
+        """(patches, width) of all images end to end; the tower takes them by size, and in several passes."""
+        assert self.model.vision is not None
+        sizes = [image.num_patches for image in images]
+        groups = make_groups(sizes, self.model.vision.max_patches_per_pass)
+        parts = [
+            part for group, output in zip(groups, self._passes, strict=True) for part in _split(output, sizes, group)
+        ]
+        order = {index: place for place, index in enumerate(index for group in groups for index in group)}
+        return torch.cat([parts[order[index]] for index in range(len(sizes))])
 
     def __call__(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
         """The parts that count, each an average over what it is asked for; 0 where nothing is.
@@ -132,7 +146,8 @@ class Losses:
     def close(self) -> None:
         """Watch the model no longer; may be called twice."""
         self._inputs.close()
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
 
     def _find_token(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         return cross_entropy(self.model.logits(seen.hidden[targets.rows]), targets.tokens)
@@ -143,11 +158,11 @@ class Losses:
         chances = self.model.logits(seen.hidden[targets.number_rows]).log_softmax(-1)[:, self.numbers.ids]  # (K, count)
         return -(make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width) * chances).sum(-1).mean()
 
-    def _find_letter(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_letter(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         is_asked = targets.letters != IGNORED
         if not is_asked.any():
             return seen.hidden.new_zeros(())
-        return cross_entropy(self.heads.letter(self._patches[is_asked]), targets.letters[is_asked])
+        return cross_entropy(self.heads.letter(self._find_patches(batch.images)[is_asked]), targets.letters[is_asked])
 
     def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):

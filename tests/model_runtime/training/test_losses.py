@@ -63,6 +63,22 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert targets.letters.tolist() == [IGNORED] * 7 + [3] + [IGNORED] * 16
 
 
+@pytest.mark.parametrize("limit", [1000, 40], ids=["one pass", "several passes"])
+def test_letters_of_images_of_several_sizes_are_those_of_each_alone(model: K25Model, limit: int) -> None:
+    """The tower takes images by their size: labels are in the order of the lessons all the same."""
+    assert model.vision is not None
+    model.vision.max_patches_per_pass = limit
+    images = [make_item(1, *size, seed=seed) for seed, size in enumerate([(6, 6), (4, 6), (8, 4), (2, 2), (4, 6)])]
+    losses = make_losses(model)
+    model.encode_media(images)
+    together = losses._find_patches(images)
+    alone = []
+    for image in images:
+        model.encode_media([image])
+        alone.append(losses._find_patches([image]))
+    assert (together - torch.cat(alone)).abs().max() <= 1e-5
+
+
 def test_each_part_is_what_it_says(model: K25Model) -> None:
     """By hand, from the rows of a forward pass."""
     pad = model.config.media_placeholder_token_id
@@ -77,7 +93,7 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     )
     bell = make_bells(torch.tensor([40.2]), 100, 2.0)[0]
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
-    read = losses.heads.letter(losses._patches[7]).log_softmax(-1)[3]
+    read = losses.heads.letter(losses._find_patches([IMAGE])[7]).log_softmax(-1)[3]
     assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
     words = losses.heads.word(seen.images[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
     expected = -(words[0, 0, 5] + words[0, 1, 6] + words[1, 0, 7]).item() / 3

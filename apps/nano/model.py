@@ -1,0 +1,121 @@
+"""The model `nano`: the engine and the server of `model_runtime` in this process, spoken to without a socket."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cua.errors import ConfigError
+from cua.messages import Message, Reply, Sampling
+from cua.model import Tool
+from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
+from envs.errors import require
+
+if TYPE_CHECKING:
+    from model_runtime.engine.thread import EngineThread
+
+NAME, EXTRA = "nano", "nano"
+WEIGHTS = Path(__file__).with_name("weights")
+"""Where the weights lie that are shipped."""
+FOLDER_VARIABLE = "K25_NANO"
+"""Names another folder with a model of this kind, such as one that was trained just now."""
+MAX_TOKENS = 160
+"""Of an answer: thought, sentence and two lines of code are half of it."""
+CACHE_GIB = 0.25
+"""Of the engine: a hundred times the longest request."""
+_BASE_URL = "http://nano.invalid/v1"  # never connected to: requests go to the application itself
+
+
+def find_weights() -> Path:
+    """The folder of the weights: that which the environment names, else the shipped one.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    named = os.environ.get(FOLDER_VARIABLE, "").strip()
+    folder = Path(named).expanduser() if named else WEIGHTS
+    if not (folder / "config.json").is_file():
+        where = f"{FOLDER_VARIABLE} names {folder}, which" if named else f"this installation's {folder}"
+        raise ConfigError(
+            f"{where} holds no model. `make nano` trains one (two hours on two cores); "
+            f"{FOLDER_VARIABLE}=FOLDER names one that is elsewhere"
+        )
+    return folder
+
+
+def make_nano() -> "NanoModel":
+    """The model of `--model nano`; the weights are loaded by its first call.
+
+    Raises:
+        ConfigError: There are no weights, or a package is missing.
+    """
+    return NanoModel(find_weights())
+
+
+class NanoModel:
+    """A small Kimi K2.5 in this process; implements `cua.model.Model`.
+
+    Args:
+        folder: In the release's layout.
+        name: What logs call it.
+
+    Raises:
+        EnvError: A package is missing.
+    """
+
+    def __init__(self, folder: Path, *, name: str = NAME) -> None:
+        self.name, self.folder = name, folder
+        self._engine: EngineThread | None = None
+        self._client: OpenAICompatModel | None = None
+        self._lock = asyncio.Lock()
+        for module in ("torch", "safetensors", "tiktoken", "fastapi"):
+            require(module, EXTRA)
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """Answer, greedily unless `sampling` says otherwise; see `cua.model.Model`.
+
+        Raises:
+            ModelError: The request is refused, or the engine broke.
+            TruncatedReplyError: The reply did not come to its end.
+        """
+        async with self._lock:
+            if self._client is None:
+                self._engine, app = await asyncio.to_thread(_load, self.folder, self.name)
+                self._client = _connect(app, self.name)
+        return await self._client.generate(messages, tools, sampling)
+
+    async def close(self) -> None:
+        """Let the engine go; the next call loads it anew."""
+        client, self._client = self._client, None
+        engine, self._engine = self._engine, None
+        if client is not None:
+            await client.close()
+        if engine is not None:
+            await engine.close()
+
+
+def _load(folder: Path, name: str) -> "tuple[EngineThread, Any]":
+    """The engine, and the application that serves it."""
+    from model_runtime.launch.options import NativeOptions
+    from model_runtime.native import make_engine
+    from model_runtime.processor import Processor
+    from model_runtime.server.app import make_app
+
+    options = NativeOptions(model_dir=folder, served_name=name, dtype="float32", cache_gib=CACHE_GIB)
+    engine = make_engine(options)
+    return engine, make_app(engine, Processor.load(folder))
+
+
+def _connect(app: Any, name: str) -> OpenAICompatModel:
+    import httpx
+
+    options = OpenAICompatOptions(
+        model=name,
+        base_url=_BASE_URL,
+        sampling=Sampling(temperature=0.0, max_tokens=MAX_TOKENS),
+        streaming=False,
+    )
+    return OpenAICompatModel(options, http_client=httpx.AsyncClient(transport=httpx.ASGITransport(app=app)))
