@@ -118,7 +118,8 @@ class K25Model(nn.Module):
         """
         if self.vision is None:
             raise ConfigError("this model was loaded without a vision tower and takes text only")
-        return self.vision.forward(items)
+        rows: list[Tensor] = self.vision(items)
+        return rows
 
     def forward(self, embeds: Tensor, batch: ForwardBatch, cache: Tensor | Sequence[Tensor]) -> Tensor:
         """One step of all sequences of a batch.

@@ -119,11 +119,10 @@ class Losses:
         assert self.model.vision is not None
         sizes = [image.num_patches for image in images]
         groups = make_groups(sizes, self.model.vision.max_patches_per_pass)
-        parts = [
-            part for group, output in zip(groups, self._passes, strict=True) for part in _split(output, sizes, group)
-        ]
-        order = {index: place for place, index in enumerate(index for group in groups for index in group)}
-        return torch.cat([parts[order[index]] for index in range(len(sizes))])
+        patches: dict[int, Tensor] = {}
+        for group, output in zip(groups, self._passes, strict=True):
+            patches |= zip(group, output.split_with_sizes([sizes[index] for index in group]), strict=True)
+        return torch.cat([patches[index] for index in range(len(sizes))])
 
     def __call__(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
         """The parts that count, each an average over what it is asked for; 0 where nothing is.
