@@ -9,7 +9,7 @@ PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo assistant web-demo video-demo runtime-demo test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
+.PHONY: help demo assistant web-demo video-demo runtime-demo nano nano-smoke test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -36,6 +36,15 @@ video-demo: venv ## make two videos with known events, watch them with no key, a
 runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's requests
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m examples.runtime_demo
+
+nano: venv ## train nano-K2.5 from nothing on this machine, two hours on two cores (ARGS="--scale 0.5")
+	@scripts/bootstrap.sh train
+	@$(VENV)/cua train nano $(ARGS)
+
+nano-smoke: venv ## three minutes of its course: does it begin to read?
+	@scripts/bootstrap.sh train
+	@rm -rf nano-smoke
+	@$(VENV)/cua train nano-smoke --smoke
 
 test: dev ## set up what is missing and run the tests, but for the slow ones (10 minutes)
 	@$(VENV)/python -m pytest $(PYTEST) -m "not slow" $(ARGS)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, assistant, config, doctor, office, runs, see, serve, swarm, task, terminal, video, web
+from apps.cli import ask, assistant, config, doctor, office, runs, see, serve, swarm, task, terminal, train, video, web
 from apps.cli import eval as eval_commands
 
 HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
@@ -53,6 +53,7 @@ app.command("video")(video.video)
 app.command("assistant")(assistant.assistant)
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("mcp")(serve.mcp)
+app.command("train", help=train.HELP)(train.train)
 app.command("demo")(task.demo)
 app.command("runs")(runs.runs)
 app.command("replay")(runs.replay)

@@ -21,6 +21,7 @@ HELP = """Serve Kimi K2.5 behind an OpenAI-compatible endpoint.
 
 \b
     cua serve --model DIR                                  this project's own engine
+    cua serve --model nano                                 the small model that runs anywhere
     cua serve --engine vllm --model DIR --tp 8             vLLM, set up for K2.5
     cua serve --plan --gpu H100 --nodes 2                  what fits, and how fast at best
     cua serve --self-test http://127.0.0.1:8000/v1         what works at an endpoint, and what to do
@@ -86,13 +87,22 @@ def serve(
         kernels = choice("--kernels", kernels, ("auto", "torch", "triton"))
         _refuse_vllm_only(pp > 1 or dp > 1, ep, ray, bool(draft_model), bool(extra))
         chosen = {**shared, "kernels": kernels, "tensor_parallel_size": tp or 1, "api_keys_env": api_key_env}
-        _serve_native({**chosen, "model_dir": Path(_needed(model))}, other or [], dry_run)
+        _serve_native({**chosen, **_find_native(_needed(model), served_name)}, other or [], dry_run)
 
 
 def _needed(model: str | None) -> str:
     if not model:
         raise typer.BadParameter("a model is needed, such as: cua serve --model ~/models/Kimi-K2.5")
     return model
+
+
+def _find_native(model: str, served_name: str | None) -> dict[str, Any]:
+    """The folder of a model, and its name; `nano` is the small one that is shipped, unless a folder is called so."""
+    from apps.nano.model import NAME, find_weights
+
+    if model == NAME and not Path(model).is_dir():
+        return {"model_dir": find_weights(), "served_name": served_name or NAME}
+    return {"model_dir": Path(model)}
 
 
 def _refuse_vllm_only(*given: bool) -> None:

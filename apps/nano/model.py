@@ -24,7 +24,7 @@ MAX_TOKENS = 160
 """Of an answer: thought, sentence and two lines of code are half of it."""
 CACHE_GIB = 0.25
 """Of the engine: a hundred times the longest request."""
-_BASE_URL = "http://nano.invalid/v1"  # never connected to: requests go to the application itself
+_BASE_URL = "http://nano.localhost/v1"  # never connected to: requests go to the application itself
 
 
 def find_weights() -> Path:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apps.train.episodes import make_episode
@@ -70,6 +70,21 @@ def make_course(scale: float = 1.0) -> Course:
         Stage(
             name="round", steps=count(400), options=all_kinds, batch=8, episodes=0.25, weights=late, rounds_experts=True
         ),
+    )
+
+
+SMOKE_LOSSES = {"letter": 2.9}
+"""What `make_smoke_course` must reach; one who guesses by how frequent letters are has 3.29."""
+
+
+def make_smoke_course() -> Course:
+    """A few minutes that show whether anything is learnt: letters come before all else."""
+    pages = ScreenOptions(families=(READING,), sizes_px=((160, 210),), text_px=(12, 26), max_elements=60)
+    buttons = replace(pages, families=("scatter",), max_elements=7)
+    sight = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
+    return (
+        Stage(name="see", steps=140, options=pages, questions=0, is_short=True, weights=sight),
+        Stage(name="speak", steps=4, options=buttons, batch=4, weights=sight, rounds_experts=True),
     )
 
 

@@ -95,6 +95,19 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
     return order.folder / MODEL
 
 
+def read_losses(folder: Path) -> dict[str, float]:
+    """The smoothed losses of a run's last logged step.
+
+    Raises:
+        ConfigError: Nothing was trained there.
+    """
+    try:
+        last = (folder / LOG).read_text("utf-8").splitlines()[-1]
+    except (OSError, IndexError):
+        raise ConfigError(f"{folder} has no {LOG}: nothing was trained there") from None
+    return dict(json.loads(last)["losses"])
+
+
 def _start(order: TrainingRun) -> tuple[Trainer, LessonStream]:
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
