@@ -14,7 +14,7 @@ from urllib.parse import quote
 from apps.evals.charts import Chart, make_charts
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import Interval, Key, Summary, is_success
-from apps.evals.text import BASELINES, ERRORS, describe_interval, describe_key, describe_rule, describe_share
+from apps.evals.text import BASELINES, ERRORS, baselines_for, describe_interval, describe_key, describe_rule, describe_share
 from cua.batch import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
 from cua.trajectory.report.shell import PageTemplate
@@ -103,6 +103,7 @@ class PageView:
     interval: Interval | None
     interval_text: str
     baselines: tuple[BaselineView, ...]
+    known_baselines: tuple[str, ...]
     facts: tuple[tuple[str, str, str], ...]
     kinds: tuple[str, ...]
     families: tuple[FamilyRow, ...]
@@ -156,6 +157,7 @@ def page_view(evaluation: Evaluation) -> PageView:
         interval=whole.mean_full_interval,
         interval_text=describe_interval(whole.mean_full_interval),
         baselines=tuple(_baselines(evaluation)),
+        known_baselines=baselines_for(evaluation.plan.agent),
         facts=tuple(_facts(evaluation)),
         kinds=tuple(ERRORS[kind] for kind in kinds),
         families=tuple(_families(evaluation, kinds)),

@@ -172,6 +172,11 @@ def _headline(whole: Summary) -> Iterator[str]:
         )
 
 
+def baselines_for(agent: str) -> tuple[str, ...]:
+    """The agents without skill that can play where agents of a kind do."""
+    return ("null", "image", "text") if agent == "web" else ("null", "fail", "random")
+
+
 def _baselines(evaluation: Evaluation) -> Iterator[str]:
     for name, known in evaluation.baselines.items():
         about = BASELINES.get(name, "")
@@ -179,7 +184,8 @@ def _baselines(evaluation: Evaluation) -> Iterator[str]:
             f"{name:<8} {describe_share(known.score):>8}  an agent that {about}" if about else f"{name}: {known.score}"
         )
     if not evaluation.baselines:
-        yield "baselines: not recorded for this suite; --baseline null|fail|random measures them"
+        names = "|".join(baselines_for(evaluation.plan.agent))
+        yield f"baselines: not recorded for this suite; --baseline {names} measures them"
 
 
 def _tries(evaluation: Evaluation) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """The page of an evaluation: self-contained, all foreign text stays text, and it sorts and filters."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from apps.evals.page import page_view, render_page
 from apps.evals.results import Evaluation
+from apps.evals.text import describe_evaluation as describe
 from envs.browser.launch import find_browser
 from tests.apps.evals.test_results import line, make_evaluation
 
@@ -88,3 +90,13 @@ async def test_it_sorts_and_filters_in_a_browser(tmp_path: Path) -> None:
         assert await page.evaluate("document.documentElement.scrollWidth") == 390
         assert (await page.title(), complaints) == ("33.3 %: shop with literal", [])
         await browser.close()
+
+
+def test_baselines_that_are_not_recorded_are_those_that_can_play(tmp_path: Path) -> None:
+    bare = replace(make_evaluation(tmp_path / "e"), baselines={})
+    sites = replace(bare, plan=replace(bare.plan, agent="web"))
+    for evaluation, names in ((bare, ("null", "fail", "random")), (sites, ("null", "image", "text"))):
+        assert f"--baseline {'|'.join(names)} measures them" in "\n".join(describe(evaluation))
+        first, second, third = names
+        shown = f"<code>--baseline {first}</code>, <code>{second}</code> or <code>{third}</code> measures it."
+        assert shown in render_page(evaluation)
