@@ -14,7 +14,15 @@ from urllib.parse import quote
 from apps.evals.charts import Chart, make_charts
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import Interval, Key, Summary, is_success
-from apps.evals.text import BASELINES, ERRORS, baselines_for, describe_interval, describe_key, describe_rule, describe_share
+from apps.evals.text import (
+    BASELINES,
+    ERRORS,
+    baselines_for,
+    describe_interval,
+    describe_key,
+    describe_rule,
+    describe_share,
+)
 from cua.batch import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
 from cua.trajectory.report.shell import PageTemplate

@@ -93,7 +93,7 @@ async def test_it_sorts_and_filters_in_a_browser(tmp_path: Path) -> None:
 
 
 def test_baselines_that_are_not_recorded_are_those_that_can_play(tmp_path: Path) -> None:
-    bare = replace(make_evaluation(tmp_path / "e"), baselines={})
+    bare = replace(make_evaluation(tmp_path / "e", line()), baselines={})
     sites = replace(bare, plan=replace(bare.plan, agent="web"))
     for evaluation, names in ((bare, ("null", "fail", "random")), (sites, ("null", "image", "text"))):
         assert f"--baseline {'|'.join(names)} measures them" in "\n".join(describe(evaluation))
