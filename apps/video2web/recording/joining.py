@@ -15,6 +15,8 @@ _SAME_PART_S, _PART_PX = 0.13, 72
 _REST_S = 0.1
 _WIDE_START_S, _WIDE_LATE = 0.2, 0.6
 _WIDE_SHARE, _WIDE_COVERED, _MIN_WIDE = 0.4, 0.12, 3
+_CARET_PX = (4, 40)
+_AT_ONCE_S, _TWO_COVERED = 0.04, 0.3
 _CRUMB_PX, _UNKNOWN_PX = 14, 36
 
 
@@ -63,7 +65,9 @@ def join_wide(found: list[Measured], scan: Scan, size_px: tuple[int, int]) -> li
             around = around.union(one.page_box)
         covered = sum(one.page_box.area for one in group)
         is_wide = around.area > _WIDE_SHARE * size_px[0] * size_px[1] and covered > _WIDE_COVERED * around.area
-        if len(group) < _MIN_WIDE or not is_wide:
+        is_at_once = max(one.seen_s[0] for one in group) - min(one.seen_s[0] for one in group) <= _AT_ONCE_S
+        is_two = len(group) == 2 and is_at_once and covered > _TWO_COVERED * around.area
+        if not is_wide or not (len(group) >= _MIN_WIDE or is_two):
             joined.append(first)
             continue
         whole = first
@@ -77,11 +81,13 @@ def join_wide(found: list[Measured], scan: Scan, size_px: tuple[int, int]) -> li
 
 
 def drop_crumbs(found: list[Measured], scan: Scan) -> list[Measured]:
-    """Leave out what is no larger than the pointer, and is where the pointer comes or goes: a remainder of it."""
+    """Leave out what is no larger than the pointer, where the pointer comes or goes: a remainder of it; and carets."""
     return [one for one in found if not _is_crumb(one, scan)]
 
 
 def _is_crumb(one: Measured, scan: Scan) -> bool:
+    if one.page_box.width <= _CARET_PX[0] and one.page_box.height <= _CARET_PX[1]:
+        return True
     index = scan.index_at(one.seen_s[0])
     around = scan.moments[max(index - 4, 0) : index + 5]
     if around[0].pointer_px is None:  # it leaves before its shape is known
@@ -123,6 +129,8 @@ def _goes_on(last: Measured, one: Measured, max_gap_s: float) -> bool:
     gap_s = one.fit.start_s - (last.fit.start_s + last.fit.duration_s)
     same_row = last.page_box.overlap_y(one.page_box) > 0.4 * min(last.page_box.height, one.page_box.height)
     is_small = max(one.page_box.height, last.page_box.height) <= 40 and not one.is_scrolling
+    if one.page_box.union(last.page_box).width <= _CARET_PX[0]:
+        return False  # a caret that blinks
     follows = -14 <= one.page_box.left - last.page_box.right <= 24
     precedes = -14 <= last.page_box.left - one.page_box.right <= 24
     return gap_s < max_gap_s and same_row and is_small and (follows or precedes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.recording.motion import find_push, find_slide
+from apps.video2web.recording.motion import find_fold, find_push, find_slide
 from apps.video2web.recording.transitions import Measured
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -28,6 +28,7 @@ _TOGGLE_PX = (110, 64)
 _TOOLTIP_PX = 64
 _FAR_PX = 110
 _NEAR_PX = 24
+_SAME_SHAPES = 0.75
 _SAME_EDGES, _ALL_EDGES, _KEPT_EDGES = 0.55, 0.9, 0.4
 _LABEL_PX = 56
 _WIDE_SHARE, _PAGE_SHARE = 0.55, 0.2
@@ -71,8 +72,17 @@ def find_kind(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, in
         return Kind(name="carousel", box=one.box, confidence=0.85, shift_px=(columns, 0))
     rows = find_push(one.before, one.after, one.mask)
     if rows and one.trigger == "click":
-        return Kind(name="accordion", box=one.box, confidence=0.85, shift_px=(0, rows))
+        return Kind(name="accordion", box=_find_unfolded(one), confidence=0.85, shift_px=(0, rows))
     return _find_small(one, size_px, pointer_px)
+
+
+def _find_unfolded(one: Measured) -> Box:
+    """Where an accordion unfolds, without what it pushes down."""
+    fold = find_fold(one.before, one.after, one.mask)
+    if fold is None:
+        return one.box
+    box = one.box
+    return Box(box.left, box.top + fold[0], box.right, box.top + fold[1])
 
 
 def find_turn(one: Measured) -> int:
@@ -86,11 +96,18 @@ def _find_hover(one: Measured, pointer_px: tuple[int, int] | None) -> Kind:
     main = one.box if is_beside else find_main_box(one)
     if pointer_px is None or main.padded(3).has_point(*pointer_px):
         return Kind(name="hover", box=one.box, confidence=0.9)
-    if main.area < 0.25 * one.box.area or min(main.width, main.height) < 12:
+    if main.area < 0.25 * one.box.area or min(main.width, main.height) < 12 or _has_same_shapes(one, main):
         return Kind(name="hover", box=one.box, confidence=0.7)
     if main.height <= _TOOLTIP_PX:
         return Kind(name="tooltip", box=main, confidence=0.75)
     return Kind(name="menu", box=main, confidence=0.75)
+
+
+def _has_same_shapes(one: Measured, part: Box) -> bool:
+    """Whether a part of what changed is drawn otherwise, paler or with a ring, and nothing lies over it."""
+    rows = slice(part.top - one.box.top, part.bottom - one.box.top)
+    columns = slice(part.left - one.box.left, part.right - one.box.left)
+    return compare_edges(one.before[rows, columns], one.after[rows, columns]) >= _SAME_SHAPES
 
 
 def _find_large(one: Measured) -> Kind:
@@ -104,14 +121,15 @@ def _find_large(one: Measured) -> Kind:
     if edges >= _SAME_EDGES:
         return Kind(name="theme", box=one.box, confidence=0.85)
     columns, rows = find_turn(one), find_push(one.before, one.after, one.mask)
-    if columns or (rows and one.middle):
-        name = "carousel" if columns else "accordion"
-        return Kind(name=name, box=one.box, confidence=0.6, shift_px=(columns, rows))
+    if columns:
+        return Kind(name="carousel", box=one.box, confidence=0.6, shift_px=(columns, rows))
+    if rows and one.middle:
+        return Kind(name="accordion", box=_find_unfolded(one), confidence=0.6, shift_px=(0, rows))
     common = compare_words(one.before, one.after)
     if common is None or common < _NEW_WORDS_SHARE:
         return Kind(name="navigation", box=one.box, confidence=0.85 if common is not None else 0.5)
     if rows:
-        return Kind(name="accordion", box=one.box, confidence=0.6, shift_px=(0, rows))
+        return Kind(name="accordion", box=_find_unfolded(one), confidence=0.6, shift_px=(0, rows))
     return Kind(name="change", box=one.box, confidence=0.5)
 
 
@@ -124,6 +142,8 @@ def _find_small(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, 
         return Kind(name="toggle", box=box, confidence=0.8)
     if one.trigger == "click" and is_under and has_two_labels(one, pointer_px):
         return Kind(name="tabs", box=box, confidence=0.8)
+    if is_under and _has_same_shapes(one, box):
+        return Kind(name="change", box=box, confidence=0.4)  # pressed, or with the ring of the focus
     if _distance(box, pointer_px) > _FAR_PX:
         y_px = box.center[1]
         is_aside = min(y_px, size_px[1] - y_px) < 0.3 * size_px[1]

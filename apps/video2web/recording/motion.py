@@ -57,6 +57,21 @@ def find_push(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray
     return rows if tops else 0
 
 
+def find_fold(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> tuple[int, int] | None:
+    """First row and end of what comes (or was) in between where a lower part moved; None where none did.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The same box after.
+        mask: (H, W) bool, what is different.
+    """
+    rows, tops = _find_moved_strips(before, after, mask)
+    if not tops:
+        return None
+    first, end = sorted((min(tops), min(tops) + rows))
+    return max(first, 0), min(end, len(before))
+
+
 def track_push(
     frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
 ) -> list[float] | None:

@@ -27,7 +27,7 @@ from visual_tools.video.types import Progress
 
 _MIN_SCROLL_PX = 8
 _MAX_SHOWN_SCROLLS = 8
-_SCROLL_PAUSE_S = 0.25
+_SCROLL_PAUSE_S, _LONGEST_FRAME_S = 0.25, 0.07
 _PALETTE = 8
 
 
@@ -128,6 +128,7 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
     }
     for run in runs:
         first, last = scan.moments[max(run[0] - 1, 0)], scan.moments[run[-1]]
+        start_s = max(first.time_s, scan.moments[run[0]].time_s - _LONGEST_FRAME_S)  # a frame is shown until the next
         rows = last.scroll_px - first.scroll_px
         if abs(rows) < _MIN_SCROLL_PX:
             continue
@@ -136,10 +137,10 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
                 kind="scroll",
                 trigger="scroll",
                 box_px=Box(0, 0, width, height),
-                start_s=round(first.time_s, 3),
-                duration_s=round(last.time_s - first.time_s, 3),
+                start_s=round(start_s, 3),
+                duration_s=round(last.time_s - start_s, 3),
                 easing="",
-                before=_state_at(spans, first.time_s),
+                before=_state_at(spans, start_s),
                 after=_state_at(spans, last.time_s),
                 pointer_px=first.pointer_px,
                 confidence=0.9,

@@ -33,7 +33,7 @@ _MIN_VISIBLE = 0.5
 _SAME_PLACE = 0.45
 _MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6
 _REST_S = 0.1
-_AFTER_SCROLL_S = 0.45
+_AFTER_SCROLL_S, _SOON_S = 0.45, 0.1
 _BEGUN = 0.04
 
 
@@ -220,7 +220,7 @@ def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Sca
     return Measured(
         start=min(start, len(scan.moments) - 1),
         end=end,
-        box=page_box.moved(0, -_scroll_at_rest(scan, indices[-1])),
+        box=page_box.moved(0, -_scroll_at_rest(scan, end)),
         page_box=page_box,
         before=crops[0],
         after=crops[-1],
@@ -233,12 +233,14 @@ def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Sca
 
 
 def _scroll_at_rest(scan: Scan, index: int) -> int:
-    """Where the page is once it stops scrolling."""
-    while index + 1 < len(scan.moments) and (
-        scan.moments[index].shift_px or scan.moments[min(index + 2, len(scan.moments) - 1)].shift_px
-    ):
+    """Where the page is once it stops scrolling; one that begins to scroll later is at rest."""
+    moments = scan.moments
+    while index + 1 < len(moments):
+        soon = [one for one in moments[index + 1 : index + 3] if one.time_s - moments[index].time_s <= _SOON_S]
+        if not any(one.shift_px for one in (moments[index], *soon)):
+            break
         index += 1
-    return scan.moments[index].scroll_px
+    return moments[index].scroll_px
 
 
 def _find_steps(times: list[float], progress: list[float]) -> tuple[float, float]:
