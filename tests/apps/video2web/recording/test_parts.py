@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from apps.video2web.recording.easing import CURVES, ease, fit_easing, measure_progress
 from apps.video2web.recording.frames import find_browser_bar, find_letterbox
 from apps.video2web.recording.kinds import compare_edges, find_dialog
-from apps.video2web.recording.motion import find_push, find_slide
+from apps.video2web.recording.motion import find_fold, find_push, find_slide
 from apps.video2web.recording.pointer import PointerTracker
 from apps.video2web.recording.scrolling import FixedParts, PageCanvas, find_shift
 from visual_tools.box import Box
@@ -76,6 +76,22 @@ def test_an_accordion_that_opens_is_no_scrolling() -> None:
     assert find_shift(grey(page), grey(opened)) == 0
     mask = (page != opened).any(axis=2)
     assert find_push(page[200:], opened[200:], mask[200:]) == 80
+    first, end = find_fold(page[200:], opened[200:], mask[200:]) or (0, 0)
+    assert end - first == 80 and first <= 20
+    assert find_fold(opened[200:], page[200:], mask[200:]) == (first, end)
+    assert find_fold(page[200:], page[200:], mask[200:]) is None
+
+
+@pytest.mark.parametrize("step", [7, -16])
+def test_a_dialog_that_moves_over_a_page_is_no_scrolling(step: int) -> None:
+    page, dialog = draw_page()[:600], draw_page()[40:300, 20:440]
+    frames = []
+    for top in (150, 150 - step):
+        frame = (0.4 * page).astype(np.uint8)
+        frame[top : top + 260, 30:450] = dialog
+        frames.append(frame)
+    assert find_shift(grey(frames[0]), grey(frames[1])) == 0
+    assert find_shift(grey(dialog), grey(np.roll(dialog, -step, axis=0))) == step
 
 
 def test_fixed_parts_are_found_and_left_out_of_the_stitched_page() -> None:
