@@ -2,13 +2,13 @@
 
     python -m benchmarks.video_showcase make FOLDER [--files 32] [--minutes 45] [--seed 100]
     python -m benchmarks.video_showcase run FOLDER [--jobs N] [--out FILE.json]
-    python -m benchmarks.video_showcase one FOLDER            # a single agent, one span a file, one process
+    python -m benchmarks.video_showcase one FOLDER [--only 8] # one agent: the same spans, one after the other
     python -m benchmarks.video_showcase hd FOLDER --minutes 5 # time and memory alone, at 1080p30 with long GOPs
 
 `make` writes the videos and `truth.json`. `run` has `cua video --model literal`'s own code watch them, follows the
 memory of all its processes, and compares: an event is found where one of its kind begins within 2 s of it, each counted
-once; a text or a score must also be read (0.8 alike). `one` is the same without splitting, on the first four files, for
-the speed-up by the clock.
+once; a text or a score must also be read (0.8 alike). `one` watches the same spans with one agent at a time, in one
+process: its steps are all steps, one after the other. `--only` takes the first files alone.
 """
 
 import argparse
@@ -27,6 +27,8 @@ from apps.video_showcase.events import Event, alike, event_of
 from apps.video_showcase.run import VideoOptions, make_plan, run_video
 from apps.video_showcase.synthetic import Recipe, make_video
 from apps.video_showcase.wish import read_wish
+from cua.swarm import SwarmOptions
+from cua.swarm.swarm import SwarmLimits
 
 QUESTION = "List every scene, score, banner, flash, beep and whatever moves."
 KINDS = ("text", "score", "motion", "flash", "beep", "scene")
@@ -190,15 +192,15 @@ def load_truth(folder: Path) -> dict[str, Any]:
     return truth
 
 
-def run(folder: Path, jobs: int | None, out: Path | None, *, is_one: bool = False) -> None:
+def run(folder: Path, jobs: int | None, out: Path | None, *, only: int | None = None, is_one: bool = False) -> None:
     truth = load_truth(folder)
-    names = sorted(truth)[:4] if is_one else sorted(truth)
+    names = sorted(truth)[:only]
     started, used = time.monotonic(), os.times()
-    span_s, num = (1e9, 1) if is_one else (None, jobs)
     with Memory() as memory, tempfile.TemporaryDirectory() as runs_dir:
-        plan = make_plan([folder / name for name in names], read_wish(QUESTION), num_parallel=num, span_s=span_s)
+        plan = make_plan([folder / name for name in names], read_wish(QUESTION), num_parallel=jobs)
         probed_s = time.monotonic() - started
-        options = VideoOptions(num_parallel=num)
+        alone = SwarmOptions(limits=SwarmLimits(max_parallel=1))
+        options = VideoOptions(num_parallel=1, swarm=alone) if is_one else VideoOptions(num_parallel=jobs)
         result = asyncio.run(run_video(plan, model="literal", options=options, runs_dir=runs_dir))
         disk_mb = sum(each.stat().st_size for each in Path(runs_dir).rglob("*") if each.is_file()) / 1e6
         span_seconds = _span_seconds(Path(runs_dir))
@@ -224,6 +226,8 @@ def run(folder: Path, jobs: int | None, out: Path | None, *, is_one: bool = Fals
         "step_speedup": round(measures["step_speedup"], 2),
         "missing": list(result.missing),
     }
+    if is_one:  # nobody works beside it
+        figures |= {"critical_steps": measures["total_steps"], "step_speedup": 1.0}
     report(truth, names, result.events, figures, out)
 
 
@@ -295,6 +299,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=45)
     parser.add_argument("--seed", type=int, default=100, help="Of the first file")
     parser.add_argument("--jobs", type=int)
+    parser.add_argument("--only", type=int, help="The first files alone")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.what == "make":
@@ -302,7 +307,7 @@ def main() -> None:
     elif given.what == "hd":
         hd(given.folder, given.minutes, given.jobs)
     else:
-        run(given.folder, given.jobs, given.out, is_one=given.what == "one")
+        run(given.folder, given.jobs, given.out, only=given.only, is_one=given.what == "one")
 
 
 if __name__ == "__main__":

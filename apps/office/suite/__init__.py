@@ -6,26 +6,34 @@ if TYPE_CHECKING:
     from apps.office.suite.case import Case
     from envs.suite import Suite
 
-REVISION = "1"
+REVISION = "2"
 PREFIX = "office/"
 
 
 def all_cases() -> "tuple[Case, ...]":
-    """All cases in order."""
+    """All cases in order, those that lack something here included."""
+    from apps.office.suite.calc_kinds import calc_cases
+    from apps.office.suite.impress_kinds import impress_cases
     from apps.office.suite.pages import page_cases
     from apps.office.suite.sheets import sheet_cases
+    from apps.office.suite.shipped_documents import shipped_document_cases
+    from apps.office.suite.shipped_tables import shipped_table_cases
     from apps.office.suite.tables import table_cases
     from apps.office.suite.words import word_cases
+    from apps.office.suite.writer_kinds import writer_cases
 
-    return (*word_cases(), *sheet_cases(), *table_cases(), *page_cases())
+    own = (*word_cases(), *sheet_cases(), *table_cases(), *page_cases())
+    kinds = (*calc_cases(), *writer_cases(), *impress_cases())
+    return (*own, *kinds, *shipped_table_cases(), *shipped_document_cases())
 
 
 def make_suite() -> "Suite":
-    """Tasks on documents, for agents with tools."""
+    """Tasks on documents, for agents with tools; those whose files do not ship here are left out, with the reason."""
     from apps.office.suite.case import OfficeTask
     from envs.suite import Suite
 
-    cases = {f"{PREFIX}{case.name}": case for case in all_cases()}
+    lacking = {case.name: case.lacks() for case in all_cases()}
+    cases = {f"{PREFIX}{case.name}": case for case in all_cases() if not lacking[case.name]}
     return Suite(
         name="office",
         about=f"Documents: {len(cases)} tasks to make, edit, extract, convert, reconcile and annotate; checked by code",
@@ -35,4 +43,5 @@ def make_suite() -> "Suite":
         max_steps=30,
         max_time_s=900.0,
         agents=("tools", "swarm"),
+        left_out="; ".join(f"{name}: {reason}" for name, reason in lacking.items() if reason),
     )

@@ -27,6 +27,7 @@ class Case:
         check: What is wrong with the folder and the answer; [] when all is as asked.
         solve: Does it in the folder, and gives the answer: the check finds nothing then.
         miss: Does nearly that: the check must find something.
+        lacks: Why it cannot be had here, such as a package that is not installed; "" when it can.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Case:
     check: Check
     solve: Act
     miss: Act
+    lacks: Callable[[], str] = str
 
 
 class OfficeTask:

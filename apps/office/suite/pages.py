@@ -11,7 +11,8 @@ from apps.office.markdown import Manuscript, write_pdf
 from apps.office.merge import fill_form, merge_pdfs, read_form
 from apps.office.pages import read_pages
 from apps.office.slides import fill_body, new_slide, place_image, save_presentation
-from apps.office.suite.case import Case, Faults, opened
+from apps.office.suite.case import Case, Faults, nothing, opened
+from apps.office.suite.package_files import PackageFile, given_file
 from envs.errors import require
 
 _OUTLINES: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
@@ -43,6 +44,8 @@ _EQUATIONS = {
     ),
     "waves": ("$$\\frac{\\partial^2 u}{\\partial t^2} = c^2 \\frac{\\partial^2 u}{\\partial x^2}$$",),
 }
+_DECK = PackageFile(kind="python", package="python-pptx", path="templates/default.pptx")
+_DOCUMENT = PackageFile(kind="python", package="python-docx", path="templates/default.docx")
 _PEOPLE = (("Ada Lovelace", "London"), ("Niels Abel", "Oslo"), ("Emmy Noether", "Erlangen"))
 
 
@@ -60,8 +63,8 @@ def page_cases() -> Iterator[Case]:
         yield _merge(number)
     for seed in (1, 2, 3):
         yield _invoice(seed)
-    yield _layouts()
-    yield _styles()
+    yield given_file(_DECK, "default.pptx", _layouts())
+    yield given_file(_DOCUMENT, "default.docx", _styles())
 
 
 def _presentation(path: Path | None = None) -> Any:
@@ -331,13 +334,6 @@ def _invoice(seed: int) -> Case:
     )
 
 
-def _copy_template(folder: Path, package: str, name: str) -> str:
-    """A file that ships inside a package."""
-    source = Path(str(require(package, "office").__file__)).parent / "templates" / name
-    (folder / name).write_bytes(source.read_bytes())
-    return ""
-
-
 def _layouts() -> Case:
     def names(folder: Path) -> list[str]:
         return [one.name for one in _presentation(folder / "default.pptx").slide_layouts]
@@ -354,7 +350,7 @@ def _layouts() -> Case:
         name="layouts-of-a-template",
         family="extract",
         instruction="List the names of the slide layouts of default.pptx in layouts.txt, one a line, in alphabetical order.",
-        prepare=lambda folder: _copy_template(folder, "pptx", "default.pptx"),
+        prepare=nothing,
         check=check,
         solve=lambda folder: act(folder, 1),
         miss=lambda folder: act(folder, -1),
@@ -379,7 +375,7 @@ def _styles() -> Case:
         family="extract",
         instruction="List the names of the paragraph styles of default.docx in styles.txt, one a line, in alphabetical order "
         "(capitals first, as Python sorts).",
-        prepare=lambda folder: _copy_template(folder, "docx", "default.docx"),
+        prepare=nothing,
         check=check,
         solve=lambda folder: act(folder, 1),
         miss=lambda folder: act(folder, 2),

@@ -16,7 +16,9 @@ CASES = {case.name: case for case in all_cases()}
 
 def test_the_suite_is_whole() -> None:
     suite = make_suite()
-    assert len(suite.task_ids) >= 60
+    lacking = [name for name, case in CASES.items() if case.lacks()]
+    assert len(CASES) >= 100 and len(suite.task_ids) == len(CASES) - len(lacking)
+    assert all(name in suite.left_out for name in lacking) and bool(lacking) == bool(suite.left_out)
     families = {case.family for case in CASES.values()}
     assert families == {"make", "edit", "extract", "convert", "reconcile", "annotate"}
 
@@ -26,6 +28,8 @@ def test_the_suite_is_whole() -> None:
 )
 def test_solution_one_nothing_zero_near_miss_zero(name: str, tmp_path: Path) -> None:
     case: Case = CASES[name]
+    if lacks := case.lacks():
+        pytest.skip(lacks)
     for what in ("solved", "untouched", "missed"):
         (tmp_path / what).mkdir()
         case.prepare(tmp_path / what)
