@@ -63,7 +63,7 @@ def draw_questions(rng: random.Random, screen: Screen, count: int, *, held_out: 
         target = targets[number % len(targets)]
         chance = rng.random()
         if chance < 0.1:
-            questions.append(_ask_absent(rng, screen, target))
+            questions.append(ask_absent(rng, screen, target))
         elif target.kind in ("checkbox", "radio") and target.is_on:
             questions.append(ask_finish(ask_for(rng, target).instruction))  # it is ticked already
         elif target.kind == "field" and not target.value and chance < 0.6:
@@ -97,7 +97,7 @@ def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
     )
 
 
-def _ask_absent(rng: random.Random, screen: Screen, like: Target) -> Question:
+def ask_absent(rng: random.Random, screen: Screen, like: Target) -> Question:
     """For an element of that kind whose name no element has, often one letter away."""
     taken = {target.name.lower() for target in screen.targets}
     if like.kind == "icon":

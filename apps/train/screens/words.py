@@ -58,8 +58,9 @@ class Words:
         return any(text.lower() == other.lower() for other in self._taken)
 
     def _draw(self, max_length: int) -> str:
-        if self._taken and self.rng.random() < self.near_share:
-            return change_letter(self.rng, self.rng.choice(self._taken))
+        short = [text for text in self._taken if len(text) <= max_length]
+        if short and self.rng.random() < self.near_share:
+            return change_letter(self.rng, self.rng.choice(short))
         if self.rng.random() < 0.55:
             text = _random_string(self.rng, 2, min(8, max_length))
         else:

@@ -106,7 +106,7 @@ def test_a_request_holds_the_last_images_and_all_thoughts(maker: LessonMaker) ->
 
 def test_lessons_of_later_steps_point_at_the_last_image(maker: LessonMaker) -> None:
     rng, num_looks = random.Random(6), 0
-    for _ in range(10):
+    for _ in range(30):
         moments = make_episode(rng, OPTIONS)[:2]
         lesson = maker.make_step(rng, moments)
         trunk, images = lesson.example.trunk, lesson.example.images
