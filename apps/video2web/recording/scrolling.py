@@ -19,7 +19,8 @@ _MAX_PAGE_PX = 24_000
 _STAYS_SHARE = 0.8
 _MIN_VOTES = 3
 _MAX_HEADER_SHARE = 0.17
-_MIN_STILL_ROWS, _MAX_STILL = 4, 0.75  # of a page that scrolls, far less stays, a sidebar apart
+_MIN_STILL_ROWS = 4
+_FEW_STILL, _MAX_STILL = 0.1, 0.75  # of a page that scrolls, hardly anything stays, or a sidebar
 _MAX_GAP_PX = 60
 _STAYS_STEPS = 0.35
 _MAX_FIXED_SHARE = 0.4
@@ -51,26 +52,28 @@ def find_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], fixed: NDArr
 
 
 def _is_pushed(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> bool:
-    """Whether only what lies below some place moved, as when an accordion opens, or what lies between two, as a dialog.
+    """Whether a part of the window moved, as when an accordion opens or a dialog rises, and the page stays.
 
-    No header is that deep, and no bar at the bottom that high.
+    No header is so deep that it explains what stays above; and of a page that scrolls, more moves than stays.
     """
     height = before.shape[0]
     moved = np.abs(_shifted(before, shift).astype(np.int16) - after)
     stays = ~changed & (moved > 2 * _SAME_LEVELS)
     stays[height - shift if shift > 0 else 0 : height if shift > 0 else -shift] = False  # that came into view
-    moves = changed & (moved <= _SAME_LEVELS)
+    stayed = np.abs(after.astype(np.int16) - before)
+    moves = changed & (moved <= _SAME_LEVELS) & (stayed - moved > _SAME_LEVELS)  # noise is as far from either
     columns = moves.sum(axis=0) >= _MIN_VOTES
     rows = np.flatnonzero(moves.sum(axis=1) >= _MIN_VOTES)
     if not rows.size:
         return True
     depth = round(_MAX_HEADER_SHARE * height)
-    if np.count_nonzero(stays[depth : height - depth]) > _MAX_STILL * np.count_nonzero(moves):
-        return True
+    share = np.count_nonzero(stays[depth : height - depth]) / max(np.count_nonzero(moves), 1)
     first, last = int(np.percentile(rows, 2)), int(np.percentile(rows, 98)) + 1
-    above, below = (stays[part, columns].sum(axis=1) >= _MIN_VOTES for part in (slice(0, first), slice(last, None)))
-    num_still = max(np.count_nonzero(above[depth:]), np.count_nonzero(below[: max(len(below) - depth, 0)]))
-    return bool(num_still >= _MIN_STILL_ROWS)
+    above, below = (
+        np.count_nonzero(stays[part, columns].sum(axis=1) >= _MIN_VOTES) >= _MIN_STILL_ROWS
+        for part in (slice(depth, max(first, depth)), slice(last, height - depth))
+    )
+    return bool(share > _MAX_STILL or above or (below and share > _FEW_STILL))
 
 
 def _shifted(image: NDArray[np.uint8], shift: int) -> NDArray[np.uint8]:
