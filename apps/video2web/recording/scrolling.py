@@ -67,7 +67,7 @@ def _is_pushed(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDA
     if not rows.size:
         return True
     depth = round(_MAX_HEADER_SHARE * height)
-    share = np.count_nonzero(stays[depth : height - depth]) / max(np.count_nonzero(moves), 1)
+    share = int(np.count_nonzero(stays[depth : height - depth])) / int(np.count_nonzero(moves))
     first, last = int(np.percentile(rows, 2)), int(np.percentile(rows, 98)) + 1
     above, below = (
         np.count_nonzero(stays[part, columns].sum(axis=1) >= _MIN_VOTES) >= _MIN_STILL_ROWS
