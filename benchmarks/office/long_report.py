@@ -1,6 +1,6 @@
 """A report of 100 pages by a scripted swarm, killed on the way, resumed, merged and verified.
 
-    python -m benchmarks.office.long_report [--chapters 22] [--out FOLDER]
+    python -m benchmarks.office.long_report [--chapters 22] [--faulty 7] [--out FOLDER]
 
 The script stands for the model: an outline, then for each chapter a cell that writes text, figures, equations and
 works cited, and a check. The swarm, the sandbox, the merge and the verifier are the real ones.
@@ -86,8 +86,14 @@ def _call(name: str, /, **arguments: object) -> dict[str, object]:
     return {"id": "x", "name": name, "arguments": json.dumps(arguments)}
 
 
-def write_script(path: Path, chapters: int) -> None:
-    """The replies of the whole swarm as JSON lines."""
+def write_script(path: Path, chapters: int, faulty: int) -> None:
+    """The replies of the whole swarm as JSON lines.
+
+    Args:
+        path: Where to.
+        chapters: How many there are.
+        faulty: Chapter that is left with a mark which the verifier finds, and mended when it is given back; 0 for none.
+    """
     titles = [f"{TOPICS[n % len(TOPICS)][0]}, part {n // len(TOPICS) + 1}" for n in range(chapters)]
     prompts = [f"Chapter {n}: {title}\nWrite it as your rules say." for n, title in enumerate(titles, 1)]
     main = "You are the editor of a long document."
@@ -100,13 +106,19 @@ def write_script(path: Path, chapters: int) -> None:
         {"for": main, "content": "All chapters at once.", "tool_calls": assign},
         {"for": main, "content": "# A companion to the first numbers\nA scripted swarm\nAll chapters are written."},
     ]
+    mend = "text = open('chapter.md').read()\nopen('chapter.md', 'w').write(text.replace(' ???', ''))"
+    found = "The verifier found something in your chapter"
+    mending = [
+        {"for": found, "content": "I mend.", "tool_calls": [_call("ipython", code=mend)]},
+        {"for": found, "content": "The mark is gone."},
+    ]
+    lines[:0] = mending if faulty else []
     for number, title in enumerate(titles, 1):
         key = f"Chapter {number}: "
         _, latex, cited = TOPICS[(number - 1) % len(TOPICS)]
         head = f"NUMBER, TITLE, LATEX, KEY, WORKS = {number}, {title!r}, {latex!r}, {cited!r}, {WORKS!r}\n"
-        lines.append(
-            {"for": key, "content": "I write.", "tool_calls": [_call("ipython", code=head + _WRITER)], "after_s": 1}
-        )
+        code = head + (_WRITER.replace("in mind [@", "in mind ??? [@") if number == faulty else _WRITER)
+        lines.append({"for": key, "content": "I write.", "tool_calls": [_call("ipython", code=code)], "after_s": 1})
         lines.append({"for": key, "content": "I check.", "tool_calls": [_call("check_chapter")]})
         lines.append({"for": key, "content": f"Chapter {number} is written."})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
@@ -119,10 +131,11 @@ def main() -> int:
     parser.add_argument(
         "--kill-after", type=float, default=45.0, help="Seconds until the first try is killed; 0: never."
     )
+    parser.add_argument("--faulty", type=int, default=0, help="Chapter in which the verifier finds something; 0: none.")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     script = given.out / "replies.jsonl"
-    write_script(script, given.chapters)
+    write_script(script, given.chapters, given.faulty)
     runs = given.out / "runs"
     expect = ["words>=10000", "pages>=100", f"equations>={4 * given.chapters}", f"figures>={3 * given.chapters}"]
     wanted = [part for one in expect for part in ("--expect", one)] + ["--expect", "report.docx:bibliography>=5"]
