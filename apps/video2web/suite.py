@@ -213,7 +213,11 @@ def make_suite(packages: str = "", recordings: str = "yes") -> Suite:
     )
 
 
-_BASELINES: dict[str, Baseline] = {}
+_PAGES = "cua eval video2web --suite-option packages=FOLDER --tasks 'drawn/*' --tasks 'packages/*' --baseline"
+_BASELINES = {
+    "null": Baseline(score=0.080, num_episodes=68, command=f"{_PAGES} null"),
+    "image": Baseline(score=0.200, num_episodes=54, command=f"{_PAGES} image"),
+}
 
 
 def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | None) -> SiteTask:
