@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
-from apps.train.course import Course, LessonStream, Stage
+from apps.train.course import Course, Stage
 from apps.train.lessons import NUM_CLASSES, WORD_LENGTH, LessonMaker
+from apps.train.loader import LessonLoader
 from apps.train.nano import make_config, make_model
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -40,6 +41,7 @@ class TrainingRun:
         seed: Of weights and lessons.
         muon_lr: See `TrainingOptions`.
         adam_lr: See `TrainingOptions`.
+        draws_in_process: Whether lessons are drawn in a process of their own.
     """
 
     folder: Path
@@ -47,6 +49,7 @@ class TrainingRun:
     seed: int = 0
     muon_lr: float = 0.01
     adam_lr: float = 2e-3
+    draws_in_process: bool = True
 
     @property
     def num_steps(self) -> int:
@@ -76,23 +79,35 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         ConfigError: The folder holds something else.
         CheckpointError: What was saved there is of another run.
     """
-    trainer, stream = _start(order)
+    trainer, state = _start(order), None
     if (order.folder / STATE).is_file():
-        stream.restore(trainer.load(order.folder))
+        state = trainer.load(order.folder)
         say(f"going on after step {trainer.step_number} of {order.num_steps}")
+    with LessonLoader(
+        order.folder / INIT,
+        order.seed,
+        stage_at=order.stage_at,
+        first_step=trainer.step_number,
+        state=state,
+        in_process=order.draws_in_process,
+    ) as loader:
+        _learn(order, trainer, loader, say)
+    export_model(trainer.model.eval(), order.folder / MODEL, ranks=make_vocabulary(), group_size=GROUP_SIZE)
+    return order.folder / MODEL
+
+
+def _learn(order: TrainingRun, trainer: Trainer, loader: LessonLoader, say: Say) -> None:
     meter, saved_at = _Meter(order, say, trainer.step_number), time.monotonic()
     while trainer.step_number < order.num_steps:
         stage = order.stage_at(trainer.step_number)
         trainer.losses.weights = stage.weights
         if stage.rounds_experts:
             start_rounding(trainer.model, GROUP_SIZE)
-        meter.add(trainer.step_number, stage, trainer.step(stream.draw(stage), has_prefix=not stage.is_short))
+        meter.add(trainer.step_number, stage, trainer.step(loader.draw(), has_prefix=not stage.is_short))
         if time.monotonic() - saved_at > SAVE_EVERY_S:
-            trainer.save(order.folder, data_state=stream.state())
+            trainer.save(order.folder, data_state=loader.state())
             saved_at = time.monotonic()
-    trainer.save(order.folder, data_state=stream.state())
-    export_model(trainer.model.eval(), order.folder / MODEL, ranks=make_vocabulary(), group_size=GROUP_SIZE)
-    return order.folder / MODEL
+    trainer.save(order.folder, data_state=loader.state())
 
 
 def read_losses(folder: Path) -> dict[str, float]:
@@ -108,7 +123,7 @@ def read_losses(folder: Path) -> dict[str, float]:
     return dict(json.loads(last)["losses"])
 
 
-def _start(order: TrainingRun) -> tuple[Trainer, LessonStream]:
+def _start(order: TrainingRun) -> Trainer:
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
         raise ConfigError(f"{folder} holds other files; name a new folder, or one that a training run has made")
@@ -125,7 +140,7 @@ def _start(order: TrainingRun) -> tuple[Trainer, LessonStream]:
     options = TrainingOptions(
         num_steps=order.num_steps, muon_lr=order.muon_lr, adam_lr=order.adam_lr, warmup_steps=20, weight_decay=0.02
     )
-    return Trainer(model, losses, options, prefix=maker.prefix), LessonStream(maker, order.seed)
+    return Trainer(model, losses, options, prefix=maker.prefix)
 
 
 class _Meter:

@@ -37,7 +37,7 @@ def weights_in(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     said: list[str] = []
-    model_dir = train(TrainingRun(folder=tmp_path, course=COURSE), said.append)
+    model_dir = train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_process=False), said.append)
     config = load_config(model_dir)
     assert config.quantization is not None
     check_tensors(Checkpoint.open(model_dir), config)
@@ -49,16 +49,16 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
 
 def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
-    train(TrainingRun(folder=tmp_path / "whole", course=COURSE), lambda _: None)
+    train(TrainingRun(folder=tmp_path / "whole", course=COURSE, draws_in_process=False), lambda _: None)
 
     def stop(text: str) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_module, "SAY_EVERY", 3)
     with pytest.raises(KeyboardInterrupt):
-        train(TrainingRun(folder=tmp_path / "cut", course=COURSE), stop)
+        train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), stop)
     said: list[str] = []
-    train(TrainingRun(folder=tmp_path / "cut", course=COURSE), said.append)
+    train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), said.append)
     assert said[0] == "going on after step 2 of 4"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
@@ -67,14 +67,14 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ConfigError, match="holds other files"):
-        train(TrainingRun(folder=tmp_path, course=COURSE))
+        train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_process=False))
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
 def test_another_course_does_not_go_on_from_it(tmp_path: Path) -> None:
-    train(TrainingRun(folder=tmp_path, course=COURSE[:1]))
+    train(TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_process=False))
     with pytest.raises(CheckpointError, match="other options"):
-        train(TrainingRun(folder=tmp_path, course=(replace(COURSE[0], steps=9),)))
+        train(TrainingRun(folder=tmp_path, course=(replace(COURSE[0], steps=9),), draws_in_process=False))
 
 
 def test_lessons_go_on_where_they_stood(tmp_path: Path) -> None:

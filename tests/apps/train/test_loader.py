@@ -1,0 +1,41 @@
+"""Lessons drawn in another process are those of the stream, in its order, also from the middle on."""
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.train.course import LessonStream, Stage
+from apps.train.lessons import LessonMaker
+from apps.train.loader import LessonLoader
+from apps.train.nano import make_config, make_model
+from apps.train.screens.screen import ScreenOptions
+from apps.train.vocabulary import make_vocabulary
+from model_runtime.tokenizer.tokenizer import load_tokenizer
+from model_runtime.training.lessons import Lesson
+
+OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
+FIRST = Stage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True)
+SECOND = Stage(name="speak", steps=9, options=OPTIONS, batch=2, questions=2, episodes=0.5)
+
+
+def as_bytes(batches: Sequence[list[Lesson]]) -> list[bytes]:
+    return [pickle.dumps([(lesson.example, lesson.numbers, lesson.words) for lesson in batch]) for batch in batches]
+
+
+def test_the_same_lessons_one_batch_ahead(tmp_path: Path) -> None:
+    make_model(tmp_path, make_config(make_vocabulary()), seed=0)
+
+    def stage_at(step: int) -> Stage:
+        return FIRST if step < 1 else SECOND
+
+    stream = LessonStream(LessonMaker(load_tokenizer(tmp_path)), 5)
+    expected = [stream.draw(stage_at(step)) for step in range(4)]
+    with LessonLoader(tmp_path, 5, stage_at=stage_at) as loader:
+        assert loader.state() == {}
+        found = [loader.draw(), loader.draw()]
+        state = loader.state()
+    with LessonLoader(tmp_path, 5, stage_at=stage_at, first_step=2, state=state) as loader:
+        found += [loader.draw(), loader.draw()]
+        assert loader.state() == stream.state()
+    assert [len(batch) for batch in found] == [2] * 4
+    assert as_bytes(found) == as_bytes(expected)
