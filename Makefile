@@ -37,7 +37,7 @@ runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's reques
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m examples.runtime_demo
 
-nano: venv ## train nano-K2.5 from nothing on this machine, two hours on two cores (ARGS="--scale 0.5")
+nano: venv ## train nano-K2.5 from nothing on this machine, which takes hours (ARGS="--scale 0.5")
 	@scripts/bootstrap.sh train
 	@$(VENV)/cua train nano $(ARGS)
 

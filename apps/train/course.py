@@ -44,6 +44,8 @@ class Stage:
     rounds_experts: bool = False
 
 
+SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
+"""Letters and words alone, which the vision tower and the projector answer for."""
 Course = tuple[Stage, ...]
 
 
@@ -51,7 +53,7 @@ def make_course(scale: float = 1.0) -> Course:
     """See letters, point, read all kinds of elements, speak the protocol, and the same with the experts in INT4.
 
     Args:
-        scale: Of the number of steps; 1 is what the shipped model was trained with.
+        scale: Of the number of steps; 1 is the whole course.
     """
 
     def count(steps: int) -> int:
@@ -60,10 +62,9 @@ def make_course(scale: float = 1.0) -> Course:
     pages = ScreenOptions(families=(READING,), sizes_px=SMALL, text_px=(12, 26), near_share=0.0, max_elements=60)
     buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
-    sight = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
     late = LossWeights(letter=0.3, word=0.3, pointer=0.3, attention=0.5)
     return (
-        Stage(name="see", steps=count(4000), options=pages, questions=0, is_short=True, weights=sight),
+        Stage(name="see", steps=count(4000), options=pages, questions=0, is_short=True, weights=SIGHT),
         Stage(name="point", steps=count(3000), options=buttons, is_short=True),
         Stage(name="read", steps=count(1500), options=all_kinds, is_short=True),
         Stage(name="speak", steps=count(2000), options=all_kinds, batch=8, episodes=0.25, weights=late),
@@ -81,10 +82,9 @@ def make_smoke_course() -> Course:
     """A few minutes that show whether anything is learnt: letters come before all else."""
     pages = ScreenOptions(families=(READING,), sizes_px=((160, 210),), text_px=(12, 26), max_elements=60)
     buttons = replace(pages, families=("scatter",), max_elements=7)
-    sight = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
     return (
-        Stage(name="see", steps=140, options=pages, questions=0, is_short=True, weights=sight),
-        Stage(name="speak", steps=4, options=buttons, batch=4, weights=sight, rounds_experts=True),
+        Stage(name="see", steps=140, options=pages, questions=0, is_short=True, weights=SIGHT),
+        Stage(name="speak", steps=4, options=buttons, batch=4, weights=SIGHT, rounds_experts=True),
     )
 
 

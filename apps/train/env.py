@@ -181,7 +181,7 @@ class DrawnEnv:
         last = self.deeds[-1]
         self.deeds[-1] = Deed(last.kind, last.name, last.typed + text)
         [field] = [one for one in self.screen.targets if (one.kind, one.name) == ("field", self._focus)]
-        self._screen = show_done(self.screen, field, text)
+        self._screen = show_done(self.screen, field, self.deeds[-1].typed)
 
     def _observe(self, error: str | None) -> Observation:
         from PIL import Image

@@ -153,7 +153,7 @@ def show_done(screen: Screen, target: Target, typed: str = "") -> Screen:
     Args:
         screen: As it was; it stays so.
         target: One of its elements. Buttons, links and the like show nothing.
-        typed: Into a field, behind what it holds.
+        typed: All that a field that was empty holds now.
     """
     pen = replace(screen.pen, canvas=screen.pen.canvas.copy())
     match target.kind:
