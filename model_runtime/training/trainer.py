@@ -240,7 +240,7 @@ def _deterministic() -> Iterator[None]:
     settings: Any = torch.utils.deterministic
     fills = settings.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    settings.fill_uninitialized_memory = False  # a tenth of a step, for what nobody reads
+    settings.fill_uninitialized_memory = False  # a twentieth of a step, for what nobody reads
     try:
         yield
     finally:
