@@ -27,6 +27,7 @@ from apps.video2web.layout.styles import (
     Style,
     StyleSheet,
     add_margin,
+    css_background,
     css_color,
     css_px,
     font_style,
@@ -104,8 +105,9 @@ class _Writer:
 
     def write(self, title: str) -> Markup:
         tree = self._tree
-        body: Style = {"margin": "0", "background": css_color(tree.look.fill or (255, 255, 255))}
-        body["min-height"] = css_px(tree.box_px.height)
+        background = css_background(tree.look.fill or (255, 255, 255), tree.look.shade)
+        body: Style = {"margin": "0", "background": background}
+        body |= {"min-height": css_px(tree.box_px.height), "display": "flow-root"}
         if self._body is not None and self._body.font is not None:
             body |= {"color": css_color(self._body.rgb), "font-family": self._body.font.face.css_family}
             body |= {"font-size": css_px(self._body.font.size_px), "line-height": "1.2"}

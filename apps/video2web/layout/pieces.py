@@ -1,7 +1,7 @@
 """What stands on the image of a page: frames, lines of text, images, rules, toggles; each with its look."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.layout.fonts import FontFit, Ink, fit_fonts, measure, measure_ink
+from apps.video2web.layout.shades import Rgb, Shade, find_shades, paint_ground
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background
 from visual_tools.ocr import TextLine, read_text
 from visual_tools.widgets import Rectangle, find_rectangles, find_toggles
 
-Rgb = tuple[int, int, int]
 Kind = Literal["frame", "text", "image", "rule", "toggle"]
 
 _MIN_FRAME_PX = (10, 10)
@@ -41,12 +41,14 @@ class Look:
 
     Attributes:
         fill: Its colour, None for that of what it lies on.
+        shade: Its gradient, over its colour.
         border: Colour of its border, None without one.
         border_px: How thick that is.
         radius_px: Of its corners.
     """
 
     fill: Rgb | None = None
+    shade: Shade | None = None
     border: Rgb | None = None
     border_px: int = 0
     radius_px: int = 0
@@ -88,12 +90,14 @@ class PagePieces:
     Attributes:
         size_px: Width and height.
         background: Colour of the page.
+        shade: The page's gradient, over its colour.
         frames: Large ones first; the page itself is not among them.
         leaves: Texts, images, rules, toggles.
     """
 
     size_px: tuple[int, int]
     background: Rgb
+    shade: Shade | None = None
     frames: tuple[Piece, ...]
     leaves: tuple[Piece, ...]
 
@@ -109,7 +113,10 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
     found = read_page(image) if lines is None else list(lines)
     background = _color(find_background(image))
     rectangles = [each for each in find_rectangles(image) if each.box_px.area < 0.98 * width * height]
-    ground = _paint_ground(image.shape, background, rectangles)
+    shades = find_shades(image, rectangles)
+    page_shade = shades.get(Box(0, 0, width, height))
+    background = page_shade.middle if page_shade else background
+    ground = paint_ground(image, background, rectangles, shades)
     images = _find_images(image, ground, rectangles, found)
     texts = [line for line in found if not any(_is_inside(line.box_px, box) for box in images) and not line.angle_deg]
     outside = [
@@ -123,7 +130,8 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
     marks = [each.box_px for each in toggles]
     images = [box for box in images if not any(mark.padded(3).contains(box) for mark in marks)]
     rules = [each for each in outside if _is_rule(each.box_px)]
-    frames = _make_frames(image, background, [each for each in outside if not _is_rule(each.box_px)], marks)
+    bare = [each for each in outside if not _is_rule(each.box_px)]
+    frames = _make_frames(image, background, bare, marks, shades)
     leaves = [
         *_make_texts(image, texts, [each.box_px for each in rectangles]),
         *(Piece(kind="image", box_px=box) for box in images),
@@ -132,7 +140,11 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
         *(Piece(kind="toggle", box_px=each.box_px, toggle=each.kind, is_on=each.is_on) for each in toggles),
     ]
     return PagePieces(
-        size_px=(width, height), background=background, frames=tuple(frames), leaves=tuple(leaves[:_MAX_PIECES])
+        size_px=(width, height),
+        background=background,
+        shade=page_shade,
+        frames=tuple(frames),
+        leaves=tuple(leaves[:_MAX_PIECES]),
     )
 
 
@@ -174,16 +186,6 @@ def _is_counter(box: Box, line: TextLine) -> bool:
 
 def _is_rule(box: Box) -> bool:
     return min(box.width, box.height) <= _MAX_RULE_PX < _MIN_RULE_PX <= max(box.width, box.height)
-
-
-def _paint_ground(shape: tuple[int, ...], background: Rgb, rectangles: Sequence[Rectangle]) -> NDArray[np.uint8]:
-    """The page with nothing on it but its flat areas, (H, W, 3)."""
-    ground = np.empty(shape, np.uint8)
-    ground[:] = background
-    for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area):
-        box = each.box_px
-        ground[box.top : box.bottom, box.left : box.right] = each.colour
-    return ground
 
 
 def _find_images(
@@ -248,9 +250,13 @@ def _join_overlapping(boxes: list[Box]) -> list[Box]:
 
 
 def _make_frames(
-    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], marks: Sequence[Box]
+    image: NDArray[np.uint8],
+    background: Rgb,
+    rectangles: Sequence[Rectangle],
+    marks: Sequence[Box],
+    shades: Mapping[Box, Shade],
 ) -> list[Piece]:
-    """Rectangles that can be seen: of another colour than what they lie on, or with a border."""
+    """Rectangles that can be seen: of another colour than what they lie on, or with a border or a gradient."""
     height, width = image.shape[:2]
     frames: list[Piece] = []
     for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area):
@@ -266,12 +272,14 @@ def _make_frames(
         under = parent.look.fill if parent is not None and parent.look.fill is not None else background
         border, border_px = _find_border(image, box, each.colour, under)
         outer = box.padded(border_px).clipped(width, height)
-        fill = None if _is_near(each.colour, under) else each.colour
+        shade = shades.get(box)
+        fill = None if _is_near(each.colour, under) and shade is None else each.colour
         if fill is None and border is None:
             continue
         if parent is not None and fill is None and parent.box_px.area < 1.1 * outer.area:
             continue
-        look = Look(fill=fill, border=border, border_px=border_px, radius_px=_find_radius(image, outer, under))
+        radius = _find_radius(image, outer, under)
+        look = Look(fill=fill, shade=shade, border=border, border_px=border_px, radius_px=radius)
         frames.append(Piece(kind="frame", box_px=outer, look=look))
     return frames
 

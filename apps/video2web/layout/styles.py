@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 
-from apps.video2web.layout.pieces import Look, Piece, Rgb
+from apps.video2web.layout.pieces import Look, Piece
+from apps.video2web.layout.shades import Rgb, Shade
 
 Style = dict[str, str]
 _BASE = (
@@ -60,7 +61,7 @@ def look_style(look: Look) -> Style:
     """How a frame is painted."""
     style: Style = {}
     if look.fill is not None:
-        style["background"] = css_color(look.fill)
+        style["background"] = css_background(look.fill, look.shade)
     if look.border is not None:
         style["border"] = f"{look.border_px}px solid {css_color(look.border)}"
     if look.radius_px:
@@ -95,6 +96,13 @@ def add_margin(style: Style, name: str, px: float) -> None:
 def css_color(rgb: Rgb) -> str:
     """A colour."""
     return "#{:02x}{:02x}{:02x}".format(*rgb)
+
+
+def css_background(fill: Rgb, shade: Shade | None) -> str:
+    """What is painted behind everything: a gradient where there is one."""
+    if shade is None:
+        return css_color(fill)
+    return f"linear-gradient({shade.angle_deg}deg, {css_color(shade.start)}, {css_color(shade.end)})"
 
 
 def css_px(value: float) -> str:

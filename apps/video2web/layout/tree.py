@@ -37,7 +37,7 @@ def build_tree(pieces: PagePieces) -> Node:
         inside.setdefault(max(holding, default=None), []).append(leaf)
 
     def make(index: int | None, depth: int) -> Node:
-        look = frames[index].look if index is not None else Look(fill=pieces.background)
+        look = frames[index].look if index is not None else Look(fill=pieces.background, shade=pieces.shade)
         box = frames[index].box_px if index is not None else page
         below = [
             make(child, depth + 1) for child, parent in enumerate(parents) if parent == index and depth < _MAX_DEPTH

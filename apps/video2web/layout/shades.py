@@ -1,0 +1,188 @@
+"""Areas whose colour changes evenly from one side to the other, as CSS's `linear-gradient` paints them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.widgets import Rectangle
+
+Rgb = tuple[int, int, int]
+
+_GRID = 64
+_MIN_RANGE, _MAX_ERROR = 20.0, 5.0
+_MIN_SHARE = 0.35
+_ROUNDS = 6
+_SMOOTH_STEP = 3
+_MIN_AREA_PX = 1500
+_MAX_SHADOW, _MAX_TINT = 0.3, 0.04
+
+
+@dataclass(frozen=True, slots=True)
+class Shade:
+    """A gradient of two colours over a box.
+
+    Attributes:
+        start: Colour where it begins.
+        end: Colour where it ends.
+        angle_deg: As CSS counts: 0 goes up, 90 to the right, 180 down.
+    """
+
+    start: Rgb
+    end: Rgb
+    angle_deg: int
+
+    @property
+    def middle(self) -> Rgb:
+        """The colour half way."""
+        red, green, blue = ((a + b) // 2 for a, b in zip(self.start, self.end, strict=True))
+        return red, green, blue
+
+
+def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> dict[Box, Shade]:
+    """Boxes with a gradient: the page, and rectangles on it.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        rectangles: Of `find_rectangles`, which takes what changes slowly for flat.
+    """
+    page = Box(0, 0, image.shape[1], image.shape[0])
+    found = {}
+    for box in {page: None} | {each.box_px: None for each in rectangles if each.box_px.area >= _MIN_AREA_PX}:
+        on_it = [each.box_px for each in rectangles if each.box_px != box and box.contains(each.box_px)]
+        shade = find_shade(image, box, on_it)
+        if shade is not None:
+            found[box] = shade
+    return found
+
+
+def paint_ground(
+    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], shades: Mapping[Box, Shade]
+) -> NDArray[np.uint8]:
+    """The page with nothing on it but its flat areas and its gradients, with the shadows on them: (H, W, 3)."""
+    height, width = image.shape[:2]
+    ground = np.empty_like(image)
+    ground[:] = background
+    is_shaded = np.zeros((height, width), bool)
+    page = Box(0, 0, width, height)
+    colors = {page: background} | {
+        each.box_px: each.colour for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area)
+    }
+    for box, color in colors.items():
+        here = slice(box.top, box.bottom), slice(box.left, box.right)
+        shade = shades.get(box)
+        ground[here] = color if shade is None else _paint_shade(shade, box.width, box.height)
+        is_shaded[here] = shade is not None
+    is_plain = _find_smooth(image) & (is_shaded | _find_shadows(image, ground))
+    ground[is_plain] = image[is_plain]
+    return ground
+
+
+def _find_shadows(image: NDArray[np.uint8], ground: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Where the ground is seen, a little darker by the same share in all channels: (H, W)."""
+    lost = 1 - image.astype(np.float32) / np.maximum(ground, 1)
+    found: NDArray[np.bool_] = (
+        (lost.min(axis=2) >= 0) & (lost.max(axis=2) < _MAX_SHADOW) & (np.ptp(lost, axis=2) < 0.04)
+    )
+    return found
+
+
+def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -> Shade | None:
+    """The gradient that a part of an image is painted with, or None where it is flat or something else.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        box: The part.
+        covers: What is known to lie on it; of the rest, less than two thirds may be text, shadows and the like.
+    """
+    x, y = (
+        np.unique(np.linspace(low, high - 1, _GRID).astype(int))
+        for low, high in ((box.left, box.right), (box.top, box.bottom))
+    )
+    if min(len(x), len(y)) < 2:
+        return None
+    is_bare = np.ones((len(y), len(x)), bool)
+    for cover in covers:
+        is_bare[np.ix_((y >= cover.top) & (y < cover.bottom), (x >= cover.left) & (x < cover.right))] = False
+    colors = image[np.ix_(y, x)][is_bare].astype(float)
+    if len(colors) < _GRID or np.ptp(colors, axis=0).max() < _MIN_RANGE:
+        return None
+    across, down = (each[is_bare] for each in np.meshgrid(x + 0.5 - box.left, y + 0.5 - box.top))
+    fit = _fit_plane(np.stack([np.ones_like(across), across, down], axis=1), colors)
+    return None if fit is None else _to_shade(fit, box)
+
+
+def _fit_plane(places: NDArray[np.float64], colors: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """(3, 3): colour at the corner, change a pixel to the right, change a pixel down; of what most points lie on."""
+    rng, best, most = np.random.default_rng(0), None, _MIN_SHARE * len(colors)
+    for _ in range(40):  # three points are a plane; the one on which most others lie
+        chosen = rng.choice(len(colors), 3, replace=False)
+        if abs(np.linalg.det(places[chosen])) < 1e-6:
+            continue
+        is_on = _find_errors(places, colors, np.linalg.solve(places[chosen], colors[chosen])) <= _MAX_ERROR
+        if is_on.sum() > most:
+            best, most = is_on, int(is_on.sum())
+    if best is None:
+        return None
+    for _ in range(_ROUNDS):
+        fit = np.linalg.lstsq(places[best], colors[best], rcond=None)[0]
+        best = _find_errors(places, colors, fit) <= _MAX_ERROR
+        if best.sum() < _MIN_SHARE * len(colors):
+            return None
+    return fit
+
+
+def _find_errors(
+    places: NDArray[np.float64], colors: NDArray[np.float64], fit: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    errors: NDArray[np.float64] = np.abs(places @ fit - colors).max(axis=1)
+    return errors
+
+
+def _to_shade(fit: NDArray[np.float64], box: Box) -> Shade | None:
+    """Along the direction in which the channel that changes most does.
+
+    Source: CSS Images Module Level 3, section 3.1, for the length of the line and where it begins.
+    """
+    channel = int(np.argmax(np.hypot(fit[1], fit[2])))
+    angle = math.degrees(math.atan2(fit[1, channel], -fit[2, channel])) % 360
+    angle = round(angle / 5) * 5 % 360
+    right, down = math.sin(math.radians(angle)), -math.cos(math.radians(angle))
+    half = (abs(box.width * right) + abs(box.height * down)) / 2
+    middle = fit[0] + fit[1] * box.width / 2 + fit[2] * box.height / 2
+    change = half * (fit[1] * right + fit[2] * down)
+    if 2 * np.abs(change).max() < _MIN_RANGE:
+        return None
+    if angle < 90 or angle >= 270:  # say "down" and "to the right" where both can be said
+        angle, change = (angle + 180) % 360, -change
+    return Shade(start=_round_color(middle - change), end=_round_color(middle + change), angle_deg=angle)
+
+
+def _round_color(values: NDArray[np.float64]) -> Rgb:
+    red, green, blue = (int(level) for level in np.clip(np.rint(values), 0, 255))
+    return red, green, blue
+
+
+def _paint_shade(shade: Shade, width: int, height: int) -> NDArray[np.uint8]:
+    """What a browser paints on a box of that size: (height, width, 3)."""
+    angle = math.radians(shade.angle_deg)
+    right, down = math.sin(angle), -math.cos(angle)
+    length = abs(width * right) + abs(height * down)
+    x, y = np.meshgrid(np.arange(width) + 0.5 - width / 2, np.arange(height) + 0.5 - height / 2)
+    share = np.clip((x * right + y * down) / length + 0.5, 0, 1)[..., None]
+    mixed = (1 - share) * np.array(shade.start) + share * np.array(shade.end)
+    painted: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
+    return painted
+
+
+def _find_smooth(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Where colours change by little from pixel to pixel, as in the shadow of a card: (H, W)."""
+    cv2 = require("cv2", "visual")
+    around = np.ones((3, 3), np.uint8)
+    steps = (cv2.dilate(image, around) - cv2.erode(image, around)).max(axis=2)
+    smooth: NDArray[np.bool_] = steps <= _SMOOTH_STEP
+    return smooth
