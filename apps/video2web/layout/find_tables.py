@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from apps.video2web.layout.nodes import MIN_COLUMN_GAP_PX, SAME_EDGE_PX, Node, core, split, union
-from apps.video2web.layout.pieces import PLAIN, Rgb
+from apps.video2web.layout.pieces import PLAIN
+from apps.video2web.layout.shades import Rgb
 from visual_tools.box import Box
 
 _MIN_ROWS, _MIN_CELLS = 3, 0.6

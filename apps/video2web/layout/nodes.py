@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from apps.video2web.layout.pieces import PLAIN, Look, Piece, Rgb
+from apps.video2web.layout.pieces import PLAIN, Look, Piece
+from apps.video2web.layout.shades import Rgb
 from visual_tools.box import Box
 
 NodeKind = Literal["column", "row", "grid", "table", "cells", "stack", "text", "image", "rule", "toggle"]

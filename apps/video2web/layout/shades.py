@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +117,9 @@ def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -
     return None if fit is None else _to_shade(fit, box)
 
 
-def _fit_plane(places: NDArray[np.float64], colors: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _fit_plane(
+    places: NDArray[np.floating[Any]], colors: NDArray[np.floating[Any]]
+) -> NDArray[np.floating[Any]] | None:
     """(3, 3): colour at the corner, change a pixel to the right, change a pixel down; of what most points lie on."""
     rng, best, most = np.random.default_rng(0), None, _MIN_SHARE * len(colors)
     for _ in range(40):  # three points are a plane; the one on which most others lie
@@ -129,7 +132,7 @@ def _fit_plane(places: NDArray[np.float64], colors: NDArray[np.float64]) -> NDAr
     if best is None:
         return None
     for _ in range(_ROUNDS):
-        fit = np.linalg.lstsq(places[best], colors[best], rcond=None)[0]
+        fit: NDArray[np.floating[Any]] = np.linalg.lstsq(places[best], colors[best], rcond=None)[0]
         best = _find_errors(places, colors, fit) <= _MAX_ERROR
         if best.sum() < _MIN_SHARE * len(colors):
             return None
@@ -137,13 +140,13 @@ def _fit_plane(places: NDArray[np.float64], colors: NDArray[np.float64]) -> NDAr
 
 
 def _find_errors(
-    places: NDArray[np.float64], colors: NDArray[np.float64], fit: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    errors: NDArray[np.float64] = np.abs(places @ fit - colors).max(axis=1)
+    places: NDArray[np.floating[Any]], colors: NDArray[np.floating[Any]], fit: NDArray[np.floating[Any]]
+) -> NDArray[np.floating[Any]]:
+    errors: NDArray[np.floating[Any]] = np.abs(places @ fit - colors).max(axis=1)
     return errors
 
 
-def _to_shade(fit: NDArray[np.float64], box: Box) -> Shade | None:
+def _to_shade(fit: NDArray[np.floating[Any]], box: Box) -> Shade | None:
     """Along the direction in which the channel that changes most does.
 
     Source: CSS Images Module Level 3, section 3.1, for the length of the line and where it begins.
@@ -162,7 +165,7 @@ def _to_shade(fit: NDArray[np.float64], box: Box) -> Shade | None:
     return Shade(start=_round_color(middle - change), end=_round_color(middle + change), angle_deg=angle)
 
 
-def _round_color(values: NDArray[np.float64]) -> Rgb:
+def _round_color(values: NDArray[np.floating[Any]]) -> Rgb:
     red, green, blue = (int(level) for level in np.clip(np.rint(values), 0, 255))
     return red, green, blue
 

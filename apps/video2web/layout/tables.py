@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from html import escape
 
 from apps.video2web.layout.nodes import Node, union
-from apps.video2web.layout.pieces import Piece, Rgb
+from apps.video2web.layout.pieces import Piece
 from apps.video2web.layout.roles import is_bold, only_text
+from apps.video2web.layout.shades import Rgb
 from apps.video2web.layout.styles import Style, StyleSheet, add_margin, css_color, css_px, font_style, look_style
 
 
