@@ -23,20 +23,21 @@ def train(
     folder: Annotated[Path, typer.Argument(help="For logs, saved states, and the model in FOLDER/model.")],
     scale: Annotated[float, Flag(min=0.0, help="Of the number of steps; 1 is the whole course.")] = 1.0,
     seed: Annotated[int, Flag(help="Of weights and screens.")] = 0,
-    threads: Annotated[int, Flag(min=0, help="Threads; 0 takes one for each processor.")] = 0,
+    processes: Annotated[int, Flag(min=0, help="That learn together; 0 takes one for each processor.")] = 0,
     smoke: Annotated[bool, Flag("--smoke", help="A short course; fails when its losses do not come down.")] = False,
 ) -> None:
     """Train, or go on training: see `HELP`."""
     from envs.errors import require
 
     torch = require("torch", "train")
-    if threads:
-        torch.set_num_threads(threads)
+    count = processes or torch.get_num_threads()
+    torch.set_num_threads(max(torch.get_num_threads() // count, 1))
     from apps.train.course import SMOKE_LOSSES, make_course, make_smoke_course
     from apps.train.run import TrainingRun, read_losses
     from apps.train.run import train as run
 
-    order = TrainingRun(folder=folder, course=make_smoke_course() if smoke else make_course(scale), seed=seed)
+    course = make_smoke_course() if smoke else make_course(scale)
+    order = TrainingRun(folder=folder, course=course, seed=seed, processes=count)
     model = run(order, lambda text: terminal.echo(text, err=True))
     terminal.echo(str(model))
     if not smoke:

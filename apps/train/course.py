@@ -1,9 +1,7 @@
 """What nano-K2.5 learns one after another, and the stream of lessons that it learns from."""
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from apps.train.episodes import make_episode
 from apps.train.lessons import LessonMaker
@@ -89,7 +87,9 @@ def make_smoke_course() -> Course:
 
 
 class LessonStream:
-    """Lessons, one batch after another; the same seed, the same lessons.
+    """Lessons, one batch after another: each is drawn from the seed, its step and its place in the batch alone.
+
+    So a course goes on from any step, and several processes may draw the parts of a batch.
 
     Args:
         maker: Makes them of screens.
@@ -97,28 +97,19 @@ class LessonStream:
     """
 
     def __init__(self, maker: LessonMaker, seed: int) -> None:
-        self.maker, self._rng = maker, random.Random(f"course {seed}")
+        self.maker, self.seed = maker, seed
 
-    def draw(self, stage: Stage) -> list[Lesson]:
-        """The next batch."""
-        return [self._draw_one(stage) for _ in range(stage.batch)]
+    def draw(self, stage: Stage, step: int, part: slice = slice(None)) -> list[Lesson]:
+        """The batch of a step, or a part of it."""
+        places = range(stage.batch)[part]
+        return [self._draw_one(stage, random.Random(f"course {self.seed} {step} {place}")) for place in places]
 
-    def _draw_one(self, stage: Stage) -> Lesson:
-        if stage.episodes and self._rng.random() < stage.episodes:
-            episode = make_episode(self._rng, stage.options)
-            return self.maker.make_step(self._rng, episode[: self._rng.randint(2, len(episode))])
-        screen = make_screen(self._rng, stage.options)
+    def _draw_one(self, stage: Stage, rng: random.Random) -> Lesson:
+        if stage.episodes and rng.random() < stage.episodes:
+            episode = make_episode(rng, stage.options)
+            return self.maker.make_step(rng, episode[: rng.randint(2, len(episode))])
+        screen = make_screen(rng, stage.options)
         if not stage.questions:
-            return self.maker.make_reading(self._rng, screen)
-        questions = draw_questions(self._rng, screen, stage.questions)
-        return self.maker.make(self._rng, screen, questions, is_short=stage.is_short)
-
-    def state(self) -> dict[str, Any]:
-        """Where it stands, as JSON."""
-        version, numbers, gauss = self._rng.getstate()
-        return {"rng": [version, list(numbers), gauss]}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
-        version, numbers, gauss = state["rng"]
-        self._rng.setstate((version, tuple(numbers), gauss))
+            return self.maker.make_reading(rng, screen)
+        questions = draw_questions(rng, screen, stage.questions)
+        return self.maker.make(rng, screen, questions, is_short=stage.is_short)

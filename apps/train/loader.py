@@ -3,11 +3,10 @@
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from apps.train.course import LessonStream, Stage
 from apps.train.lessons import LessonMaker
@@ -26,7 +25,7 @@ class LessonLoader:
         seed: Of the stream.
         stage_at: Which stage a step belongs to.
         first_step: Where it begins.
-        state: Where the stream stands then, as `state` gave it; empty or None at the beginning.
+        part: Which lessons of each batch.
         in_process: Whether they are drawn in a process of their own, which takes seconds to start; else in a thread.
     """
 
@@ -37,16 +36,15 @@ class LessonLoader:
         *,
         stage_at: Callable[[int], Stage],
         first_step: int = 0,
-        state: Mapping[str, Any] | None = None,
+        part: slice = slice(None),
         in_process: bool = True,
     ) -> None:
-        self._stage_at, self._step = stage_at, first_step
+        self._stage_at, self._step, self._part = stage_at, first_step, part
         self._pool: Executor
         if in_process:
             self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start_process, (folder, seed))
         else:
             self._pool = ThreadPoolExecutor(1, "lessons", _start, (folder, seed))
-        self._state = dict(state or {})  # empty: the stream's beginning
         self._coming = self._order()
 
     def __enter__(self) -> "LessonLoader":
@@ -61,17 +59,13 @@ class LessonLoader:
         Raises:
             BrokenProcessPool: The process was killed.
         """
-        packed, self._state = self._coming.result()
+        packed = self._coming.result()
         self._step += 1
         self._coming = self._order()
         return list(pickle.loads(packed))
 
-    def state(self) -> dict[str, Any]:
-        """Where the stream stands behind the batches that were given out; empty before the first."""
-        return self._state
-
-    def _order(self) -> "Future[tuple[bytes, dict[str, Any]]]":
-        return self._pool.submit(_draw, self._stage_at(self._step), self._state)
+    def _order(self) -> "Future[bytes]":
+        return self._pool.submit(_draw, self._stage_at(self._step), self._step, self._part)
 
 
 def _start_process(folder: Path, seed: int) -> None:
@@ -86,9 +80,7 @@ def _start(folder: Path, seed: int) -> None:
     _stream.made = LessonStream(LessonMaker(load_tokenizer(folder)), seed)
 
 
-def _draw(stage: Stage, state: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-    """A batch as bytes (else each tensor would take a file descriptor), and where the stream stands behind it."""
+def _draw(stage: Stage, step: int, part: slice) -> bytes:
+    """A batch as bytes: else each tensor would take a file descriptor."""
     stream: LessonStream = _stream.made
-    if state:
-        stream.restore(state)
-    return pickle.dumps(stream.draw(stage)), stream.state()
+    return pickle.dumps(stream.draw(stage, step, part))

@@ -1,6 +1,7 @@
 """nano-K2.5: the release's architecture at a millionth of its size."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +13,18 @@ from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.config.types import K25Config
 from model_runtime.model import K25Model, load_model
 from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
+from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.vision.tower import CHANNELS, VisionTower
 
 MAX_PATCHES = 4_900
 """Of a screenshot: 1280 x 720 has 4,784, larger ones are made smaller."""
 MAX_POSITIONS = 16_384
-PLACE_SCALE = 0.04
 BRIGHTNESS_SCALE = 0.05
-"""Of what is drawn for a position; of the filter of a patch's brightness."""
+"""Of the filter of a patch's brightness."""
+PLACE_WAVES, PLACE_SCALE = 8, 0.2
+"""Waves over width and over height that a position is made of; the size of what they add to a patch's row."""
+NUMBER_WAVES = 24
+"""Waves over the thousand coordinates that their tokens' rows are made of."""
 
 
 def make_config(ranks: bytes, *, hidden_size: int = 96, num_layers: int = 4, vision_size: int = 96) -> K25Config:
@@ -71,15 +76,19 @@ def make_model(folder: Path, config: K25Config, seed: int) -> K25Model:
     """An untrained model, ready to be trained.
 
     Args:
-        folder: Where its files are written; made where it is not there.
+        folder: Where its files are written, unless they are there.
         config: Of `make_config`.
         seed: Of the weights.
     """
-    write_tiny(folder, config=config, seed=seed, num_shards=1)
-    (folder / "tiktoken.model").write_bytes(make_vocabulary())
+    if not (folder / "tiktoken.model").is_file():
+        write_tiny(folder, config=config, seed=seed, num_shards=1)
+        (folder / "tiktoken.model").write_bytes(make_vocabulary())
+    torch.manual_seed(seed)
     model = load_model(folder, dtype="float32", kernels="autograd")
     assert model.vision is not None
     start_vision(model.vision)
+    tokenizer = load_tokenizer(folder)
+    start_numbers(model, [tokenizer.encode(f"{number:03}")[0] for number in range(1000)])
     return model
 
 
@@ -87,10 +96,10 @@ def make_model(folder: Path, config: K25Config, seed: int) -> K25Model:
 def start_vision(tower: VisionTower) -> None:
     """Weights from which a tower learns to read soon.
 
-    Places weigh little, norms and biases change nothing, and the patch embedding sees each patch's lowest frequencies
-    (those of the cosine transform, type II), its brightness hardly: random filters pass on brightness above all.
+    Norms and biases change nothing; the patch embedding sees each patch's lowest frequencies, its brightness hardly:
+    random filters pass on brightness above all. A position is made of waves over width and height, so that where a
+    patch lies can be read from its row: what is drawn at random for each place would have to be learnt by heart.
     """
-    tower.position.weight.mul_(PLACE_SCALE)
     for name, weight in tower.named_parameters():
         if weight.dim() == 1:
             weight.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
@@ -99,15 +108,43 @@ def start_vision(tower: VisionTower) -> None:
     filters[0] *= BRIGHTNESS_SCALE
     gray = filters[..., None].expand(-1, size, size, CHANNELS) / CHANNELS**0.5
     tower.patch_embed.weight.copy_(gray.flatten(1))
+    height, width, channels = tower.position.weight.shape
+    across, down = (_mix_waves(count, PLACE_WAVES, channels) for count in (width, height))
+    tower.position.weight.copy_(PLACE_SCALE * (across[None] + down[:, None]) / 2**0.5)
+
+
+@torch.no_grad()
+def start_numbers(model: K25Model, ids: Sequence[int]) -> None:
+    """Rows of the tokens of coordinates from which neighbours are neighbours: waves over all, as large as before.
+
+    Args:
+        model: Its embedding and its head are written to.
+        ids: The tokens, in the order of what they say.
+    """
+    for weight in (model.embedding.weight, model.head.weight):
+        rows = _mix_waves(len(ids), NUMBER_WAVES, weight.shape[1])
+        weight[torch.tensor(ids)] = rows * weight.std()
+
+
+def _mix_waves(count: int, num_waves: int, width: int) -> Tensor:
+    """Rows for places in a line, of waves in directions drawn at random: (count, width), mean square 1."""
+    directions = torch.linalg.qr(torch.randn(width, num_waves)).Q
+    rows = make_waves(count, num_waves + 1)[1:].T @ directions.T
+    return rows / rows.square().mean().sqrt()
+
+
+def make_waves(count: int, num_waves: int) -> Tensor:
+    """The cosine transform's waves of the lowest frequencies, the flat one first: (waves, count), orthonormal.
+
+    Source: Ahmed, Natarajan, Rao 1974, "Discrete Cosine Transform" (type II).
+    """
+    places = torch.arange(count) + 0.5
+    waves = torch.stack([torch.cos(math.pi * number * places / count) for number in range(num_waves)])
+    return waves / waves.norm(dim=1, keepdim=True)
 
 
 def make_filters(count: int, size: int) -> Tensor:
-    """The cosine transform's patterns of the lowest frequencies, the flat one first: (count, size, size), orthonormal.
-
-    Source: Ahmed, Natarajan, Rao 1974, "Discrete Cosine Transform".
-    """
-    places = torch.arange(size) + 0.5
-    waves = torch.stack([torch.cos(math.pi * number * places / size) for number in range(size)])
-    waves = waves / waves.norm(dim=1, keepdim=True)
+    """Products of two waves, the lowest frequencies first, beginning with the flat one: (count, size, size)."""
+    waves = make_waves(size, size)
     pairs = sorted(((i, j) for i in range(size) for j in range(size)), key=lambda pair: pair[0] ** 2 + pair[1] ** 2)
     return torch.stack([torch.outer(waves[i], waves[j]) for i, j in pairs[:count]])

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,8 +13,10 @@ from apps.train.course import Course, Stage
 from apps.train.lessons import NUM_CLASSES, WORD_LENGTH, LessonMaker
 from apps.train.loader import LessonLoader
 from apps.train.nano import make_config, make_model
+from apps.train.processes import join_processes
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
+from model_runtime.parallel.comm import Comm
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.export import export_model
 from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHead
@@ -42,6 +45,7 @@ class TrainingRun:
         muon_lr: See `TrainingOptions`.
         adam_lr: See `TrainingOptions`.
         draws_in_process: Whether lessons are drawn in a process of their own.
+        processes: That learn together, each from a part of every batch.
     """
 
     folder: Path
@@ -50,6 +54,7 @@ class TrainingRun:
     muon_lr: float = 0.01
     adam_lr: float = 2e-3
     draws_in_process: bool = True
+    processes: int = 1
 
     @property
     def num_steps(self) -> int:
@@ -79,35 +84,52 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         ConfigError: The folder holds something else.
         CheckpointError: What was saved there is of another run.
     """
-    trainer, state = _start(order), None
+    trainer = _start(order)
     if (order.folder / STATE).is_file():
-        state = trainer.load(order.folder)
+        trainer.load(order.folder)
         say(f"going on after step {trainer.step_number} of {order.num_steps}")
-    with LessonLoader(
-        order.folder / INIT,
-        order.seed,
-        stage_at=order.stage_at,
-        first_step=trainer.step_number,
-        state=state,
-        in_process=order.draws_in_process,
-    ) as loader:
-        _learn(order, trainer, loader, say)
+    else:
+        trainer.save(order.folder)
+    with join_processes(order.processes, partial(_follow, order)) as comm:
+        trainer.comm = comm
+        _learn(order, trainer, _Meter(order, say, trainer.step_number))
     export_model(trainer.model.eval(), order.folder / MODEL, ranks=make_vocabulary(), group_size=GROUP_SIZE)
     return order.folder / MODEL
 
 
-def _learn(order: TrainingRun, trainer: Trainer, loader: LessonLoader, say: Say) -> None:
-    meter, saved_at = _Meter(order, say, trainer.step_number), time.monotonic()
-    while trainer.step_number < order.num_steps:
-        stage = order.stage_at(trainer.step_number)
-        trainer.losses.weights = stage.weights
-        if stage.rounds_experts:
-            start_rounding(trainer.model, GROUP_SIZE)
-        meter.add(trainer.step_number, stage, trainer.step(loader.draw(), has_prefix=not stage.is_short))
-        if time.monotonic() - saved_at > SAVE_EVERY_S:
-            trainer.save(order.folder, data_state=loader.state())
-            saved_at = time.monotonic()
-    trainer.save(order.folder, data_state=loader.state())
+def _follow(order: TrainingRun, comm: Comm) -> None:
+    """What the other processes do: the same from the same state, without a word."""
+    trainer = _start(order)
+    trainer.load(order.folder)
+    trainer.comm = comm
+    _learn(order, trainer, None)
+
+
+def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
+    loader = LessonLoader(
+        order.folder / INIT,
+        order.seed,
+        stage_at=order.stage_at,
+        first_step=trainer.step_number,
+        part=slice(trainer.comm.rank, None, trainer.comm.size),
+        in_process=order.draws_in_process,
+    )
+    saved_at = time.monotonic()
+    with loader:
+        while trainer.step_number < order.num_steps:
+            stage = order.stage_at(trainer.step_number)
+            trainer.losses.weights = stage.weights
+            if stage.rounds_experts:
+                start_rounding(trainer.model, GROUP_SIZE)
+            report = trainer.step(loader.draw(), has_prefix=not stage.is_short)
+            if meter is None:
+                continue
+            meter.add(trainer.step_number - 1, stage, report)
+            if time.monotonic() - saved_at > SAVE_EVERY_S:
+                trainer.save(order.folder)
+                saved_at = time.monotonic()
+    if meter is not None:
+        trainer.save(order.folder)
 
 
 def read_losses(folder: Path) -> dict[str, float]:
@@ -127,8 +149,8 @@ def _start(order: TrainingRun) -> Trainer:
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
         raise ConfigError(f"{folder} holds other files; name a new folder, or one that a training run has made")
-    torch.manual_seed(order.seed)
     model = make_model(folder / INIT, make_config(make_vocabulary()), order.seed)
+    torch.manual_seed(order.seed)
     maker = LessonMaker(load_tokenizer(folder / INIT))
     losses = Losses(
         model,

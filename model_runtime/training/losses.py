@@ -18,6 +18,7 @@ from model_runtime.training.lessons import IGNORED, Targets
 from model_runtime.vision.tower import make_groups
 
 POINTER_DIM = 64
+PLACE_BINS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class LossWeights:
         number: The same for tokens that are numbers, against a bell over the numbers near the right one.
         letter: Which letter each patch shows, read from the vision tower's patches.
         word: Which word is centred on a image's token, read from what the projector gives.
+        place: Where in its image each of the image's tokens lies, read from what the projector gives.
         pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
         attention: How much of one head's attention the token before a number gives to the image's token meant.
     """
@@ -37,6 +39,7 @@ class LossWeights:
     number: float = 1.0
     letter: float = 1.0
     word: float = 1.0
+    place: float = 1.0
     pointer: float = 1.0
     attention: float = 1.0
 
@@ -82,6 +85,7 @@ class AuxiliaryHeads(nn.Module):
         self.num_letters, self.word_length = num_letters, word_length
         self.letter = nn.Linear(patch, num_letters)
         self.word = nn.Linear(hidden, word_length * num_letters)
+        self.place = nn.Linear(hidden, 2 * PLACE_BINS)
         self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
 
 
@@ -172,6 +176,14 @@ class Losses:
         scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : targets.words.shape[1]]
         return cross_entropy(scores.flatten(0, 1), targets.words.flatten())
 
+    def _find_place(self, seen: Activations, batch: TrainingBatch, _targets: Targets) -> Tensor:
+        """Column and row as shares of the image's, against a bell over bins one bin wide."""
+        if not seen.images:
+            return seen.hidden.new_zeros(())
+        wanted = torch.cat([find_places(image.grid) for image in batch.images]) * PLACE_BINS - 0.5  # (rows, 2)
+        chances = self.heads.place(torch.cat(seen.images)).view(-1, PLACE_BINS).log_softmax(-1)
+        return -(make_bells(wanted.flatten(), PLACE_BINS, 1.0) * chances).sum(-1).mean()
+
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Among the image's tokens of the trunk that the looking token goes on from."""
         losses = []
@@ -205,6 +217,17 @@ def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
     if not bool((classes != IGNORED).any()):
         return scores.new_zeros(())
     return F.cross_entropy(scores.float(), classes, ignore_index=IGNORED)
+
+
+def find_places(grid: tuple[int, int, int]) -> Tensor:
+    """Middles of an image's tokens, as shares of its width and height: (tokens, 2).
+
+    Args:
+        grid: Frames, rows and columns of its patches; two by two are a token.
+    """
+    _, rows, columns = grid
+    y, x = torch.meshgrid(torch.arange(rows // 2), torch.arange(columns // 2), indexing="ij")
+    return torch.stack([(x.flatten() + 0.5) * 2 / columns, (y.flatten() + 0.5) * 2 / rows], dim=1)
 
 
 def make_bells(centers: Tensor, count: int, width: float) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from model_runtime.errors import CheckpointError
 from model_runtime.model import K25Model
+from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.training.attention import AttentionInputs
 from model_runtime.training.batch import TrainingBatch, make_batch, run, see
 from model_runtime.training.lessons import Lesson, make_targets
@@ -96,13 +97,21 @@ class Trainer:
         losses: Its losses, with the heads that are trained beside it.
         options: See there.
         prefix: Token ids that every lesson begins with, such as a system prompt.
+        comm: The processes that train it together: each has the same weights and learns from lessons of its own, and
+            gradients are averaged over them.
     """
 
     def __init__(
-        self, model: K25Model, losses: Losses, options: TrainingOptions, *, prefix: Sequence[int] = ()
+        self,
+        model: K25Model,
+        losses: Losses,
+        options: TrainingOptions,
+        *,
+        prefix: Sequence[int] = (),
+        comm: Comm | None = None,
     ) -> None:
         self.model, self.losses, self.options = model.requires_grad_().train(), losses, options
-        self.prefix = tuple(prefix)
+        self.prefix, self.comm = tuple(prefix), comm or OneRank()
         self.step_number = 0
         self._balance = RouterBalance(model, options.balance_speed)
         self._inputs = AttentionInputs(model) if options.clip_threshold else None
@@ -143,13 +152,14 @@ class Trainer:
         self.losses.heads.zero_grad(set_to_none=True)
         self.losses.total(parts).backward()  # type: ignore[no-untyped-call]
         weights = [*self.model.parameters(), *self.losses.heads.parameters()]
+        average_gradients(weights, self.comm)
         norm = torch.nn.utils.clip_grad_norm_(weights, self.options.max_grad_norm)
         rate = find_rate(self.step_number, self.options)
         self._update(rate, sees_only=sees_only)
         imbalance, num_clipped = (1.0, 0) if sees_only else self._look_after(batch)
         self.step_number += 1
         return StepReport(
-            losses={name: part.item() for name, part in parts.items()},
+            losses=self._average_losses(parts),
             grad_norm=float(norm),
             rate=rate,
             num_clipped=num_clipped,
@@ -157,8 +167,14 @@ class Trainer:
             num_tokens=len(batch.token_ids),
         )
 
+    def _average_losses(self, parts: Mapping[str, Tensor]) -> dict[str, float]:
+        values = torch.stack([part.detach().float().cpu() for part in parts.values()])
+        return dict(zip(parts, (self.comm.all_reduce(values) / self.comm.size).tolist(), strict=True))
+
     def _look_after(self, batch: TrainingBatch) -> tuple[float, int]:
         """Clip attention and balance experts: how uneven they were, and how many heads were clipped."""
+        for counts in self._balance.counts:
+            self.comm.all_reduce(counts)
         imbalance, num_clipped = self._balance.find_imbalance(), self._clip(batch)
         self._balance.step()
         return imbalance, num_clipped
@@ -178,22 +194,22 @@ class Trainer:
             return 0
         maxima = find_score_maxima(self.model, self._inputs, batch)
         return sum(
-            clip_heads(layer.attention, of_layer, self.options.clip_threshold)
+            clip_heads(
+                layer.attention, self.comm.all_gather(of_layer[None], dim=0).amax(dim=0), self.options.clip_threshold
+            )
             for layer, of_layer in zip(self.model.layers, maxima, strict=True)
         )
 
-    def save(self, folder: Path, *, data_state: Mapping[str, Any]) -> None:
-        """Keep all that the next step depends on; a crash leaves the old file or the new one.
+    def save(self, folder: Path) -> None:
+        """Keep all that the next step depends on but its lessons; a crash leaves the old file or the new one.
 
         Args:
             folder: Made where it is not there.
-            data_state: Where the lessons stand, as JSON.
         """
         folder.mkdir(parents=True, exist_ok=True)
         state = {
             "step": self.step_number,
             "options": json.dumps(asdict(self.options)),
-            "data": json.dumps(data_state),
             "model": {name: tensor.clone() for name, tensor in release_tensors(self.model).items()},
             "biases": [router.bias for router in self._balance.routers],
             "heads": self.losses.heads.state_dict(),
@@ -205,11 +221,8 @@ class Trainer:
         torch.save(state, part)
         part.replace(folder / STATE)
 
-    def load(self, folder: Path) -> dict[str, Any]:
-        """Go on from what `save` kept.
-
-        Returns:
-            Its `data_state`.
+    def load(self, folder: Path) -> None:
+        """Go on from what `save` kept: `step_number` says how many steps were made.
 
         Raises:
             CheckpointError: Nothing is kept there, or of another model or another schedule.
@@ -230,7 +243,23 @@ class Trainer:
         self._adam.load_state_dict(state["adam"])
         torch.set_rng_state(state["torch_rng"])
         self.step_number = state["step"]
-        return dict(json.loads(state["data"]))
+
+
+def average_gradients(weights: Sequence[Tensor], comm: Comm) -> None:
+    """Replace the gradients by their means over the processes; one that has none counts as zero if another has.
+
+    Args:
+        weights: The same ones, in the same order, in each process.
+        comm: The processes.
+    """
+    if comm.size == 1:
+        return
+    has_any = comm.all_reduce(torch.tensor([float(weight.grad is not None) for weight in weights]))
+    trained = [weight for weight, count in zip(weights, has_any.tolist(), strict=True) if count]
+    gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in trained]
+    means = comm.all_reduce(torch.cat([gradient.flatten() for gradient in gradients])) / comm.size
+    for weight, mean in zip(trained, means.split([weight.numel() for weight in trained]), strict=True):
+        weight.grad = mean.view_as(weight)
 
 
 @contextmanager

@@ -6,17 +6,13 @@ import pytest
 import torch
 
 from apps.train import run as run_module
-from apps.train.course import LessonStream, Stage, make_course
-from apps.train.lessons import LessonMaker
-from apps.train.nano import make_config, make_model
-from apps.train.run import INIT, LOG, TrainingRun, train
+from apps.train.course import Stage, make_course
+from apps.train.run import LOG, TrainingRun, train
 from apps.train.screens.screen import ScreenOptions
-from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.config import load_config
 from model_runtime.errors import CheckpointError
-from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.losses import LossWeights
 from model_runtime.training.trainer import STATE
 
@@ -43,7 +39,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     check_tensors(Checkpoint.open(model_dir), config)
     rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
     assert [(row["step"], row["stage"]) for row in rows] == [(4, "round")]
-    assert set(rows[0]["losses"]) == {"token", "number", "letter", "word", "pointer", "attention"}
+    assert set(rows[0]["losses"]) == {"token", "number", "letter", "word", "place", "pointer", "attention"}
     assert "round      4 of 4" in said[-1]
 
 
@@ -77,14 +73,24 @@ def test_another_course_does_not_go_on_from_it(tmp_path: Path) -> None:
         train(TrainingRun(folder=tmp_path, course=(replace(COURSE[0], steps=9),), draws_in_process=False))
 
 
-def test_lessons_go_on_where_they_stood(tmp_path: Path) -> None:
-    make_model(tmp_path / INIT, make_config(make_vocabulary()), seed=0)
-    maker = LessonMaker(load_tokenizer(tmp_path / INIT))
-    first, second = LessonStream(maker, 3), LessonStream(maker, 4)
-    first.draw(COURSE[0])
-    second.restore(json.loads(json.dumps(first.state())))
-    ours, theirs = first.draw(COURSE[1]), second.draw(COURSE[1])
-    assert [lesson.example.branches for lesson in ours] == [lesson.example.branches for lesson in theirs]
+@pytest.mark.slow
+def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(name="point", steps=3, options=OPTIONS, batch=2, questions=2, is_short=True)
+    order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2)
+    train(order)
+    monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(run_module, "SAY_EVERY", 2)
+
+    def stop(text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(replace(order, folder=tmp_path / "cut"), stop)
+    said: list[str] = []
+    train(replace(order, folder=tmp_path / "cut"), said.append)
+    assert said[0] == "going on after step 1 of 3"
+    whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
+    assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
 
 def test_the_course_has_its_stages_in_order() -> None:

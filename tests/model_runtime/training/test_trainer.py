@@ -62,12 +62,10 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bits(tiny_dir: Path, tmp_
     train(whole, rng, 6)
     first, rng = make_trainer(tiny_dir), random.Random(1)
     train(first, rng, 3)
-    first.save(tmp_path, data_state={"rng": rng.getstate()})
+    first.save(tmp_path)
     second = make_trainer(tiny_dir)
     train(second, random.Random(9), 1)  # what it was before counts for nothing
-    version, numbers, gauss = second.load(tmp_path)["rng"]
-    rng = random.Random()
-    rng.setstate((version, tuple(numbers), gauss))
+    second.load(tmp_path)
     train(second, rng, 3)
     ours, theirs = release_tensors(whole.model), release_tensors(second.model)
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
@@ -104,7 +102,7 @@ def test_what_was_saved_has_to_fit(tiny_dir: Path, tmp_path: Path) -> None:
     trainer = make_trainer(tiny_dir)
     with pytest.raises(CheckpointError, match="nothing was saved there"):
         trainer.load(tmp_path)
-    trainer.save(tmp_path, data_state={})
+    trainer.save(tmp_path)
     with pytest.raises(CheckpointError, match="other options"):
         make_trainer(tiny_dir, TrainingOptions(num_steps=13)).load(tmp_path)
     (tmp_path / STATE).write_bytes((tmp_path / STATE).read_bytes()[:999])
