@@ -42,8 +42,8 @@ class Stage:
     rounds_experts: bool = False
 
 
-SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
-"""Letters and words alone, which the vision tower and the projector answer for."""
+SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0)
+"""Letters, words and places alone, which the vision tower and the projector answer for."""
 Course = tuple[Stage, ...]
 
 
@@ -57,13 +57,14 @@ def make_course(scale: float = 1.0) -> Course:
     def count(steps: int) -> int:
         return max(round(scale * steps), 1)
 
-    pages = ScreenOptions(families=(READING,), sizes_px=SMALL, text_px=(12, 26), near_share=0.0, max_elements=60)
+    families = (*[READING] * len(TRAINED_FAMILIES), *TRAINED_FAMILIES)  # half of them pages full of words
+    pages = ScreenOptions(families=families, sizes_px=SMALL, text_px=(12, 26), near_share=0.0, max_elements=60)
     buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
-    late = LossWeights(letter=0.3, word=0.3, pointer=0.3, attention=0.5)
+    late = LossWeights(letter=0.3, word=0.3, place=0.3, pointer=0.3, attention=0.5, name=0.5)
     return (
-        Stage(name="see", steps=count(4000), options=pages, questions=0, is_short=True, weights=SIGHT),
-        Stage(name="point", steps=count(3000), options=buttons, is_short=True),
+        Stage(name="see", steps=count(4500), options=pages, questions=0, is_short=True, weights=SIGHT),
+        Stage(name="point", steps=count(4000), options=buttons, is_short=True),
         Stage(name="read", steps=count(1500), options=all_kinds, is_short=True),
         Stage(name="speak", steps=count(2000), options=all_kinds, batch=8, episodes=0.25, weights=late),
         Stage(

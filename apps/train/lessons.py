@@ -137,8 +137,9 @@ class LessonMaker:
         answer = self._encode_answer(question, question.code.format(x=x, y=y), is_short)
         look_at = first + find_token(question.target.center, screen.pixels.shape[1])
         places = find_numbers(answer, (self.number_id(x), self.number_id(y)))
+        name = () if question.target.kind == "icon" else _label_name(question.target)
         numbers = [
-            Number(place=len(asked) + place, value=value, look_at=look_at)
+            Number(place=len(asked) + place, value=value, look_at=look_at, letters=name)
             for place, value in zip(places, (point.x, point.y), strict=True)
         ]
         return (*asked, *answer), len(asked), tuple(numbers)
@@ -284,7 +285,9 @@ def _label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:
         if target.kind != "icon":
             at.setdefault(find_token(target.read_at, width), []).append(target)
     return [
-        Word(place=first + token, letters=tuple(letter_class(letter) for letter in targets[0].name[:WORD_LENGTH]))
-        for token, targets in at.items()
-        if len(targets) == 1
+        Word(place=first + token, letters=_label_name(targets[0])) for token, targets in at.items() if len(targets) == 1
     ]
+
+
+def _label_name(target: Target) -> tuple[int, ...]:
+    return tuple(letter_class(letter) for letter in target.name[:WORD_LENGTH])

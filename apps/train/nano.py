@@ -23,11 +23,11 @@ BRIGHTNESS_SCALE = 0.05
 """Of the filter of a patch's brightness."""
 PLACE_WAVES, PLACE_SCALE = 8, 0.2
 """Waves over width and over height that a position is made of; the size of what they add to a patch's row."""
-NUMBER_WAVES = 24
+NUMBER_WAVES = 32
 """Waves over the thousand coordinates that their tokens' rows are made of."""
 
 
-def make_config(ranks: bytes, *, hidden_size: int = 96, num_layers: int = 4, vision_size: int = 96) -> K25Config:
+def make_config(ranks: bytes, *, hidden_size: int = 128, num_layers: int = 4, vision_size: int = 128) -> K25Config:
     """The numbers of nano-K2.5.
 
     Args:
@@ -47,10 +47,10 @@ def make_config(ranks: bytes, *, hidden_size: int = 96, num_layers: int = 4, vis
             "moe_intermediate_size": 64,
             "num_attention_heads": 4,
             "q_lora_rank": 48,
-            "kv_lora_rank": 32,
+            "kv_lora_rank": 64,
             "qk_nope_head_dim": 16,
             "qk_rope_head_dim": 16,
-            "v_head_dim": 16,
+            "v_head_dim": 32,
             "rope_scaling": None,
             "rope_theta": 10_000.0,
             "max_position_embeddings": MAX_POSITIONS,

@@ -22,11 +22,13 @@ class Number:
         place: Of the token in its branch, from 1: it is predicted from the token before it.
         value: What it says, not rounded, in the units of `NumberTokens`.
         look_at: Place in the trunk of the image's token that shows the target; None has no image.
+        letters: Class of each letter of what the target is called; empty where it has no name to be read.
     """
 
     place: int
     value: float
     look_at: int | None = None
+    letters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class Targets:
         numbers: (K,) fp32, which.
         look_rows: (L,) int64, tokens that are to look at a image's token.
         look_at: (L,) int64, that token, as a place in its trunk.
+        names: (L, letters) int64, what they look for, padded with `IGNORED`.
         letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
@@ -83,6 +86,7 @@ class Targets:
     numbers: Tensor
     look_rows: Tensor
     look_at: Tensor
+    names: Tensor
     letters: Tensor
     word_rows: Tensor
     words: Tensor
@@ -101,7 +105,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         for span, of_branch in zip(spans, lesson.numbers, strict=False)
         for number in of_branch
     ]
-    looks = [(row, number.look_at) for row, number in numbers if number.look_at is not None]
+    looks = [(row, number) for row, number in numbers if number.look_at is not None]
     words = [
         (trunk.start + word.place, word)
         for lesson, trunk in zip(lessons, batch.trunks, strict=True)
@@ -115,7 +119,8 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         number_rows=torch.tensor([row for row, _ in numbers], dtype=torch.int64),
         numbers=torch.tensor([number.value for _, number in numbers]),
         look_rows=torch.tensor([row for row, _ in looks], dtype=torch.int64),
-        look_at=torch.tensor([place for _, place in looks], dtype=torch.int64),
+        look_at=torch.tensor([number.look_at for _, number in looks], dtype=torch.int64),
+        names=_pad([number.letters for _, number in looks]),
         letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),

@@ -33,6 +33,8 @@ class LossWeights:
         place: Where in its image each of the image's tokens lies, read from what the projector gives.
         pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
         attention: How much of one head's attention the token before a number gives to the image's token meant.
+        name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
+            that reads words from images: what is asked for and what is seen are written alike.
     """
 
     token: float = 1.0
@@ -42,11 +44,12 @@ class LossWeights:
     place: float = 1.0
     pointer: float = 1.0
     attention: float = 1.0
+    name: float = 1.0
 
     @property
     def is_of_images(self) -> bool:
         """Whether only what the vision tower and the projector give is asked for."""
-        return not (self.token or self.number or self.pointer or self.attention)
+        return not (self.token or self.number or self.pointer or self.attention or self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +175,17 @@ class Losses:
             return seen.hidden.new_zeros(())
         place_of = torch.full((len(batch.token_ids),), -1)
         place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
-        rows = torch.cat(seen.images)[place_of[targets.word_rows]]  # (W, hidden)
-        scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : targets.words.shape[1]]
-        return cross_entropy(scores.flatten(0, 1), targets.words.flatten())
+        return self._read_words(torch.cat(seen.images)[place_of[targets.word_rows]], targets.words)
+
+    def _find_name(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.look_rows):
+            return seen.hidden.new_zeros(())
+        return self._read_words(self._inputs.of_layer[self.supervised.layer].x[targets.look_rows], targets.names)
+
+    def _read_words(self, rows: Tensor, words: Tensor) -> Tensor:
+        """Rows (W, hidden), words (W, letters)."""
+        scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : words.shape[1]]
+        return cross_entropy(scores.flatten(0, 1), words.flatten())
 
     def _find_place(self, seen: Activations, batch: TrainingBatch, _targets: Targets) -> Tensor:
         """Column and row as shares of the image's, against a bell over bins one bin wide."""

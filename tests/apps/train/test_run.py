@@ -18,7 +18,7 @@ from model_runtime.training.trainer import STATE
 
 OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
-SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0)
+SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0)
 COURSE = (
     Stage(name="see", steps=1, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),
     Stage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True),
@@ -39,7 +39,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     check_tensors(Checkpoint.open(model_dir), config)
     rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
     assert [(row["step"], row["stage"]) for row in rows] == [(4, "round")]
-    assert set(rows[0]["losses"]) == {"token", "number", "letter", "word", "place", "pointer", "attention"}
+    assert set(rows[0]["losses"]) == {"token", "number", "letter", "word", "place", "pointer", "attention", "name"}
     assert "round      4 of 4" in said[-1]
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.model_runtime.training.test_trainer import make_trainer, train
 
 from model_runtime.parallel.comm import close_group, open_group
 from model_runtime.training.release import release_tensors
 from model_runtime.training.trainer import average_gradients
+from tests.model_runtime.training.test_trainer import make_trainer, train
 
 
 def learn(rank: int, tiny_dir: Path, folder: Path) -> None:
