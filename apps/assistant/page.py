@@ -148,7 +148,10 @@ def _settings(gr: Any, assistant: Assistant) -> None:
     rows = assistant.preferences.rows()
     with gr.Row():
         name = gr.Dropdown([row["name"] for row in rows], value="model", label="Setting", elem_id="setting")
-        value = gr.Textbox(rows[0]["value"], label="Value (empty: back to its source)", elem_id="value")
+        value = gr.Dropdown(
+            rows[0]["choices"], value=rows[0]["value"], allow_custom_value=True,
+            label="Value (empty: back to its source)", elem_id="value",
+        )  # fmt: skip
         secret = gr.Textbox(label="Key", type="password", visible=False, elem_id="secret")
         save = gr.Button("Save", variant="primary", scale=0, min_width=110, elem_id="save")
     about = html(gr, about_setting(rows, "model"))
@@ -166,7 +169,7 @@ def _settings(gr: Any, assistant: Assistant) -> None:
         is_secret = row["is_secret"]
         shown = "" if is_secret else row["value"]
         return (
-            gr.update(visible=not is_secret, value=shown),
+            gr.update(visible=not is_secret, choices=row["choices"], value=shown),
             gr.update(visible=is_secret, value=""),
             about_setting(now, chosen),
         )
@@ -218,7 +221,7 @@ def about_secrets(rows: list[dict[str, Any]]) -> str:
 def about_setting(rows: list[dict[str, Any]], name: str) -> str:
     """What a setting is, as HTML."""
     row = next(row for row in rows if row["name"] == name)
-    choices = f" One of: {', '.join(row['choices'])}." if row["choices"] else ""
+    choices = f" One of: {', '.join(row['choices'])}." if row["choices"] and not row["is_open"] else ""
     return f'<p class="run-card">{escape(name)}: {escape(row["about"])}.{escape(choices)}</p>'
 
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from cua.assemble import SECRET_SETTINGS
 from cua.config import FIELDS, Settings, load_settings
 from cua.errors import ConfigError
+from cua.models.make import list_own_models
 from cua.secrets import Secret, Secrets
 from cua.trajectory.images import write_atomically
 
@@ -213,7 +214,10 @@ class Preferences:
             self.file.chmod(0o600)
 
     def rows(self) -> list[dict[str, Any]]:
-        """What the page shows: name, value as text, source, what it is, choices. Secrets show whether they are set."""
+        """What the page shows: name, value as text, source, what it is, choices and whether there are others.
+
+        Secrets show whether they are set.
+        """
         resolved = load_settings(self.values)
         return [
             {
@@ -221,7 +225,8 @@ class Preferences:
                 "value": _shown(name, getattr(resolved.settings, name)),
                 "source": self._source(name) or resolved.sources[name],
                 "about": FIELDS[name].metadata["about"],
-                "choices": _choices(name),
+                "choices": list_own_models() if name == "model" else _choices(name),
+                "is_open": name == "model",
                 "is_secret": name in SECRET_SETTINGS,
             }
             for name in SHOWN

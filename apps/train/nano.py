@@ -128,9 +128,9 @@ def start_numbers(model: K25Model, ids: Sequence[int]) -> None:
 
 def _mix_waves(count: int, num_waves: int, width: int) -> Tensor:
     """Rows for places in a line, of waves in directions drawn at random: (count, width), mean square 1."""
-    directions = torch.linalg.qr(torch.randn(width, num_waves)).Q
-    rows = make_waves(count, num_waves + 1)[1:].T @ directions.T
-    return rows / rows.square().mean().sqrt()
+    directions: Tensor = torch.linalg.qr(torch.randn(width, num_waves)).Q
+    rows: Tensor = make_waves(count, num_waves + 1)[1:].T @ directions.T
+    return rows.div(rows.square().mean().sqrt())
 
 
 def make_waves(count: int, num_waves: int) -> Tensor:
@@ -140,7 +140,7 @@ def make_waves(count: int, num_waves: int) -> Tensor:
     """
     places = torch.arange(count) + 0.5
     waves = torch.stack([torch.cos(math.pi * number * places / count) for number in range(num_waves)])
-    return waves / waves.norm(dim=1, keepdim=True)
+    return torch.nn.functional.normalize(waves, dim=1)
 
 
 def make_filters(count: int, size: int) -> Tensor:

@@ -108,12 +108,18 @@ def make_model(
         from cua.models.baseline import BaselineModel
 
         return BaselineModel.from_name(name)
-    brought = [entry for entry in importlib.metadata.entry_points(group=MODELS_GROUP) if entry.name == name]
+    brought = importlib.metadata.entry_points(group=MODELS_GROUP, name=name)
     if brought:
-        return _make_brought(brought[0])
+        return _make_brought(next(iter(brought)))
     if not name.strip():
         raise ConfigError("the model has no name: give --model ID, or --model literal for the embedded one")
     return _make_openai_compat(name, settings, on_delta, on_retry)
+
+
+def list_own_models() -> list[str]:
+    """Names of the models that run on this machine without an endpoint: the embedded one first."""
+    brought = sorted(importlib.metadata.entry_points(group=MODELS_GROUP).names)
+    return ["literal", *brought, "smollm2"]
 
 
 def _make_brought(entry: importlib.metadata.EntryPoint) -> Model:

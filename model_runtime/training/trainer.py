@@ -258,7 +258,7 @@ def average_gradients(weights: Sequence[Tensor], comm: Comm) -> None:
     trained = [weight for weight, count in zip(weights, has_any.tolist(), strict=True) if count]
     gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in trained]
     means = comm.all_reduce(torch.cat([gradient.flatten() for gradient in gradients])) / comm.size
-    for weight, mean in zip(trained, means.split([weight.numel() for weight in trained]), strict=True):
+    for weight, mean in zip(trained, torch.split(means, [weight.numel() for weight in trained]), strict=True):
         weight.grad = mean.view_as(weight)
 
 

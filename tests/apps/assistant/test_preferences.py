@@ -117,3 +117,11 @@ def test_what_is_no_list_of_secrets_counts_as_none() -> None:
     for kept in ("[1]", "{", '{"a": 1}', '{"a": {"value": "x"}}'):
         backend.kept["cua-k25 assistant", "secrets"] = kept
         assert Preferences(store=SystemKeyring(backend)).secret_rows() == []
+
+
+def test_models_that_run_here_are_offered_and_others_may_be_named(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path / "settings.json")
+    assert row(preferences, "model")["choices"][:2] == ["literal", "nano"]
+    assert row(preferences, "model")["is_open"]
+    preferences.change("model", "kimi-k2.5")
+    assert row(preferences, "model")["value"] == "kimi-k2.5"

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from model_runtime.training.losses import (
     LossWeights,
     NumberTokens,
     SupervisedHead,
+    find_places,
     make_bells,
 )
 from tests.model_runtime.vision.weights import make_item
@@ -32,7 +34,7 @@ def make_lessons(pad: int) -> list[Lesson]:
     first = Lesson(
         example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), images=(IMAGE,)),
         spoken=(2, 1),
-        numbers=((Number(place=3, value=40.2, look_at=4),), ()),
+        numbers=((Number(place=3, value=40.2, look_at=4, letters=(5, 6, 7)),), ()),
         letters=letters,
         words=(Word(place=4, letters=(5, 6)), Word(place=1, letters=(7,))),
     )
@@ -60,7 +62,48 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert (targets.number_rows.tolist(), targets.look_rows.tolist(), targets.look_at.tolist()) == ([12], [12], [4])
     assert targets.word_rows.tolist() == [4, 1]
     assert targets.words.tolist() == [[5, 6], [7, IGNORED]]
+    assert targets.names.tolist() == [[5, 6, 7]]
     assert targets.letters.tolist() == [IGNORED] * 7 + [3] + [IGNORED] * 16
+
+
+def test_places_are_shares_of_the_image_in_raster_order() -> None:
+    places = find_places((1, 4, 6))
+    assert places.shape == (6, 2)
+    assert torch.allclose(places[:, 0], torch.tensor([1, 3, 5, 1, 3, 5]) / 6)
+    assert torch.allclose(places[:, 1], torch.tensor([1, 1, 1, 3, 3, 3]) / 4)
+
+
+def test_a_head_that_knows_places_loses_less(model: K25Model) -> None:
+    """The loss falls from that of a guess when the row says where it lies."""
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    losses, targets = make_losses(model), make_targets(lessons, batch)
+    rows = torch.zeros(6, model.config.text.hidden_size)
+    rows[:, :6] = torch.eye(6)
+    seen = replace(run(model, batch), images=(rows,))
+    torch.nn.init.zeros_(losses.heads.place.weight)
+    torch.nn.init.zeros_(losses.heads.place.bias)
+    blind = losses._find_place(seen, batch, targets)
+    assert blind.item() == pytest.approx(math.log(32))
+    bells = make_bells((find_places((1, 4, 6)) * 32 - 0.5).flatten(), 32, 1.0).clamp(min=1e-9)
+    with torch.no_grad():
+        losses.heads.place.weight[:, :6] = bells.log().view(6, 64).T
+    assert losses._find_place(seen, batch, targets).item() == pytest.approx(
+        math.log(math.sqrt(2 * math.pi * math.e)), abs=0.05
+    )
+
+
+def test_the_name_is_read_where_the_taught_head_looks_from(model: K25Model) -> None:
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    losses, targets = make_losses(model), make_targets(lessons, batch)
+    losses._find_name(run(model, batch), batch, targets).backward()
+    moved = {name for name, weight in model.named_parameters() if weight.grad is not None and weight.grad.any()}
+    assert any(name.startswith("layers.0.") for name in moved)
+    assert not any(name.startswith("layers.1.attention") for name in moved)  # nothing behind where it is read
+    torch.nn.init.zeros_(losses.heads.word.weight)
+    torch.nn.init.zeros_(losses.heads.word.bias)
+    assert losses._find_name(run(model, batch), batch, targets).item() == pytest.approx(math.log(27))
 
 
 @pytest.mark.parametrize("limit", [1000, 40], ids=["one pass", "several passes"])

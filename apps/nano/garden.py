@@ -1,0 +1,96 @@
+"""The suite `garden`: ten small tasks on a page written by hand, such as no generator of ours draws."""
+
+from base64 import b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.browser.env import BrowserEnv
+from envs.browser.options import BrowserOptions
+from envs.env import EnvSpec, TaskSpec
+from envs.suite import FAMILY, Baseline, Suite
+
+PAGE = Path(__file__).with_name("garden.html")
+SIZE_PX = (480, 320)
+REVISION = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GardenTask:
+    """One task; implements `envs.env.Task`.
+
+    Attributes:
+        name: Its id.
+        instruction: What the agent is told.
+        done: What the page is to have seen, in order.
+        plant: What is to stand in its field at the end.
+        fragment: Of the address: `remove` opens the dialog.
+    """
+
+    name: str
+    instruction: str
+    done: tuple[str, ...]
+    plant: str = ""
+    fragment: str = ""
+
+    @property
+    def spec(self) -> TaskSpec:
+        """Where it plays."""
+        family = "several steps" if self.instruction.count(".") > 1 else "one step"
+        return TaskSpec(id=self.name, env=EnvSpec(name="garden"), metadata={FAMILY: family})
+
+    async def setup(self, env: BrowserEnv) -> None:
+        """Open the page."""
+        page = b64encode(PAGE.read_bytes()).decode("ascii")
+        await env.goto(f"data:text/html;base64,{page}#{self.fragment}")
+
+    async def evaluate(self, env: BrowserEnv) -> float:
+        """1 when exactly that was done and the end says so."""
+        found: dict[str, Any] = await env.page.evaluate("report()")
+        is_said = env.terminate is not None and env.terminate.status == "success"
+        return float(is_said and tuple(found["done"]) == self.done and found["plant"] == self.plant)
+
+    async def teardown(self, env: BrowserEnv) -> None:
+        """Nothing is left."""
+
+
+TASKS = (
+    GardenTask(name="save", instruction='Click the button "Save".', done=("press Save",)),
+    GardenTask(name="help", instruction='Follow the link "Help".', done=("press Help",)),
+    GardenTask(name="water", instruction='Open the tab "Water".', done=("tab Water",)),
+    GardenTask(name="thyme", instruction='Choose "Thyme" from the list.', done=("item Thyme",)),
+    GardenTask(name="frost", instruction='Tick "Frost alarm".', done=("checkbox frost on",)),
+    GardenTask(name="weekly", instruction='Choose "Weekly".', done=("radio Weekly on",)),
+    GardenTask(name="type", instruction='Type "mint" into the field "Plant".', done=(), plant="mint"),
+    GardenTask(name="cancel", instruction='Click on the "Cancel" button.', done=("press Cancel",), fragment="remove"),
+    GardenTask(
+        name="type-and-save",
+        instruction='Type "dill" into the field "Plant". Click the button "Save".',
+        done=("press Save",),
+        plant="dill",
+    ),
+    GardenTask(
+        name="frost-and-save",
+        instruction='Tick "Frost alarm". Click the button "Save".',
+        done=("checkbox frost on", "press Save"),
+    ),
+)
+
+
+def make_suite() -> Suite:
+    """Ten tasks with buttons, a link, tabs, a list, boxes, a field and a dialog, two of them of two steps."""
+    tasks = {task.name: task for task in TASKS}
+    return Suite(
+        name="garden",
+        about=f"{len(tasks)} tasks on one small page that was written by hand",
+        task_ids=tuple(tasks),
+        make_task=lambda task_id, seed: tasks[task_id],
+        make_env=lambda spec: BrowserEnv(BrowserOptions(viewport_px=SIZE_PX)),
+        revision=REVISION,
+        max_steps=6,
+        max_time_s=120.0,
+        baselines={
+            name: Baseline(score=0.0, num_episodes=len(tasks), command=f"cua eval garden --baseline {name}")
+            for name in ("null", "fail", "random")
+        },
+    )
