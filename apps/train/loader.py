@@ -1,11 +1,12 @@
 """Draws lessons in another process while the model learns from those before; the order is the stream's own."""
 
+import os
 import pickle
 import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 from apps.train.course import LessonStream, Stage
@@ -72,8 +73,17 @@ def _start_process(folder: Path, seed: int) -> None:
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains: it ends this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     _start(folder, seed)
+
+
+def _end_with_parent() -> None:
+    """A process that trains and is killed leaves none behind."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _start(folder: Path, seed: int) -> None:

@@ -1,8 +1,14 @@
 """Lessons drawn in another process are those of the stream, in its order, also from the middle on."""
 
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import psutil
+import pytest
 
 from apps.train.course import LessonStream, Stage
 from apps.train.lessons import LessonMaker
@@ -45,3 +51,30 @@ def test_parts_of_a_batch_are_the_batch(tmp_path: Path) -> None:
     parts = [stream.draw(FIRST, 3, slice(rank, None, 2)) for rank in range(2)]
     assert as_bytes([whole]) == as_bytes([[parts[0][0], parts[1][0]]])
     assert as_bytes([whole]) != as_bytes([stream.draw(FIRST, 4)])
+
+
+@pytest.mark.slow
+def test_killed_it_leaves_no_process_behind(tmp_path: Path) -> None:
+    make_model(tmp_path, make_config(make_vocabulary()), seed=0)
+    code = f"""
+from pathlib import Path
+from apps.train.loader import LessonLoader
+from tests.apps.train.test_loader import FIRST
+if __name__ == "__main__":
+    loader = LessonLoader(Path({str(tmp_path)!r}), 5, stage_at=lambda step: FIRST)
+    loader.draw()
+    print("ready", flush=True)
+    import time; time.sleep(600)
+"""
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}, text=True
+    ) as trains:
+        assert trains.stdout is not None
+        assert trains.stdout.readline() == "ready\n"
+        drawing = psutil.Process(trains.pid).children(recursive=True)
+        assert drawing
+        trains.kill()
+    assert psutil.wait_procs(drawing, timeout=20)[1] == []
