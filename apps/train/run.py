@@ -12,7 +12,9 @@ import torch
 from apps.train.course import Course, Stage
 from apps.train.lessons import NUM_CLASSES, WORD_LENGTH, LessonMaker
 from apps.train.loader import LessonLoader
+from apps.train.look import look
 from apps.train.nano import make_config, make_model
+from apps.train.page import read_log, write_page
 from apps.train.processes import join_processes
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -84,7 +86,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         ConfigError: The folder holds something else.
         CheckpointError: What was saved there is of another run.
     """
-    trainer = _start(order)
+    trainer = start_trainer(order)
     if (order.folder / STATE).is_file():
         trainer.load(order.folder)
         say(f"going on after step {trainer.step_number} of {order.num_steps}")
@@ -99,7 +101,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
 
 def _follow(order: TrainingRun, comm: Comm) -> None:
     """What the other processes do: the same from the same state, without a word."""
-    trainer = _start(order)
+    trainer = start_trainer(order)
     trainer.load(order.folder)
     trainer.comm = comm
     _learn(order, trainer, None)
@@ -125,11 +127,17 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
             if meter is None:
                 continue
             meter.add(trainer.step_number - 1, stage, report)
-            if time.monotonic() - saved_at > SAVE_EVERY_S:
+            if time.monotonic() - saved_at > SAVE_EVERY_S or trainer.step_number == order.num_steps:
                 trainer.save(order.folder)
+                _show(order, trainer, stage)
                 saved_at = time.monotonic()
-    if meter is not None:
-        trainer.save(order.folder)
+
+
+def _show(order: TrainingRun, trainer: Trainer, stage: Stage) -> None:
+    rows = read_log(order.folder / LOG)
+    if rows:
+        maker = LessonMaker(load_tokenizer(order.folder / INIT))
+        write_page(order.folder, rows, stage.name, look(trainer.losses, maker, stage))
 
 
 def read_losses(folder: Path) -> dict[str, float]:
@@ -145,7 +153,12 @@ def read_losses(folder: Path) -> dict[str, float]:
     return dict(json.loads(last)["losses"])
 
 
-def _start(order: TrainingRun) -> Trainer:
+def start_trainer(order: TrainingRun) -> Trainer:
+    """An untrained model with its losses, in the folder of the run.
+
+    Raises:
+        ConfigError: The folder holds something else.
+    """
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
         raise ConfigError(f"{folder} holds other files; name a new folder, or one that a training run has made")

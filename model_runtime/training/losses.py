@@ -121,7 +121,7 @@ class Losses:
             model.vision.final_norm.register_forward_hook(lambda module, inputs, output: self._passes.append(output)),
         )
 
-    def _find_patches(self, images: Sequence[MediaItem]) -> Tensor:
+    def find_patches(self, images: Sequence[MediaItem]) -> Tensor:
         """(patches, width) of all images end to end; the tower takes them by size, and in several passes."""
         assert self.model.vision is not None
         sizes = [image.num_patches for image in images]
@@ -168,7 +168,7 @@ class Losses:
         is_asked = targets.letters != IGNORED
         if not is_asked.any():
             return seen.hidden.new_zeros(())
-        return cross_entropy(self.heads.letter(self._find_patches(batch.images)[is_asked]), targets.letters[is_asked])
+        return cross_entropy(self.heads.letter(self.find_patches(batch.images)[is_asked]), targets.letters[is_asked])
 
     def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):

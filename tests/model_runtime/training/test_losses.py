@@ -114,11 +114,11 @@ def test_letters_of_images_of_several_sizes_are_those_of_each_alone(model: K25Mo
     images = [make_item(1, *size, seed=seed) for seed, size in enumerate([(6, 6), (4, 6), (8, 4), (2, 2), (4, 6)])]
     losses = make_losses(model)
     model.encode_media(images)
-    together = losses._find_patches(images)
+    together = losses.find_patches(images)
     alone = []
     for image in images:
         model.encode_media([image])
-        alone.append(losses._find_patches([image]))
+        alone.append(losses.find_patches([image]))
     assert (together - torch.cat(alone)).abs().max() <= 1e-5
 
 
@@ -136,7 +136,7 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     )
     bell = make_bells(torch.tensor([40.2]), 100, 2.0)[0]
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
-    read = losses.heads.letter(losses._find_patches([IMAGE])[7]).log_softmax(-1)[3]
+    read = losses.heads.letter(losses.find_patches([IMAGE])[7]).log_softmax(-1)[3]
     assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
     words = losses.heads.word(seen.images[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
     expected = -(words[0, 0, 5] + words[0, 1, 6] + words[1, 0, 7]).item() / 3
