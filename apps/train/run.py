@@ -25,7 +25,7 @@ from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, N
 from model_runtime.training.quantization import start_rounding
 from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingOptions
 
-INIT, MODEL, LOG = "init", "model", "log.jsonl"
+INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0
 SAY_EVERY = 10
 NUMBER_WIDTH = 12.0
@@ -80,7 +80,8 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         say: Told how it goes, line by line.
 
     Returns:
-        The folder of the exported model, in the release's layout.
+        The folder of the exported model, in the release's layout, its experts in INT4; `WHOLE` beside it has all of
+        it in bf16.
 
     Raises:
         ConfigError: The folder holds something else.
@@ -95,7 +96,9 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
     with join_processes(order.processes, partial(_follow, order)) as comm:
         trainer.comm = comm
         _learn(order, trainer, _Meter(order, say, trainer.step_number))
-    export_model(trainer.model.eval(), order.folder / MODEL, ranks=make_vocabulary(), group_size=GROUP_SIZE)
+    ranks = make_vocabulary()
+    export_model(trainer.model.eval(), order.folder / MODEL, ranks=ranks, group_size=GROUP_SIZE)
+    export_model(trainer.model, order.folder / WHOLE, ranks=ranks)
     return order.folder / MODEL
 
 

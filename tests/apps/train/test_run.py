@@ -7,7 +7,7 @@ import torch
 
 from apps.train import run as run_module
 from apps.train.course import Stage, make_course
-from apps.train.run import LOG, TrainingRun, train
+from apps.train.run import LOG, WHOLE, TrainingRun, train
 from apps.train.screens.screen import ScreenOptions
 from cua.errors import ConfigError
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
@@ -36,6 +36,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     model_dir = train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_process=False), said.append)
     config = load_config(model_dir)
     assert config.quantization is not None
+    assert load_config(tmp_path / WHOLE).quantization is None
     check_tensors(Checkpoint.open(model_dir), config)
     rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
     assert [(row["step"], row["stage"]) for row in rows] == [(4, "round")]

@@ -1,0 +1,121 @@
+"""What a trained nano-K2.5 can do: one-step questions by kind, honest ends, INT4 beside bf16, and how fast it answers.
+
+    python -m benchmarks.nano exam FOLDER [FOLDER ...] [--count 200]
+    python -m benchmarks.nano speed FOLDER
+
+FOLDER is a model in the release's layout, such as `nano/model` (INT4) and `nano/model-bf16`. Each row of the exam asks
+one question on each of so many screens whose names (and fonts or layouts, where the row says so) no training has seen;
+all folders get the same ones. An answer counts when its click lies in what was asked for and what it types is right, or
+when it gives up where there is nothing.
+"""
+
+import argparse
+import asyncio
+import io
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from apps.nano.model import NanoModel
+from apps.train.exam import Marks, Sheet, examine
+from apps.train.screens.screen import Screen, ScreenOptions, make_screen
+from apps.train.skills import Question
+from apps.train.suite import PAPERS
+from cua.gui_agent.protocol.history import to_messages
+from cua.gui_agent.protocol.prompts import ProtocolOptions
+from envs import Observation, ScreenGeometry
+
+ONE_STEP = tuple(name for name in PAPERS if name != "three-steps")
+SEED = 1000
+SIZE_PX = (1280, 720)
+STEPS = 8
+
+
+def make_sheets(count: int) -> list[Sheet]:
+    """A sheet for each kind, the same each time."""
+    sheets = []
+    for name in ONE_STEP:
+        paper = PAPERS[name]
+        items: list[tuple[Screen, tuple[Question, ...]]] = []
+        rng = random.Random(f"exam {name} {SEED}")
+        while len(items) < count:
+            screen = make_screen(rng, paper.options)
+            asked = paper.ask(rng, screen)
+            if asked:
+                items.append((screen, (asked[0],)))
+        sheets.append(Sheet(name=name, items=tuple(items)))
+    return sheets
+
+
+def describe(marks: Marks) -> str:
+    """Share right with its interval, and what the others were."""
+    verdicts = [verdict for of_kind in marks.of_kind.values() for verdict in of_kind]
+    share, interval = verdicts.count("right") / len(verdicts), marks.share()
+    assert interval is not None
+    others = {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts) if verdict != "right"}
+    told = ", ".join(f"{verdict} {number}" for verdict, number in sorted(others.items(), key=lambda pair: -pair[1]))
+    return f"{share:.1%} ({interval.low:.1%} to {interval.high:.1%}) | {told}"
+
+
+def take_exam(folders: Sequence[Path], count: int) -> None:
+    """Print a table for each model."""
+    sheets = make_sheets(count)
+    for folder in folders:
+        started = time.process_time()
+        print(f"\n{folder.name}: {count} questions a row\n\n| kind | right, at 95 % | else |\n|---|---|---|")
+        marks = examine(folder, sheets)
+        for each in marks:
+            print(f"| {each.name} | {describe(each)} |")
+        right = sum(v == "right" for each in marks for of_kind in each.of_kind.values() for v in of_kind)
+        total = sum(each.count() for each in marks)
+        print(f"| all | {right / total:.1%} | |\n\n{time.process_time() - started:.0f} s of processor")
+
+
+def _encode(screen: Screen) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(screen.pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+async def measure_speed(folder: Path) -> None:
+    """Print how long the first answer and further steps take at 1280x720."""
+    screens = [
+        make_screen(random.Random(number), ScreenOptions(families=("toolbar", "form"), sizes_px=(SIZE_PX,)))
+        for number in range(STEPS)
+    ]
+    started = time.monotonic()
+    model = NanoModel(folder)
+    times: list[float] = []
+    for screen in screens:
+        geometry = ScreenGeometry(native_px=SIZE_PX, sent_px=SIZE_PX)
+        seen = Observation(screenshot=_encode(screen), geometry=geometry)
+        begun = time.monotonic()
+        messages = to_messages(f'Click the button "{screen.targets[0].name}".', [], seen, ProtocolOptions())
+        await model.generate(messages)
+        times.append(time.monotonic() - (started if not times else begun))
+    await model.close()
+    print(f"first answer {times[0]:.2f} s, then {statistics.median(times[1:]):.2f} s (median of {STEPS - 1})")
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(dest="part", required=True)
+    exam = parts.add_parser("exam")
+    exam.add_argument("folders", type=Path, nargs="+")
+    exam.add_argument("--count", type=int, default=200)
+    speed = parts.add_parser("speed")
+    speed.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    if given.part == "exam":
+        take_exam(given.folders, given.count)
+    else:
+        asyncio.run(measure_speed(given.folder))
+
+
+if __name__ == "__main__":
+    main()
